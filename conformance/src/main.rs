@@ -1,0 +1,3 @@
+//! Conformance cases for any PKCS#11 module.
+
+fn main() {}

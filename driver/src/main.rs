@@ -1,0 +1,3 @@
+//! The tool `jeton`.
+
+fn main() {}
