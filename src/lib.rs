@@ -1,1 +1,12 @@
-//! core
+//! Jeton's core: the semantics of PKCS#11 in ordinary Rust, without C types.
+//!
+//! The C interface stands in `abi/`; it talks to [`module::Module`] alone. Imports run one way:
+//! `error`, `id`, `secret` <- `backend` <- `mechanism` <- `config` <- `object` <- `store` <- `token` <-
+//! `session` <- `module` (checked in CI, explained in `docs/design.md`).
+
+#![deny(unsafe_code)]
+
+pub mod backend;
+pub mod error;
+pub mod id;
+pub mod secret;
