@@ -1,0 +1,164 @@
+//! Ed25519 (RFC 8032, pure).
+
+use std::sync::Arc;
+
+use super::{ffi, verdict};
+use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+const SEED_LEN: usize = 32;
+const SIGNATURE_LEN: usize = 64;
+
+pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
+    let mut seed = Secret::zeroed(SEED_LEN);
+    ffi::random(&mut seed)?;
+    let public = Private::parse(&seed)?.point;
+    Ok((PublicParts::Ed25519 { point: public }, PrivateParts::Ed25519 { seed }))
+}
+
+/// A private key.
+pub(super) struct Private {
+    point: [u8; 32],
+    /// Seed and public key, as AWS-LC signs with them.
+    key: Secret,
+}
+
+impl Private {
+    pub(super) fn parse(seed: &[u8]) -> Result<Self> {
+        let seed = seed.as_array::<SEED_LEN>().ok_or(Error::DataInvalid)?;
+        let (point, key) = ffi::ed25519_public(seed);
+        Ok(Self { point, key })
+    }
+}
+
+impl PrivateKey for Private {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(PublicParts::Ed25519 { point: self.point })
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        match scheme {
+            Scheme::Ed25519 => Ok(Box::new(Ed25519Signer(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+/// A public key.
+pub(super) struct Public([u8; 32]);
+
+impl Public {
+    pub(super) fn parse(point: [u8; 32]) -> Result<Self> {
+        if ffi::ed25519_is_on_curve(&point) { Ok(Self(point)) } else { Err(Error::DataInvalid) }
+    }
+}
+
+impl PublicKey for Public {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        match scheme {
+            Scheme::Ed25519 => Ok(Box::new(Ed25519Verifier(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+struct Ed25519Signer(Arc<Private>);
+
+impl Signer for Ed25519Signer {
+    fn signature_len(&self) -> usize {
+        SIGNATURE_LEN
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let out = out.first_chunk_mut().ok_or(Error::BufferTooSmall { needed: SIGNATURE_LEN })?;
+        ffi::ed25519_sign(&self.0.key, input, out)
+    }
+}
+
+struct Ed25519Verifier(Arc<Public>);
+
+impl Verifier for Ed25519Verifier {
+    fn signature_len(&self) -> usize {
+        SIGNATURE_LEN
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;
+        verdict(ffi::ed25519_verify(&self.0.0, input, signature))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{generate, hex, sign, verifier, verify};
+    use super::*;
+    use crate::backend::PairSpec;
+
+    /// RFC 8032, 7.1, tests 1 and 2: seed, public key, message, signature.
+    const RFC_8032: [[&str; 4]; 2] = [
+        [
+            "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            "",
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155\
+             5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+        ],
+        [
+            "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+            "72",
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da\
+             085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
+        ],
+    ];
+
+    #[test]
+    fn published_keys_and_signatures() {
+        for [seed, public, message, signature] in RFC_8032.map(|row| row.map(hex)) {
+            let private = PrivateParts::Ed25519 { seed: Secret::new(seed.clone()) };
+            assert_eq!(sign(&private, &Scheme::Ed25519, &message).unwrap(), signature);
+            let PublicParts::Ed25519 { point } = Arc::new(Private::parse(&seed).unwrap()).public().unwrap()
+            else {
+                panic!("not Ed25519")
+            };
+            assert_eq!(point.as_slice(), public);
+            verify(&PublicParts::Ed25519 { point }, &Scheme::Ed25519, &message, &signature).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_or_another_key_is_no_signature() {
+        let (public, private) = generate(PairSpec::Ed25519);
+        let (other, _) = generate(PairSpec::Ed25519);
+        let mut signature = sign(&private, &Scheme::Ed25519, b"message").unwrap();
+        let wrong = Err(Error::SignatureInvalid);
+        assert_eq!(verify(&public, &Scheme::Ed25519, b"messagf", &signature), wrong);
+        assert_eq!(verify(&other, &Scheme::Ed25519, b"message", &signature), wrong);
+        for byte in [0, 31, 32, 63] {
+            signature[byte] ^= 1;
+            assert_eq!(verify(&public, &Scheme::Ed25519, b"message", &signature), wrong);
+            signature[byte] ^= 1;
+        }
+        verify(&public, &Scheme::Ed25519, b"message", &signature).unwrap();
+    }
+
+    #[test]
+    fn lengths_that_no_key_and_no_signature_has() {
+        assert_eq!(Private::parse(&[1; 31]).err(), Some(Error::DataInvalid));
+        assert_eq!(Private::parse(&[1; 33]).err(), Some(Error::DataInvalid));
+        let (public, _) = generate(PairSpec::Ed25519);
+        let mut verifier = verifier(&public, &Scheme::Ed25519).unwrap();
+        for len in [0, 63, 65] {
+            assert_eq!(verifier.verify(b"", &vec![0; len]), Err(Error::SignatureLenRange));
+        }
+    }
+
+    #[test]
+    fn a_point_off_the_curve_is_no_key() {
+        // y = 2 has no x: (y^2 - 1) / (d y^2 + 1) is no square.
+        let mut point = [0; 32];
+        point[0] = 2;
+        assert_eq!(Public::parse(point).err(), Some(Error::DataInvalid));
+    }
+}

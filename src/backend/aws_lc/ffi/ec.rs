@@ -1,0 +1,231 @@
+//! Keys on the NIST curves, and ECDSA as two integers.
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use super::{Bignum, aws, check, check_key, failed, owned, refused};
+use crate::backend::Curve;
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// An owned `EC_KEY`, public or private. It is never changed after it is made.
+pub(in super::super) struct EcKey {
+    key: NonNull<aws::EC_KEY>,
+    curve: Curve,
+}
+
+// SAFETY: ec_key.h: a key may be used by several threads at once through functions that do not mutate it, and signing,
+// verifying and reading are such functions. We call no other on a key that exists.
+unsafe impl Send for EcKey {}
+// SAFETY: as for Send.
+unsafe impl Sync for EcKey {}
+
+impl EcKey {
+    /// A new key pair, checked by AWS-LC as FIPS 140 asks (the public half against the private one).
+    pub(in super::super) fn generate(curve: Curve) -> Result<Self> {
+        let key = Self::empty(curve)?;
+        // SAFETY: the key is ours and has its group.
+        check("EC_KEY_generate_key_fips", unsafe { aws::EC_KEY_generate_key_fips(key.key.as_ptr()) })?;
+        Ok(key)
+    }
+
+    /// A private key with its public half; the scalar must lie between 1 and the order less 1.
+    pub(in super::super) fn private(curve: Curve, scalar: &[u8]) -> Result<Self> {
+        let key = Self::empty(curve)?;
+        let scalar = Bignum::new(scalar)?;
+        // SAFETY: the key is ours and has its group; the scalar is alive and copied.
+        check_key(unsafe { aws::EC_KEY_set_private_key(key.key.as_ptr(), scalar.as_ptr()) })?;
+        let point = Point::new(&key)?;
+        // SAFETY: group, point and scalar are alive; null stands for no second summand and no scratch.
+        check("EC_POINT_mul", unsafe {
+            aws::EC_POINT_mul(
+                key.group(),
+                point.0.as_ptr(),
+                scalar.as_ptr(),
+                ptr::null(),
+                ptr::null(),
+                ptr::null_mut(),
+            )
+        })?;
+        key.set_point(&point)?;
+        Ok(key)
+    }
+
+    /// A public key from `04 || x || y`; coordinates in range, on the curve, not at infinity.
+    pub(in super::super) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
+        let key = Self::empty(curve)?;
+        let point = Point::new(&key)?;
+        // SAFETY: group and point are alive, `encoded` is readable for its length; null stands for no scratch.
+        check_key(unsafe {
+            aws::EC_POINT_oct2point(
+                key.group(),
+                point.0.as_ptr(),
+                encoded.as_ptr(),
+                encoded.len(),
+                ptr::null_mut(),
+            )
+        })?;
+        key.set_point(&point)?;
+        // SAFETY: the key is alive and only read.
+        check_key(unsafe { aws::EC_KEY_check_key(key.key.as_ptr()) })?;
+        Ok(key)
+    }
+
+    /// The public half, `04 || x || y`.
+    pub(in super::super) fn point(&self) -> Result<Vec<u8>> {
+        let mut out = vec![0; 1 + 2 * self.curve.len()];
+        // SAFETY: the key and its point are alive, `out` goes with its length; null stands for no scratch.
+        let len = unsafe {
+            aws::EC_POINT_point2oct(
+                self.group(),
+                aws::EC_KEY_get0_public_key(self.key.as_ptr()),
+                aws::point_conversion_form_t::POINT_CONVERSION_UNCOMPRESSED,
+                out.as_mut_ptr(),
+                out.len(),
+                ptr::null_mut(),
+            )
+        };
+        if len == out.len() { Ok(out) } else { Err(failed("EC_POINT_point2oct")) }
+    }
+
+    /// The private scalar, at the length of the order.
+    pub(in super::super) fn scalar(&self) -> Result<Secret> {
+        // SAFETY: the key is alive; the number belongs to it.
+        let scalar = unsafe { aws::EC_KEY_get0_private_key(self.key.as_ptr()) };
+        if scalar.is_null() {
+            return Err(failed("EC_KEY_get0_private_key"));
+        }
+        let mut out = Secret::zeroed(self.curve.len());
+        // SAFETY: the number is alive as long as the key.
+        unsafe { to_padded(scalar, &mut out) }?;
+        Ok(out)
+    }
+
+    /// ECDSA; `r` and `s` have the length of the order.
+    pub(in super::super) fn sign(&self, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
+        // SAFETY: the key is alive, `digest` is readable for its length; what it returns is ours.
+        let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
+        let signature = Signature(owned("ECDSA_do_sign", signature)?);
+        // SAFETY: the signature and its r are alive.
+        unsafe { to_padded(aws::ECDSA_SIG_get0_r(signature.0.as_ptr()), r) }?;
+        // SAFETY: the signature and its s are alive.
+        unsafe { to_padded(aws::ECDSA_SIG_get0_s(signature.0.as_ptr()), s) }
+    }
+
+    pub(in super::super) fn verify(&self, digest: &[u8], signature: &EcdsaSig) -> bool {
+        let signature = signature.signature.0.as_ptr();
+        // SAFETY: key and signature are alive, `digest` is readable for its length.
+        let code =
+            unsafe { aws::ECDSA_do_verify(digest.as_ptr(), digest.len(), signature, self.key.as_ptr()) };
+        if code != 1 {
+            refused(Error::SignatureInvalid);
+        }
+        code == 1
+    }
+
+    fn empty(curve: Curve) -> Result<Self> {
+        // SAFETY: takes a number; what it returns is ours.
+        let key = unsafe { aws::EC_KEY_new_by_curve_name(nid(curve)) };
+        Ok(Self { key: owned("EC_KEY_new_by_curve_name", key)?, curve })
+    }
+
+    fn group(&self) -> *const aws::EC_GROUP {
+        // SAFETY: the key is alive; its group lives as long.
+        unsafe { aws::EC_KEY_get0_group(self.key.as_ptr()) }
+    }
+
+    /// Only for a key in the making.
+    fn set_point(&self, point: &Point) -> Result<()> {
+        // SAFETY: the key is not shared yet; the point is alive and copied.
+        check_key(unsafe { aws::EC_KEY_set_public_key(self.key.as_ptr(), point.0.as_ptr()) })
+    }
+}
+
+impl Drop for EcKey {
+    fn drop(&mut self) {
+        // SAFETY: we own the key and nobody uses it after this; AWS-LC wipes what it frees.
+        unsafe { aws::EC_KEY_free(self.key.as_ptr()) }
+    }
+}
+
+/// A signature to be verified, whose two numbers are filled anew for each.
+pub(in super::super) struct EcdsaSig {
+    signature: Signature,
+    /// Owned by `signature`.
+    r: NonNull<aws::BIGNUM>,
+    /// Owned by `signature`.
+    s: NonNull<aws::BIGNUM>,
+}
+
+// SAFETY: the numbers have no ties to a thread; they are written through `&mut` alone.
+unsafe impl Send for EcdsaSig {}
+
+impl EcdsaSig {
+    pub(in super::super) fn new() -> Result<Self> {
+        // SAFETY: takes nothing; what it returns is ours.
+        let signature = Signature(owned("ECDSA_SIG_new", unsafe { aws::ECDSA_SIG_new() })?);
+        let (r, s) = (Bignum::new(&[])?, Bignum::new(&[])?);
+        // SAFETY: the signature is ours and takes both numbers over.
+        check("ECDSA_SIG_set0", unsafe {
+            aws::ECDSA_SIG_set0(signature.0.as_ptr(), r.0.as_ptr(), s.0.as_ptr())
+        })?;
+        // The signature frees them from here on.
+        let (r, s) = (ManuallyDrop::new(r), ManuallyDrop::new(s));
+        Ok(Self { signature, r: r.0, s: s.0 })
+    }
+
+    /// Takes new big-endian numbers.
+    pub(in super::super) fn set(&mut self, r: &[u8], s: &[u8]) -> Result<()> {
+        for (number, bytes) in [(self.r, r), (self.s, s)] {
+            // SAFETY: the number is alive, and `&mut self` makes us its only user; `bytes` goes with its length.
+            owned("BN_bin2bn", unsafe { aws::BN_bin2bn(bytes.as_ptr(), bytes.len(), number.as_ptr()) })?;
+        }
+        Ok(())
+    }
+}
+
+/// An owned `ECDSA_SIG`.
+struct Signature(NonNull<aws::ECDSA_SIG>);
+
+impl Drop for Signature {
+    fn drop(&mut self) {
+        // SAFETY: we own the signature and nobody uses it after this.
+        unsafe { aws::ECDSA_SIG_free(self.0.as_ptr()) }
+    }
+}
+
+/// An owned `EC_POINT`.
+struct Point(NonNull<aws::EC_POINT>);
+
+impl Point {
+    fn new(key: &EcKey) -> Result<Self> {
+        // SAFETY: the group is alive and static for a named curve; what the call returns is ours.
+        owned("EC_POINT_new", unsafe { aws::EC_POINT_new(key.group()) }).map(Self)
+    }
+}
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        // SAFETY: we own the point and nobody uses it after this.
+        unsafe { aws::EC_POINT_free(self.0.as_ptr()) }
+    }
+}
+
+/// The number in big-endian, padded with zeros to the length of `out`.
+///
+/// # Safety
+///
+/// `number` is alive and not changed during the call.
+unsafe fn to_padded(number: *const aws::BIGNUM, out: &mut [u8]) -> Result<()> {
+    // SAFETY: the caller keeps the number alive; `out` goes with its length.
+    check("BN_bn2bin_padded", unsafe { aws::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), number) })
+}
+
+const fn nid(curve: Curve) -> c_int {
+    match curve {
+        Curve::P256 => aws::NID_X9_62_prime256v1,
+        Curve::P384 => aws::NID_secp384r1,
+        Curve::P521 => aws::NID_secp521r1,
+    }
+}

@@ -1,0 +1,170 @@
+//! ML-DSA through AWS-LC's `ml_dsa.h`, which the archive exports and aws-lc-sys does not bind.
+//!
+//! The EVP interface above it has no deterministic signatures, and copies and looks up the key at each one. `prefix` is
+//! FIPS 204's `0 || len(context) || context`, which goes before the message.
+
+use std::ffi::c_int;
+
+use super::{check, check_key, refused};
+use crate::backend::MlDsa;
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// The key pair of a seed (ML-DSA.KeyGen_internal): public key, expanded private key.
+pub(in super::super) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
+    let (mut public, mut private) = (vec![0; set.public_len()], Secret::zeroed(set.private_len()));
+    // SAFETY: the three have the lengths of the parameter set.
+    let code = unsafe { (functions(set).keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) };
+    check("ml_dsa_keypair_internal", code)?;
+    Ok((public, private))
+}
+
+/// The public key of an expanded private key, which is found consistent on the way.
+pub(in super::super) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<u8>> {
+    expect(private, set.private_len())?;
+    let mut public = vec![0; set.public_len()];
+    // SAFETY: both have the lengths of the parameter set.
+    check_key(unsafe { (functions(set).public)(public.as_mut_ptr(), private.as_ptr()) })?;
+    Ok(public)
+}
+
+pub(in super::super) fn ml_dsa_sign(
+    set: MlDsa,
+    private: &[u8],
+    prefix: &[u8],
+    message: &[u8],
+    random: &[u8; 32],
+    out: &mut [u8],
+) -> Result<()> {
+    expect(private, set.private_len())?;
+    expect(out, set.signature_len())?;
+    let mut len = 0;
+    // SAFETY: key and output have the lengths of the parameter set, `random` 32 bytes; the rest goes by length.
+    let code = unsafe {
+        (functions(set).sign)(
+            private.as_ptr(),
+            out.as_mut_ptr(),
+            &mut len,
+            message.as_ptr(),
+            message.len(),
+            prefix.as_ptr(),
+            prefix.len(),
+            random.as_ptr(),
+        )
+    };
+    check("ml_dsa_sign_internal", code)
+}
+
+pub(in super::super) fn ml_dsa_verify(
+    set: MlDsa,
+    public: &[u8],
+    prefix: &[u8],
+    message: &[u8],
+    signature: &[u8],
+) -> Result<()> {
+    expect(public, set.public_len())?;
+    // SAFETY: the key has the length of the parameter set; the rest goes by length.
+    let code = unsafe {
+        (functions(set).verify)(
+            public.as_ptr(),
+            signature.as_ptr(),
+            signature.len(),
+            message.as_ptr(),
+            message.len(),
+            prefix.as_ptr(),
+            prefix.len(),
+        )
+    };
+    if code == 1 { Ok(()) } else { Err(refused(Error::SignatureInvalid)) }
+}
+
+fn expect(bytes: &[u8], len: usize) -> Result<()> {
+    if bytes.len() == len { Ok(()) } else { Err(Error::DataInvalid) }
+}
+
+type Keypair = unsafe extern "C" fn(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
+type PublicOf = unsafe extern "C" fn(public: *mut u8, private: *const u8) -> c_int;
+type Sign = unsafe extern "C" fn(
+    private: *const u8,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    message: *const u8,
+    message_len: usize,
+    prefix: *const u8,
+    prefix_len: usize,
+    random: *const u8,
+) -> c_int;
+type Verify = unsafe extern "C" fn(
+    public: *const u8,
+    signature: *const u8,
+    signature_len: usize,
+    message: *const u8,
+    message_len: usize,
+    prefix: *const u8,
+    prefix_len: usize,
+) -> c_int;
+
+/// The functions of one parameter set.
+struct Functions {
+    keypair: Keypair,
+    public: PublicOf,
+    sign: Sign,
+    verify: Verify,
+}
+
+/// Declares the four functions of a parameter set under the names in the archive, and gathers them.
+macro_rules! functions {
+    ($keypair:literal, $public:literal, $sign:literal, $verify:literal) => {{
+        unsafe extern "C" {
+            #[link_name = $keypair]
+            fn keypair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
+            #[link_name = $public]
+            fn public(public: *mut u8, private: *const u8) -> c_int;
+            #[link_name = $sign]
+            fn sign(
+                private: *const u8,
+                signature: *mut u8,
+                signature_len: *mut usize,
+                message: *const u8,
+                message_len: usize,
+                prefix: *const u8,
+                prefix_len: usize,
+                random: *const u8,
+            ) -> c_int;
+            #[link_name = $verify]
+            fn verify(
+                public: *const u8,
+                signature: *const u8,
+                signature_len: usize,
+                message: *const u8,
+                message_len: usize,
+                prefix: *const u8,
+                prefix_len: usize,
+            ) -> c_int;
+        }
+        Functions { keypair, public, sign, verify }
+    }};
+}
+
+const fn functions(set: MlDsa) -> Functions {
+    match set {
+        MlDsa::MlDsa44 => functions!(
+            "aws_lc_0_47_0_ml_dsa_44_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_44_pack_pk_from_sk",
+            "aws_lc_0_47_0_ml_dsa_44_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_44_verify_internal"
+        ),
+        MlDsa::MlDsa65 => functions!(
+            "aws_lc_0_47_0_ml_dsa_65_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_65_pack_pk_from_sk",
+            "aws_lc_0_47_0_ml_dsa_65_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_65_verify_internal"
+        ),
+        MlDsa::MlDsa87 => functions!(
+            "aws_lc_0_47_0_ml_dsa_87_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_87_pack_pk_from_sk",
+            "aws_lc_0_47_0_ml_dsa_87_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_87_verify_internal"
+        ),
+    }
+}

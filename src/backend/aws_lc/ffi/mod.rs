@@ -1,0 +1,148 @@
+//! AWS-LC's C functions behind owners and slices: everything that leaves this folder is safe to call.
+//!
+//! AWS-LC reports a failure as 0 or null and details in an error queue of the thread. [`failed`] logs and empties the
+//! queue, [`refused`] only empties it, where the failure is an answer (a bad signature, a malformed key).
+#![allow(unsafe_code)]
+
+mod digest;
+mod ec;
+mod ed25519;
+mod ml_dsa;
+mod rsa;
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+
+use aws_lc_sys as aws;
+
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+pub(super) use digest::{DigestCtx, hash};
+pub(super) use ec::{EcKey, EcdsaSig};
+pub(super) use ed25519::{ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_verify};
+pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
+pub(super) use rsa::{Crt, Numbers, Rsa};
+
+/// Fills `out` with random bytes.
+pub(super) fn random(out: &mut [u8]) -> Result<()> {
+    // SAFETY: `out` is writable for its length.
+    check("RAND_bytes", unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) })
+}
+
+/// Equality in a time that depends on the lengths alone.
+pub(super) fn equal(a: &[u8], b: &[u8]) -> bool {
+    // SAFETY: both slices are readable for `a.len()` bytes, the lengths being equal.
+    a.len() == b.len() && unsafe { aws::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
+}
+
+/// An owned unsigned integer, wiped when it is dropped.
+pub(super) struct Bignum(NonNull<aws::BIGNUM>);
+
+impl Bignum {
+    /// From big-endian bytes; leading zeros do not matter.
+    pub(super) fn new(bytes: &[u8]) -> Result<Self> {
+        // SAFETY: `bytes` is readable for its length; null asks for a new number, which is ours.
+        let number = unsafe { aws::BN_bin2bn(bytes.as_ptr(), bytes.len(), std::ptr::null_mut()) };
+        owned("BN_bin2bn", number).map(Self)
+    }
+
+    /// Size in bits, without leading zeros.
+    pub(super) fn bits(&self) -> usize {
+        // SAFETY: the number is alive and only read.
+        unsafe { aws::BN_num_bits(self.as_ptr()) as usize }
+    }
+
+    /// Big-endian, without leading zeros.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        // SAFETY: the number is alive, and nothing changes it while `self` is borrowed.
+        unsafe { to_secret(self.as_ptr()) }.to_vec()
+    }
+
+    fn as_ptr(&self) -> *const aws::BIGNUM {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for Bignum {
+    fn drop(&mut self) {
+        // SAFETY: we own the number and nobody uses it after this.
+        unsafe { aws::BN_clear_free(self.0.as_ptr()) }
+    }
+}
+
+/// The number in big-endian, without leading zeros.
+///
+/// # Safety
+///
+/// `number` is alive and not changed during the call.
+unsafe fn to_secret(number: *const aws::BIGNUM) -> Secret {
+    // SAFETY: the caller keeps the number alive.
+    let mut out = Secret::zeroed(unsafe { aws::BN_num_bytes(number) } as usize);
+    // SAFETY: the same number, whose length `out` has.
+    unsafe { aws::BN_bn2bin(number, out.as_mut_ptr()) };
+    out
+}
+
+/// 1 is success everywhere in AWS-LC's functions that we call.
+fn check(function: &'static str, code: c_int) -> Result<()> {
+    if code == 1 { Ok(()) } else { Err(failed(function)) }
+}
+
+/// As [`check`] for a function whose failure means that what we gave it is no key.
+fn check_key(code: c_int) -> Result<()> {
+    if code == 1 { Ok(()) } else { Err(refused(Error::DataInvalid)) }
+}
+
+fn owned<T>(function: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
+    NonNull::new(pointer).ok_or_else(|| failed(function))
+}
+
+/// A failure that has no place in a working library: logged, and the device's fault.
+#[cold]
+fn failed(function: &'static str) -> Error {
+    const LEN: usize = 160;
+    let mut text: [c_char; LEN] = [0; LEN];
+    // SAFETY: the function writes at most LEN bytes and ends them with a zero.
+    unsafe { aws::ERR_error_string_n(aws::ERR_peek_error(), text.as_mut_ptr(), LEN) };
+    // SAFETY: `text` ends with a zero: the call above wrote one, and it was all zeros before.
+    let reason = unsafe { CStr::from_ptr(text.as_ptr()) };
+    tracing::error!(function, reason = %reason.to_string_lossy(), "AWS-LC failed");
+    refused(Error::DeviceError)
+}
+
+/// Forgets what the library queued about a failure that means `error`.
+#[cold]
+fn refused(error: Error) -> Error {
+    // SAFETY: touches this thread's queue alone.
+    unsafe { aws::ERR_clear_error() };
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lose_their_leading_zeros() {
+        for (bytes, bits, expected) in
+            [(&[][..], 0, &[][..]), (&[0, 0], 0, &[]), (&[0, 1, 0], 9, &[1, 0]), (&[0x80], 8, &[0x80])]
+        {
+            let number = Bignum::new(bytes).unwrap();
+            assert_eq!((number.bits(), number.to_bytes().as_slice()), (bits, expected));
+        }
+    }
+
+    #[test]
+    fn equality_covers_lengths_too() {
+        assert!(equal(b"", b"") && equal(b"ab", b"ab"));
+        assert!(!equal(b"ab", b"a") && !equal(b"ab", b"ac"));
+    }
+
+    #[test]
+    fn failures_leave_no_error_behind() {
+        assert_eq!(EcKey::private(crate::backend::Curve::P256, &[0; 32]).err(), Some(Error::DataInvalid));
+        // SAFETY: reads this thread's queue.
+        assert_eq!(unsafe { aws::ERR_peek_error() }, 0);
+    }
+}

@@ -1,0 +1,292 @@
+//! RSA keys and the operations on them, each over whole buffers of the modulus's length.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use super::digest::{md, names};
+use super::{Bignum, aws, check, failed, owned, refused, to_secret};
+use crate::backend::Hash;
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// An owned RSA key, public or private. It is never changed after it is made.
+pub(in super::super) struct Rsa(NonNull<aws::RSA>);
+
+// SAFETY: rsa.h: a key may be used by several threads at once through functions that do not mutate it, and signing,
+// verifying and reading are such functions (they lock what they cache). We call no other on a key that exists.
+unsafe impl Send for Rsa {}
+// SAFETY: as for Send.
+unsafe impl Sync for Rsa {}
+
+/// The factors and exponents of the Chinese remainder theorem.
+pub(in super::super) struct Crt {
+    pub(in super::super) p: Bignum,
+    pub(in super::super) q: Bignum,
+    pub(in super::super) dp: Bignum,
+    pub(in super::super) dq: Bignum,
+    pub(in super::super) qinv: Bignum,
+}
+
+/// All numbers of a private key, big-endian without leading zeros.
+pub(in super::super) struct Numbers {
+    pub(in super::super) n: Secret,
+    pub(in super::super) e: Secret,
+    pub(in super::super) d: Secret,
+    pub(in super::super) p: Secret,
+    pub(in super::super) q: Secret,
+    pub(in super::super) dp: Secret,
+    pub(in super::super) dq: Secret,
+    pub(in super::super) qinv: Secret,
+}
+
+impl Rsa {
+    /// A new key pair, which AWS-LC has checked for consistency (`RSA_check_key`).
+    pub(in super::super) fn generate(bits: usize, e: &Bignum) -> Result<Self> {
+        let bits = c_int::try_from(bits).map_err(|_| Error::KeySizeRange)?;
+        // SAFETY: takes nothing; what it returns is ours.
+        let rsa = Self(owned("RSA_new", unsafe { aws::RSA_new() })?);
+        // SAFETY: the key is ours and new, `e` is alive, a null callback is none.
+        let code =
+            unsafe { aws::RSA_generate_key_ex(rsa.0.as_ptr(), bits, e.as_ptr(), std::ptr::null_mut()) };
+        check("RSA_generate_key_ex", code)?;
+        Ok(rsa)
+    }
+
+    pub(in super::super) fn public(n: &Bignum, e: &Bignum) -> Result<Self> {
+        // SAFETY: the numbers are alive and are copied.
+        Self::parsed(unsafe { aws::RSA_new_public_key_large_e(n.as_ptr(), e.as_ptr()) })
+    }
+
+    /// With the primes: AWS-LC checks every number against the others.
+    pub(in super::super) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &Crt) -> Result<Self> {
+        // SAFETY: the numbers are alive and are copied.
+        Self::parsed(unsafe {
+            aws::RSA_new_private_key_large_e(
+                n.as_ptr(),
+                e.as_ptr(),
+                d.as_ptr(),
+                crt.p.as_ptr(),
+                crt.q.as_ptr(),
+                crt.dp.as_ptr(),
+                crt.dq.as_ptr(),
+                crt.qinv.as_ptr(),
+            )
+        })
+    }
+
+    /// Without the primes; blinded, since `e` is known, which may have 33 bits here.
+    pub(in super::super) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
+        // SAFETY: the numbers are alive and are copied.
+        Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
+    }
+
+    /// Without the public exponent: neither blinded nor checked for faults.
+    pub(in super::super) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
+        // SAFETY: the numbers are alive and are copied.
+        Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
+    }
+
+    /// The numbers of a generated key.
+    pub(in super::super) fn numbers(&self) -> Result<Numbers> {
+        Ok(Numbers {
+            n: self.number(aws::RSA_get0_n)?,
+            e: self.number(aws::RSA_get0_e)?,
+            d: self.number(aws::RSA_get0_d)?,
+            p: self.number(aws::RSA_get0_p)?,
+            q: self.number(aws::RSA_get0_q)?,
+            dp: self.number(aws::RSA_get0_dmp1)?,
+            dq: self.number(aws::RSA_get0_dmq1)?,
+            qinv: self.number(aws::RSA_get0_iqmp)?,
+        })
+    }
+
+    /// Length of the modulus in bytes.
+    pub(in super::super) fn size(&self) -> usize {
+        // SAFETY: the key is alive and has a modulus, as every constructor sees to.
+        unsafe { aws::RSA_size(self.0.as_ptr()) as usize }
+    }
+
+    /// RSASSA-PKCS1-v1_5 with the DigestInfo of `hash`.
+    pub(in super::super) fn sign_pkcs1(&self, hash: Hash, digest: &[u8], out: &mut [u8]) -> Result<()> {
+        self.fits(out)?;
+        let mut len = 0;
+        // SAFETY: `digest` is readable for its length, `out` has the length of the modulus.
+        let code = unsafe {
+            aws::RSA_sign(
+                names(hash).nid,
+                digest.as_ptr(),
+                digest.len(),
+                out.as_mut_ptr(),
+                &mut len,
+                self.0.as_ptr(),
+            )
+        };
+        check("RSA_sign", code)
+    }
+
+    /// RSASSA-PKCS1-v1_5 on `input` as it is.
+    pub(in super::super) fn sign_pkcs1_raw(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        check("RSA_sign_raw", self.sign_raw(aws::RSA_PKCS1_PADDING, input, out)?)
+    }
+
+    /// RSASP1; `input` is as long as the modulus and neither 0, 1 nor the modulus less 1.
+    pub(in super::super) fn sign_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        check("RSA_sign_raw", self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
+    }
+
+    /// As [`sign_unpadded`](Self::sign_unpadded) to try a key out: a failure is the key's, `DataInvalid`.
+    pub(in super::super) fn try_out(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        super::check_key(self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
+    }
+
+    /// RSASSA-PSS with a salt of exactly `salt_len` bytes.
+    pub(in super::super) fn sign_pss(
+        &self,
+        hash: Hash,
+        mgf: Hash,
+        salt_len: c_int,
+        digest: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.fits(out)?;
+        let mut len = 0;
+        // SAFETY: `digest` and `out` go with their lengths, the hashes are statics.
+        let code = unsafe {
+            aws::RSA_sign_pss_mgf1(
+                self.0.as_ptr(),
+                &mut len,
+                out.as_mut_ptr(),
+                out.len(),
+                digest.as_ptr(),
+                digest.len(),
+                md(hash),
+                md(mgf),
+                salt_len,
+            )
+        };
+        check("RSA_sign_pss_mgf1", code)
+    }
+
+    pub(in super::super) fn verify_pkcs1(&self, hash: Hash, digest: &[u8], signature: &[u8]) -> bool {
+        // SAFETY: both slices go with their lengths.
+        good(unsafe {
+            aws::RSA_verify(
+                names(hash).nid,
+                digest.as_ptr(),
+                digest.len(),
+                signature.as_ptr(),
+                signature.len(),
+                self.0.as_ptr(),
+            )
+        })
+    }
+
+    pub(in super::super) fn verify_pss(
+        &self,
+        hash: Hash,
+        mgf: Hash,
+        salt_len: c_int,
+        digest: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        // SAFETY: both slices go with their lengths, the hashes are statics.
+        good(unsafe {
+            aws::RSA_verify_pss_mgf1(
+                self.0.as_ptr(),
+                digest.as_ptr(),
+                digest.len(),
+                md(hash),
+                md(mgf),
+                salt_len,
+                signature.as_ptr(),
+                signature.len(),
+            )
+        })
+    }
+
+    /// What a PKCS#1 v1.5 signature signs, in `scratch`; none where the padding is wrong.
+    pub(in super::super) fn recover_pkcs1<'a>(
+        &self,
+        signature: &[u8],
+        scratch: &'a mut [u8],
+    ) -> Option<&'a [u8]> {
+        self.recover(aws::RSA_PKCS1_PADDING, signature, scratch)
+    }
+
+    /// RSAVP1: what a raw signature signs, in `scratch`; none where the signature is no number below the modulus.
+    pub(in super::super) fn recover_unpadded<'a>(
+        &self,
+        signature: &[u8],
+        scratch: &'a mut [u8],
+    ) -> Option<&'a [u8]> {
+        self.recover(aws::RSA_NO_PADDING, signature, scratch)
+    }
+
+    fn recover<'a>(&self, padding: c_int, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
+        let mut len = 0;
+        // SAFETY: both slices go with their lengths.
+        let code = unsafe {
+            aws::RSA_verify_raw(
+                self.0.as_ptr(),
+                &mut len,
+                scratch.as_mut_ptr(),
+                scratch.len(),
+                signature.as_ptr(),
+                signature.len(),
+                padding,
+            )
+        };
+        if good(code) { scratch.get(..len) } else { None }
+    }
+
+    fn sign_raw(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<c_int> {
+        self.fits(out)?;
+        let mut len = 0;
+        // SAFETY: both slices go with their lengths.
+        Ok(unsafe {
+            aws::RSA_sign_raw(
+                self.0.as_ptr(),
+                &mut len,
+                out.as_mut_ptr(),
+                out.len(),
+                input.as_ptr(),
+                input.len(),
+                padding,
+            )
+        })
+    }
+
+    /// Whether a signature fills `out` exactly.
+    fn fits(&self, out: &[u8]) -> Result<()> {
+        let needed = self.size();
+        if out.len() == needed { Ok(()) } else { Err(Error::BufferTooSmall { needed }) }
+    }
+
+    fn parsed(rsa: *mut aws::RSA) -> Result<Self> {
+        NonNull::new(rsa).map(Self).ok_or_else(|| refused(Error::DataInvalid))
+    }
+
+    fn number(&self, getter: unsafe extern "C" fn(*const aws::RSA) -> *const aws::BIGNUM) -> Result<Secret> {
+        // SAFETY: the key is alive; the getter only reads it.
+        let number = unsafe { getter(self.0.as_ptr()) };
+        if number.is_null() {
+            return Err(failed("RSA_get0"));
+        }
+        // SAFETY: the number belongs to the key, which is alive and never changed.
+        Ok(unsafe { to_secret(number) })
+    }
+}
+
+impl Drop for Rsa {
+    fn drop(&mut self) {
+        // SAFETY: we own the key and nobody uses it after this; AWS-LC wipes what it frees.
+        unsafe { aws::RSA_free(self.0.as_ptr()) }
+    }
+}
+
+fn good(code: c_int) -> bool {
+    if code != 1 {
+        refused(Error::SignatureInvalid);
+    }
+    code == 1
+}

@@ -1,0 +1,145 @@
+//! The default backend: AWS-LC, called through its C interface.
+//!
+//! `ffi/` is the one place that touches C: it turns pointers into owned values and return codes into errors, and knows
+//! no schemes. The files beside it are safe Rust and hold the rules of `backend/`: lengths, ranges, who erred.
+
+mod digest;
+mod ec;
+mod ed25519;
+mod ffi;
+mod ml_dsa;
+mod random;
+mod rsa;
+
+use std::sync::Arc;
+
+use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
+use crate::error::{Error, Result};
+
+/// AWS-LC.
+pub static PROVIDER: Provider =
+    Provider { name: "aws-lc", random: &random::Generator, digest: &digest::Digests, keys: &KeyPairs };
+
+struct KeyPairs;
+
+impl Keys for KeyPairs {
+    fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
+        match spec {
+            PairSpec::Rsa { bits, public_exponent } => rsa::generate(*bits, public_exponent),
+            PairSpec::Ec(curve) => ec::generate(*curve),
+            PairSpec::Ed25519 => ed25519::generate(),
+            PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
+        }
+    }
+
+    fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
+        match parts {
+            PrivateParts::Rsa(parts) => Ok(Arc::new(rsa::Private::parse(parts)?)),
+            PrivateParts::Ec { curve, scalar } => Ok(Arc::new(ec::Private::parse(*curve, scalar)?)),
+            PrivateParts::Ed25519 { seed } => Ok(Arc::new(ed25519::Private::parse(seed)?)),
+            PrivateParts::MlDsa { set, seed, key } => {
+                Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
+            }
+        }
+    }
+
+    fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
+        match parts {
+            PublicParts::Rsa { n, e } => Ok(Arc::new(rsa::Public::parse(n, e)?)),
+            PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
+            PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
+            PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
+        }
+    }
+}
+
+/// The first `len` bytes of an output: what a digest or a signature fills.
+fn prefix(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
+    out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
+}
+
+/// The outcome of a verification that can only say yes or no.
+fn verdict(good: bool) -> Result<()> {
+    if good { Ok(()) } else { Err(Error::SignatureInvalid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Scheme, Signer, Verifier};
+
+    pub(super) fn hex(digits: &str) -> Vec<u8> {
+        let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
+        digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+    }
+
+    pub(super) fn generate(spec: PairSpec<'_>) -> (PublicParts, PrivateParts) {
+        PROVIDER.keys.generate(&spec).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    pub(super) fn signer(parts: &PrivateParts, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        PROVIDER.keys.private(parts)?.signer(scheme)
+    }
+
+    pub(super) fn verifier(parts: &PublicParts, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        PROVIDER.keys.public(parts)?.verifier(scheme)
+    }
+
+    pub(super) fn sign(parts: &PrivateParts, scheme: &Scheme, input: &[u8]) -> Result<Vec<u8>> {
+        let mut signer = signer(parts, scheme)?;
+        let mut out = vec![0; signer.signature_len()];
+        signer.sign(input, &mut out)?;
+        Ok(out)
+    }
+
+    pub(super) fn verify(parts: &PublicParts, scheme: &Scheme, input: &[u8], signature: &[u8]) -> Result<()> {
+        verifier(parts, scheme)?.verify(input, signature)
+    }
+
+    #[test]
+    fn a_key_and_the_scheme_of_another_do_not_fit() {
+        let (public, private) = generate(PairSpec::Ed25519);
+        for scheme in
+            [Scheme::Ecdsa, Scheme::RsaRaw, Scheme::MlDsa { context: [].into(), deterministic: true }]
+        {
+            assert_eq!(signer(&private, &scheme).err(), Some(Error::KeyTypeInconsistent));
+            assert_eq!(verifier(&public, &scheme).err(), Some(Error::KeyTypeInconsistent));
+        }
+        for spec in [
+            PairSpec::Ec(crate::backend::Curve::P256),
+            PairSpec::MlDsa { set: crate::backend::MlDsa::MlDsa44, seed: None },
+        ] {
+            let (public, private) = generate(spec);
+            assert_eq!(signer(&private, &Scheme::Ed25519).err(), Some(Error::KeyTypeInconsistent));
+            assert_eq!(verifier(&public, &Scheme::Ed25519).err(), Some(Error::KeyTypeInconsistent));
+        }
+    }
+
+    #[test]
+    fn a_short_output_is_told_the_length_it_needs() {
+        let (_, private) = generate(PairSpec::Ed25519);
+        let mut signer = signer(&private, &Scheme::Ed25519).unwrap();
+        assert_eq!(signer.sign(b"message", &mut [0; 63]), Err(Error::BufferTooSmall { needed: 64 }));
+    }
+
+    #[test]
+    fn keys_are_used_by_many_threads_at_once() {
+        let (public, private) = generate(PairSpec::Ec(crate::backend::Curve::P256));
+        let private = PROVIDER.keys.private(&private).unwrap();
+        let public = PROVIDER.keys.public(&public).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let (private, public) = (private.clone(), public.clone());
+                scope.spawn(move || {
+                    let mut signer = private.signer(&Scheme::Ecdsa).unwrap();
+                    let mut verifier = public.verifier(&Scheme::Ecdsa).unwrap();
+                    let mut signature = [0; 64];
+                    for round in 0..50 {
+                        signer.sign(&[thread, round], &mut signature).unwrap();
+                        verifier.verify(&[thread, round], &signature).unwrap();
+                    }
+                });
+            }
+        });
+    }
+}

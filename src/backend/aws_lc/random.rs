@@ -1,0 +1,28 @@
+//! Random bytes of AWS-LC's generator, which reseeds itself after a `fork`.
+
+use super::ffi;
+use crate::backend::Random;
+use crate::error::Result;
+
+pub(super) struct Generator;
+
+impl Random for Generator {
+    fn fill(&self, out: &mut [u8]) -> Result<()> {
+        ffi::random(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_fills_differ_and_an_empty_one_is_fine() {
+        let (mut one, mut two) = ([0; 32], [0; 32]);
+        Generator.fill(&mut one).unwrap();
+        Generator.fill(&mut two).unwrap();
+        assert_ne!(one, two);
+        assert_ne!(one, [0; 32]);
+        Generator.fill(&mut []).unwrap();
+    }
+}

@@ -1,0 +1,512 @@
+//! RSA: which sizes and exponents are taken, which inputs a padding has room for, and the cases AWS-LC leaves out.
+
+use std::ffi::c_int;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::{ffi, prefix, verdict};
+use crate::backend::{
+    Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer, Verifier,
+};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// Sizes in bits of moduli that are loaded: old signatures are still verified, and AWS-LC ends at 16384.
+const LOADED_BITS: RangeInclusive<usize> = 1024..=16384;
+/// Sizes in bits of moduli that are made; a multiple of 128, or AWS-LC would round down.
+const GENERATED_BITS: RangeInclusive<usize> = 2048..=8192;
+/// FIPS 186-5, A.1.1: e < 2^256. A limit there must be, for a verification's cost grows with it.
+const MAX_EXPONENT_BITS: usize = 256;
+/// AWS-LC makes keys with exponents up to this size.
+const MAX_GENERATED_EXPONENT_BITS: usize = 32;
+
+pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
+    if !GENERATED_BITS.contains(&bits) || !bits.is_multiple_of(128) {
+        return Err(Error::KeySizeRange);
+    }
+    let e = ffi::Bignum::new(public_exponent)?;
+    // An even one would make AWS-LC search for primes that do not exist.
+    let odd = public_exponent.last().is_some_and(|last| last & 1 == 1);
+    if !odd || !(2..=MAX_GENERATED_EXPONENT_BITS).contains(&e.bits()) {
+        return Err(Error::DataInvalid);
+    }
+    let ffi::Numbers { n, e, d, p, q, dp, dq, qinv } = ffi::Rsa::generate(bits, &e)?.numbers()?;
+    let (n, e) = (n.to_vec(), e.to_vec());
+    let public = PublicParts::Rsa { n: n.clone(), e: e.clone() };
+    let crt = Some(RsaCrt { p, q, dp, dq, qinv });
+    Ok((public, PrivateParts::Rsa(RsaPrivate { n, e: Some(e), d, crt })))
+}
+
+/// A private key.
+pub(super) struct Private {
+    rsa: ffi::Rsa,
+    modulus: Modulus,
+    e: Option<Vec<u8>>,
+}
+
+impl Private {
+    pub(super) fn parse(parts: &RsaPrivate) -> Result<Self> {
+        let (n, modulus) = Modulus::parse(&parts.n)?;
+        let e = parts.e.as_deref().map(exponent).transpose()?;
+        let d = ffi::Bignum::new(&parts.d)?;
+        if d.bits() > n.bits() {
+            return Err(Error::DataInvalid);
+        }
+        let rsa = match (&e, &parts.crt) {
+            (Some(e), Some(crt)) => ffi::Rsa::private(&n, e, &d, &numbers(crt)?)?,
+            (Some(e), None) => ffi::Rsa::private_no_crt(&n, e, &d)?,
+            // Without e nothing is blinded, checked for faults, or fit for the remainder theorem.
+            (None, _) => ffi::Rsa::private_no_e(&n, &d)?,
+        };
+        let key = Self { rsa, modulus, e: e.map(|e| e.to_bytes()) };
+        key.warm_up()?;
+        Ok(key)
+    }
+
+    /// One signature at load, 0.7 ms (2048 bits) to 5 ms (4096): it fills the pool of blinding factors, which the first
+    /// signature of a session would otherwise pay for, and, as AWS-LC checks every result against `e`, it shows
+    /// that `d` belongs to it, which nothing else does for a key without primes.
+    fn warm_up(&self) -> Result<()> {
+        if self.e.is_none() {
+            return Ok(());
+        }
+        let mut two = vec![0; self.modulus.len()];
+        two[self.modulus.len() - 1] = 2;
+        let mut out = Secret::zeroed(self.modulus.len());
+        self.rsa.try_out(&two, &mut out)
+    }
+}
+
+impl PrivateKey for Private {
+    fn public(&self) -> Result<PublicParts> {
+        let e = self.e.clone().ok_or(Error::DataInvalid)?;
+        Ok(PublicParts::Rsa { n: self.modulus.0.clone(), e })
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        let padding = Padding::of(scheme, &self.modulus)?;
+        let scratch = vec![0; self.modulus.len()];
+        Ok(Box::new(RsaSigner { key: self, padding, scratch }))
+    }
+}
+
+/// A public key.
+pub(super) struct Public {
+    rsa: ffi::Rsa,
+    modulus: Modulus,
+}
+
+impl Public {
+    pub(super) fn parse(n: &[u8], e: &[u8]) -> Result<Self> {
+        let (n, modulus) = Modulus::parse(n)?;
+        Ok(Self { rsa: ffi::Rsa::public(&n, &exponent(e)?)?, modulus })
+    }
+}
+
+impl PublicKey for Public {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        let padding = Padding::of(scheme, &self.modulus)?;
+        let scratch = vec![0; self.modulus.len()];
+        Ok(Box::new(RsaVerifier { key: self, padding, scratch }))
+    }
+}
+
+/// The modulus, without leading zeros, so that its length is a signature's.
+struct Modulus(Vec<u8>);
+
+impl Modulus {
+    fn parse(bytes: &[u8]) -> Result<(ffi::Bignum, Self)> {
+        let n = ffi::Bignum::new(bytes)?;
+        if !LOADED_BITS.contains(&n.bits()) {
+            return Err(Error::KeySizeRange);
+        }
+        let modulus = Self(n.to_bytes());
+        Ok((n, modulus))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bits(&self) -> usize {
+        8 * self.len() - self.0[0].leading_zeros() as usize
+    }
+
+    /// Whether 0, 1 or the modulus less 1: numbers that every exponent, being odd, maps to themselves. AWS-LC refuses
+    /// to sign them. `number` is as long as the modulus.
+    fn is_fixed(&self, number: &[u8]) -> bool {
+        let Some((last, front)) = number.split_last() else { return false };
+        let small = *last <= 1 && front.iter().all(|byte| *byte == 0);
+        // The modulus is odd: less 1 is without its lowest bit.
+        let (own_last, own_front) = (self.0[front.len()], &self.0[..front.len()]);
+        small || (front == own_front && *last == own_last & !1)
+    }
+}
+
+fn exponent(e: &[u8]) -> Result<ffi::Bignum> {
+    let e = ffi::Bignum::new(e)?;
+    if e.bits() > MAX_EXPONENT_BITS { Err(Error::KeySizeRange) } else { Ok(e) }
+}
+
+fn numbers(crt: &RsaCrt) -> Result<ffi::Crt> {
+    Ok(ffi::Crt {
+        p: ffi::Bignum::new(&crt.p)?,
+        q: ffi::Bignum::new(&crt.q)?,
+        dp: ffi::Bignum::new(&crt.dp)?,
+        dq: ffi::Bignum::new(&crt.dq)?,
+        qinv: ffi::Bignum::new(&crt.qinv)?,
+    })
+}
+
+/// A scheme of RSA that a key has room for.
+#[derive(Clone, Copy)]
+enum Padding {
+    None,
+    Pkcs1,
+    Pkcs1Digest(Hash),
+    Pss { hash: Hash, mgf: Hash, salt_len: c_int },
+}
+
+impl Padding {
+    fn of(scheme: &Scheme, modulus: &Modulus) -> Result<Self> {
+        match *scheme {
+            Scheme::RsaRaw => Ok(Self::None),
+            Scheme::RsaPkcs1 { hash: None } => Ok(Self::Pkcs1),
+            // The longest DigestInfo (83 bytes) and 11 of padding fit into the smallest modulus that is loaded.
+            Scheme::RsaPkcs1 { hash: Some(hash) } => Ok(Self::Pkcs1Digest(hash)),
+            Scheme::RsaPss { hash, mgf, salt_len } => Self::pss(hash, mgf, salt_len, modulus),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+
+    fn pss(hash: Hash, mgf: Hash, salt_len: usize, modulus: &Modulus) -> Result<Self> {
+        // RFC 8017, 9.1.1: emBits is the modulus's size less 1, and hash, salt and two bytes must fit.
+        let room = (modulus.bits() - 1).div_ceil(8) - hash.len() - 2;
+        match c_int::try_from(salt_len) {
+            Ok(len) if salt_len <= room => Ok(Self::Pss { hash, mgf, salt_len: len }),
+            _ => Err(Error::KeySizeRange),
+        }
+    }
+
+    /// Whether an input of this length can be signed, or have been.
+    fn takes(self, input: usize, modulus: &Modulus) -> Result<()> {
+        let fits = match self {
+            Self::None => input <= modulus.len(),
+            Self::Pkcs1 => input <= modulus.len() - 11,
+            Self::Pkcs1Digest(hash) | Self::Pss { hash, .. } => input == hash.len(),
+        };
+        if fits { Ok(()) } else { Err(Error::DataLenRange) }
+    }
+}
+
+struct RsaSigner {
+    key: Arc<Private>,
+    padding: Padding,
+    scratch: Vec<u8>,
+}
+
+impl RsaSigner {
+    fn sign_unpadded(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        pad_left(&mut self.scratch, input);
+        if self.scratch >= self.key.modulus.0 {
+            return Err(Error::DataInvalid);
+        }
+        if self.key.modulus.is_fixed(&self.scratch) {
+            out.copy_from_slice(&self.scratch);
+            return Ok(());
+        }
+        self.key.rsa.sign_unpadded(&self.scratch, out)
+    }
+}
+
+impl Signer for RsaSigner {
+    fn signature_len(&self) -> usize {
+        self.key.modulus.len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.padding.takes(input.len(), &self.key.modulus)?;
+        let out = prefix(out, self.key.modulus.len())?;
+        let rsa = &self.key.rsa;
+        match self.padding {
+            Padding::None => self.sign_unpadded(input, out),
+            Padding::Pkcs1 => rsa.sign_pkcs1_raw(input, out),
+            Padding::Pkcs1Digest(hash) => rsa.sign_pkcs1(hash, input, out),
+            Padding::Pss { hash, mgf, salt_len } => rsa.sign_pss(hash, mgf, salt_len, input, out),
+        }
+    }
+}
+
+struct RsaVerifier {
+    key: Arc<Public>,
+    padding: Padding,
+    scratch: Vec<u8>,
+}
+
+impl RsaVerifier {
+    fn verify_unpadded(&mut self, input: &[u8], signature: &[u8]) -> bool {
+        let Some(signed) = self.key.rsa.recover_unpadded(signature, &mut self.scratch) else { return false };
+        // As integers: zeros on the left of what was signed, the input's length being at most the modulus's.
+        let (zeros, signed) = signed.split_at(signed.len() - input.len());
+        ffi::equal(signed, input) && zeros.iter().all(|byte| *byte == 0)
+    }
+
+    fn verify_pkcs1(&mut self, input: &[u8], signature: &[u8]) -> bool {
+        let signed = self.key.rsa.recover_pkcs1(signature, &mut self.scratch);
+        signed.is_some_and(|signed| ffi::equal(signed, input))
+    }
+}
+
+impl Verifier for RsaVerifier {
+    fn signature_len(&self) -> usize {
+        self.key.modulus.len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        self.padding.takes(input.len(), &self.key.modulus)?;
+        if signature.len() != self.key.modulus.len() {
+            return Err(Error::SignatureLenRange);
+        }
+        verdict(match self.padding {
+            Padding::None => self.verify_unpadded(input, signature),
+            Padding::Pkcs1 => self.verify_pkcs1(input, signature),
+            Padding::Pkcs1Digest(hash) => self.key.rsa.verify_pkcs1(hash, input, signature),
+            Padding::Pss { hash, mgf, salt_len } => {
+                self.key.rsa.verify_pss(hash, mgf, salt_len, input, signature)
+            }
+        })
+    }
+}
+
+/// `number` at the right end of `out`, zeros before it; it is not longer.
+fn pad_left(out: &mut [u8], number: &[u8]) {
+    let (zeros, rest) = out.split_at_mut(out.len() - number.len());
+    zeros.fill(0);
+    rest.copy_from_slice(number);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::super::tests::{generate, hex, sign, signer, verify};
+    use super::*;
+    use crate::backend::PairSpec;
+
+    const F4: [u8; 3] = [1, 0, 1];
+    const RAW: Scheme = Scheme::RsaRaw;
+    const PKCS1: Scheme = Scheme::RsaPkcs1 { hash: None };
+    const HASHES: [Hash; 5] = [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
+
+    static PAIR: LazyLock<(PublicParts, PrivateParts)> =
+        LazyLock::new(|| generate(PairSpec::Rsa { bits: 2048, public_exponent: &F4 }));
+
+    /// A modulus of 2^1024 - 1, odd and nothing else: enough for what needs no private key.
+    fn public_1024() -> PublicParts {
+        PublicParts::Rsa { n: vec![0xff; 128], e: F4.to_vec() }
+    }
+
+    fn private() -> &'static RsaPrivate {
+        let PrivateParts::Rsa(private) = &PAIR.1 else { panic!("not RSA") };
+        private
+    }
+
+    fn n() -> &'static [u8] {
+        &private().n
+    }
+
+    /// The key again with some of its parts.
+    fn parts(e: bool, crt: bool) -> RsaPrivate {
+        let RsaPrivate { n, e: exponent, d, crt: numbers } = private();
+        let crt = numbers.as_ref().filter(|_| crt).map(|crt| RsaCrt {
+            p: crt.p.duplicate(),
+            q: crt.q.duplicate(),
+            dp: crt.dp.duplicate(),
+            dq: crt.dq.duplicate(),
+            qinv: crt.qinv.duplicate(),
+        });
+        RsaPrivate { n: n.clone(), e: exponent.clone().filter(|_| e), d: d.duplicate(), crt }
+    }
+
+    fn pss(hash: Hash, mgf: Hash, salt_len: usize) -> Scheme {
+        Scheme::RsaPss { hash, mgf, salt_len }
+    }
+
+    #[test]
+    fn every_scheme_verifies_and_one_changed_bit_does_not() {
+        let mut schemes = vec![(RAW, 256), (PKCS1, 245), (PKCS1, 0)];
+        for hash in HASHES {
+            schemes.push((Scheme::RsaPkcs1 { hash: Some(hash) }, hash.len()));
+            schemes.push((pss(hash, hash, hash.len()), hash.len()));
+        }
+        schemes.push((pss(Hash::Sha256, Hash::Sha1, 0), 32));
+        schemes.push((pss(Hash::Sha1, Hash::Sha512, 20), 20));
+        schemes.push((pss(Hash::Sha384, Hash::Sha256, 256 - 48 - 2), 48));
+        let (public, private) = &*PAIR;
+        for (scheme, len) in schemes {
+            let input = vec![0x55; len];
+            let mut signature = sign(private, &scheme, &input).unwrap();
+            verify(public, &scheme, &input, &signature).unwrap();
+            let wrong = Err(Error::SignatureInvalid);
+            if len > 0 {
+                let mut other = input.clone();
+                other[len - 1] ^= 1;
+                assert_eq!(verify(public, &scheme, &other, &signature), wrong);
+            }
+            signature[200] ^= 4;
+            assert_eq!(verify(public, &scheme, &input, &signature), wrong);
+            assert_eq!(verify(public, &scheme, &input, &[0xff; 256]), wrong);
+        }
+    }
+
+    #[test]
+    fn pss_verifies_with_the_very_parameters_only() {
+        let (public, private) = &*PAIR;
+        let signature = sign(private, &pss(Hash::Sha256, Hash::Sha256, 32), &[1; 32]).unwrap();
+        for other in [pss(Hash::Sha256, Hash::Sha256, 31), pss(Hash::Sha256, Hash::Sha384, 32)] {
+            assert_eq!(verify(public, &other, &[1; 32], &signature), Err(Error::SignatureInvalid));
+        }
+    }
+
+    #[test]
+    fn a_salt_without_room_is_a_key_too_small() {
+        for salt_len in [256 - 32 - 1, usize::MAX] {
+            let scheme = pss(Hash::Sha256, Hash::Sha256, salt_len);
+            assert_eq!(signer(&PAIR.1, &scheme).err(), Some(Error::KeySizeRange));
+        }
+        let fits = pss(Hash::Sha512, Hash::Sha512, 62);
+        assert_eq!(verify(&public_1024(), &fits, &[0; 64], &[0; 128]), Err(Error::SignatureInvalid));
+        let scheme = pss(Hash::Sha512, Hash::Sha512, 63);
+        assert_eq!(verify(&public_1024(), &scheme, &[0; 64], &[0; 128]), Err(Error::KeySizeRange));
+    }
+
+    #[test]
+    fn the_three_ways_to_pkcs1_make_one_signature() {
+        let private = &PAIR.1;
+        let digest = [9; 32];
+        // RFC 8017, 9.2, note 1: SHA-256.
+        let info = [hex("3031300d060960864801650304020105000420"), digest.to_vec()].concat();
+        let padded = [&[0, 1][..], &vec![0xff; 256 - 3 - info.len()], &[0], &info].concat();
+        let signature = sign(private, &Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) }, &digest).unwrap();
+        assert_eq!(sign(private, &PKCS1, &info).unwrap(), signature);
+        assert_eq!(sign(private, &RAW, &padded).unwrap(), signature);
+        assert_eq!(sign(private, &RAW, &padded[1..]).unwrap(), signature);
+    }
+
+    #[test]
+    fn raw_input_is_padded_on_the_left_and_must_be_below_the_modulus() {
+        let (public, private) = &*PAIR;
+        let signature = sign(private, &RAW, &[7]).unwrap();
+        for input in [&[7][..], &[0, 7], &pad_to(256, &[7])] {
+            assert_eq!(sign(private, &RAW, input).unwrap(), signature);
+            verify(public, &RAW, input, &signature).unwrap();
+        }
+        assert_eq!(verify(public, &RAW, &[], &signature), Err(Error::SignatureInvalid));
+        assert_eq!(sign(private, &RAW, n()), Err(Error::DataInvalid));
+        assert_eq!(sign(private, &RAW, &[0xff; 256]), Err(Error::DataInvalid));
+        assert_eq!(sign(private, &RAW, &[0; 257]), Err(Error::DataLenRange));
+        assert_eq!(verify(public, &RAW, &[0; 257], &signature), Err(Error::DataLenRange));
+    }
+
+    #[test]
+    fn numbers_that_are_their_own_signature_are_signed() {
+        let (public, private) = &*PAIR;
+        let mut last = n().to_vec();
+        last[255] -= 1;
+        for number in [&[][..], &[0], &[1], &last] {
+            let signature = sign(private, &RAW, number).unwrap();
+            assert_eq!(signature, pad_to(256, number));
+            verify(public, &RAW, number, &signature).unwrap();
+        }
+    }
+
+    #[test]
+    fn lengths_that_no_input_and_no_signature_has() {
+        let (public, private) = &*PAIR;
+        let sha256 = Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) };
+        let pss = pss(Hash::Sha256, Hash::Sha256, 32);
+        for (scheme, len) in [(&PKCS1, 246), (&sha256, 31), (&sha256, 33), (&pss, 20), (&pss, 0)] {
+            assert_eq!(sign(private, scheme, &vec![0; len]), Err(Error::DataLenRange));
+            assert_eq!(verify(public, scheme, &vec![0; len], &[0; 256]), Err(Error::DataLenRange));
+        }
+        for scheme in [&RAW, &PKCS1, &sha256, &pss] {
+            for len in [0, 255, 257] {
+                assert_eq!(verify(public, scheme, &[0; 32], &vec![0; len]), Err(Error::SignatureLenRange));
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_signs_without_its_primes_and_without_its_exponent() {
+        let expected = sign(&PAIR.1, &RAW, &[7]).unwrap();
+        for (e, crt) in [(true, true), (true, false), (false, true), (false, false)] {
+            let private = PrivateParts::Rsa(parts(e, crt));
+            assert_eq!(sign(&private, &RAW, &[7]).unwrap(), expected);
+            let public = super::super::PROVIDER.keys.private(&private).unwrap().public();
+            let expected = if e { Ok(&PAIR.0) } else { Err(Error::DataInvalid) };
+            assert!(public.as_ref().map_err(|error| *error) == expected);
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_belong_together_are_no_key() {
+        type Damage = fn(&mut RsaPrivate);
+        let damages: [Damage; 6] = [
+            |key| key.n[255] ^= 1,
+            |key| key.n[100] ^= 1,
+            |key| key.e = Some(vec![3]),
+            |key| key.e = Some(vec![1]),
+            |key| key.d[100] ^= 1,
+            |key| key.d = Secret::new([&[1][..], &vec![0; 256]].concat()),
+        ];
+        for (damage, crt) in damages.iter().flat_map(|damage| [(damage, true), (damage, false)]) {
+            let mut key = parts(true, crt);
+            damage(&mut key);
+            assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
+        }
+        for damaged in 0..5 {
+            let mut key = parts(true, true);
+            let crt = key.crt.as_mut().unwrap();
+            let number = [&mut crt.p, &mut crt.q, &mut crt.dp, &mut crt.dq, &mut crt.qinv];
+            number[damaged][60] ^= 2;
+            assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
+        }
+    }
+
+    #[test]
+    fn sizes_outside_the_range_are_said_so() {
+        for (bytes, expected) in
+            [(127, Err(Error::KeySizeRange)), (128, Ok(())), (2048, Ok(())), (2049, Err(Error::KeySizeRange))]
+        {
+            let n = [&[0][..], &vec![0xff; bytes]].concat();
+            assert_eq!(Public::parse(&n, &F4).map(|_| ()), expected);
+        }
+        let bad = Some(Error::DataInvalid);
+        assert_eq!(Public::parse(&[0xfe; 128], &F4).err(), bad);
+        for e in [&[][..], &[0], &[1], &[1, 0, 0]] {
+            assert_eq!(Public::parse(n(), e).err(), bad);
+        }
+        assert!(Public::parse(n(), &[0xff; 32]).is_ok());
+        assert_eq!(Public::parse(n(), &[0xff; 33]).err(), Some(Error::KeySizeRange));
+    }
+
+    #[test]
+    fn only_sizes_and_exponents_that_aws_lc_makes_are_generated() {
+        for bits in [0, 1024, 2047, 2049, 2112, 8193, 8320, usize::MAX] {
+            assert_eq!(super::generate(bits, &F4).err(), Some(Error::KeySizeRange), "{bits}");
+        }
+        for e in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[1, 0, 0, 0, 1]] {
+            assert_eq!(super::generate(2048, e).err(), Some(Error::DataInvalid), "{e:?}");
+        }
+        let (public, private) = generate(PairSpec::Rsa { bits: 2176, public_exponent: &[3] });
+        let signature = sign(&private, &PKCS1, b"message").unwrap();
+        assert_eq!(signature.len(), 2176 / 8);
+        verify(&public, &PKCS1, b"message", &signature).unwrap();
+    }
+
+    fn pad_to(len: usize, number: &[u8]) -> Vec<u8> {
+        let mut out = vec![0xaa; len];
+        pad_left(&mut out, number);
+        out
+    }
+}
