@@ -63,9 +63,9 @@ impl Private {
         Ok(key)
     }
 
-    /// One signature at load, 0.7 ms (2048 bits) to 5 ms (4096): it fills the pool of blinding factors, which the first
-    /// signature of a session would otherwise pay for, and, as AWS-LC checks every result against `e`, it shows
-    /// that `d` belongs to it, which nothing else does for a key without primes.
+    /// One signature at load, though it costs what a signature costs (0.2 to 5 ms, 2048 to 4096 bits): it fills the
+    /// pool of blinding factors, for which the first signature of a session would otherwise pay. And as AWS-LC checks
+    /// every result against `e`, it shows that `d` belongs to it, which nothing else does for a key without primes.
     fn warm_up(&self) -> Result<()> {
         if self.e.is_none() {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::backend::Hash;
 use crate::error::{Error, Result};
 
 /// The digest of `data`; `out` is `hash.len()` bytes long.
-pub(in super::super) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
+pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
     if out.len() != hash.len() {
         return Err(Error::BufferTooSmall { needed: hash.len() });
     }
@@ -18,13 +18,13 @@ pub(in super::super) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<
 }
 
 /// An owned `EVP_MD_CTX`, always between a DigestInit and a DigestFinal.
-pub(in super::super) struct DigestCtx(NonNull<aws::EVP_MD_CTX>);
+pub(crate) struct DigestCtx(NonNull<aws::EVP_MD_CTX>);
 
 // SAFETY: a context has no ties to the thread that made it; it is used through `&mut` alone.
 unsafe impl Send for DigestCtx {}
 
 impl DigestCtx {
-    pub(in super::super) fn new(hash: Hash) -> Result<Self> {
+    pub(crate) fn new(hash: Hash) -> Result<Self> {
         // SAFETY: takes nothing; what it returns is ours.
         let mut context = Self(owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?);
         context.reset(hash)?;
@@ -32,20 +32,20 @@ impl DigestCtx {
     }
 
     /// Starts over; allocates nothing when the hash is the one from before.
-    pub(in super::super) fn reset(&mut self, hash: Hash) -> Result<()> {
+    pub(crate) fn reset(&mut self, hash: Hash) -> Result<()> {
         // SAFETY: the context is ours; a null engine means the built-in functions.
         let code = unsafe { aws::EVP_DigestInit_ex(self.0.as_ptr(), md(hash), ptr::null_mut()) };
         check("EVP_DigestInit_ex", code)
     }
 
-    pub(in super::super) fn update(&mut self, data: &[u8]) -> Result<()> {
+    pub(crate) fn update(&mut self, data: &[u8]) -> Result<()> {
         // SAFETY: the context is started, `data` is readable for its length.
         let code = unsafe { aws::EVP_DigestUpdate(self.0.as_ptr(), data.as_ptr().cast(), data.len()) };
         check("EVP_DigestUpdate", code)
     }
 
     /// Writes the digest, which is as long as `out`; [`reset`](Self::reset) must follow.
-    pub(in super::super) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         // SAFETY: the context is started.
         let len = unsafe { aws::EVP_MD_CTX_size(self.0.as_ptr()) };
         if out.len() != len {

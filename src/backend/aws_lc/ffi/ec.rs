@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// An owned `EC_KEY`, public or private. It is never changed after it is made.
-pub(in super::super) struct EcKey {
+pub(crate) struct EcKey {
     key: NonNull<aws::EC_KEY>,
     curve: Curve,
 }
@@ -23,7 +23,7 @@ unsafe impl Sync for EcKey {}
 
 impl EcKey {
     /// A new key pair, checked by AWS-LC as FIPS 140 asks (the public half against the private one).
-    pub(in super::super) fn generate(curve: Curve) -> Result<Self> {
+    pub(crate) fn generate(curve: Curve) -> Result<Self> {
         let key = Self::empty(curve)?;
         // SAFETY: the key is ours and has its group.
         check("EC_KEY_generate_key_fips", unsafe { aws::EC_KEY_generate_key_fips(key.key.as_ptr()) })?;
@@ -31,7 +31,7 @@ impl EcKey {
     }
 
     /// A private key with its public half; the scalar must lie between 1 and the order less 1.
-    pub(in super::super) fn private(curve: Curve, scalar: &[u8]) -> Result<Self> {
+    pub(crate) fn private(curve: Curve, scalar: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let scalar = Bignum::new(scalar)?;
         // SAFETY: the key is ours and has its group; the scalar is alive and copied.
@@ -53,7 +53,7 @@ impl EcKey {
     }
 
     /// A public key from `04 || x || y`; coordinates in range, on the curve, not at infinity.
-    pub(in super::super) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
+    pub(crate) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let point = Point::new(&key)?;
         // SAFETY: group and point are alive, `encoded` is readable for its length; null stands for no scratch.
@@ -73,7 +73,7 @@ impl EcKey {
     }
 
     /// The public half, `04 || x || y`.
-    pub(in super::super) fn point(&self) -> Result<Vec<u8>> {
+    pub(crate) fn point(&self) -> Result<Vec<u8>> {
         let mut out = vec![0; 1 + 2 * self.curve.len()];
         // SAFETY: the key and its point are alive, `out` goes with its length; null stands for no scratch.
         let len = unsafe {
@@ -90,7 +90,7 @@ impl EcKey {
     }
 
     /// The private scalar, at the length of the order.
-    pub(in super::super) fn scalar(&self) -> Result<Secret> {
+    pub(crate) fn scalar(&self) -> Result<Secret> {
         // SAFETY: the key is alive; the number belongs to it.
         let scalar = unsafe { aws::EC_KEY_get0_private_key(self.key.as_ptr()) };
         if scalar.is_null() {
@@ -103,7 +103,7 @@ impl EcKey {
     }
 
     /// ECDSA; `r` and `s` have the length of the order.
-    pub(in super::super) fn sign(&self, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
+    pub(crate) fn sign(&self, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
         // SAFETY: the key is alive, `digest` is readable for its length; what it returns is ours.
         let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
         let signature = Signature(owned("ECDSA_do_sign", signature)?);
@@ -113,7 +113,7 @@ impl EcKey {
         unsafe { to_padded(aws::ECDSA_SIG_get0_s(signature.0.as_ptr()), s) }
     }
 
-    pub(in super::super) fn verify(&self, digest: &[u8], signature: &EcdsaSig) -> bool {
+    pub(crate) fn verify(&self, digest: &[u8], signature: &EcdsaSig) -> bool {
         let signature = signature.signature.0.as_ptr();
         // SAFETY: key and signature are alive, `digest` is readable for its length.
         let code =
@@ -150,7 +150,7 @@ impl Drop for EcKey {
 }
 
 /// A signature to be verified, whose two numbers are filled anew for each.
-pub(in super::super) struct EcdsaSig {
+pub(crate) struct EcdsaSig {
     signature: Signature,
     /// Owned by `signature`.
     r: NonNull<aws::BIGNUM>,
@@ -162,7 +162,7 @@ pub(in super::super) struct EcdsaSig {
 unsafe impl Send for EcdsaSig {}
 
 impl EcdsaSig {
-    pub(in super::super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         // SAFETY: takes nothing; what it returns is ours.
         let signature = Signature(owned("ECDSA_SIG_new", unsafe { aws::ECDSA_SIG_new() })?);
         let (r, s) = (Bignum::new(&[])?, Bignum::new(&[])?);
@@ -176,7 +176,7 @@ impl EcdsaSig {
     }
 
     /// Takes new big-endian numbers.
-    pub(in super::super) fn set(&mut self, r: &[u8], s: &[u8]) -> Result<()> {
+    pub(crate) fn set(&mut self, r: &[u8], s: &[u8]) -> Result<()> {
         for (number, bytes) in [(self.r, r), (self.s, s)] {
             // SAFETY: the number is alive, and `&mut self` makes us its only user; `bytes` goes with its length.
             owned("BN_bin2bn", unsafe { aws::BN_bin2bn(bytes.as_ptr(), bytes.len(), number.as_ptr()) })?;

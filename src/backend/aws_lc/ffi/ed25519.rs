@@ -13,14 +13,14 @@ unsafe extern "C" {
 }
 
 /// The public key of a seed, and the private key in AWS-LC's form (64 bytes).
-pub(in super::super) fn ed25519_public(seed: &[u8; 32]) -> ([u8; 32], Secret) {
+pub(crate) fn ed25519_public(seed: &[u8; 32]) -> ([u8; 32], Secret) {
     let (mut public, mut private) = ([0; 32], Secret::zeroed(64));
     // SAFETY: the arrays have the lengths that the function takes: 32, 64 and 32 bytes.
     unsafe { aws::ED25519_keypair_from_seed(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) };
     (public, private)
 }
 
-pub(in super::super) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
+pub(crate) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
     // SAFETY: reads the 32 bytes of `public`.
     let on_curve = unsafe { ED25519_check_public_key(public.as_ptr()) } == 1;
     if !on_curve {
@@ -30,7 +30,7 @@ pub(in super::super) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
 }
 
 /// Signs with a private key in AWS-LC's form.
-pub(in super::super) fn ed25519_sign(private: &[u8], message: &[u8], out: &mut [u8; 64]) -> Result<()> {
+pub(crate) fn ed25519_sign(private: &[u8], message: &[u8], out: &mut [u8; 64]) -> Result<()> {
     let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
     // SAFETY: `message` is readable for its length; the others have the function's lengths.
     let code =
@@ -38,7 +38,7 @@ pub(in super::super) fn ed25519_sign(private: &[u8], message: &[u8], out: &mut [
     check("ED25519_sign", code)
 }
 
-pub(in super::super) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
+pub(crate) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
     // SAFETY: `message` is readable for its length; the others have the function's lengths.
     let good =
         unsafe { aws::ED25519_verify(message.as_ptr(), message.len(), signature.as_ptr(), public.as_ptr()) }

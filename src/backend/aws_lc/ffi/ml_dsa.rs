@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// The key pair of a seed (ML-DSA.KeyGen_internal): public key, expanded private key.
-pub(in super::super) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
+pub(crate) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
     let (mut public, mut private) = (vec![0; set.public_len()], Secret::zeroed(set.private_len()));
     // SAFETY: the three have the lengths of the parameter set.
     let code = unsafe { (functions(set).keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) };
@@ -20,7 +20,7 @@ pub(in super::super) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) 
 }
 
 /// The public key of an expanded private key, which is found consistent on the way.
-pub(in super::super) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<u8>> {
     expect(private, set.private_len())?;
     let mut public = vec![0; set.public_len()];
     // SAFETY: both have the lengths of the parameter set.
@@ -28,7 +28,7 @@ pub(in super::super) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<
     Ok(public)
 }
 
-pub(in super::super) fn ml_dsa_sign(
+pub(crate) fn ml_dsa_sign(
     set: MlDsa,
     private: &[u8],
     prefix: &[u8],
@@ -55,7 +55,7 @@ pub(in super::super) fn ml_dsa_sign(
     check("ml_dsa_sign_internal", code)
 }
 
-pub(in super::super) fn ml_dsa_verify(
+pub(crate) fn ml_dsa_verify(
     set: MlDsa,
     public: &[u8],
     prefix: &[u8],

@@ -122,6 +122,7 @@ fn refused(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Curve, Hash};
 
     #[test]
     fn numbers_lose_their_leading_zeros() {
@@ -141,8 +142,23 @@ mod tests {
 
     #[test]
     fn failures_leave_no_error_behind() {
-        assert_eq!(EcKey::private(crate::backend::Curve::P256, &[0; 32]).err(), Some(Error::DataInvalid));
-        // SAFETY: reads this thread's queue.
-        assert_eq!(unsafe { aws::ERR_peek_error() }, 0);
+        let two = Bignum::new(&[2]).unwrap();
+        let n = Bignum::new(&[0xff; 128]).unwrap();
+        let rsa = Rsa::public(&n, &Bignum::new(&[3]).unwrap()).unwrap();
+        let (ed25519, _) = ed25519_public(&[1; 32]);
+        let failures: [&dyn Fn() -> bool; 7] = [
+            &|| EcKey::private(Curve::P256, &[0; 32]).is_ok(),
+            &|| EcKey::public(Curve::P256, &[4; 65]).is_ok(),
+            &|| Rsa::public(&two, &two).is_ok(),
+            &|| rsa.verify_pkcs1(Hash::Sha256, &[0; 32], &[7; 128]),
+            &|| rsa.recover_pkcs1(&[7; 128], &mut [0; 128]).is_some(),
+            &|| rsa.sign_pkcs1(Hash::Sha256, &[0; 32], &mut [0; 128]).is_ok(),
+            &|| ed25519_verify(&ed25519, b"", &[0xff; 64]),
+        ];
+        for (case, succeeds) in failures.iter().enumerate() {
+            assert!(!succeeds(), "case {case}");
+            // SAFETY: reads this thread's queue.
+            assert_eq!(unsafe { aws::ERR_peek_error() }, 0, "case {case}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// An owned RSA key, public or private. It is never changed after it is made.
-pub(in super::super) struct Rsa(NonNull<aws::RSA>);
+pub(crate) struct Rsa(NonNull<aws::RSA>);
 
 // SAFETY: rsa.h: a key may be used by several threads at once through functions that do not mutate it, and signing,
 // verifying and reading are such functions (they lock what they cache). We call no other on a key that exists.
@@ -19,29 +19,29 @@ unsafe impl Send for Rsa {}
 unsafe impl Sync for Rsa {}
 
 /// The factors and exponents of the Chinese remainder theorem.
-pub(in super::super) struct Crt {
-    pub(in super::super) p: Bignum,
-    pub(in super::super) q: Bignum,
-    pub(in super::super) dp: Bignum,
-    pub(in super::super) dq: Bignum,
-    pub(in super::super) qinv: Bignum,
+pub(crate) struct Crt {
+    pub(crate) p: Bignum,
+    pub(crate) q: Bignum,
+    pub(crate) dp: Bignum,
+    pub(crate) dq: Bignum,
+    pub(crate) qinv: Bignum,
 }
 
 /// All numbers of a private key, big-endian without leading zeros.
-pub(in super::super) struct Numbers {
-    pub(in super::super) n: Secret,
-    pub(in super::super) e: Secret,
-    pub(in super::super) d: Secret,
-    pub(in super::super) p: Secret,
-    pub(in super::super) q: Secret,
-    pub(in super::super) dp: Secret,
-    pub(in super::super) dq: Secret,
-    pub(in super::super) qinv: Secret,
+pub(crate) struct Numbers {
+    pub(crate) n: Secret,
+    pub(crate) e: Secret,
+    pub(crate) d: Secret,
+    pub(crate) p: Secret,
+    pub(crate) q: Secret,
+    pub(crate) dp: Secret,
+    pub(crate) dq: Secret,
+    pub(crate) qinv: Secret,
 }
 
 impl Rsa {
     /// A new key pair, which AWS-LC has checked for consistency (`RSA_check_key`).
-    pub(in super::super) fn generate(bits: usize, e: &Bignum) -> Result<Self> {
+    pub(crate) fn generate(bits: usize, e: &Bignum) -> Result<Self> {
         let bits = c_int::try_from(bits).map_err(|_| Error::KeySizeRange)?;
         // SAFETY: takes nothing; what it returns is ours.
         let rsa = Self(owned("RSA_new", unsafe { aws::RSA_new() })?);
@@ -52,13 +52,13 @@ impl Rsa {
         Ok(rsa)
     }
 
-    pub(in super::super) fn public(n: &Bignum, e: &Bignum) -> Result<Self> {
+    pub(crate) fn public(n: &Bignum, e: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_public_key_large_e(n.as_ptr(), e.as_ptr()) })
     }
 
     /// With the primes: AWS-LC checks every number against the others.
-    pub(in super::super) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &Crt) -> Result<Self> {
+    pub(crate) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &Crt) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe {
             aws::RSA_new_private_key_large_e(
@@ -75,19 +75,19 @@ impl Rsa {
     }
 
     /// Without the primes; blinded, since `e` is known, which may have 33 bits here.
-    pub(in super::super) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
+    pub(crate) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
     /// Without the public exponent: neither blinded nor checked for faults.
-    pub(in super::super) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
+    pub(crate) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
     }
 
     /// The numbers of a generated key.
-    pub(in super::super) fn numbers(&self) -> Result<Numbers> {
+    pub(crate) fn numbers(&self) -> Result<Numbers> {
         Ok(Numbers {
             n: self.number(aws::RSA_get0_n)?,
             e: self.number(aws::RSA_get0_e)?,
@@ -101,13 +101,13 @@ impl Rsa {
     }
 
     /// Length of the modulus in bytes.
-    pub(in super::super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         // SAFETY: the key is alive and has a modulus, as every constructor sees to.
         unsafe { aws::RSA_size(self.0.as_ptr()) as usize }
     }
 
     /// RSASSA-PKCS1-v1_5 with the DigestInfo of `hash`.
-    pub(in super::super) fn sign_pkcs1(&self, hash: Hash, digest: &[u8], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn sign_pkcs1(&self, hash: Hash, digest: &[u8], out: &mut [u8]) -> Result<()> {
         self.fits(out)?;
         let mut len = 0;
         // SAFETY: `digest` is readable for its length, `out` has the length of the modulus.
@@ -125,22 +125,22 @@ impl Rsa {
     }
 
     /// RSASSA-PKCS1-v1_5 on `input` as it is.
-    pub(in super::super) fn sign_pkcs1_raw(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn sign_pkcs1_raw(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         check("RSA_sign_raw", self.sign_raw(aws::RSA_PKCS1_PADDING, input, out)?)
     }
 
     /// RSASP1; `input` is as long as the modulus and neither 0, 1 nor the modulus less 1.
-    pub(in super::super) fn sign_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn sign_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         check("RSA_sign_raw", self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
     }
 
     /// As [`sign_unpadded`](Self::sign_unpadded) to try a key out: a failure is the key's, `DataInvalid`.
-    pub(in super::super) fn try_out(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn try_out(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         super::check_key(self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
     }
 
     /// RSASSA-PSS with a salt of exactly `salt_len` bytes.
-    pub(in super::super) fn sign_pss(
+    pub(crate) fn sign_pss(
         &self,
         hash: Hash,
         mgf: Hash,
@@ -167,7 +167,7 @@ impl Rsa {
         check("RSA_sign_pss_mgf1", code)
     }
 
-    pub(in super::super) fn verify_pkcs1(&self, hash: Hash, digest: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verify_pkcs1(&self, hash: Hash, digest: &[u8], signature: &[u8]) -> bool {
         // SAFETY: both slices go with their lengths.
         good(unsafe {
             aws::RSA_verify(
@@ -181,7 +181,7 @@ impl Rsa {
         })
     }
 
-    pub(in super::super) fn verify_pss(
+    pub(crate) fn verify_pss(
         &self,
         hash: Hash,
         mgf: Hash,
@@ -205,20 +205,12 @@ impl Rsa {
     }
 
     /// What a PKCS#1 v1.5 signature signs, in `scratch`; none where the padding is wrong.
-    pub(in super::super) fn recover_pkcs1<'a>(
-        &self,
-        signature: &[u8],
-        scratch: &'a mut [u8],
-    ) -> Option<&'a [u8]> {
+    pub(crate) fn recover_pkcs1<'a>(&self, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         self.recover(aws::RSA_PKCS1_PADDING, signature, scratch)
     }
 
     /// RSAVP1: what a raw signature signs, in `scratch`; none where the signature is no number below the modulus.
-    pub(in super::super) fn recover_unpadded<'a>(
-        &self,
-        signature: &[u8],
-        scratch: &'a mut [u8],
-    ) -> Option<&'a [u8]> {
+    pub(crate) fn recover_unpadded<'a>(&self, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         self.recover(aws::RSA_NO_PADDING, signature, scratch)
     }
 
