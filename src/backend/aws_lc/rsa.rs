@@ -49,7 +49,8 @@ impl Private {
         let (n, modulus) = Modulus::parse(&parts.n)?;
         let e = parts.e.as_deref().map(exponent).transpose()?;
         let d = ffi::Bignum::new(&parts.d)?;
-        if d.bits() > n.bits() {
+        // Of a key without e nothing else would notice an exponent that is 0 or 1.
+        if !(2..=n.bits()).contains(&d.bits()) {
             return Err(Error::DataInvalid);
         }
         let rsa = match (&e, &parts.crt) {
@@ -469,6 +470,14 @@ mod tests {
             let crt = key.crt.as_mut().unwrap();
             let number = [&mut crt.p, &mut crt.q, &mut crt.dp, &mut crt.dq, &mut crt.qinv];
             number[damaged][60] ^= 2;
+            assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
+        }
+    }
+
+    #[test]
+    fn a_trivial_private_exponent_is_no_key() {
+        for (d, e) in [([0], true), ([0], false), ([1], true), ([1], false)] {
+            let key = RsaPrivate { d: Secret::from(&d[..]), ..parts(e, false) };
             assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
         }
     }
