@@ -51,6 +51,8 @@ pub enum Error {
     KeyFunctionNotPermitted,
     /// The handle names no key.
     KeyHandleInvalid,
+    /// The key cannot be digested.
+    KeyIndigestible,
     /// The key's size is outside what the mechanism takes.
     KeySizeRange,
     /// The key's type does not fit the mechanism.

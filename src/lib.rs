@@ -7,6 +7,13 @@
 #![deny(unsafe_code)]
 
 pub mod backend;
+pub mod config;
 pub mod error;
 pub mod id;
+pub mod mechanism;
+pub mod module;
+pub mod object;
 pub mod secret;
+pub mod session;
+pub mod store;
+pub mod token;

@@ -98,7 +98,8 @@ pub trait Signer: Send {
     /// The length in bytes of every signature that it makes.
     fn signature_len(&self) -> usize;
     /// Signs `input` (a digest or a message, as the [`Scheme`] says) into `out[..signature_len]`.
-    /// `DataLenRange` where the input's length does not fit; nothing is allocated on this path by us.
+    /// `DataLenRange` where the input's length does not fit, `BufferTooSmall` where `out` is shorter; nothing is
+    /// allocated on this path by us.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
@@ -107,7 +108,8 @@ pub trait Verifier: Send {
     /// The length in bytes of a signature of this key.
     fn signature_len(&self) -> usize;
     /// `Ok` for a good signature, `SignatureInvalid` for a wrong one, `SignatureLenRange` for one of a length that
-    /// none has, `DataLenRange` for an input that no signature can be of.
+    /// none has, `DataLenRange` for an input that no signature can be of (a raw RSA input that is not below the
+    /// modulus is `SignatureInvalid`).
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()>;
 }
 
@@ -140,7 +142,7 @@ pub enum Scheme {
     Ed25519,
     /// ML-DSA (FIPS 204, pure); the input is the message.
     MlDsa {
-        /// At most 255 bytes.
+        /// At most 255 bytes; `MechanismParamInvalid` beyond.
         context: Box<[u8]>,
         /// Whether randomness enters a signature; verification does not read it.
         deterministic: bool,
@@ -163,6 +165,7 @@ impl Hash {
     pub const MAX_LEN: usize = 64;
 
     /// Length of the digest in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "no digest is empty")]
     pub const fn len(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -197,6 +200,7 @@ impl Curve {
     }
 
     /// Length in bytes of a coordinate, a scalar, and of half a signature.
+    #[allow(clippy::len_without_is_empty, reason = "no scalar is empty")]
     pub const fn len(self) -> usize {
         self.bits().div_ceil(8)
     }

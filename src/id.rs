@@ -1,0 +1,256 @@
+//! The numbers of PKCS#11 as types of their own, so that a slot is never taken for a session.
+//!
+//! Values come from the specification's headers through `cryptoki-sys`; no other file of the core names that crate.
+
+use std::fmt;
+
+/// A slot (`CK_SLOT_ID`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(pub u64);
+
+/// A session (`CK_SESSION_HANDLE`); 0 is never one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionHandle(pub u64);
+
+/// An object (`CK_OBJECT_HANDLE`), within one run of a process; 0 is never one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectHandle(pub u64);
+
+/// One list of numbers: the type, its constants, and their names in the specification for the log and the
+/// configuration.
+macro_rules! numbers {
+    ($(#[$meta:meta])* $type:ident { $($constant:ident = $source:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(pub u64);
+
+        #[allow(missing_docs, reason = "the names are the specification's")]
+        #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+        impl $type {
+            $(pub const $constant: Self = Self(cryptoki_sys::$source as u64);)*
+
+            const NAMES: &'static [(&'static str, Self)] = &[$((stringify!($source), Self::$constant),)*];
+
+            /// The specification's name, for a number that this token knows.
+            pub fn name(self) -> Option<&'static str> {
+                Self::NAMES.iter().find(|(_, number)| *number == self).map(|(name, _)| *name)
+            }
+
+            /// The number of that name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "{}({:#x})", stringify!($type), self.0),
+                }
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+numbers! {
+    /// A mechanism (`CK_MECHANISM_TYPE`).
+    MechanismType {
+        RSA_PKCS_KEY_PAIR_GEN = CKM_RSA_PKCS_KEY_PAIR_GEN,
+        RSA_PKCS = CKM_RSA_PKCS,
+        RSA_X_509 = CKM_RSA_X_509,
+        RSA_PKCS_PSS = CKM_RSA_PKCS_PSS,
+        SHA1_RSA_PKCS = CKM_SHA1_RSA_PKCS,
+        SHA224_RSA_PKCS = CKM_SHA224_RSA_PKCS,
+        SHA256_RSA_PKCS = CKM_SHA256_RSA_PKCS,
+        SHA384_RSA_PKCS = CKM_SHA384_RSA_PKCS,
+        SHA512_RSA_PKCS = CKM_SHA512_RSA_PKCS,
+        SHA1_RSA_PKCS_PSS = CKM_SHA1_RSA_PKCS_PSS,
+        SHA224_RSA_PKCS_PSS = CKM_SHA224_RSA_PKCS_PSS,
+        SHA256_RSA_PKCS_PSS = CKM_SHA256_RSA_PKCS_PSS,
+        SHA384_RSA_PKCS_PSS = CKM_SHA384_RSA_PKCS_PSS,
+        SHA512_RSA_PKCS_PSS = CKM_SHA512_RSA_PKCS_PSS,
+        EC_KEY_PAIR_GEN = CKM_EC_KEY_PAIR_GEN,
+        ECDSA = CKM_ECDSA,
+        ECDSA_SHA1 = CKM_ECDSA_SHA1,
+        ECDSA_SHA224 = CKM_ECDSA_SHA224,
+        ECDSA_SHA256 = CKM_ECDSA_SHA256,
+        ECDSA_SHA384 = CKM_ECDSA_SHA384,
+        ECDSA_SHA512 = CKM_ECDSA_SHA512,
+        EC_EDWARDS_KEY_PAIR_GEN = CKM_EC_EDWARDS_KEY_PAIR_GEN,
+        EDDSA = CKM_EDDSA,
+        ML_DSA_KEY_PAIR_GEN = CKM_ML_DSA_KEY_PAIR_GEN,
+        ML_DSA = CKM_ML_DSA,
+        AES_KEY_GEN = CKM_AES_KEY_GEN,
+        GENERIC_SECRET_KEY_GEN = CKM_GENERIC_SECRET_KEY_GEN,
+        SHA_1 = CKM_SHA_1,
+        SHA224 = CKM_SHA224,
+        SHA256 = CKM_SHA256,
+        SHA384 = CKM_SHA384,
+        SHA512 = CKM_SHA512,
+        UNAVAILABLE = CK_UNAVAILABLE_INFORMATION,
+    }
+}
+
+numbers! {
+    /// A kind of object (`CK_OBJECT_CLASS`).
+    ObjectClass {
+        DATA = CKO_DATA,
+        CERTIFICATE = CKO_CERTIFICATE,
+        PUBLIC_KEY = CKO_PUBLIC_KEY,
+        PRIVATE_KEY = CKO_PRIVATE_KEY,
+        SECRET_KEY = CKO_SECRET_KEY,
+    }
+}
+
+numbers! {
+    /// A kind of key (`CK_KEY_TYPE`).
+    KeyType {
+        RSA = CKK_RSA,
+        EC = CKK_EC,
+        EC_EDWARDS = CKK_EC_EDWARDS,
+        ML_DSA = CKK_ML_DSA,
+        AES = CKK_AES,
+        GENERIC_SECRET = CKK_GENERIC_SECRET,
+    }
+}
+
+numbers! {
+    /// An attribute (`CK_ATTRIBUTE_TYPE`).
+    AttributeType {
+        CLASS = CKA_CLASS,
+        TOKEN = CKA_TOKEN,
+        PRIVATE = CKA_PRIVATE,
+        LABEL = CKA_LABEL,
+        UNIQUE_ID = CKA_UNIQUE_ID,
+        APPLICATION = CKA_APPLICATION,
+        VALUE = CKA_VALUE,
+        OBJECT_ID = CKA_OBJECT_ID,
+        CERTIFICATE_TYPE = CKA_CERTIFICATE_TYPE,
+        ISSUER = CKA_ISSUER,
+        SERIAL_NUMBER = CKA_SERIAL_NUMBER,
+        TRUSTED = CKA_TRUSTED,
+        CERTIFICATE_CATEGORY = CKA_CERTIFICATE_CATEGORY,
+        JAVA_MIDP_SECURITY_DOMAIN = CKA_JAVA_MIDP_SECURITY_DOMAIN,
+        URL = CKA_URL,
+        HASH_OF_SUBJECT_PUBLIC_KEY = CKA_HASH_OF_SUBJECT_PUBLIC_KEY,
+        HASH_OF_ISSUER_PUBLIC_KEY = CKA_HASH_OF_ISSUER_PUBLIC_KEY,
+        NAME_HASH_ALGORITHM = CKA_NAME_HASH_ALGORITHM,
+        CHECK_VALUE = CKA_CHECK_VALUE,
+        KEY_TYPE = CKA_KEY_TYPE,
+        SUBJECT = CKA_SUBJECT,
+        ID = CKA_ID,
+        SENSITIVE = CKA_SENSITIVE,
+        ENCRYPT = CKA_ENCRYPT,
+        DECRYPT = CKA_DECRYPT,
+        WRAP = CKA_WRAP,
+        UNWRAP = CKA_UNWRAP,
+        SIGN = CKA_SIGN,
+        SIGN_RECOVER = CKA_SIGN_RECOVER,
+        VERIFY = CKA_VERIFY,
+        VERIFY_RECOVER = CKA_VERIFY_RECOVER,
+        DERIVE = CKA_DERIVE,
+        START_DATE = CKA_START_DATE,
+        END_DATE = CKA_END_DATE,
+        MODULUS = CKA_MODULUS,
+        MODULUS_BITS = CKA_MODULUS_BITS,
+        PUBLIC_EXPONENT = CKA_PUBLIC_EXPONENT,
+        PRIVATE_EXPONENT = CKA_PRIVATE_EXPONENT,
+        PRIME_1 = CKA_PRIME_1,
+        PRIME_2 = CKA_PRIME_2,
+        EXPONENT_1 = CKA_EXPONENT_1,
+        EXPONENT_2 = CKA_EXPONENT_2,
+        COEFFICIENT = CKA_COEFFICIENT,
+        PUBLIC_KEY_INFO = CKA_PUBLIC_KEY_INFO,
+        VALUE_LEN = CKA_VALUE_LEN,
+        EXTRACTABLE = CKA_EXTRACTABLE,
+        LOCAL = CKA_LOCAL,
+        NEVER_EXTRACTABLE = CKA_NEVER_EXTRACTABLE,
+        ALWAYS_SENSITIVE = CKA_ALWAYS_SENSITIVE,
+        KEY_GEN_MECHANISM = CKA_KEY_GEN_MECHANISM,
+        MODIFIABLE = CKA_MODIFIABLE,
+        COPYABLE = CKA_COPYABLE,
+        DESTROYABLE = CKA_DESTROYABLE,
+        EC_PARAMS = CKA_EC_PARAMS,
+        EC_POINT = CKA_EC_POINT,
+        ALWAYS_AUTHENTICATE = CKA_ALWAYS_AUTHENTICATE,
+        WRAP_WITH_TRUSTED = CKA_WRAP_WITH_TRUSTED,
+        WRAP_TEMPLATE = CKA_WRAP_TEMPLATE,
+        UNWRAP_TEMPLATE = CKA_UNWRAP_TEMPLATE,
+        DERIVE_TEMPLATE = CKA_DERIVE_TEMPLATE,
+        ALLOWED_MECHANISMS = CKA_ALLOWED_MECHANISMS,
+        PARAMETER_SET = CKA_PARAMETER_SET,
+        SEED = CKA_SEED,
+    }
+}
+
+/// What `CK_MECHANISM_INFO` says that a mechanism does (`CKF_*`).
+#[allow(missing_docs, reason = "the names are the specification's")]
+#[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+pub mod mechanism_flag {
+    pub const FIND_OBJECTS: u64 = cryptoki_sys::CKF_FIND_OBJECTS as u64;
+    pub const DIGEST: u64 = cryptoki_sys::CKF_DIGEST as u64;
+    pub const SIGN: u64 = cryptoki_sys::CKF_SIGN as u64;
+    pub const VERIFY: u64 = cryptoki_sys::CKF_VERIFY as u64;
+    pub const GENERATE: u64 = cryptoki_sys::CKF_GENERATE as u64;
+    pub const GENERATE_KEY_PAIR: u64 = cryptoki_sys::CKF_GENERATE_KEY_PAIR as u64;
+    pub const EC_F_P: u64 = cryptoki_sys::CKF_EC_F_P as u64;
+    pub const EC_OID: u64 = cryptoki_sys::CKF_EC_OID as u64;
+    pub const EC_CURVENAME: u64 = cryptoki_sys::CKF_EC_CURVENAME as u64;
+    pub const EC_UNCOMPRESS: u64 = cryptoki_sys::CKF_EC_UNCOMPRESS as u64;
+}
+
+/// What `CK_TOKEN_INFO` says of a token (`CKF_*`).
+#[allow(missing_docs, reason = "the names are the specification's")]
+#[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+pub mod token_flag {
+    pub const RNG: u64 = cryptoki_sys::CKF_RNG as u64;
+    pub const LOGIN_REQUIRED: u64 = cryptoki_sys::CKF_LOGIN_REQUIRED as u64;
+    pub const USER_PIN_INITIALIZED: u64 = cryptoki_sys::CKF_USER_PIN_INITIALIZED as u64;
+    pub const TOKEN_INITIALIZED: u64 = cryptoki_sys::CKF_TOKEN_INITIALIZED as u64;
+    pub const USER_PIN_COUNT_LOW: u64 = cryptoki_sys::CKF_USER_PIN_COUNT_LOW as u64;
+    pub const USER_PIN_FINAL_TRY: u64 = cryptoki_sys::CKF_USER_PIN_FINAL_TRY as u64;
+    pub const USER_PIN_LOCKED: u64 = cryptoki_sys::CKF_USER_PIN_LOCKED as u64;
+    pub const SO_PIN_COUNT_LOW: u64 = cryptoki_sys::CKF_SO_PIN_COUNT_LOW as u64;
+    pub const SO_PIN_FINAL_TRY: u64 = cryptoki_sys::CKF_SO_PIN_FINAL_TRY as u64;
+    pub const SO_PIN_LOCKED: u64 = cryptoki_sys::CKF_SO_PIN_LOCKED as u64;
+}
+
+/// The states of a session (`CKS_*`).
+#[allow(missing_docs, reason = "the names are the specification's")]
+#[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+pub mod session_state {
+    pub const RO_PUBLIC_SESSION: u64 = cryptoki_sys::CKS_RO_PUBLIC_SESSION as u64;
+    pub const RO_USER_FUNCTIONS: u64 = cryptoki_sys::CKS_RO_USER_FUNCTIONS as u64;
+    pub const RW_PUBLIC_SESSION: u64 = cryptoki_sys::CKS_RW_PUBLIC_SESSION as u64;
+    pub const RW_USER_FUNCTIONS: u64 = cryptoki_sys::CKS_RW_USER_FUNCTIONS as u64;
+    pub const RW_SO_FUNCTIONS: u64 = cryptoki_sys::CKS_RW_SO_FUNCTIONS as u64;
+}
+
+/// Values of single attributes.
+#[allow(missing_docs, reason = "the names are the specification's")]
+#[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+pub mod value {
+    pub const CERTIFICATE_X_509: u64 = cryptoki_sys::CKC_X_509 as u64;
+    pub const ML_DSA_44: u64 = cryptoki_sys::CKP_ML_DSA_44 as u64;
+    pub const ML_DSA_65: u64 = cryptoki_sys::CKP_ML_DSA_65 as u64;
+    pub const ML_DSA_87: u64 = cryptoki_sys::CKP_ML_DSA_87 as u64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_its_name_find_each_other() {
+        assert_eq!(MechanismType::named("CKM_ECDSA_SHA256"), Some(MechanismType::ECDSA_SHA256));
+        assert_eq!(MechanismType::ECDSA_SHA256.name(), Some("CKM_ECDSA_SHA256"));
+        assert_eq!(MechanismType(0x8000_0001).to_string(), "MechanismType(0x80000001)");
+    }
+}

@@ -1,0 +1,25 @@
+//! Message digests (PKCS#11 3.2, "Digests").
+
+use super::{Action, Mechanism, Shape};
+use crate::backend::Hash;
+use crate::id::MechanismType;
+use crate::id::mechanism_flag::DIGEST;
+
+pub(super) const ROWS: &[Mechanism] = &[
+    digests(MechanismType::SHA_1, Hash::Sha1),
+    digests(MechanismType::SHA224, Hash::Sha224),
+    digests(MechanismType::SHA256, Hash::Sha256),
+    digests(MechanismType::SHA384, Hash::Sha384),
+    digests(MechanismType::SHA512, Hash::Sha512),
+];
+
+const fn digests(id: MechanismType, hash: Hash) -> Mechanism {
+    Mechanism {
+        id,
+        flags: DIGEST,
+        sizes: (0, 0),
+        key_type: None,
+        shape: Shape::None,
+        action: Action::Digest(hash),
+    }
+}

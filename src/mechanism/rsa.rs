@@ -1,0 +1,45 @@
+//! RSA (PKCS#11 3.2, "RSA").
+
+use super::{Action, Mechanism, Primitive, Shape};
+use crate::backend::Hash;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
+use crate::id::{KeyType, MechanismType};
+
+/// Sizes of a modulus in bits.
+const BITS: (u64, u64) = (2048, 8192);
+
+pub(super) const ROWS: &[Mechanism] = &[
+    Mechanism {
+        id: M::RSA_PKCS_KEY_PAIR_GEN,
+        flags: GENERATE_KEY_PAIR,
+        sizes: BITS,
+        key_type: Some(KeyType::RSA),
+        shape: Shape::None,
+        action: Action::GeneratePair,
+    },
+    signs(M::RSA_X_509, Primitive::RsaRaw, None),
+    signs(M::RSA_PKCS, Primitive::RsaPkcs1, None),
+    signs(M::SHA1_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha1)),
+    signs(M::SHA224_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha224)),
+    signs(M::SHA256_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha256)),
+    signs(M::SHA384_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha384)),
+    signs(M::SHA512_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha512)),
+    signs(M::RSA_PKCS_PSS, Primitive::RsaPss, None),
+    signs(M::SHA1_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha1)),
+    signs(M::SHA224_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha224)),
+    signs(M::SHA256_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha256)),
+    signs(M::SHA384_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha384)),
+    signs(M::SHA512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha512)),
+];
+
+const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> Mechanism {
+    Mechanism {
+        id,
+        flags: SIGN | VERIFY,
+        sizes: BITS,
+        key_type: Some(KeyType::RSA),
+        shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
+        action: Action::Sign(primitive, hash),
+    }
+}

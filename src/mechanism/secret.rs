@@ -1,0 +1,22 @@
+//! Secret keys (PKCS#11 3.2, "Generic secret key" and "AES").
+
+use super::{Action, Mechanism, Shape};
+use crate::id::mechanism_flag::GENERATE;
+use crate::id::{KeyType, MechanismType};
+
+pub(super) const ROWS: &[Mechanism] = &[
+    generates(MechanismType::AES_KEY_GEN, KeyType::AES, (16, 32)),
+    // PKCS#11 3.2, "Generic secret key generation": sizes are in bits, and AES's in bytes.
+    generates(MechanismType::GENERIC_SECRET_KEY_GEN, KeyType::GENERIC_SECRET, (8, 32768)),
+];
+
+const fn generates(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Mechanism {
+    Mechanism {
+        id,
+        flags: GENERATE,
+        sizes,
+        key_type: Some(key_type),
+        shape: Shape::None,
+        action: Action::Generate,
+    }
+}

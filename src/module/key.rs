@@ -1,0 +1,97 @@
+//! Key generation and random bytes (PKCS#11 3.2, "Key management functions", "Random number generation functions").
+//!
+//! No lock is held while a key is made.
+
+use super::Module;
+use crate::backend::{PairSpec, Provider};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::mechanism::{Action, Invocation, Mechanism};
+use crate::object::template::Template;
+use crate::object::{Attributes, key, make};
+use crate::secret::Secret;
+use crate::token::Token;
+
+impl Module {
+    /// `C_GenerateKey`
+    pub fn generate_key(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let key_type = makes(&token, with, Action::Generate)?;
+        let value = |len| secret(token.provider(), with.mechanism, len);
+        let attributes = make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
+        token.insert(rights, session, attributes)
+    }
+
+    /// `C_GenerateKeyPair`: the public key, the private key.
+    pub fn generate_key_pair(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        public: &Template<'_>,
+        private: &Template<'_>,
+    ) -> Result<(ObjectHandle, ObjectHandle)> {
+        let (token, rights) = self.access(session)?;
+        let key_type = makes(&token, with, Action::GeneratePair)?;
+        let public = make::generate_public(public, key_type, rights.officer())?;
+        let private = make::generate_private(private, key_type, rights.officer())?;
+        for half in [&public, &private] {
+            rights.write(is(half, A::TOKEN), is(half, A::PRIVATE))?;
+        }
+        let spec = key::pair_spec(&public)?;
+        if let PairSpec::Rsa { bits, .. } = spec {
+            in_range(with.mechanism, bits as u64)?;
+        }
+        let parts = token.provider().keys.generate(&spec)?;
+        let (public, private) = make::put_pair(public, private, parts, with.mechanism.id)?;
+        let [public, private] = token.insert_all(rights, session, [public, private])?;
+        Ok((public, private))
+    }
+
+    /// `C_GenerateRandom`
+    pub fn random(&self, session: SessionHandle, out: &mut [u8]) -> Result<()> {
+        let (token, _) = self.access(session)?;
+        token.provider().random.fill(out)
+    }
+
+    /// `C_SeedRandom`: the generators of the backends seed themselves.
+    pub fn seed_random(&self, session: SessionHandle, _seed: &[u8]) -> Result<()> {
+        self.access(session)?;
+        Err(Error::RandomSeedNotSupported)
+    }
+}
+
+/// The type of the keys that a mechanism makes, where it is offered and does that.
+fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
+    token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+    match with.mechanism.key_type {
+        Some(key_type) if with.mechanism.action == action => Ok(key_type),
+        _ => Err(Error::MechanismInvalid),
+    }
+}
+
+/// A random secret key of `len` bytes.
+fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret> {
+    match mechanism.key_type {
+        Some(KeyType::AES) if !matches!(len, 16 | 24 | 32) => return Err(Error::KeySizeRange),
+        Some(KeyType::AES) => {}
+        _ => in_range(mechanism, len.saturating_mul(8))?,
+    }
+    let len = usize::try_from(len).map_err(|_| Error::KeySizeRange)?;
+    let mut key = Secret::zeroed(len);
+    provider.random.fill(&mut key)?;
+    Ok(key)
+}
+
+fn in_range(mechanism: &Mechanism, size: u64) -> Result<()> {
+    let fits = (mechanism.sizes.0..=mechanism.sizes.1).contains(&size);
+    if fits { Ok(()) } else { Err(Error::KeySizeRange) }
+}
+
+fn is(attributes: &Attributes, flag: A) -> bool {
+    attributes.flag(flag) == Some(true)
+}

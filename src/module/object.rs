@@ -1,0 +1,92 @@
+//! Objects and searches (PKCS#11 3.2, "Object management functions").
+
+use std::sync::Arc;
+
+use super::Module;
+use crate::error::{Error, Result};
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::object::template::Template;
+use crate::object::{Object, make, policy};
+use crate::session::find::Find;
+
+impl Module {
+    /// `C_CreateObject`
+    pub fn create_object(&self, session: SessionHandle, template: &Template<'_>) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let attributes = make::create(template, rights.officer(), token.provider())?;
+        token.insert(rights, session, attributes)
+    }
+
+    /// `C_CopyObject`
+    pub fn copy_object(
+        &self,
+        session: SessionHandle,
+        object: ObjectHandle,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let object = token.object(rights, object)?;
+        policy::copyable(&object)?;
+        let attributes = make::copy(&object, template, rights.officer())?;
+        token.insert(rights, session, attributes)
+    }
+
+    /// `C_DestroyObject`
+    pub fn destroy_object(&self, session: SessionHandle, object: ObjectHandle) -> Result<()> {
+        let (token, rights) = self.access(session)?;
+        token.remove(rights, object)
+    }
+
+    /// `C_GetObjectSize`: bytes, about.
+    pub fn object_size(&self, session: SessionHandle, object: ObjectHandle) -> Result<u64> {
+        Ok(self.object(session, object)?.size() as u64)
+    }
+
+    /// The object of a handle, to read its attributes by [`Object::attribute`].
+    pub fn object(&self, session: SessionHandle, object: ObjectHandle) -> Result<Arc<Object>> {
+        self.sessions.with(session, |session| session.token.object(session.rights(), object))
+    }
+
+    /// `C_SetAttributeValue`
+    pub fn set_attributes(
+        &self,
+        session: SessionHandle,
+        handle: ObjectHandle,
+        template: &Template<'_>,
+    ) -> Result<()> {
+        let (token, rights) = self.access(session)?;
+        let object = token.object(rights, handle)?;
+        policy::modifiable(&object)?;
+        let attributes = make::change(&object, template, rights.officer())?;
+        token.replace(rights, handle, attributes)
+    }
+
+    /// `C_FindObjectsInit`. What other processes wrote shows from here on.
+    pub fn find_init(&self, session: SessionHandle, template: &Template<'_>) -> Result<()> {
+        let (token, rights) = self.access(session)?;
+        let wanted = make::search(template)?;
+        token.refresh()?;
+        let found = wanted.map(|wanted| token.search(rights, &wanted)).unwrap_or_default();
+        self.sessions.with(session, |session| {
+            if session.find.is_some() {
+                return Err(Error::OperationActive);
+            }
+            session.find = Some(Find::new(found));
+            Ok(())
+        })
+    }
+
+    /// `C_FindObjects`: fills `out` from the front; how many.
+    pub fn find(&self, session: SessionHandle, out: &mut [ObjectHandle]) -> Result<usize> {
+        self.sessions.with(session, |session| {
+            session.find.as_mut().map(|find| find.next(out)).ok_or(Error::OperationNotInitialized)
+        })
+    }
+
+    /// `C_FindObjectsFinal`
+    pub fn find_final(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.find.take().map(drop).ok_or(Error::OperationNotInitialized)
+        })
+    }
+}

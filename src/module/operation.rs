@@ -1,0 +1,125 @@
+//! Digests, signatures and their verification (PKCS#11 3.2, "Message digesting functions" to "Functions for
+//! verifying signatures and MACs").
+
+use super::Module;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::object::attribute::Sorts;
+use crate::session::Session;
+use crate::session::operation::Output;
+
+impl Module {
+    /// `C_DigestInit`
+    pub fn digest_init(&self, session: SessionHandle, with: &Invocation) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.digest_init(with)
+        })
+    }
+
+    /// `C_Digest`
+    pub fn digest(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.digest.digest(data, out))
+    }
+
+    /// `C_DigestUpdate`
+    pub fn digest_update(&self, session: SessionHandle, data: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.digest.update(data))
+    }
+
+    /// `C_DigestKey`
+    pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            if !session.digest.active() {
+                return Err(Error::OperationNotInitialized);
+            }
+            let object = session.token.object(session.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
+            if !Sorts::AES.or(Sorts::GENERIC_SECRET).has(object.sort()) {
+                return Err(Error::KeyIndigestible);
+            }
+            session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
+        })
+    }
+
+    /// `C_DigestFinal`
+    pub fn digest_final(&self, session: SessionHandle, out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.digest.digest_final(out))
+    }
+
+    /// `C_DigestInit` without a mechanism ends the operation.
+    pub fn digest_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.digest.cancel();
+            Ok(())
+        })
+    }
+
+    /// `C_SignInit`
+    pub fn sign_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.sign_init(with, key)
+        })
+    }
+
+    /// `C_Sign`: how many bytes were written, or would be for [`Output::Length`].
+    pub fn sign(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.sign.sign(data, out))
+    }
+
+    /// `C_SignUpdate`
+    pub fn sign_update(&self, session: SessionHandle, data: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.sign.update(data))
+    }
+
+    /// `C_SignFinal`
+    pub fn sign_final(&self, session: SessionHandle, out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.sign.sign_final(out))
+    }
+
+    /// `C_SignInit` without a mechanism ends the operation.
+    pub fn sign_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.sign.cancel();
+            Ok(())
+        })
+    }
+
+    /// `C_VerifyInit`
+    pub fn verify_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.verify_init(with, key)
+        })
+    }
+
+    /// `C_Verify`
+    pub fn verify(&self, session: SessionHandle, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.verify.verify(data, signature))
+    }
+
+    /// `C_VerifyUpdate`
+    pub fn verify_update(&self, session: SessionHandle, data: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.verify.update(data))
+    }
+
+    /// `C_VerifyFinal`
+    pub fn verify_final(&self, session: SessionHandle, signature: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.verify.verify_final(signature))
+    }
+
+    /// `C_VerifyInit` without a mechanism ends the operation.
+    pub fn verify_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.verify.cancel();
+            Ok(())
+        })
+    }
+}
+
+/// Whether the configuration offers the mechanism.
+fn offered(session: &Session, with: &Invocation) -> Result<()> {
+    let offered = session.token.settings.mechanism(with.mechanism.id).is_some();
+    if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
+}

@@ -1,0 +1,140 @@
+//! Sessions and the login (PKCS#11 3.2, "Session management functions").
+
+use std::sync::Arc;
+
+use super::Module;
+use crate::error::{Error, Result};
+use crate::id::{SessionHandle, SlotId, mechanism_flag as flag, session_state as state};
+use crate::object::policy::Login;
+use crate::session::Session;
+use crate::store::Role;
+use crate::token::Token;
+
+/// What `C_GetSessionInfo` tells.
+pub struct SessionInfo {
+    /// The slot.
+    pub slot: SlotId,
+    /// `CKS_*`.
+    pub state: u64,
+    /// Whether it is a read/write session.
+    pub read_write: bool,
+}
+
+/// Who logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// `CKU_SO`
+    SecurityOfficer,
+    /// `CKU_USER`
+    User,
+    /// `CKU_CONTEXT_SPECIFIC`
+    ContextSpecific,
+}
+
+impl Module {
+    /// `C_OpenSession`
+    pub fn open_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
+        let token = self.token_in(slot)?;
+        token.session_opened(read_write)?;
+        let opened =
+            self.sessions.open(|handle| Ok(Session::new(handle, Arc::clone(&token), read_write)));
+        // The count is taken back under a handle that no session has.
+        opened.inspect_err(|_| token.session_closed(SessionHandle(0), read_write))
+    }
+
+    /// `C_CloseSession`
+    pub fn close_session(&self, session: SessionHandle) -> Result<()> {
+        let session = self.sessions.close(session)?;
+        session.token.session_closed(session.handle, session.read_write);
+        Ok(())
+    }
+
+    /// `C_CloseAllSessions`
+    pub fn close_all_sessions(&self, slot: SlotId) -> Result<()> {
+        let token = match self.token_in(slot) {
+            Err(Error::TokenNotRecognized) => return Ok(()),
+            token => token?,
+        };
+        self.close_where(|session| Arc::ptr_eq(&session.token, &token));
+        Ok(())
+    }
+
+    /// `C_GetSessionInfo`
+    pub fn session(&self, session: SessionHandle) -> Result<SessionInfo> {
+        self.sessions.with(session, |session| {
+            let rights = session.rights();
+            let state = match (rights.login, rights.read_write) {
+                (Login::Public, false) => state::RO_PUBLIC_SESSION,
+                (Login::User, false) => state::RO_USER_FUNCTIONS,
+                (Login::Public, true) => state::RW_PUBLIC_SESSION,
+                (Login::User, true) => state::RW_USER_FUNCTIONS,
+                (Login::Officer, _) => state::RW_SO_FUNCTIONS,
+            };
+            Ok(SessionInfo { slot: session.token.slot, state, read_write: rights.read_write })
+        })
+    }
+
+    /// `C_SessionCancel`; `flags` name the operations as in `CK_MECHANISM_INFO`.
+    pub fn cancel(&self, session: SessionHandle, flags: u64) -> Result<()> {
+        self.sessions.with(session, |session| {
+            if flags & flag::FIND_OBJECTS != 0 {
+                session.find = None;
+            }
+            if flags & flag::DIGEST != 0 {
+                session.digest.cancel();
+            }
+            if flags & flag::SIGN != 0 {
+                session.sign.cancel();
+            }
+            if flags & flag::VERIFY != 0 {
+                session.verify.cancel();
+            }
+            Ok(())
+        })
+    }
+
+    /// `C_Login`
+    pub fn login(&self, session: SessionHandle, user: User, pin: &[u8]) -> Result<()> {
+        let (token, _) = self.access(session)?;
+        match user {
+            User::SecurityOfficer => token.log_in(Role::Officer, pin),
+            User::User => token.log_in(Role::User, pin),
+            User::ContextSpecific => self.login_for_operation(session, &token, pin),
+        }
+    }
+
+    /// `C_Logout`
+    pub fn logout(&self, session: SessionHandle) -> Result<()> {
+        let (token, _) = self.access(session)?;
+        token.logout()?;
+        self.sessions.for_each(|session| {
+            if Arc::ptr_eq(&session.token, &token) {
+                session.clear_keys();
+            }
+        });
+        Ok(())
+    }
+
+    /// PKCS#11 3.2, C_Login: a login for the operation that was just started with a key that wants one.
+    fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| {
+            if session.sign.active() { Ok(()) } else { Err(Error::OperationNotInitialized) }
+        })?;
+        token.authenticate(pin)?;
+        self.sessions.with(session, Session::unlock)
+    }
+
+    /// Closes the sessions that fit.
+    pub(super) fn close_where(&self, fits: impl Fn(&Session) -> bool) {
+        let mut going = Vec::new();
+        self.sessions.for_each(|session| {
+            if fits(session) {
+                going.push(session.handle);
+            }
+        });
+        for session in going {
+            // Closed by its own thread meanwhile: then it is closed.
+            let _ = self.close_session(session);
+        }
+    }
+}

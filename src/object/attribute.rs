@@ -1,0 +1,349 @@
+//! The attribute rules as data: a row per attribute and kind of object.
+//!
+//! PKCS#11 3.2, "Common attributes" to "Secret key objects" and the tables of each mechanism's key objects; the
+//! columns are the footnotes of its attribute tables.
+
+use super::value::Kind;
+use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
+
+/// A set of kinds of objects: class with key or certificate type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sorts(u32);
+
+#[allow(missing_docs, reason = "the names are the specification's")]
+impl Sorts {
+    pub const DATA: Self = Self(1);
+    pub const X_509: Self = Self(1 << 1);
+    pub const RSA_PUBLIC: Self = Self(1 << 2);
+    pub const EC_PUBLIC: Self = Self(1 << 3);
+    pub const EDWARDS_PUBLIC: Self = Self(1 << 4);
+    pub const ML_DSA_PUBLIC: Self = Self(1 << 5);
+    pub const RSA_PRIVATE: Self = Self(1 << 8);
+    pub const EC_PRIVATE: Self = Self(1 << 9);
+    pub const EDWARDS_PRIVATE: Self = Self(1 << 10);
+    pub const ML_DSA_PRIVATE: Self = Self(1 << 11);
+    pub const AES: Self = Self(1 << 16);
+    pub const GENERIC_SECRET: Self = Self(1 << 17);
+
+    const PUBLIC: Self =
+        Self::RSA_PUBLIC.or(Self::EC_PUBLIC).or(Self::EDWARDS_PUBLIC).or(Self::ML_DSA_PUBLIC);
+    const PRIVATE: Self =
+        Self::RSA_PRIVATE.or(Self::EC_PRIVATE).or(Self::EDWARDS_PRIVATE).or(Self::ML_DSA_PRIVATE);
+    const SECRET: Self = Self::AES.or(Self::GENERIC_SECRET);
+    const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
+    const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
+    const ALL: Self = Self::KEYS.or(Self::DATA).or(Self::X_509);
+    const NONE: Self = Self(0);
+
+    /// The sort of an object; `kind` is its key or certificate type.
+    pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
+        SORTS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|(_, _, sort)| *sort)
+    }
+
+    /// Either.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether one of `other` is here.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether it is a public, private or secret key.
+    pub const fn is_key(self) -> bool {
+        Self::KEYS.has(self)
+    }
+
+    /// Whether it is a private or secret key.
+    pub const fn is_hidden(self) -> bool {
+        Self::HIDDEN.has(self)
+    }
+}
+
+/// Class, key or certificate type, sort.
+const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
+    (ObjectClass::DATA, None, Sorts::DATA),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509), Sorts::X_509),
+    (ObjectClass::PUBLIC_KEY, Some(K::RSA.0), Sorts::RSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC.0), Sorts::EC_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::RSA.0), Sorts::RSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC.0), Sorts::EC_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES.0), Sorts::AES),
+    (ObjectClass::SECRET_KEY, Some(K::GENERIC_SECRET.0), Sorts::GENERIC_SECRET),
+];
+
+/// Whether a template may or must give an attribute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// `TemplateIncomplete` without it.
+    Must,
+    /// It may stand there.
+    May,
+    /// `AttributeReadOnly`: the token sets it.
+    Never,
+    /// The mechanism sets it; a template may repeat it with the same value (`TemplateInconsistent` otherwise).
+    Same,
+}
+
+/// How an attribute changes after creation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// By `C_SetAttributeValue` and `C_CopyObject`.
+    Free,
+    /// By `C_CopyObject` alone.
+    Copy,
+    /// From false to true.
+    Raise,
+    /// From true to false.
+    Lower,
+    /// By the SO alone, at creation too.
+    Officer,
+    /// Not at all.
+    Fixed,
+}
+
+/// What stands there when the template says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Default {
+    /// No such attribute.
+    Absent,
+    /// True for these sorts, false for the others.
+    TrueFor(Sorts),
+    /// No bytes.
+    Empty,
+    /// A number.
+    Number(u64),
+}
+
+/// A rule.
+pub struct Rule {
+    /// The attribute.
+    pub id: A,
+    /// How its value reads.
+    pub kind: Kind,
+    /// The objects that have it.
+    pub on: Sorts,
+    /// In `C_CreateObject`.
+    pub create: Need,
+    /// In `C_GenerateKey` and `C_GenerateKeyPair`.
+    pub generate: Need,
+    /// Afterwards.
+    pub change: Change,
+    /// Not readable where `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
+    pub secret: bool,
+    /// Without a value.
+    pub default: Default,
+}
+
+impl Rule {
+    const fn new(id: A, kind: Kind, on: Sorts) -> Self {
+        Self {
+            id,
+            kind,
+            on,
+            create: Need::May,
+            generate: Need::May,
+            change: Change::Free,
+            secret: false,
+            default: Default::Absent,
+        }
+    }
+
+    const fn needs(mut self, create: Need, generate: Need) -> Self {
+        self.create = create;
+        self.generate = generate;
+        self
+    }
+
+    const fn changes(mut self, change: Change) -> Self {
+        self.change = change;
+        self
+    }
+
+    const fn or(mut self, default: Default) -> Self {
+        self.default = default;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+}
+
+/// The rule of an attribute on a sort of object.
+pub fn rule(id: A, sort: Sorts) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.id == id && rule.on.has(sort))
+}
+
+/// The rules of a sort of object.
+pub fn rules(sort: Sorts) -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().filter(move |rule| rule.on.has(sort))
+}
+
+/// How an attribute's value reads, whatever the object.
+pub fn kind(id: A) -> Option<Kind> {
+    RULES.iter().find(|rule| rule.id == id).map(|rule| rule.kind)
+}
+
+/// A flag with `default`, true for these sorts where the template says nothing.
+const fn flag(id: A, on: Sorts, default: Sorts) -> Rule {
+    Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
+}
+
+/// A flag that the token alone sets.
+const fn record(id: A, on: Sorts) -> Rule {
+    flag(id, on, Sorts::NONE).needs(Need::Never, Need::Never).changes(Change::Fixed)
+}
+
+/// Bytes of which none is the default.
+const fn text(id: A, on: Sorts) -> Rule {
+    Rule::new(id, Kind::Bytes, on).or(Default::Empty)
+}
+
+/// A part of a public key that the mechanism makes.
+const fn made(id: A, kind: Kind, on: Sorts) -> Rule {
+    Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
+}
+
+/// A secret part of a key, which the mechanism makes.
+const fn hidden(id: A, kind: Kind, on: Sorts, create: Need) -> Rule {
+    Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
+}
+
+const RULES: &[Rule] = &[
+    // Every object.
+    Rule::new(A::CLASS, Kind::Number, Sorts::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
+    flag(A::TOKEN, Sorts::ALL, Sorts::NONE).changes(Change::Copy),
+    flag(A::PRIVATE, Sorts::ALL, Sorts::HIDDEN).changes(Change::Copy),
+    flag(A::MODIFIABLE, Sorts::ALL, Sorts::ALL).changes(Change::Copy),
+    flag(A::COPYABLE, Sorts::ALL, Sorts::ALL).changes(Change::Lower),
+    flag(A::DESTROYABLE, Sorts::ALL, Sorts::ALL),
+    text(A::LABEL, Sorts::ALL),
+    text(A::UNIQUE_ID, Sorts::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),
+    // Data.
+    text(A::APPLICATION, Sorts::DATA),
+    text(A::OBJECT_ID, Sorts::DATA),
+    text(A::VALUE, Sorts::DATA),
+    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and SERIAL_NUMBER change.
+    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::X_509)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    flag(A::TRUSTED, Sorts::X_509.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE).changes(Change::Officer),
+    Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, Sorts::X_509)
+        .changes(Change::Fixed)
+        .or(Default::Number(0)),
+    Rule::new(A::JAVA_MIDP_SECURITY_DOMAIN, Kind::Number, Sorts::X_509)
+        .changes(Change::Fixed)
+        .or(Default::Number(0)),
+    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509).changes(Change::Fixed),
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::X_509).changes(Change::Fixed),
+    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    text(A::ISSUER, Sorts::X_509),
+    text(A::SERIAL_NUMBER, Sorts::X_509),
+    text(A::VALUE, Sorts::X_509).changes(Change::Fixed),
+    text(A::URL, Sorts::X_509).changes(Change::Fixed),
+    text(A::HASH_OF_SUBJECT_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
+    text(A::HASH_OF_ISSUER_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
+    // Keys.
+    Rule::new(A::KEY_TYPE, Kind::Number, Sorts::KEYS).needs(Need::Must, Need::Same).changes(Change::Fixed),
+    text(A::ID, Sorts::KEYS.or(Sorts::X_509)),
+    Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
+    Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
+    flag(A::DERIVE, Sorts::KEYS, Sorts::NONE),
+    record(A::LOCAL, Sorts::KEYS),
+    Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, Sorts::KEYS)
+        .needs(Need::Never, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::ALLOWED_MECHANISMS, Kind::Numbers, Sorts::KEYS).changes(Change::Fixed),
+    text(A::SUBJECT, Sorts::PUBLIC.or(Sorts::PRIVATE)),
+    text(A::PUBLIC_KEY_INFO, Sorts::PUBLIC.or(Sorts::PRIVATE).or(Sorts::X_509)).changes(Change::Fixed),
+    // What a key may do: true by default where its type can.
+    flag(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::AES)),
+    flag(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::AES)),
+    flag(A::SIGN, Sorts::HIDDEN, Sorts::HIDDEN),
+    flag(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::PUBLIC.or(Sorts::SECRET)),
+    flag(A::SIGN_RECOVER, Sorts::PRIVATE, Sorts::RSA_PRIVATE),
+    flag(A::VERIFY_RECOVER, Sorts::PUBLIC, Sorts::RSA_PUBLIC),
+    flag(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::AES)),
+    flag(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::AES)),
+    Rule::new(A::WRAP_TEMPLATE, Kind::Template, Sorts::PUBLIC.or(Sorts::SECRET)).changes(Change::Fixed),
+    Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
+    Rule::new(A::DERIVE_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
+    // What protects a key.
+    flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::HIDDEN).changes(Change::Raise),
+    flag(A::EXTRACTABLE, Sorts::HIDDEN, Sorts::NONE).changes(Change::Lower),
+    record(A::ALWAYS_SENSITIVE, Sorts::HIDDEN),
+    record(A::NEVER_EXTRACTABLE, Sorts::HIDDEN),
+    flag(A::WRAP_WITH_TRUSTED, Sorts::HIDDEN, Sorts::NONE).changes(Change::Raise),
+    flag(A::ALWAYS_AUTHENTICATE, Sorts::PRIVATE, Sorts::NONE).changes(Change::Fixed),
+    // RSA.
+    made(A::MODULUS, Kind::Integer, Sorts::RSA_PUBLIC.or(Sorts::RSA_PRIVATE)),
+    Rule::new(A::MODULUS_BITS, Kind::Number, Sorts::RSA_PUBLIC)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    Rule::new(A::PUBLIC_EXPONENT, Kind::Integer, Sorts::RSA_PUBLIC)
+        .needs(Need::Must, Need::May)
+        .changes(Change::Fixed),
+    Rule::new(A::PUBLIC_EXPONENT, Kind::Integer, Sorts::RSA_PRIVATE)
+        .needs(Need::May, Need::Same)
+        .changes(Change::Fixed),
+    hidden(A::PRIVATE_EXPONENT, Kind::Integer, Sorts::RSA_PRIVATE, Need::Must),
+    hidden(A::PRIME_1, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::PRIME_2, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::EXPONENT_1, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::EXPONENT_2, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::COEFFICIENT, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    // Elliptic curves.
+    Rule::new(A::EC_PARAMS, Kind::Bytes, Sorts::EC_PUBLIC.or(Sorts::EDWARDS_PUBLIC))
+        .needs(Need::Must, Need::Must)
+        .changes(Change::Fixed),
+    made(A::EC_POINT, Kind::Bytes, Sorts::EC_PUBLIC.or(Sorts::EDWARDS_PUBLIC)),
+    made(A::EC_PARAMS, Kind::Bytes, Sorts::EC_PRIVATE.or(Sorts::EDWARDS_PRIVATE)),
+    hidden(A::VALUE, Kind::Bytes, Sorts::EC_PRIVATE.or(Sorts::EDWARDS_PRIVATE), Need::Must),
+    // ML-DSA.
+    Rule::new(A::PARAMETER_SET, Kind::Number, Sorts::ML_DSA_PUBLIC)
+        .needs(Need::Must, Need::Must)
+        .changes(Change::Fixed),
+    made(A::VALUE, Kind::Bytes, Sorts::ML_DSA_PUBLIC),
+    made(A::PARAMETER_SET, Kind::Number, Sorts::ML_DSA_PRIVATE),
+    // PKCS#11 3.2, "ML-DSA private key objects": at least one of SEED and VALUE.
+    hidden(A::VALUE, Kind::Bytes, Sorts::ML_DSA_PRIVATE, Need::May),
+    hidden(A::SEED, Kind::Bytes, Sorts::ML_DSA_PRIVATE, Need::May),
+    // Secret keys.
+    hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_has_one_rule_for_a_sort_and_one_kind_for_all() {
+        for (at, rule) in RULES.iter().enumerate() {
+            for other in &RULES[at + 1..] {
+                if other.id == rule.id {
+                    assert!(!other.on.has(rule.on), "{} stands twice", rule.id);
+                    assert_eq!(other.kind, rule.kind, "{}", rule.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_has_a_place_in_the_bits() {
+        for rule in RULES.iter().filter(|rule| rule.kind == Kind::Flag) {
+            assert!(super::super::bits::Flag::of(rule.id).is_some(), "{}", rule.id);
+        }
+    }
+}

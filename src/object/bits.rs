@@ -1,0 +1,111 @@
+//! The flags of an object in two words: which it has, and which are true.
+
+use crate::id::AttributeType as A;
+
+/// The place of a flag.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Flag(u8);
+
+/// The flags, in the order of their bits, which are never stored.
+const FLAGS: [A; 22] = [
+    A::TOKEN,
+    A::PRIVATE,
+    A::MODIFIABLE,
+    A::COPYABLE,
+    A::DESTROYABLE,
+    A::TRUSTED,
+    A::SENSITIVE,
+    A::ENCRYPT,
+    A::DECRYPT,
+    A::WRAP,
+    A::UNWRAP,
+    A::SIGN,
+    A::SIGN_RECOVER,
+    A::VERIFY,
+    A::VERIFY_RECOVER,
+    A::DERIVE,
+    A::EXTRACTABLE,
+    A::LOCAL,
+    A::NEVER_EXTRACTABLE,
+    A::ALWAYS_SENSITIVE,
+    A::ALWAYS_AUTHENTICATE,
+    A::WRAP_WITH_TRUSTED,
+];
+
+impl Flag {
+    /// `CKA_TOKEN`
+    pub const TOKEN: Self = Self::at(A::TOKEN);
+    /// `CKA_PRIVATE`
+    pub const PRIVATE: Self = Self::at(A::PRIVATE);
+    /// `CKA_MODIFIABLE`
+    pub const MODIFIABLE: Self = Self::at(A::MODIFIABLE);
+    /// `CKA_COPYABLE`
+    pub const COPYABLE: Self = Self::at(A::COPYABLE);
+    /// `CKA_DESTROYABLE`
+    pub const DESTROYABLE: Self = Self::at(A::DESTROYABLE);
+    /// `CKA_SENSITIVE`
+    pub const SENSITIVE: Self = Self::at(A::SENSITIVE);
+    /// `CKA_EXTRACTABLE`
+    pub const EXTRACTABLE: Self = Self::at(A::EXTRACTABLE);
+    /// `CKA_SIGN`
+    pub const SIGN: Self = Self::at(A::SIGN);
+    /// `CKA_VERIFY`
+    pub const VERIFY: Self = Self::at(A::VERIFY);
+    /// `CKA_ALWAYS_AUTHENTICATE`
+    pub const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
+
+    /// The place of that attribute, if it is a flag.
+    pub fn of(id: A) -> Option<Self> {
+        let place = FLAGS.iter().position(|known| *known == id)?;
+        u8::try_from(place).ok().map(Self)
+    }
+
+    const fn at(id: A) -> Self {
+        let mut place = 0;
+        while FLAGS[place as usize].0 != id.0 {
+            place += 1;
+        }
+        Self(place)
+    }
+}
+
+/// Flags with their values.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bits {
+    present: u32,
+    set: u32,
+}
+
+impl Bits {
+    /// The flag's value, if it is there.
+    pub fn get(self, flag: Flag) -> Option<bool> {
+        (self.present >> flag.0 & 1 != 0).then_some(self.set >> flag.0 & 1 != 0)
+    }
+
+    /// Puts a flag.
+    pub fn put(&mut self, flag: Flag, value: bool) {
+        self.present |= 1 << flag.0;
+        self.set = self.set & !(1 << flag.0) | u32::from(value) << flag.0;
+    }
+
+    /// The flags that are there.
+    pub fn iter(self) -> impl Iterator<Item = (A, bool)> {
+        (0u8..).zip(FLAGS).filter_map(move |(place, id)| self.get(Flag(place)).map(|value| (id, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_absent_until_it_is_put() {
+        let mut bits = Bits::default();
+        assert_eq!(bits.get(Flag::SIGN), None);
+        bits.put(Flag::SIGN, true);
+        bits.put(Flag::TOKEN, false);
+        assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::TOKEN)), (Some(true), Some(false)));
+        bits.put(Flag::SIGN, false);
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [(A::TOKEN, false), (A::SIGN, false)]);
+    }
+}

@@ -1,0 +1,237 @@
+//! How an object comes to be: created from a template, generated, copied, changed.
+//!
+//! PKCS#11 3.2, "Creating objects" and the chapters of the four functions; every rule is a column of
+//! [`attribute::Rule`](super::attribute::Rule).
+
+use super::attribute::{self, Change, Default, Need, Rule, Sorts};
+use super::template::{Given, Template};
+use super::value::{Kind, Value};
+use super::{Attributes, Object, key, kind_of};
+use crate::backend::{PrivateParts, Provider, PublicParts};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
+use crate::secret::Secret;
+
+/// How a template is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Create,
+    Generate,
+}
+
+/// The attributes of `C_CreateObject`. Keys are parsed by the provider, so that one that is no key is refused here
+/// and not at its first signature.
+pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Result<Attributes> {
+    let sort = sort(template)?;
+    let mut attributes = read(template, sort, Use::Create, officer)?;
+    complete(&mut attributes, sort, Use::Create)?;
+    if sort == Sorts::X_509 && [A::VALUE, A::URL].iter().all(|id| attributes.bytes(*id) == Some(&[])) {
+        return Err(Error::TemplateIncomplete);
+    }
+    if sort.is_key() {
+        key::check(&mut attributes, sort, provider)?;
+        put_origin(&mut attributes, sort, None);
+    }
+    Ok(attributes)
+}
+
+/// The attributes of a secret key of `C_GenerateKey`; `value` makes the key once its length is known and checked.
+pub fn generate_secret(
+    template: &Template<'_>,
+    key_type: KeyType,
+    mechanism: MechanismType,
+    officer: bool,
+    value: impl FnOnce(u64) -> Result<Secret>,
+) -> Result<Attributes> {
+    let identity = [(A::CLASS, ObjectClass::SECRET_KEY.0), (A::KEY_TYPE, key_type.0)];
+    let mut attributes = generated(template, &identity, officer)?;
+    let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
+    attributes.put(A::VALUE, Value::Bytes(value(len)?));
+    finish(attributes, mechanism)
+}
+
+/// The attributes of the public half of `C_GenerateKeyPair`, before the pair exists: they say what to make.
+pub fn generate_public(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+    let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type.0)];
+    generated(template, &identity, officer)
+}
+
+/// The attributes of the private half of `C_GenerateKeyPair`, before the pair exists.
+pub fn generate_private(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+    let identity = [(A::CLASS, ObjectClass::PRIVATE_KEY.0), (A::KEY_TYPE, key_type.0)];
+    generated(template, &identity, officer)
+}
+
+/// Puts the pair that was made into its two objects.
+pub fn put_pair(
+    public: Attributes,
+    private: Attributes,
+    parts: (PublicParts, PrivateParts),
+    mechanism: MechanismType,
+) -> Result<(Attributes, Attributes)> {
+    let (mut public, mut private) = (public, private);
+    key::put_public(&mut public, &parts.0)?;
+    key::put_private(&mut private, &parts.0, parts.1)?;
+    Ok((finish(public, mechanism)?, finish(private, mechanism)?))
+}
+
+/// The attributes of `C_CopyObject`.
+pub fn copy(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
+    changed(object, template, officer, true)
+}
+
+/// The attributes of `C_SetAttributeValue`.
+pub fn change(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
+    changed(object, template, officer, false)
+}
+
+/// Reads a search template: an attribute that no object has finds nothing, so it is kept as what it cannot be.
+pub fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
+    let mut wanted = Vec::with_capacity(template.0.len());
+    for given in &template.0 {
+        let Some(kind) = kind_of(given.id) else { return Ok(None) };
+        wanted.push((given.id, Value::read(kind, &given.value, &kind_of)?));
+    }
+    Ok(Some(wanted))
+}
+
+/// The sort of object that a `C_CreateObject` template names.
+fn sort(template: &Template<'_>) -> Result<Sorts> {
+    let number = |id| match template.bytes(id) {
+        Some(bytes) => super::value::number(bytes).map(Some),
+        None => Ok(None),
+    };
+    let class = number(A::CLASS)?.map(ObjectClass).ok_or(Error::TemplateIncomplete)?;
+    let kind = match class {
+        ObjectClass::DATA => None,
+        ObjectClass::CERTIFICATE => Some(number(A::CERTIFICATE_TYPE)?.ok_or(Error::TemplateIncomplete)?),
+        ObjectClass::PUBLIC_KEY | ObjectClass::PRIVATE_KEY | ObjectClass::SECRET_KEY => {
+            Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?)
+        }
+        _ => return Err(Error::AttributeValueInvalid),
+    };
+    Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
+}
+
+/// A generated key's attributes, but for what the mechanism makes.
+fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> Result<Attributes> {
+    let mut own = Attributes::default();
+    for (id, number) in identity {
+        own.put(*id, Value::Number(*number));
+    }
+    let sort = own.sort().ok_or(Error::MechanismInvalid)?;
+    let mut attributes = read(template, sort, Use::Generate, officer)?;
+    for (id, number) in identity {
+        if attributes.number(*id).is_some_and(|given| given != *number) {
+            return Err(Error::TemplateInconsistent);
+        }
+        attributes.put(*id, Value::Number(*number));
+    }
+    complete(&mut attributes, sort, Use::Generate)?;
+    Ok(attributes)
+}
+
+/// Puts what the token records of a key that it made.
+fn finish(mut attributes: Attributes, mechanism: MechanismType) -> Result<Attributes> {
+    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    put_origin(&mut attributes, sort, Some(mechanism));
+    Ok(attributes)
+}
+
+/// `CKA_LOCAL`, `CKA_KEY_GEN_MECHANISM`, `CKA_ALWAYS_SENSITIVE`, `CKA_NEVER_EXTRACTABLE`: known here and never given.
+fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<MechanismType>) {
+    attributes.put(A::LOCAL, Value::Flag(made_by.is_some()));
+    let mechanism = made_by.unwrap_or(MechanismType::UNAVAILABLE);
+    attributes.put(A::KEY_GEN_MECHANISM, Value::Number(mechanism.0));
+    if sort.is_hidden() {
+        let always = made_by.is_some() && attributes.flag(A::SENSITIVE) == Some(true);
+        let never = made_by.is_some() && attributes.flag(A::EXTRACTABLE) == Some(false);
+        attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
+        attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
+    }
+}
+
+/// Reads a template by the rules of its sort.
+fn read(template: &Template<'_>, sort: Sorts, usage: Use, officer: bool) -> Result<Attributes> {
+    let mut attributes = Attributes::default();
+    for given in &template.0 {
+        let rule = attribute::rule(given.id, sort).ok_or(Error::AttributeTypeInvalid)?;
+        if need(rule, usage) == Need::Never {
+            return Err(Error::AttributeReadOnly);
+        }
+        put(&mut attributes, rule, given, officer)?;
+    }
+    Ok(attributes)
+}
+
+/// Reads one attribute. Twice the same is harmless, twice different is `TemplateInconsistent`.
+fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: bool) -> Result<()> {
+    let value = Value::read(rule.kind, &given.value, &kind_of)?;
+    if rule.change == Change::Officer && matches!(value, Value::Flag(true)) && !officer {
+        return Err(Error::AttributeReadOnly);
+    }
+    if attributes.has(given.id) && !attributes.is(given.id, &value) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(given.id, value);
+    Ok(())
+}
+
+/// Puts the defaults, and sees that nothing is missing and nothing contradicts itself.
+fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
+    for rule in attribute::rules(sort).filter(|rule| !rule.secret || usage == Use::Create) {
+        if attributes.has(rule.id) {
+            continue;
+        }
+        match (need(rule, usage), rule.default) {
+            (Need::Must, _) => return Err(Error::TemplateIncomplete),
+            (_, Default::Absent) => {}
+            (_, Default::TrueFor(sorts)) => attributes.put(rule.id, Value::Flag(sorts.has(sort))),
+            (_, Default::Empty) => attributes.put(rule.id, Value::Bytes(Secret::default())),
+            (_, Default::Number(number)) => attributes.put(rule.id, Value::Number(number)),
+        }
+    }
+    coherent(attributes)
+}
+
+/// PKCS#11 3.2, "Private key objects": `CKA_ALWAYS_AUTHENTICATE` only on a private object.
+fn coherent(attributes: &Attributes) -> Result<()> {
+    let contradiction = attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true)
+        && attributes.flag(A::PRIVATE) == Some(false);
+    if contradiction { Err(Error::TemplateInconsistent) } else { Ok(()) }
+}
+
+fn need(rule: &Rule, usage: Use) -> Need {
+    match usage {
+        Use::Create => rule.create,
+        Use::Generate => rule.generate,
+    }
+}
+
+fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: bool) -> Result<Attributes> {
+    let mut attributes = object.attributes().duplicate();
+    for given in &template.0 {
+        let rule = attribute::rule(given.id, object.sort()).ok_or(Error::AttributeTypeInvalid)?;
+        let value = Value::read(rule.kind, &given.value, &kind_of)?;
+        if attributes.is(rule.id, &value) && rule.kind != Kind::Template && !rule.secret {
+            continue;
+        }
+        allowed(rule.change, &value, officer, copying)?;
+        attributes.put(rule.id, value);
+    }
+    coherent(&attributes)?;
+    Ok(attributes)
+}
+
+/// Whether an attribute may take a value that it does not have yet.
+fn allowed(change: Change, value: &Value, officer: bool, copying: bool) -> Result<()> {
+    let may = match change {
+        Change::Free => true,
+        Change::Copy => copying,
+        Change::Raise => matches!(value, Value::Flag(true)),
+        Change::Lower => matches!(value, Value::Flag(false)),
+        Change::Officer => officer,
+        Change::Fixed => false,
+    };
+    if may { Ok(()) } else { Err(Error::AttributeReadOnly) }
+}

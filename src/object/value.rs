@@ -1,0 +1,219 @@
+//! The value of an attribute: read once from the caller's bytes, written back in the caller's form.
+
+use std::borrow::Cow;
+use std::ffi::c_ulong;
+
+use super::template::{Raw, Template};
+use crate::error::{Error, Result};
+use crate::id::AttributeType;
+use crate::secret::Secret;
+
+/// How an attribute's value reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `CK_BBOOL`.
+    Flag,
+    /// `CK_ULONG`.
+    Number,
+    /// Any bytes, text too.
+    Bytes,
+    /// An unsigned big-endian integer; leading zeros are dropped.
+    Integer,
+    /// `CK_DATE`: eight digits, or nothing.
+    Date,
+    /// An array of `CK_ULONG`.
+    Numbers,
+    /// An array of attributes.
+    Template,
+}
+
+/// A value. Bytes are wiped when they are dropped, whether they are secret or not.
+pub enum Value {
+    /// [`Kind::Flag`]
+    Flag(bool),
+    /// [`Kind::Number`]
+    Number(u64),
+    /// [`Kind::Bytes`], [`Kind::Integer`], [`Kind::Date`]
+    Bytes(Secret),
+    /// [`Kind::Numbers`]
+    Numbers(Vec<u64>),
+    /// [`Kind::Template`]
+    Template(Vec<(AttributeType, Value)>),
+}
+
+/// A value as `C_GetAttributeValue` gives it.
+pub enum AttributeView<'a> {
+    /// The bytes in the caller's representation.
+    Bytes(Cow<'a, [u8]>),
+    /// The attributes of a template.
+    Template(Vec<(AttributeType, AttributeView<'a>)>),
+}
+
+/// Size of a `CK_ULONG` in the caller's memory.
+const ULONG: usize = size_of::<c_ulong>();
+
+impl Value {
+    /// Reads a caller's value; `AttributeValueInvalid` where it does not have the form of its kind. The kinds of
+    /// nested attributes come from `kind_of`.
+    pub fn read(
+        kind: Kind,
+        raw: &Raw<'_>,
+        kind_of: &dyn Fn(AttributeType) -> Option<Kind>,
+    ) -> Result<Self> {
+        match (kind, raw) {
+            (Kind::Template, Raw::Template(template)) => Self::nested(template, kind_of),
+            (Kind::Template, Raw::Bytes([])) => Ok(Self::Template(Vec::new())),
+            (Kind::Template, _) | (_, Raw::Template(_)) => Err(Error::AttributeValueInvalid),
+            (kind, Raw::Bytes(bytes)) => Self::flat(kind, bytes),
+        }
+    }
+
+    /// The value in the caller's representation.
+    pub fn view(&self) -> AttributeView<'_> {
+        match self {
+            Self::Flag(flag) => AttributeView::flag(*flag),
+            Self::Number(number) => AttributeView::Bytes(Cow::Owned(native(*number).to_vec())),
+            Self::Bytes(bytes) => AttributeView::Bytes(Cow::Borrowed(bytes)),
+            Self::Numbers(numbers) => {
+                AttributeView::Bytes(Cow::Owned(numbers.iter().flat_map(|number| native(*number)).collect()))
+            }
+            Self::Template(attributes) => {
+                AttributeView::Template(attributes.iter().map(|(id, value)| (*id, value.view())).collect())
+            }
+        }
+    }
+
+    /// A second copy, asked for by name.
+    pub fn duplicate(&self) -> Self {
+        match self {
+            Self::Flag(flag) => Self::Flag(*flag),
+            Self::Number(number) => Self::Number(*number),
+            Self::Bytes(bytes) => Self::Bytes(bytes.duplicate()),
+            Self::Numbers(numbers) => Self::Numbers(numbers.clone()),
+            Self::Template(attributes) => {
+                Self::Template(attributes.iter().map(|(id, value)| (*id, value.duplicate())).collect())
+            }
+        }
+    }
+
+    /// Whether two values are the same.
+    pub fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Flag(a), Self::Flag(b)) => a == b,
+            (Self::Number(a), Self::Number(b)) => a == b,
+            (Self::Bytes(a), Self::Bytes(b)) => a[..] == b[..],
+            (Self::Numbers(a), Self::Numbers(b)) => a == b,
+            (Self::Template(a), Self::Template(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|((i, x), (j, y))| i == j && x.equals(y))
+            }
+            _ => false,
+        }
+    }
+
+    /// How many bytes the value holds, about.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Flag(_) => 1,
+            Self::Number(_) => 8,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Numbers(numbers) => numbers.len() * 8,
+            Self::Template(attributes) => attributes.iter().map(|(_, value)| 8 + value.size()).sum(),
+        }
+    }
+
+    fn flat(kind: Kind, bytes: &[u8]) -> Result<Self> {
+        Ok(match kind {
+            // PKCS#11 3.2, "General data types": CK_TRUE is 1; callers in the wild also send other non-zero bytes.
+            Kind::Flag => match bytes {
+                [byte] => Self::Flag(*byte != 0),
+                _ => return Err(Error::AttributeValueInvalid),
+            },
+            Kind::Number => Self::Number(number(bytes)?),
+            Kind::Bytes => Self::Bytes(bytes.into()),
+            Kind::Integer => Self::Bytes(unpadded(bytes).into()),
+            Kind::Date => match bytes {
+                [] => Self::Bytes(Secret::default()),
+                [..] if bytes.len() == 8 && bytes.iter().all(u8::is_ascii_digit) => Self::Bytes(bytes.into()),
+                _ => return Err(Error::AttributeValueInvalid),
+            },
+            Kind::Numbers => {
+                let chunks = bytes.chunks_exact(ULONG);
+                if !chunks.remainder().is_empty() {
+                    return Err(Error::AttributeValueInvalid);
+                }
+                Self::Numbers(chunks.map(number).collect::<Result<_>>()?)
+            }
+            Kind::Template => return Err(Error::AttributeValueInvalid),
+        })
+    }
+
+    fn nested(template: &Template<'_>, kind_of: &dyn Fn(AttributeType) -> Option<Kind>) -> Result<Self> {
+        let attributes = template.0.iter().map(|given| {
+            let kind = kind_of(given.id).ok_or(Error::AttributeTypeInvalid)?;
+            Ok((given.id, Self::read(kind, &given.value, kind_of)?))
+        });
+        Ok(Self::Template(attributes.collect::<Result<_>>()?))
+    }
+}
+
+impl AttributeView<'_> {
+    /// A flag.
+    pub fn flag(flag: bool) -> Self {
+        Self::Bytes(Cow::Borrowed(if flag { &[1] } else { &[0] }))
+    }
+}
+
+/// A big-endian integer without its leading zeros.
+pub fn unpadded(bytes: &[u8]) -> &[u8] {
+    &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]
+}
+
+/// A `CK_ULONG` as the caller holds it.
+pub fn number(bytes: &[u8]) -> Result<u64> {
+    let bytes: [u8; ULONG] = bytes.try_into().map_err(|_| Error::AttributeValueInvalid)?;
+    Ok(u64::from(c_ulong::from_ne_bytes(bytes)))
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
+fn native(number: u64) -> [u8; ULONG] {
+    (number as c_ulong).to_ne_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: Kind, bytes: &[u8]) -> Result<Value> {
+        Value::read(kind, &Raw::Bytes(bytes), &|_| None)
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_length_is_refused() {
+        for (kind, bytes) in [
+            (Kind::Flag, &[][..]),
+            (Kind::Flag, &[0, 1][..]),
+            (Kind::Number, &[1, 2, 3][..]),
+            (Kind::Numbers, &[0; 9][..]),
+            (Kind::Date, b"2026112"),
+            (Kind::Date, b"2026-1-1"),
+            (Kind::Template, &[1][..]),
+        ] {
+            assert_eq!(read(kind, bytes).err(), Some(Error::AttributeValueInvalid), "{kind:?} {bytes:?}");
+        }
+    }
+
+    #[test]
+    fn integers_lose_their_leading_zeros_and_bytes_keep_them() {
+        let Ok(Value::Bytes(integer)) = read(Kind::Integer, &[0, 0, 1, 0]) else { panic!("bytes") };
+        assert_eq!(&integer[..], [1, 0]);
+        let Ok(Value::Bytes(bytes)) = read(Kind::Bytes, &[0, 1]) else { panic!("bytes") };
+        assert_eq!(&bytes[..], [0, 1]);
+    }
+
+    #[test]
+    fn numbers_come_back_in_native_order() {
+        let value = read(Kind::Number, &native(0x1234)).expect("a number");
+        let AttributeView::Bytes(bytes) = value.view() else { panic!("bytes") };
+        assert_eq!(bytes[..], native(0x1234));
+    }
+}

@@ -1,0 +1,358 @@
+//! The one state machine of all operations: what an `Init` call starts, how it goes on and when it is over.
+//!
+//! An operation that is over keeps its engine. The next `Init` with the same mechanism, parameter and key, while
+//! the token's epoch is the same, takes it again: nothing is looked up, checked, parsed or allocated.
+
+use crate::backend::{Hash, Hasher, Provider, Signer, Verifier};
+use crate::error::{Error, Result};
+use crate::id::ObjectHandle;
+use crate::mechanism::Invocation;
+use crate::secret::Secret;
+
+/// Where the result goes, by the convention on output (PKCS#11 3.2, "Conventions for functions returning output in
+/// a variable-length buffer").
+pub enum Output<'a> {
+    /// NULL was given: tell the length.
+    Length,
+    /// Write here.
+    Buffer(&'a mut [u8]),
+}
+
+/// An operation of one kind in one session.
+pub struct Operation<E> {
+    stage: Stage,
+    kept: Option<Kept<E>>,
+}
+
+impl<E> Default for Operation<E> {
+    fn default() -> Self {
+        Self { stage: Stage::Idle, kept: None }
+    }
+}
+
+/// How far an operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// None is active.
+    Idle,
+    /// Started; a key with `CKA_ALWAYS_AUTHENTICATE` waits for the PIN.
+    Locked,
+    /// Started, no data yet.
+    Ready,
+    /// In several parts.
+    Parts,
+}
+
+/// What an operation works with, as long as the session lives and nothing changes.
+struct Kept<E> {
+    with: Invocation,
+    key: ObjectHandle,
+    epoch: u64,
+    engine: E,
+}
+
+impl<E: Engine> Operation<E> {
+    /// Takes the kept engine again, where it is for the same thing.
+    pub fn rearm(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64) -> Result<bool> {
+        if self.stage != Stage::Idle {
+            return Err(Error::OperationActive);
+        }
+        let same = |kept: &Kept<E>| kept.epoch == epoch && kept.key == key && kept.with == *with;
+        let fits = self.kept.as_ref().is_some_and(same);
+        if fits {
+            self.stage = Stage::Ready;
+        }
+        Ok(fits)
+    }
+
+    /// Starts with a new engine. One that waits for a PIN is used once and not kept.
+    pub fn start(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
+        // No epoch is this one, so that an engine behind a PIN is never armed again without it.
+        let epoch = if locked { u64::MAX } else { epoch };
+        self.kept = Some(Kept { with: with.clone(), key, epoch, engine });
+        self.stage = if locked { Stage::Locked } else { Stage::Ready };
+    }
+
+    /// The PIN came that the operation waited for; whether it did.
+    pub fn unlock(&mut self) -> bool {
+        let waited = self.stage == Stage::Locked;
+        if waited {
+            self.stage = Stage::Ready;
+        }
+        waited
+    }
+
+    /// Ends the operation.
+    pub fn cancel(&mut self) {
+        if self.stage == Stage::Parts
+            && let Some(kept) = &mut self.kept
+        {
+            kept.engine.forget();
+        }
+        self.stage = Stage::Idle;
+    }
+
+    /// Ends the operation and lets its key go.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether an operation is active.
+    pub fn active(&self) -> bool {
+        self.stage != Stage::Idle
+    }
+
+    /// The whole operation in one call.
+    pub fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        match self.stage {
+            Stage::Ready => self.finish(work),
+            // PKCS#11 3.2, C_Sign: it cannot end an operation in several parts.
+            Stage::Parts => Err(Error::OperationActive),
+            Stage::Idle => Err(Error::OperationNotInitialized),
+            Stage::Locked => self.locked(),
+        }
+    }
+
+    /// One part. An error ends the operation.
+    pub fn update(&mut self, data: &[u8]) -> Result<()> {
+        match self.stage {
+            Stage::Ready | Stage::Parts => {}
+            Stage::Idle => return Err(Error::OperationNotInitialized),
+            Stage::Locked => return self.locked(),
+        }
+        self.stage = Stage::Parts;
+        self.engine()?.update(data).inspect_err(|_| self.cancel())
+    }
+
+    /// The end after any number of parts, none too.
+    pub fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        match self.stage {
+            Stage::Ready | Stage::Parts => self.finish(work),
+            Stage::Idle => Err(Error::OperationNotInitialized),
+            Stage::Locked => self.locked(),
+        }
+    }
+
+    /// PKCS#11 3.2, "Conventions for functions returning output": whatever comes out, the operation is over, unless
+    /// only the length was told or the buffer was too small.
+    fn finish<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        let outcome = work(self.engine()?);
+        match outcome {
+            Err(Error::BufferTooSmall { .. }) => {}
+            _ => self.cancel(),
+        }
+        outcome
+    }
+
+    /// The length of the result, for a caller who asks for it before the end.
+    pub fn length(&mut self, one_part: bool, len: impl FnOnce(&E) -> usize) -> Result<usize> {
+        match self.stage {
+            Stage::Parts if one_part => Err(Error::OperationActive),
+            Stage::Ready | Stage::Parts => Ok(len(self.engine()?)),
+            Stage::Idle => Err(Error::OperationNotInitialized),
+            Stage::Locked => self.locked(),
+        }
+    }
+
+    /// PKCS#11 3.2, "Private key objects": each use of such a key wants its own login; without it the operation ends.
+    fn locked<T>(&mut self) -> Result<T> {
+        self.clear();
+        Err(Error::UserNotLoggedIn)
+    }
+
+    fn engine(&mut self) -> Result<&mut E> {
+        self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
+    }
+}
+
+/// What works inside an operation.
+pub trait Engine {
+    /// Takes a part of the message.
+    fn update(&mut self, data: &[u8]) -> Result<()>;
+    /// Forgets the parts so far.
+    fn forget(&mut self);
+}
+
+/// How a message becomes what a signer takes: its digest, or the message as it is.
+pub struct Message {
+    provider: &'static Provider,
+    hash: Option<Hash>,
+    hasher: Option<Box<dyn Hasher>>,
+    collected: Secret,
+}
+
+impl Message {
+    /// For a scheme that takes the digest of `hash`, or the message.
+    pub fn new(provider: &'static Provider, hash: Option<Hash>) -> Self {
+        Self { provider, hash, hasher: None, collected: Secret::default() }
+    }
+
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        let Some(hash) = self.hash else {
+            self.collected.extend(data);
+            return Ok(());
+        };
+        if self.hasher.is_none() {
+            self.hasher = Some(self.provider.digest.start(hash)?);
+        }
+        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
+    }
+
+    fn forget(&mut self) {
+        self.collected.clear();
+        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
+            self.hasher = None;
+        }
+    }
+
+    /// A whole message as the signer takes it.
+    fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        let Some(hash) = self.hash else { return work(data) };
+        let mut digest = [0; Hash::MAX_LEN];
+        self.provider.digest.hash(hash, data, &mut digest[..hash.len()])?;
+        work(&digest[..hash.len()])
+    }
+
+    /// The parts so far as the signer takes them.
+    fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        let Some(hash) = self.hash else { return work(&self.collected) };
+        let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };
+        let mut digest = [0; Hash::MAX_LEN];
+        hasher.finish(&mut digest[..hash.len()])?;
+        work(&digest[..hash.len()])
+    }
+}
+
+/// A signature in the making.
+pub struct Signing {
+    /// The message.
+    pub message: Message,
+    /// The key and the scheme.
+    pub signer: Box<dyn Signer>,
+}
+
+impl Engine for Signing {
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        self.message.update(data)
+    }
+
+    fn forget(&mut self) {
+        self.message.forget();
+    }
+}
+
+impl Operation<Signing> {
+    /// `C_Sign`
+    pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.signer.signature_len()) };
+        self.once(|engine| {
+            let place = place(out, engine.signer.signature_len())?;
+            let signer = &mut engine.signer;
+            engine.message.whole(data, |input| signer.sign(input, place).map(|()| place.len()))
+        })
+    }
+
+    /// `C_SignFinal`
+    pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.signer.signature_len()) };
+        self.end(|engine| {
+            let place = place(out, engine.signer.signature_len())?;
+            let signer = &mut engine.signer;
+            engine.message.parts(|input| signer.sign(input, place).map(|()| place.len()))
+        })
+    }
+}
+
+/// A verification in the making.
+pub struct Verifying {
+    /// The message.
+    pub message: Message,
+    /// The key and the scheme.
+    pub verifier: Box<dyn Verifier>,
+}
+
+impl Engine for Verifying {
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        self.message.update(data)
+    }
+
+    fn forget(&mut self) {
+        self.message.forget();
+    }
+}
+
+impl Operation<Verifying> {
+    /// `C_Verify`
+    pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.once(|engine| {
+            let verifier = &mut engine.verifier;
+            engine.message.whole(data, |input| verifier.verify(input, signature))
+        })
+    }
+
+    /// `C_VerifyFinal`
+    pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
+        self.end(|engine| {
+            let verifier = &mut engine.verifier;
+            engine.message.parts(|input| verifier.verify(input, signature))
+        })
+    }
+}
+
+/// A digest in the making.
+pub struct Digesting {
+    provider: &'static Provider,
+    hash: Hash,
+    hasher: Option<Box<dyn Hasher>>,
+}
+
+impl Digesting {
+    /// With that hash.
+    pub fn new(provider: &'static Provider, hash: Hash) -> Self {
+        Self { provider, hash, hasher: None }
+    }
+}
+
+impl Engine for Digesting {
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        if self.hasher.is_none() {
+            self.hasher = Some(self.provider.digest.start(self.hash)?);
+        }
+        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
+    }
+
+    fn forget(&mut self) {
+        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
+            self.hasher = None;
+        }
+    }
+}
+
+impl Operation<Digesting> {
+    /// `C_Digest`
+    pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.hash.len()) };
+        self.once(|engine| {
+            let place = place(out, engine.hash.len())?;
+            engine.provider.digest.hash(engine.hash, data, place).map(|()| place.len())
+        })
+    }
+
+    /// `C_DigestFinal`
+    pub fn digest_final(&mut self, out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.hash.len()) };
+        self.end(|engine| {
+            let place = place(out, engine.hash.len())?;
+            match &mut engine.hasher {
+                Some(hasher) => hasher.finish(place),
+                None => engine.provider.digest.hash(engine.hash, &[], place),
+            }
+            .map(|()| place.len())
+        })
+    }
+}
+
+/// Where a result of `needed` bytes goes. Known before any work is done.
+fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
+    out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
+}

@@ -1,0 +1,333 @@
+//! The form of an object and of the token key at rest.
+//!
+//! A record is `format (1) | kind (1) | nonce (24) | body`. XChaCha20-Poly1305 under the token key authenticates
+//! all of it together with the token's serial and the record's number, so that no record can be changed or take
+//! another's place. A private object's body is encrypted; a public one's is readable without a login, its tag is
+//! verified at the next one. (So a token object is made only while somebody is logged in.)
+//!
+//! The token key is wrapped once under the SO PIN and once under the user PIN, each through Argon2id with its own
+//! salt and parameters.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
+use tracing::error;
+
+use super::Role;
+use crate::config::PinRules;
+use crate::error::{Error, Result};
+use crate::id::AttributeType;
+use crate::object::value::Value;
+use crate::object::Attributes;
+use crate::secret::Secret;
+
+const FORMAT: u8 = 1;
+const NONCE: usize = 24;
+const KEY: usize = 32;
+const SALT: usize = 16;
+const TAG: usize = 16;
+/// Templates within templates.
+const MAX_DEPTH: usize = 4;
+
+/// How a record is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Encrypted.
+    Private,
+    /// Readable, authenticated.
+    Public,
+}
+
+impl Kind {
+    const ALL: [(u8, Kind); 2] = [(1, Kind::Private), (2, Kind::Public)];
+
+    /// The kind of a record; `None` where it is none of this version.
+    pub fn of(record: &[u8]) -> Option<Self> {
+        let [FORMAT, kind, ..] = record else { return None };
+        Self::ALL.iter().find(|(byte, _)| byte == kind).map(|(_, kind)| *kind)
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Self::Private => 1,
+            Self::Public => 2,
+        }
+    }
+}
+
+/// Fresh random bytes of the operating system.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|reason| {
+        error!("no random bytes: {reason}");
+        Error::DeviceError
+    })?;
+    Ok(bytes)
+}
+
+/// The key of a token.
+pub struct TokenKey(Secret);
+
+impl TokenKey {
+    /// A new one.
+    pub fn generate() -> Result<Self> {
+        random::<KEY>().map(|key| Self(Secret::new(key.into())))
+    }
+
+    /// A second copy, asked for by name.
+    pub fn duplicate(&self) -> Self {
+        Self(self.0.duplicate())
+    }
+
+    /// Seals an object as the record of that number.
+    pub fn seal(&self, serial: &str, id: i64, attributes: &Attributes) -> Result<Vec<u8>> {
+        let private = attributes.flag(AttributeType::PRIVATE) == Some(true);
+        let body = encode(attributes)?;
+        if private {
+            seal(&self.0, Kind::Private.byte(), &[], &context(serial, id), &body)
+        } else {
+            let tag = seal(&self.0, Kind::Public.byte(), &body, &context(serial, id), &[])?;
+            Ok([&tag[..], &body[..]].concat())
+        }
+    }
+
+    /// Opens and verifies a record; `None` where it was altered.
+    pub fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
+        match Kind::of(record)? {
+            Kind::Private => decode(&open(&self.0, &[], &context(serial, id), record)?),
+            Kind::Public => {
+                let (tag, body) = record.split_at_checked(2 + NONCE + TAG)?;
+                open(&self.0, body, &context(serial, id), tag)?;
+                decode(body)
+            }
+        }
+    }
+
+    /// Wraps the key under a PIN.
+    pub fn wrap(&self, serial: &str, role: Role, pin: &[u8], rules: &PinRules) -> Result<Vec<u8>> {
+        let mut record = PinRecord {
+            memory_kib: rules.memory_kib,
+            passes: rules.passes,
+            salt: random::<SALT>()?,
+            wrapped: Vec::new(),
+        };
+        let key = record.derive(pin)?;
+        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.0)?;
+        postcard::to_allocvec(&record).map_err(|_| Error::GeneralError)
+    }
+
+    /// Unwraps the key; `PinIncorrect` where the PIN is wrong (or the record was altered, which looks the same).
+    pub fn unwrap(serial: &str, role: Role, pin: &[u8], record: &[u8]) -> Result<Self> {
+        let record: PinRecord = postcard::from_bytes(record).map_err(|_| {
+            error!(?role, "the PIN record is damaged");
+            Error::TokenNotRecognized
+        })?;
+        let key = record.derive(pin)?;
+        let byte = record.wrapped.get(1).copied();
+        let opened = open(&key, &[], &record.context(serial), &record.wrapped);
+        match opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role))) {
+            Some(key) => Ok(Self(key)),
+            None => Err(Error::PinIncorrect),
+        }
+    }
+}
+
+/// Reads a record that is no secret, without verifying it; `None` where it is private or malformed.
+pub fn peek(record: &[u8]) -> Option<Attributes> {
+    match Kind::of(record)? {
+        Kind::Private => None,
+        Kind::Public => decode(record.get(2 + NONCE + TAG..)?),
+    }
+}
+
+/// A wrapped token key with what is needed to unwrap it.
+#[derive(Serialize, Deserialize)]
+struct PinRecord {
+    memory_kib: u32,
+    passes: u32,
+    salt: [u8; SALT],
+    wrapped: Vec<u8>,
+}
+
+impl PinRecord {
+    fn derive(&self, pin: &[u8]) -> Result<Secret> {
+        let mut key = Secret::zeroed(KEY);
+        let params = Params::new(self.memory_kib, self.passes, 1, Some(KEY));
+        params
+            .and_then(|params| {
+                Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password_into(pin, &self.salt, &mut key)
+            })
+            .map_err(|reason| {
+                error!("Argon2id: {reason}");
+                Error::DeviceError
+            })?;
+        Ok(key)
+    }
+
+    fn context(&self, serial: &str) -> Vec<u8> {
+        [&self.memory_kib.to_le_bytes(), &self.passes.to_le_bytes(), &self.salt[..], serial.as_bytes()].concat()
+    }
+}
+
+const fn role_byte(role: Role) -> u8 {
+    match role {
+        Role::Officer => 16,
+        Role::User => 17,
+    }
+}
+
+fn context(serial: &str, id: i64) -> Vec<u8> {
+    [&id.to_le_bytes(), serial.as_bytes()].concat()
+}
+
+/// `format | kind | nonce | ciphertext and tag`; the first two, the context and `open` are authenticated with it.
+fn seal(key: &Secret, kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
+    let nonce: [u8; NONCE] = random()?;
+    let aad = [&[FORMAT, kind], context, open].concat();
+    let sealed = cipher(key)
+        .ok_or(Error::GeneralError)?
+        .encrypt(&XNonce::from(nonce), Payload { msg: hidden, aad: &aad })
+        .map_err(|_| Error::GeneralError)?;
+    Ok([&[FORMAT, kind], &nonce[..], &sealed].concat())
+}
+
+fn open(key: &Secret, open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
+    let (head, rest) = sealed.split_at_checked(2)?;
+    let (nonce, body) = rest.split_at_checked(NONCE)?;
+    let nonce: [u8; NONCE] = nonce.try_into().ok()?;
+    let aad = [head, context, open].concat();
+    cipher(key)?.decrypt(&XNonce::from(nonce), Payload { msg: body, aad: &aad }).ok().map(Secret::new)
+}
+
+fn cipher(key: &Secret) -> Option<XChaCha20Poly1305> {
+    XChaCha20Poly1305::new_from_slice(key).ok()
+}
+
+/// A value as it is written: numbers of 64 bits whatever the platform.
+#[derive(Serialize, Deserialize)]
+enum Written<'a> {
+    Flag(bool),
+    Number(u64),
+    #[serde(borrow)]
+    Bytes(&'a [u8]),
+    Numbers(Vec<u64>),
+    Template(Vec<(u64, Written<'a>)>),
+}
+
+fn encode(attributes: &Attributes) -> Result<Secret> {
+    let flags = attributes.flags().map(|(id, flag)| (id.0, Written::Flag(flag)));
+    let written: Vec<_> = flags.chain(attributes.iter().map(|(id, value)| (id.0, write(value)))).collect();
+    let size = postcard::experimental::serialized_size(&written).map_err(|_| Error::GeneralError)?;
+    let mut out = Secret::zeroed(size);
+    postcard::to_slice(&written, &mut out).map_err(|_| Error::GeneralError)?;
+    Ok(out)
+}
+
+fn write(value: &Value) -> Written<'_> {
+    match value {
+        Value::Flag(flag) => Written::Flag(*flag),
+        Value::Number(number) => Written::Number(*number),
+        Value::Bytes(bytes) => Written::Bytes(bytes),
+        Value::Numbers(numbers) => Written::Numbers(numbers.clone()),
+        Value::Template(inner) => {
+            Written::Template(inner.iter().map(|(id, value)| (id.0, write(value))).collect())
+        }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Attributes> {
+    let (written, rest): (Vec<(u64, Written<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut attributes = Attributes::default();
+    for (id, value) in written {
+        attributes.put(AttributeType(id), revive(value, MAX_DEPTH)?);
+    }
+    Some(attributes)
+}
+
+fn revive(value: Written<'_>, depth: usize) -> Option<Value> {
+    Some(match value {
+        Written::Flag(flag) => Value::Flag(flag),
+        Written::Number(number) => Value::Number(number),
+        Written::Bytes(bytes) => Value::Bytes(bytes.into()),
+        Written::Numbers(numbers) => Value::Numbers(numbers),
+        Written::Template(inner) => {
+            let depth = depth.checked_sub(1)?;
+            let inner = inner.into_iter().map(|(id, value)| Some((AttributeType(id), revive(value, depth)?)));
+            Value::Template(inner.collect::<Option<_>>()?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: PinRules = PinRules { min_length: 4, max_length: 64, retries: 3, memory_kib: 8, passes: 1 };
+
+    fn object(private: bool) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.put(AttributeType::PRIVATE, Value::Flag(private));
+        attributes.put(AttributeType::CLASS, Value::Number(0));
+        attributes.put(AttributeType::LABEL, Value::Bytes(b"a label".as_slice().into()));
+        attributes.put(AttributeType::ALLOWED_MECHANISMS, Value::Numbers(vec![1, u64::MAX]));
+        let inner = vec![(AttributeType::SENSITIVE, Value::Flag(true))];
+        attributes.put(AttributeType::WRAP_TEMPLATE, Value::Template(inner));
+        attributes
+    }
+
+    fn same(a: &Attributes, b: &Attributes) -> bool {
+        a.flags().eq(b.flags())
+            && a.iter().count() == b.iter().count()
+            && a.iter().zip(b.iter()).all(|((i, x), (j, y))| i == j && x.equals(y))
+    }
+
+    #[test]
+    fn what_was_sealed_opens_again() {
+        let key = TokenKey::generate().expect("random bytes");
+        for private in [false, true] {
+            let record = key.seal("serial", 7, &object(private)).expect("sealed");
+            assert!(same(&key.open("serial", 7, &record).expect("opened"), &object(private)));
+            assert_eq!(peek(&record).is_some(), !private);
+            let label = record.windows(7).any(|window| window == b"a label");
+            assert_eq!(label, !private);
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_seen() {
+        let key = TokenKey::generate().expect("random bytes");
+        for private in [false, true] {
+            let record = key.seal("serial", 7, &object(private)).expect("sealed");
+            for at in 0..record.len() * 8 {
+                let mut altered = record.clone();
+                altered[at / 8] ^= 1 << (at % 8);
+                assert!(key.open("serial", 7, &altered).is_none(), "private {private}, bit {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_does_not_open_in_anothers_place() {
+        let key = TokenKey::generate().expect("random bytes");
+        let record = key.seal("serial", 7, &object(true)).expect("sealed");
+        assert!(key.open("serial", 8, &record).is_none());
+        assert!(key.open("other", 7, &record).is_none());
+    }
+
+    #[test]
+    fn a_pin_opens_its_own_record_alone() {
+        let key = TokenKey::generate().expect("random bytes");
+        let record = key.wrap("serial", Role::User, b"1234", &RULES).expect("wrapped");
+        let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record).expect("unwrapped");
+        assert_eq!(opened.0[..], key.0[..]);
+        for (serial, role, pin) in
+            [("serial", Role::User, &b"1235"[..]), ("serial", Role::Officer, b"1234"), ("other", Role::User, b"1234")]
+        {
+            assert_eq!(TokenKey::unwrap(serial, role, pin, &record).err(), Some(Error::PinIncorrect));
+        }
+    }
+}

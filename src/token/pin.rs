@@ -1,0 +1,121 @@
+//! PINs and the login (PKCS#11 3.2, `C_InitToken`, `C_InitPIN`, `C_SetPIN`, `C_Login`).
+//!
+//! A PIN is tried without any lock held: Argon2id takes its time, and other sessions go on meanwhile.
+
+use tracing::warn;
+
+use super::Token;
+use crate::config::PinRules;
+use crate::error::{Error, Result};
+use crate::object::policy::Login;
+use crate::store::seal::TokenKey;
+use crate::store::{PinState, Role};
+
+impl Token {
+    /// Initialises the token anew: needs the SO PIN that it has, destroys all objects and the user PIN.
+    pub fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
+        if self.sessions().all != 0 {
+            return Err(Error::SessionExists);
+        }
+        self.unwrap(Role::Officer, so_pin)?;
+        let old = self.store.header()?;
+        let header = Self::header(old.serial, old.slot, label, so_pin, &self.settings)?;
+        self.store.initialize(&header)?;
+        self.objects.retain_stored(&[]);
+        self.bump();
+        Ok(())
+    }
+
+    /// Logs in: the token key comes out of the PIN record, and with it the private objects.
+    pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
+        self.may_log_in(role)?;
+        let key = self.unwrap(role, pin)?;
+        let (records, seen) = self.store.load()?;
+        let mut state = self.state();
+        self.may_log_in(role)?;
+        if role == Role::Officer && state.sessions != state.read_write_sessions {
+            return Err(Error::SessionReadOnlyExists);
+        }
+        state.seen = seen;
+        let login = match role {
+            Role::User => Login::User,
+            Role::Officer => Login::Officer,
+        };
+        let mut present: Vec<_> = records.iter().map(|stored| stored.id).collect();
+        present.sort_unstable();
+        self.objects.retain_stored(&present);
+        self.take_verified(&key, &records, login);
+        state.key = Some(key);
+        self.publish(login);
+        Ok(())
+    }
+
+    /// Verifies the user's PIN once more, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
+    pub fn authenticate(&self, pin: &[u8]) -> Result<()> {
+        if self.login_state() != Login::User {
+            return Err(Error::UserNotLoggedIn);
+        }
+        self.unwrap(Role::User, pin).map(drop)
+    }
+
+    /// `C_InitPIN`: the SO sets the user's PIN, which unlocks it too.
+    pub fn init_pin(&self, pin: &[u8]) -> Result<()> {
+        if self.login_state() != Login::Officer {
+            return Err(Error::UserNotLoggedIn);
+        }
+        self.fits(pin)?;
+        let key = self.state().key.as_ref().map(TokenKey::duplicate).ok_or(Error::UserNotLoggedIn)?;
+        self.wrap(&key, Role::User, pin)
+    }
+
+    /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
+    pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        let role = match self.login_state() {
+            Login::Officer => Role::Officer,
+            Login::User | Login::Public => Role::User,
+        };
+        self.fits(new)?;
+        let key = self.unwrap(role, old)?;
+        self.wrap(&key, role, new)
+    }
+
+    /// Whether a PIN has a length that is allowed.
+    pub fn fits(&self, pin: &[u8]) -> Result<()> {
+        fits(pin, &self.settings.pins)
+    }
+
+    fn may_log_in(&self, role: Role) -> Result<()> {
+        match (self.login_state(), role) {
+            (Login::Public, _) => Ok(()),
+            (Login::User, Role::User) | (Login::Officer, Role::Officer) => Err(Error::UserAlreadyLoggedIn),
+            _ => Err(Error::UserAnotherAlreadyLoggedIn),
+        }
+    }
+
+    /// The token key out of a PIN record. The failure is on disk before the PIN is tried.
+    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<TokenKey> {
+        let header = self.store.header()?;
+        let PinState { record, failures } = header.pin(role);
+        if record.is_empty() {
+            return Err(Error::UserPinNotInitialized);
+        }
+        self.store.attempt(role, self.settings.pins.retries).inspect_err(|_| {
+            warn!(token = self.serial, ?role, failures, "login refused: the PIN is locked");
+        })?;
+        let key = TokenKey::unwrap(&self.serial, role, pin, record)
+            .inspect_err(|_| warn!(token = self.serial, ?role, "login failed"))?;
+        self.store.forgive(role)?;
+        Ok(key)
+    }
+
+    fn wrap(&self, key: &TokenKey, role: Role, pin: &[u8]) -> Result<()> {
+        let record = key.wrap(&self.serial, role, pin, &self.settings.pins)?;
+        self.store.set_pin(role, &record)
+    }
+}
+
+/// Whether a PIN has a length that the rules allow.
+pub fn fits(pin: &[u8], rules: &PinRules) -> Result<()> {
+    let fits = (rules.min_length..=rules.max_length).contains(&pin.len());
+    if fits { Ok(()) } else { Err(Error::PinLenRange) }
+}
