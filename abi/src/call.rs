@@ -1,0 +1,275 @@
+//! The way into the core: finds the module, stops panics, and turns the outcome into a `CK_RV`.
+//!
+//! The module is built once per process and never freed, so that a call which races with `C_Finalize` reads living
+//! memory: `C_Finalize` hides it from the calls that follow, the next `C_Initialize` shows it again. A child process
+//! starts with none: it may not touch the locks and the files of its parent.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::module::Module;
+
+/// The module that calls reach; null before `C_Initialize` and after `C_Finalize`.
+static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
+/// The module of this process, kept from one `C_Initialize` to the next.
+static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
+/// Whether a thread is inside `C_Initialize` or `C_Finalize`.
+static CHANGING: AtomicBool = AtomicBool::new(false);
+/// Whether the fork handler is registered.
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// How long a thread sleeps before it looks again whether another is out of `C_Initialize` or `C_Finalize`.
+const RETRY: Duration = Duration::from_millis(1);
+
+// `AtomicPtr` does not ask whether what it points to may be shared.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Module>();
+};
+
+/// Runs the body of an exported function on the module.
+pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
+    match module() {
+        Some(module) => guarded(|| work(module)),
+        None => CKR_CRYPTOKI_NOT_INITIALIZED,
+    }
+}
+
+/// The body of a function whose answer depends on nothing but whether the library is initialised.
+pub(crate) fn always(answer: CK_RV) -> CK_RV {
+    if module().is_some() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
+}
+
+/// Runs `work`, keeps a panic on this side of the interface, and names the outcome.
+pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
+    // The core's locks are not left in a state that a later call could not live with: it is written for that, and a
+    // panic is a bug that the log reports.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => CKR_OK,
+        Ok(Err(error)) => return_value(error),
+        Err(payload) => panicked(&*payload),
+    }
+}
+
+/// Ends the operation when its call was refused for its arguments, before the session heard of it.
+///
+/// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it returns
+/// CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update functions.
+pub(crate) fn ending(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
+    if outcome == Err(Error::ArgumentsBad) {
+        // That no operation is active is no news here: the caller hears of its arguments.
+        let _ = cancel();
+    }
+    outcome
+}
+
+/// `C_Initialize`: starts the module of this process, made at the first time, and shows it to the calls that follow.
+pub(crate) fn initialize(parameters: Option<&str>) -> Result<()> {
+    watch_forks()?;
+    let _turn = Turn::take();
+    if module().is_some() {
+        return Err(Error::AlreadyInitialized);
+    }
+    let module = kept();
+    module.initialize(parameters)?;
+    CURRENT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
+    Ok(())
+}
+
+/// `C_Finalize`: hides the module, then stops it.
+pub(crate) fn finalize() -> Result<()> {
+    let _turn = Turn::take();
+    let module = module().ok_or(Error::NotInitialized)?;
+    CURRENT.store(null_mut(), Ordering::Release);
+    module.finalize()
+}
+
+fn module() -> Option<&'static Module> {
+    // SAFETY: CURRENT is null or what `initialize` stored: the module of `kept`, which lives as long as the process.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+}
+
+/// The module of this process. Only who has the [`Turn`] calls this, so two are never made.
+fn kept() -> &'static Module {
+    // SAFETY: KEPT is null or the address of a module leaked below, which is never freed.
+    if let Some(module) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
+        return module;
+    }
+    let module: &'static Module = Box::leak(Box::new(Module::new()));
+    KEPT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
+    module
+}
+
+/// The right to change the state of the library: `C_Initialize` and `C_Finalize` come one after the other. Not a mutex:
+/// a child forked meanwhile must find it free, and the child handler may do no more than store to atomics.
+struct Turn;
+
+impl Turn {
+    fn take() -> Self {
+        while CHANGING.swap(true, Ordering::Acquire) {
+            std::thread::sleep(RETRY);
+        }
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        CHANGING.store(false, Ordering::Release);
+    }
+}
+
+/// Registers the fork handler, before the first [`Turn`]. Two threads that come here at once register it twice, which
+/// does no harm; a `Once` could be left half-way in a child.
+fn watch_forks() -> Result<()> {
+    if !WATCHING.load(Ordering::Acquire) {
+        // SAFETY: `forget_parent` is a function of this object, which is never unmapped (build.rs: nodelete).
+        if unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) } != 0 {
+            return Err(Error::HostMemory);
+        }
+        WATCHING.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Runs in the child of a fork: async-signal-safe, as the parent's other threads may have held any lock.
+unsafe extern "C" fn forget_parent() {
+    CURRENT.store(null_mut(), Ordering::Release);
+    KEPT.store(null_mut(), Ordering::Release);
+    CHANGING.store(false, Ordering::Release);
+}
+
+#[cold]
+fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+    // The log is someone's code too.
+    let _ = catch_unwind(|| tracing::error!(panic = text, "a call panicked"));
+    CKR_GENERAL_ERROR
+}
+
+/// The value that PKCS#11 has for an outcome.
+const fn return_value(error: Error) -> CK_RV {
+    match error {
+        Error::ArgumentsBad => CKR_ARGUMENTS_BAD,
+        Error::AttributeReadOnly => CKR_ATTRIBUTE_READ_ONLY,
+        Error::AttributeSensitive => CKR_ATTRIBUTE_SENSITIVE,
+        Error::AttributeTypeInvalid => CKR_ATTRIBUTE_TYPE_INVALID,
+        Error::AttributeValueInvalid => CKR_ATTRIBUTE_VALUE_INVALID,
+        Error::ActionProhibited => CKR_ACTION_PROHIBITED,
+        Error::BufferTooSmall { needed: _ } => CKR_BUFFER_TOO_SMALL,
+        Error::AlreadyInitialized => CKR_CRYPTOKI_ALREADY_INITIALIZED,
+        Error::NotInitialized => CKR_CRYPTOKI_NOT_INITIALIZED,
+        Error::CurveNotSupported => CKR_CURVE_NOT_SUPPORTED,
+        Error::DataInvalid => CKR_DATA_INVALID,
+        Error::DataLenRange => CKR_DATA_LEN_RANGE,
+        Error::DeviceError => CKR_DEVICE_ERROR,
+        Error::DeviceMemory => CKR_DEVICE_MEMORY,
+        Error::DomainParamsInvalid => CKR_DOMAIN_PARAMS_INVALID,
+        Error::FunctionNotSupported => CKR_FUNCTION_NOT_SUPPORTED,
+        Error::FunctionNotParallel => CKR_FUNCTION_NOT_PARALLEL,
+        Error::GeneralError => CKR_GENERAL_ERROR,
+        Error::HostMemory => CKR_HOST_MEMORY,
+        Error::KeyFunctionNotPermitted => CKR_KEY_FUNCTION_NOT_PERMITTED,
+        Error::KeyHandleInvalid => CKR_KEY_HANDLE_INVALID,
+        Error::KeyIndigestible => CKR_KEY_INDIGESTIBLE,
+        Error::KeySizeRange => CKR_KEY_SIZE_RANGE,
+        Error::KeyTypeInconsistent => CKR_KEY_TYPE_INCONSISTENT,
+        Error::MechanismInvalid => CKR_MECHANISM_INVALID,
+        Error::MechanismParamInvalid => CKR_MECHANISM_PARAM_INVALID,
+        Error::ObjectHandleInvalid => CKR_OBJECT_HANDLE_INVALID,
+        Error::OperationActive => CKR_OPERATION_ACTIVE,
+        Error::OperationNotInitialized => CKR_OPERATION_NOT_INITIALIZED,
+        Error::PinIncorrect => CKR_PIN_INCORRECT,
+        Error::PinInvalid => CKR_PIN_INVALID,
+        Error::PinLenRange => CKR_PIN_LEN_RANGE,
+        Error::PinLocked => CKR_PIN_LOCKED,
+        Error::RandomSeedNotSupported => CKR_RANDOM_SEED_NOT_SUPPORTED,
+        Error::SessionCount => CKR_SESSION_COUNT,
+        Error::SessionExists => CKR_SESSION_EXISTS,
+        Error::SessionHandleInvalid => CKR_SESSION_HANDLE_INVALID,
+        Error::SessionParallelNotSupported => CKR_SESSION_PARALLEL_NOT_SUPPORTED,
+        Error::SessionReadOnly => CKR_SESSION_READ_ONLY,
+        Error::SessionReadOnlyExists => CKR_SESSION_READ_ONLY_EXISTS,
+        Error::SessionReadWriteSoExists => CKR_SESSION_READ_WRITE_SO_EXISTS,
+        Error::SignatureInvalid => CKR_SIGNATURE_INVALID,
+        Error::SignatureLenRange => CKR_SIGNATURE_LEN_RANGE,
+        Error::SlotIdInvalid => CKR_SLOT_ID_INVALID,
+        Error::TemplateIncomplete => CKR_TEMPLATE_INCOMPLETE,
+        Error::TemplateInconsistent => CKR_TEMPLATE_INCONSISTENT,
+        Error::TokenNotPresent => CKR_TOKEN_NOT_PRESENT,
+        Error::TokenNotRecognized => CKR_TOKEN_NOT_RECOGNIZED,
+        Error::TokenWriteProtected => CKR_TOKEN_WRITE_PROTECTED,
+        Error::UserAlreadyLoggedIn => CKR_USER_ALREADY_LOGGED_IN,
+        Error::UserAnotherAlreadyLoggedIn => CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+        Error::UserNotLoggedIn => CKR_USER_NOT_LOGGED_IN,
+        Error::UserPinNotInitialized => CKR_USER_PIN_NOT_INITIALIZED,
+        Error::UserTypeInvalid => CKR_USER_TYPE_INVALID,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_general_error() {
+        assert_eq!(guarded(|| panic!("a bug")), CKR_GENERAL_ERROR);
+        assert_eq!(guarded(|| std::panic::panic_any(7_u8)), CKR_GENERAL_ERROR);
+        assert_eq!(guarded(|| Ok(())), CKR_OK);
+    }
+
+    #[test]
+    fn an_error_keeps_its_name() {
+        assert_eq!(guarded(|| Err(Error::PinIncorrect)), CKR_PIN_INCORRECT);
+        assert_eq!(guarded(|| Err(Error::BufferTooSmall { needed: 7 })), CKR_BUFFER_TOO_SMALL);
+    }
+
+    #[test]
+    fn without_a_module_nothing_is_run() {
+        assert_eq!(call(|_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
+        assert_eq!(always(CKR_NO_EVENT), CKR_CRYPTOKI_NOT_INITIALIZED);
+    }
+
+    #[test]
+    fn only_refused_arguments_cancel_from_here() {
+        let cancels = |outcome: Result<()>| {
+            let mut cancelled = false;
+            assert_eq!(
+                ending(outcome, || {
+                    cancelled = true;
+                    Err(Error::OperationNotInitialized)
+                }),
+                outcome
+            );
+            cancelled
+        };
+        assert!(cancels(Err(Error::ArgumentsBad)));
+        assert!(!cancels(Err(Error::BufferTooSmall { needed: 1 })));
+        assert!(!cancels(Err(Error::OperationActive)));
+        assert!(!cancels(Ok(())));
+    }
+
+    #[test]
+    fn turns_come_one_after_the_other() {
+        static INSIDE: AtomicBool = AtomicBool::new(false);
+        let enter = || {
+            for _ in 0..50 {
+                let _turn = Turn::take();
+                assert!(!INSIDE.swap(true, Ordering::SeqCst));
+                std::thread::yield_now();
+                INSIDE.store(false, Ordering::SeqCst);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(enter);
+            }
+        });
+    }
+}

@@ -1,0 +1,88 @@
+//! "Object management functions": the search.
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::id::{ObjectHandle, SessionHandle};
+use jeton::module::Module;
+
+use crate::call::call;
+use crate::input::{Place, template};
+use crate::number::{length, narrow, session};
+
+/// How many handles are fetched at once: the application's count may be any number, this buffer is ours.
+const CHUNK: usize = 64;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_FindObjectsInit(
+    handle: CK_SESSION_HANDLE,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pTemplate.
+        let template = unsafe { template(attributes, count) }?;
+        module.find_init(session(handle), &template)
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_FindObjects(
+    handle: CK_SESSION_HANDLE,
+    objects: *mut CK_OBJECT_HANDLE,
+    max: CK_ULONG,
+    count: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(count)?;
+        let max = usize::try_from(max).map_err(|_| Error::ArgumentsBad)?;
+        if objects.is_null() && max > 0 {
+            return Err(Error::ArgumentsBad);
+        }
+        // SAFETY: the contract of PKCS#11 for phObject.
+        let found = unsafe { find(module, session(handle), objects, max) }?;
+        // SAFETY: the contract of PKCS#11 for pulObjectCount.
+        unsafe { place.put(length(found)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// None: no pointer is passed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_FindObjectsFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
+    call(|module| module.find_final(session(handle)))
+}
+
+/// The module is asked even for nothing, as it knows whether a search is active.
+///
+/// # Safety
+///
+/// `objects` is writable for `max` handles.
+unsafe fn find(
+    module: &Module,
+    session: SessionHandle,
+    objects: *mut CK_OBJECT_HANDLE,
+    max: usize,
+) -> Result<usize> {
+    let mut chunk = [ObjectHandle(0); CHUNK];
+    let mut found = 0;
+    loop {
+        let wanted = CHUNK.min(max - found);
+        let got = module.find(session, &mut chunk[..wanted])?;
+        for (index, object) in chunk[..got].iter().enumerate() {
+            // SAFETY: `got` is at most what is left of `max`.
+            unsafe { objects.add(found + index).write_unaligned(narrow(object.0)) };
+        }
+        found += got;
+        if got < CHUNK || found == max {
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! "General-purpose functions": `C_GetInfo`; and the text and version fields that this and the slots' structs share.
+
+use cryptoki_sys::*;
+
+use crate::call::call;
+use crate::input::Place;
+
+/// Who makes this library.
+pub(crate) const MANUFACTURER: &str = "Jeton";
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetInfo(info: *mut CK_INFO) -> CK_RV {
+    call(|_| {
+        let place = Place::at(info)?;
+        // SAFETY: the contract of PKCS#11 for pInfo.
+        unsafe { place.put(library()) };
+        Ok(())
+    })
+}
+
+fn library() -> CK_INFO {
+    CK_INFO {
+        cryptokiVersion: CK_VERSION { major: 3, minor: 2 },
+        manufacturerID: padded(MANUFACTURER),
+        flags: 0,
+        libraryDescription: padded("Jeton PKCS#11 software token"),
+        libraryVersion: CK_VERSION {
+            major: number(env!("CARGO_PKG_VERSION_MAJOR")),
+            minor: number(env!("CARGO_PKG_VERSION_MINOR")),
+        },
+    }
+}
+
+/// A text field: padded with blanks, no NUL; a text that is too long ends before the character that does not fit.
+pub(crate) fn padded<const N: usize>(text: &str) -> [CK_UTF8CHAR; N] {
+    let mut field = [b' '; N];
+    let fits = &text.as_bytes()[..text.floor_char_boundary(N)];
+    field[..fits.len()].copy_from_slice(fits);
+    field
+}
+
+/// A version field.
+pub(crate) fn version((major, minor): (u8, u8)) -> CK_VERSION {
+    CK_VERSION { major, minor }
+}
+
+/// A part of the package's version; one that a byte cannot hold shows as 255.
+fn number(part: &str) -> CK_BYTE {
+    part.parse().unwrap_or(CK_BYTE::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_padded_with_blanks() {
+        assert_eq!(&padded::<8>("Jeton"), b"Jeton   ");
+        assert_eq!(&padded::<5>("Jeton"), b"Jeton");
+        assert_eq!(&padded::<3>(""), b"   ");
+    }
+
+    #[test]
+    fn a_character_is_not_cut() {
+        assert_eq!(&padded::<4>("abc\u{e9}"), b"abc ");
+        assert_eq!(&padded::<5>("abc\u{e9}"), "abc\u{e9}".as_bytes());
+    }
+
+    #[test]
+    fn the_library_says_its_version() {
+        let info = library();
+        let version = format!("{}.{}.", info.libraryVersion.major, info.libraryVersion.minor);
+        assert!(env!("CARGO_PKG_VERSION").starts_with(&version));
+        assert_eq!((info.cryptokiVersion.major, info.cryptokiVersion.minor), (3, 2));
+        assert_eq!(&info.libraryDescription, b"Jeton PKCS#11 software token    ");
+    }
+}

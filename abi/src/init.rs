@@ -1,0 +1,152 @@
+//! "General-purpose functions": `C_Initialize` and `C_Finalize`.
+
+use std::ffi::c_void;
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+
+use crate::call::{finalize, guarded, initialize};
+
+/// The longest library-parameter string in bytes: room for several paths.
+const MAX_PARAMETERS: usize = 16 * 1024;
+/// No string lies below: the first page is never mapped.
+const LOWEST_ADDRESS: usize = 4096;
+
+/// # Safety
+///
+/// The contract of PKCS#11, and of NSS where the sixth field is not `NULL` (see [`parameters`]).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
+    if arguments.is_null() {
+        return guarded(|| initialize(None));
+    }
+    // SAFETY: not null; the application passes CK_C_INITIALIZE_ARGS.
+    let given = unsafe { arguments.cast::<CK_C_INITIALIZE_ARGS>().read_unaligned() };
+    match locking(&given) {
+        // SAFETY: NULL, or the library parameters of NSS.
+        CKR_OK => guarded(|| initialize(unsafe { parameters(given.pReserved.cast()) }?)),
+        refused => refused,
+    }
+}
+
+/// # Safety
+///
+/// None: the pointer is not followed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_Finalize(reserved: *mut c_void) -> CK_RV {
+    guarded(|| if reserved.is_null() { finalize() } else { Err(Error::ArgumentsBad) })
+}
+
+/// Whether the application leaves the choice of locks to us. We lock by the operating system's means always, and start
+/// no threads, so that `CKF_LIBRARY_CANT_CREATE_OS_THREADS` is kept by itself.
+fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
+    let callbacks = [
+        given.CreateMutex.is_some(),
+        given.DestroyMutex.is_some(),
+        given.LockMutex.is_some(),
+        given.UnlockMutex.is_some(),
+    ];
+    match callbacks.iter().filter(|given| **given).count() {
+        0 => CKR_OK,
+        4 if given.flags & CKF_OS_LOCKING_OK != 0 => CKR_OK,
+        // PKCS#11 3.2, C_Initialize, third way: the application's mutexes must be used, "if the library is unable to do
+        // this", CKR_CANT_LOCK. Its threads may be none that the operating system knows: ours would not hold them.
+        4 => CKR_CANT_LOCK,
+        _ => CKR_ARGUMENTS_BAD,
+    }
+}
+
+/// The library parameters that NSS passes. Its struct is the standard's with one field more before the last:
+/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. The sixth is therefore
+/// either the standard's `pReserved`, `NULL`, or a string that ends with NUL. The seventh is not read: with the standard's
+/// struct it does not exist.
+///
+/// # Safety
+///
+/// `pointer` is `NULL`, no address at all, or such a string.
+unsafe fn parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // PKCS#11 3.2, C_Initialize: a pReserved that is not NULL is CKR_ARGUMENTS_BAD; tests of modules pass (void *)1.
+    if pointer.addr() < LOWEST_ADDRESS {
+        return Err(Error::ArgumentsBad);
+    }
+    // SAFETY: bytes are read one by one up to the NUL of the caller's promise.
+    let len = (0..MAX_PARAMETERS).find(|index| unsafe { pointer.add(*index).read() } == 0);
+    // SAFETY: these bytes have just been read.
+    let text = unsafe { std::slice::from_raw_parts(pointer, len.ok_or(Error::ArgumentsBad)?) };
+    std::str::from_utf8(text).map(Some).map_err(|_| Error::ArgumentsBad)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+
+    use super::*;
+
+    unsafe extern "C" fn mutex(_: *mut c_void) -> CK_RV {
+        CKR_OK
+    }
+
+    unsafe extern "C" fn create(_: *mut *mut c_void) -> CK_RV {
+        CKR_OK
+    }
+
+    fn all_callbacks(flags: CK_FLAGS) -> CK_C_INITIALIZE_ARGS {
+        CK_C_INITIALIZE_ARGS {
+            CreateMutex: Some(create),
+            DestroyMutex: Some(mutex),
+            LockMutex: Some(mutex),
+            UnlockMutex: Some(mutex),
+            flags,
+            pReserved: null_mut(),
+        }
+    }
+
+    fn parsed(text: &[u8]) -> Result<Option<&str>> {
+        // SAFETY: the texts end with NUL or are longer than what is read.
+        unsafe { parameters(text.as_ptr()) }
+    }
+
+    #[test]
+    fn callbacks_are_taken_where_ours_will_do() {
+        assert_eq!(locking(&all_callbacks(CKF_OS_LOCKING_OK)), CKR_OK);
+        assert_eq!(locking(&all_callbacks(0)), CKR_CANT_LOCK);
+        for flags in [0, CKF_OS_LOCKING_OK] {
+            let some = CK_C_INITIALIZE_ARGS { LockMutex: None, ..all_callbacks(flags) };
+            assert_eq!(locking(&some), CKR_ARGUMENTS_BAD);
+            let none =
+                CK_C_INITIALIZE_ARGS { CreateMutex: None, DestroyMutex: None, UnlockMutex: None, ..some };
+            assert_eq!(locking(&none), CKR_OK);
+        }
+    }
+
+    #[test]
+    fn parameters_are_a_bounded_string() {
+        assert_eq!(parsed(b"configdir='x'\0"), Ok(Some("configdir='x'")));
+        assert_eq!(parsed(b"\xff\0"), Err(Error::ArgumentsBad));
+        assert_eq!(parsed(&[b'a'; MAX_PARAMETERS]), Err(Error::ArgumentsBad));
+        // SAFETY: neither is followed.
+        unsafe {
+            assert_eq!(parameters(null_mut()), Ok(None));
+            assert_eq!(parameters(std::ptr::without_provenance(1)), Err(Error::ArgumentsBad));
+        }
+    }
+
+    #[test]
+    fn refused_arguments_come_before_anything_is_started() {
+        let wrong = |mut given: CK_C_INITIALIZE_ARGS| {
+            // SAFETY: a whole struct, with a pReserved that is not followed.
+            unsafe { C_Initialize((&raw mut given).cast()) }
+        };
+        assert_eq!(wrong(all_callbacks(0)), CKR_CANT_LOCK);
+        let reserved = std::ptr::without_provenance_mut(1);
+        assert_eq!(
+            wrong(CK_C_INITIALIZE_ARGS { pReserved: reserved, ..all_callbacks(CKF_OS_LOCKING_OK) }),
+            CKR_ARGUMENTS_BAD
+        );
+        // SAFETY: not followed.
+        assert_eq!(unsafe { C_Finalize(reserved) }, CKR_ARGUMENTS_BAD);
+    }
+}

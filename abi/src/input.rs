@@ -1,0 +1,496 @@
+//! C memory in, typed values out: byte strings, places for results, output buffers and templates. The two-call length
+//! convention of PKCS#11 lives here and nowhere else. Mechanisms have `params`.
+
+use std::mem::size_of;
+use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::id::AttributeType;
+use jeton::module::Output;
+use jeton::object::template::{Given, Raw, Template};
+use jeton::secret::Secret;
+
+use crate::number::{length, wide};
+
+/// The most attributes in a template, those of the templates inside it counted too. Objects have some sixty.
+pub(crate) const MAX_ATTRIBUTES: usize = 1024;
+/// How deep templates may lie in templates: the wrapping key's template may say what the unwrapped key's may say.
+pub(crate) const MAX_TEMPLATE_DEPTH: usize = 4;
+
+/// A byte string of the application: pointer and length, not yet looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct In(pub *const CK_BYTE, pub CK_ULONG);
+
+impl In {
+    /// The bytes. `NULL` with length 0 is the empty string.
+    ///
+    /// # Safety
+    ///
+    /// Unless it is `NULL`, the pointer is readable for the length while `'a` lasts, and nobody writes there.
+    pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8]> {
+        let len = memory_len(self.1)?;
+        if self.0.is_null() {
+            return if len == 0 { Ok(&[]) } else { Err(Error::ArgumentsBad) };
+        }
+        // SAFETY: not null, at most isize::MAX long; the rest is the caller's promise.
+        Ok(unsafe { &*slice_from_raw_parts(self.0, len) })
+    }
+}
+
+/// A buffer that a function fills whole, as `C_GenerateRandom` does.
+///
+/// # Safety
+///
+/// Unless it is `NULL`, `pointer` is writable for `len` bytes while `'a` lasts, and nobody else touches them.
+pub(crate) unsafe fn buffer<'a>(pointer: *mut CK_BYTE, len: CK_ULONG) -> Result<&'a mut [u8]> {
+    let len = memory_len(len)?;
+    if pointer.is_null() {
+        return if len == 0 { Ok(&mut []) } else { Err(Error::ArgumentsBad) };
+    }
+    // SAFETY: not null, at most isize::MAX long; the rest is the caller's promise.
+    Ok(unsafe { &mut *slice_from_raw_parts_mut(pointer, len) })
+}
+
+/// A place where the application wants one value.
+pub(crate) struct Place<T>(*mut T);
+
+impl<T> Place<T> {
+    /// A place, known to be one before anything is done that the application could not be told of.
+    pub(crate) fn at(pointer: *mut T) -> Result<Self> {
+        if pointer.is_null() { Err(Error::ArgumentsBad) } else { Ok(Self(pointer)) }
+    }
+
+    /// # Safety
+    ///
+    /// The pointer is writable for a `T`.
+    pub(crate) unsafe fn put(self, value: T) {
+        // SAFETY: not null; the rest is the caller's promise, and alignment is not asked for.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+/// A list in the two-call convention of `C_GetSlotList`: `NULL` asks for the number of items.
+///
+/// # Safety
+///
+/// `count` is `NULL` or readable and writable; `items`, unless `NULL`, is writable for `*count` items.
+pub(crate) unsafe fn list<T>(
+    items: *mut T,
+    count: *mut CK_ULONG,
+    values: impl ExactSizeIterator<Item = T>,
+) -> Result<()> {
+    let place = Place::at(count)?;
+    let needed = values.len();
+    // SAFETY: not null; readable by the caller's promise.
+    let room = wide(unsafe { count.read_unaligned() });
+    // SAFETY: the caller's promise.
+    unsafe { place.put(length(needed)) };
+    if items.is_null() {
+        return Ok(());
+    }
+    if room < needed as u64 {
+        return Err(Error::BufferTooSmall { needed });
+    }
+    for (index, value) in values.enumerate() {
+        // SAFETY: `index` is below the room that the caller promises.
+        unsafe { items.add(index).write_unaligned(value) };
+    }
+    Ok(())
+}
+
+/// An output in the two-call convention (PKCS#11 3.2, "Conventions for functions returning output in a variable-length
+/// buffer"): the buffer, and the place of its length.
+#[derive(Clone, Copy)]
+pub(crate) struct Out(pub *mut CK_BYTE, pub *mut CK_ULONG);
+
+/// Runs `work` from an input to an output. `NULL` for the buffer asks for the length; the length is written on success
+/// and when the buffer is too small. The input may overlap the output ("can be in the same place", C_Digest).
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for both.
+pub(crate) unsafe fn transform(
+    input: In,
+    output: Out,
+    work: impl FnOnce(&[u8], Output<'_>) -> Result<usize>,
+) -> Result<()> {
+    let Out(pointer, place) = output;
+    // SAFETY: the caller's promise.
+    let data = unsafe { input.bytes() }?;
+    let place = Place::at(place)?;
+    if pointer.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { answer(place, work(data, Output::Length)) };
+    }
+    // SAFETY: `Place::at` refused null; readable by the caller's promise.
+    let room = memory_len(unsafe { place.0.read_unaligned() })?;
+    let copy = overlap(data, pointer, room).then(|| Secret::from(data));
+    // A slice that overlaps the buffer is not used from here on.
+    let data = copy.as_deref().unwrap_or(data);
+    // SAFETY: not null, writable for `room` bytes by the caller's promise; `data` lies elsewhere.
+    let buffer = unsafe { &mut *slice_from_raw_parts_mut(pointer, room) };
+    // SAFETY: the caller's promise.
+    unsafe { answer(place, work(data, Output::Buffer(buffer))) }
+}
+
+/// An output without an input, as of `C_SignFinal`.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for the output.
+pub(crate) unsafe fn produce(output: Out, work: impl FnOnce(Output<'_>) -> Result<usize>) -> Result<()> {
+    // SAFETY: the caller's promise; the empty input asks for none.
+    unsafe { transform(In(std::ptr::null(), 0), output, |_, output| work(output)) }
+}
+
+/// # Safety
+///
+/// The place is writable.
+unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<()> {
+    let len = match outcome {
+        Ok(len) | Err(Error::BufferTooSmall { needed: len }) => len,
+        Err(error) => return Err(error),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { place.put(length(len)) };
+    outcome.map(drop)
+}
+
+/// The template of `count` attributes.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for `attributes` and the values in it, while `'a` lasts.
+pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULONG) -> Result<Template<'a>> {
+    let mut left = MAX_ATTRIBUTES;
+    let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
+    if count > left || (attributes.is_null() && count > 0) {
+        return Err(Error::ArgumentsBad);
+    }
+    // SAFETY: the caller's promise; null only where there is nothing to read.
+    unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }
+}
+
+/// `count` attributes, of which no more than `left` may follow in all. The total is bounded, not only the depth: a
+/// template that names its own memory as the value of its every attribute is a tree that grows by powers.
+///
+/// # Safety
+///
+/// As for [`template`]; `attributes` may be null only where `count` is 0.
+unsafe fn attributes_at<'a>(
+    attributes: *const CK_ATTRIBUTE,
+    count: usize,
+    depth: usize,
+    left: &mut usize,
+) -> Result<Template<'a>> {
+    *left = left.checked_sub(count).ok_or(Error::AttributeValueInvalid)?;
+    let given = (0..count).map(|index| {
+        // SAFETY: `index` is below the number of attributes that the caller promises.
+        let attribute = unsafe { attributes.add(index).read_unaligned() };
+        // SAFETY: the caller's promise, for the value of this attribute.
+        let value = unsafe { value_of(&attribute, depth, left) }?;
+        Ok(Given { id: AttributeType(wide(attribute.type_)), value })
+    });
+    given.collect::<Result<_>>().map(Template)
+}
+
+/// # Safety
+///
+/// As for [`template`].
+unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize) -> Result<Raw<'a>> {
+    let value = In(attribute.pValue.cast(), attribute.ulValueLen);
+    if !holds_attributes(attribute.type_) {
+        // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in a template.
+        // SAFETY: the caller's promise.
+        return unsafe { value.bytes() }.map(Raw::Bytes).map_err(|_| Error::AttributeValueInvalid);
+    }
+    let len = memory_len(value.1).map_err(|_| Error::AttributeValueInvalid)?;
+    let whole = len.is_multiple_of(size_of::<CK_ATTRIBUTE>());
+    if !whole || (value.0.is_null() && len > 0) || depth == 0 {
+        return Err(Error::AttributeValueInvalid);
+    }
+    // SAFETY: the caller's promise; null only where there is nothing to read.
+    unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, left) }
+        .map(Raw::Template)
+}
+
+/// Whether an attribute's value is an array of attributes. `CKF_ARRAY_ATTRIBUTE` does not say it:
+/// `CKA_ALLOWED_MECHANISMS` has that bit and holds mechanisms, and the two of encapsulation lack it in the headers.
+pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
+    const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
+        CKA_WRAP_TEMPLATE,
+        CKA_UNWRAP_TEMPLATE,
+        CKA_DERIVE_TEMPLATE,
+        CKA_ENCAPSULATE_TEMPLATE,
+        CKA_DECAPSULATE_TEMPLATE,
+    ];
+    TEMPLATES.contains(&id)
+}
+
+/// A length that a slice may have.
+fn memory_len(len: CK_ULONG) -> Result<usize> {
+    isize::try_from(len).map(isize::cast_unsigned).map_err(|_| Error::ArgumentsBad)
+}
+
+fn overlap(data: &[u8], buffer: *const u8, room: usize) -> bool {
+    let (data_at, buffer_at) = (from_ref(data).cast::<u8>().addr(), buffer.addr());
+    data_at < buffer_at.saturating_add(room) && buffer_at < data_at.saturating_add(data.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use super::*;
+
+    const HUGE: CK_ULONG = CK_ULONG::MAX;
+
+    fn attribute(type_: CK_ATTRIBUTE_TYPE, value: *const u8, len: usize) -> CK_ATTRIBUTE {
+        CK_ATTRIBUTE { type_, pValue: value.cast_mut().cast(), ulValueLen: length(len) }
+    }
+
+    fn array(type_: CK_ATTRIBUTE_TYPE, attributes: &[CK_ATTRIBUTE]) -> CK_ATTRIBUTE {
+        attribute(type_, attributes.as_ptr().cast(), size_of_val(attributes))
+    }
+
+    fn parse(attributes: &[CK_ATTRIBUTE]) -> Result<Template<'_>> {
+        // SAFETY: the attributes point to live memory, or the test is about what must not be read.
+        unsafe { template(attributes.as_ptr(), length(attributes.len())) }
+    }
+
+    fn transformed(
+        data: In,
+        pointer: *mut u8,
+        len: &mut CK_ULONG,
+        work: impl FnOnce(&[u8], Output<'_>) -> Result<usize>,
+    ) -> Result<()> {
+        // SAFETY: the tests pass live memory, or what must not be touched.
+        unsafe { transform(data, Out(pointer, len), work) }
+    }
+
+    /// Writes the input reversed.
+    fn reverse(data: &[u8], output: Output<'_>) -> Result<usize> {
+        match output {
+            Output::Length => Ok(data.len()),
+            Output::Buffer(buffer) => {
+                let needed = data.len();
+                let place = buffer.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+                // Cleared first, so that an input which overlaps the output unseen would be lost.
+                place.fill(0);
+                place.iter_mut().zip(data.iter().rev()).for_each(|(to, from)| *to = *from);
+                Ok(needed)
+            }
+        }
+    }
+
+    #[test]
+    fn null_is_an_empty_input_and_no_other() {
+        // SAFETY: nothing is read through null.
+        let bytes = |len| unsafe { In(null(), len).bytes() };
+        assert_eq!(bytes(0), Ok(&[][..]));
+        assert_eq!(bytes(1), Err(Error::ArgumentsBad));
+        // SAFETY: nothing is written through null.
+        let room = |len| unsafe { buffer(null_mut(), len) }.map(|buffer| buffer.len());
+        assert_eq!(room(0), Ok(0));
+        assert_eq!(room(1), Err(Error::ArgumentsBad));
+    }
+
+    #[test]
+    fn a_length_beyond_memory_is_refused() {
+        let mut byte = 0;
+        // SAFETY: refused before anything is read.
+        assert_eq!(unsafe { In(&raw const byte, HUGE).bytes() }, Err(Error::ArgumentsBad));
+        // SAFETY: refused before anything is written.
+        assert!(unsafe { buffer(&raw mut byte, HUGE) }.is_err());
+        let mut len = HUGE;
+        let outcome = transformed(In(null(), 0), &raw mut byte, &mut len, |_, _| unreachable!());
+        assert_eq!((outcome, len), (Err(Error::ArgumentsBad), HUGE));
+    }
+
+    #[test]
+    fn a_null_buffer_asks_for_the_length() {
+        let mut len = HUGE;
+        assert_eq!(transformed(In(b"abc".as_ptr(), 3), null_mut(), &mut len, reverse), Ok(()));
+        assert_eq!(len, 3);
+    }
+
+    #[test]
+    fn a_short_buffer_is_told_the_length_and_left_alone() {
+        let (mut buffer, mut len) = ([9; 2], 2);
+        let outcome = transformed(In(b"abc".as_ptr(), 3), buffer.as_mut_ptr(), &mut len, reverse);
+        assert_eq!((outcome, len, buffer), (Err(Error::BufferTooSmall { needed: 3 }), 3, [9; 2]));
+    }
+
+    #[test]
+    fn an_empty_buffer_does_not_ask_for_the_length() {
+        let (mut buffer, mut len) = ([9; 1], 0);
+        let outcome = transformed(In(b"abc".as_ptr(), 3), buffer.as_mut_ptr(), &mut len, reverse);
+        assert_eq!((outcome, len), (Err(Error::BufferTooSmall { needed: 3 }), 3));
+    }
+
+    #[test]
+    fn other_errors_leave_the_length() {
+        let (mut buffer, mut len) = ([0; 8], 8);
+        let fail = |_: &[u8], _: Output<'_>| Err(Error::DataLenRange);
+        let outcome = transformed(In(null(), 0), buffer.as_mut_ptr(), &mut len, fail);
+        assert_eq!((outcome, len), (Err(Error::DataLenRange), 8));
+    }
+
+    #[test]
+    fn no_place_for_the_length_is_refused() {
+        let mut buffer = [0; 8];
+        // SAFETY: refused before anything is read or written.
+        let outcome =
+            unsafe { transform(In(null(), 0), Out(buffer.as_mut_ptr(), null_mut()), |_, _| unreachable!()) };
+        assert_eq!(outcome, Err(Error::ArgumentsBad));
+    }
+
+    #[test]
+    fn input_and_output_may_overlap() {
+        for shift in [0, 1, 2] {
+            let mut memory = *b"abcd....";
+            let mut len = 4;
+            let start = memory.as_mut_ptr();
+            let outcome = transformed(In(start, 4), start.wrapping_add(shift), &mut len, reverse);
+            assert_eq!((outcome, len, &memory[shift..shift + 4]), (Ok(()), 4, &b"dcba"[..]));
+        }
+    }
+
+    #[test]
+    fn neighbours_do_not_overlap() {
+        let memory = [0_u8; 8];
+        let (left, right) = memory.split_at(4);
+        assert!(!overlap(left, right.as_ptr(), 4));
+        assert!(!overlap(right, left.as_ptr(), 4));
+        assert!(overlap(right, left.as_ptr(), 5));
+        assert!(!overlap(&[], left.as_ptr(), 4));
+    }
+
+    #[test]
+    fn an_unaligned_length_is_read_and_written() {
+        let mut memory = [0_u8; 2 * size_of::<CK_ULONG>()];
+        let place = memory.as_mut_ptr().wrapping_add(1).cast::<CK_ULONG>();
+        let mut buffer = [0; 4];
+        // SAFETY: `place` lies inside `memory`.
+        unsafe {
+            place.write_unaligned(4);
+            assert_eq!(transform(In(b"abc".as_ptr(), 3), Out(buffer.as_mut_ptr(), place), reverse), Ok(()));
+            assert_eq!((place.read_unaligned(), &buffer), (3, b"cba\0"));
+        }
+    }
+
+    #[test]
+    fn a_list_is_asked_for_twice() {
+        let mut items = [0_u16; 3];
+        let mut count = HUGE;
+        let ask = |items: *mut u16, count: &mut CK_ULONG| {
+            // SAFETY: `items` has three places or is null, and `count` says no more, but for the first call.
+            unsafe { list(items, count, [7_u16, 8].into_iter()) }
+        };
+        assert_eq!((ask(null_mut(), &mut count), count), (Ok(()), 2));
+        count = 1;
+        assert_eq!(ask(items.as_mut_ptr(), &mut count), Err(Error::BufferTooSmall { needed: 2 }));
+        assert_eq!((count, items), (2, [0; 3]));
+        count = 3;
+        assert_eq!((ask(items.as_mut_ptr(), &mut count), count, items), (Ok(()), 2, [7, 8, 0]));
+        // SAFETY: refused before anything is written.
+        let outcome = unsafe { list(items.as_mut_ptr(), null_mut(), [7_u16].into_iter()) };
+        assert_eq!(outcome, Err(Error::ArgumentsBad));
+    }
+
+    #[test]
+    fn a_template_may_be_empty_but_not_null_or_endless() {
+        // SAFETY: nothing is read: the count is 0 or refused.
+        let at_null = |count| unsafe { template(null(), count) }.map(|template| template.0.len());
+        assert_eq!(at_null(0), Ok(0));
+        assert_eq!(at_null(1), Err(Error::ArgumentsBad));
+        let label = attribute(CKA_LABEL, null(), 0);
+        // SAFETY: refused for its count.
+        let endless = |count| unsafe { template(&raw const label, count) }.err();
+        assert_eq!(endless(HUGE), Some(Error::ArgumentsBad));
+        assert_eq!(endless(length(MAX_ATTRIBUTES + 1)), Some(Error::ArgumentsBad));
+    }
+
+    #[test]
+    fn values_of_a_template_are_the_bytes_given() {
+        let given = [attribute(CKA_LABEL, b"ca".as_ptr(), 2), attribute(CKA_ID, null(), 0)];
+        let template = parse(&given).expect("a template");
+        assert_eq!(template.bytes(AttributeType::LABEL), Some(&b"ca"[..]));
+        assert_eq!(template.bytes(AttributeType::ID), Some(&[][..]));
+    }
+
+    #[test]
+    fn a_value_that_is_no_memory_is_refused() {
+        let unavailable = CK_ATTRIBUTE { ulValueLen: HUGE, ..attribute(CKA_LABEL, b"ca".as_ptr(), 0) };
+        for wrong in [attribute(CKA_LABEL, null(), 1), unavailable] {
+            assert_eq!(parse(&[wrong]).err(), Some(Error::AttributeValueInvalid));
+        }
+    }
+
+    #[test]
+    fn an_unaligned_template_is_read() {
+        let given = [attribute(CKA_LABEL, b"ca".as_ptr(), 2), attribute(CKA_ID, b"1".as_ptr(), 1)];
+        let mut memory = [0_u8; size_of::<[CK_ATTRIBUTE; 2]>() + 1];
+        let place = memory.as_mut_ptr().wrapping_add(1).cast::<[CK_ATTRIBUTE; 2]>();
+        // SAFETY: `place` lies inside `memory`, and the values live.
+        let template = unsafe {
+            place.write_unaligned(given);
+            template(place.cast(), 2)
+        };
+        assert_eq!(template.expect("a template").bytes(AttributeType::ID), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn templates_hold_templates() {
+        for id in [CKA_WRAP_TEMPLATE, CKA_DERIVE_TEMPLATE, CKA_DECAPSULATE_TEMPLATE] {
+            let inner = [attribute(CKA_LABEL, b"ca".as_ptr(), 2)];
+            let outer = [array(id, &inner)];
+            let template = parse(&outer).expect("a template");
+            let Raw::Template(inner) = &template.0[0].value else { panic!("bytes") };
+            assert_eq!(inner.bytes(AttributeType::LABEL), Some(&b"ca"[..]));
+        }
+    }
+
+    #[test]
+    fn allowed_mechanisms_are_no_template() {
+        let mechanisms = [CKM_ECDSA, CKM_ECDSA_SHA256];
+        let given = [attribute(CKA_ALLOWED_MECHANISMS, mechanisms.as_ptr().cast(), size_of_val(&mechanisms))];
+        let template = parse(&given).expect("a template");
+        assert_eq!(
+            template.bytes(AttributeType::ALLOWED_MECHANISMS).map(<[u8]>::len),
+            Some(size_of_val(&mechanisms))
+        );
+    }
+
+    #[test]
+    fn a_nested_template_has_whole_attributes() {
+        let inner = [attribute(CKA_LABEL, b"ca".as_ptr(), 2)];
+        let cut = CK_ATTRIBUTE { ulValueLen: 7, ..array(CKA_WRAP_TEMPLATE, &inner) };
+        let null = attribute(CKA_WRAP_TEMPLATE, null(), size_of::<CK_ATTRIBUTE>());
+        let huge = CK_ATTRIBUTE { ulValueLen: HUGE, ..array(CKA_WRAP_TEMPLATE, &inner) };
+        for wrong in [cut, null, huge] {
+            assert_eq!(parse(&[wrong]).err(), Some(Error::AttributeValueInvalid));
+        }
+    }
+
+    #[test]
+    fn templates_nest_to_a_limit() {
+        let mut given = attribute(CKA_LABEL, b"ca".as_ptr(), 2);
+        for _ in 0..MAX_TEMPLATE_DEPTH {
+            given = array(CKA_UNWRAP_TEMPLATE, Box::leak(Box::new([given])));
+        }
+        let deepest = [given];
+        assert!(parse(&deepest).is_ok());
+        let deeper = [array(CKA_UNWRAP_TEMPLATE, &deepest)];
+        assert_eq!(parse(&deeper).err(), Some(Error::AttributeValueInvalid));
+    }
+
+    #[test]
+    fn a_template_that_holds_itself_is_refused() {
+        let mut all = [attribute(CKA_WRAP_TEMPLATE, null(), 0); 64];
+        let whole = array(CKA_WRAP_TEMPLATE, &all);
+        all.fill(whole);
+        assert_eq!(parse(&all).err(), Some(Error::AttributeValueInvalid));
+    }
+}

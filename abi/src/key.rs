@@ -1,0 +1,61 @@
+//! "Key management functions": generation.
+
+use cryptoki_sys::*;
+
+use crate::call::call;
+use crate::input::{Place, template};
+use crate::number::{narrow, session};
+use crate::params::mechanism_given;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GenerateKey(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+    key: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(key)?;
+        // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
+        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let key = module.generate_key(session(handle), &with, &template)?;
+        // SAFETY: the contract of PKCS#11 for phKey.
+        unsafe { place.put(narrow(key.0)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    public: *mut CK_ATTRIBUTE,
+    public_count: CK_ULONG,
+    private: *mut CK_ATTRIBUTE,
+    private_count: CK_ULONG,
+    public_key: *mut CK_OBJECT_HANDLE,
+    private_key: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let (public_place, private_place) = (Place::at(public_key)?, Place::at(private_key)?);
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let with = unsafe { mechanism_given(given) }?;
+        // SAFETY: the contract of PKCS#11 for the two templates.
+        let (public, private) =
+            unsafe { (template(public, public_count)?, template(private, private_count)?) };
+        let (public, private) = module.generate_key_pair(session(handle), &with, &public, &private)?;
+        // SAFETY: the contract of PKCS#11 for phPublicKey and phPrivateKey.
+        unsafe {
+            public_place.put(narrow(public.0));
+            private_place.put(narrow(private.0));
+        }
+        Ok(())
+    })
+}

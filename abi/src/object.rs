@@ -1,0 +1,340 @@
+//! "Object management functions": objects and their attributes.
+
+use std::mem::size_of;
+use std::ptr::copy_nonoverlapping;
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::id::AttributeType;
+use jeton::object::{AttributeView, Object};
+
+use crate::call::call;
+use crate::input::{MAX_ATTRIBUTES, Place, template};
+use crate::number::{length, narrow, object, session, wide};
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_CreateObject(
+    handle: CK_SESSION_HANDLE,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+    created: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(created)?;
+        // SAFETY: the contract of PKCS#11 for pTemplate.
+        let template = unsafe { template(attributes, count) }?;
+        let created = module.create_object(session(handle), &template)?;
+        // SAFETY: the contract of PKCS#11 for phObject.
+        unsafe { place.put(narrow(created.0)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_CopyObject(
+    handle: CK_SESSION_HANDLE,
+    original: CK_OBJECT_HANDLE,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+    created: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(created)?;
+        // SAFETY: the contract of PKCS#11 for pTemplate.
+        let template = unsafe { template(attributes, count) }?;
+        let created = module.copy_object(session(handle), object(original), &template)?;
+        // SAFETY: the contract of PKCS#11 for phNewObject.
+        unsafe { place.put(narrow(created.0)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// None: no pointer is passed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_DestroyObject(
+    handle: CK_SESSION_HANDLE,
+    doomed: CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| module.destroy_object(session(handle), object(doomed)))
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetObjectSize(
+    handle: CK_SESSION_HANDLE,
+    measured: CK_OBJECT_HANDLE,
+    size: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(size)?;
+        let size = module.object_size(session(handle), object(measured))?;
+        // SAFETY: the contract of PKCS#11 for pulSize.
+        unsafe { place.put(narrow(size)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetAttributeValue(
+    handle: CK_SESSION_HANDLE,
+    read: CK_OBJECT_HANDLE,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
+        if count > MAX_ATTRIBUTES || (attributes.is_null() && count > 0) {
+            return Err(Error::ArgumentsBad);
+        }
+        let object = module.object(session(handle), object(read))?;
+        // SAFETY: the contract of PKCS#11 for pTemplate.
+        unsafe { reveal(|id| Object::attribute(&object, id), attributes, count) }
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_SetAttributeValue(
+    handle: CK_SESSION_HANDLE,
+    changed: CK_OBJECT_HANDLE,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pTemplate.
+        let template = unsafe { template(attributes, count) }?;
+        module.set_attributes(session(handle), object(changed), &template)
+    })
+}
+
+/// Answers every attribute of the template, whatever became of the others (PKCS#11 3.2, C_GetAttributeValue: the call
+/// "MUST nonetheless have processed every attribute"), then says the worst that happened.
+///
+/// # Safety
+///
+/// `attributes` is readable and writable for `count` attributes, and their values are writable.
+unsafe fn reveal<'a>(
+    attribute: impl Fn(AttributeType) -> Result<AttributeView<'a>>,
+    attributes: *mut CK_ATTRIBUTE,
+    count: usize,
+) -> Result<()> {
+    let mut outcome = Ok(());
+    for index in 0..count {
+        // SAFETY: `index` is below the count of the caller's promise.
+        let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
+        let view = attribute(AttributeType(wide(given.type_)));
+        // SAFETY: the caller's promise, for this attribute.
+        outcome = worse(outcome, unsafe { tell(place, &given, view.as_ref().map_err(|error| *error)) });
+    }
+    outcome
+}
+
+/// Fills one attribute and writes its length.
+///
+/// # Safety
+///
+/// `place` is writable, and what `given`, its content, points to is too.
+unsafe fn tell(
+    place: *mut CK_ATTRIBUTE,
+    given: &CK_ATTRIBUTE,
+    view: Result<&AttributeView<'_>>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let told = view.and_then(|view| unsafe { fill(given, view) });
+    let len = told.map_or(CK_UNAVAILABLE_INFORMATION, |(len, _)| len);
+    // SAFETY: a field of the caller's promise.
+    unsafe { (&raw mut (*place).ulValueLen).write_unaligned(len) };
+    told.and_then(|(_, within)| within)
+}
+
+/// Copies a value where it fits. Its exact length, and what happened to the attributes within.
+///
+/// # Safety
+///
+/// The value of `given` is writable.
+unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULONG, Result<()>)> {
+    let needed = match view {
+        AttributeView::Bytes(bytes) => bytes.len(),
+        AttributeView::Template(within) => within.len() * size_of::<CK_ATTRIBUTE>(),
+    };
+    if given.pValue.is_null() {
+        return Ok((length(needed), Ok(())));
+    }
+    // CK_UNAVAILABLE_INFORMATION, left over from an earlier call, is no room.
+    if given.ulValueLen == CK_UNAVAILABLE_INFORMATION || wide(given.ulValueLen) < needed as u64 {
+        return Err(Error::BufferTooSmall { needed });
+    }
+    let within = match view {
+        AttributeView::Bytes(bytes) => {
+            // SAFETY: `needed` bytes fit by the caller's promise; memory of ours and of the application are two.
+            unsafe { copy_nonoverlapping(bytes.as_ptr(), given.pValue.cast(), needed) };
+            Ok(())
+        }
+        // SAFETY: the caller's promise: so many attributes fit.
+        AttributeView::Template(within) => unsafe { fill_array(given.pValue.cast(), within) },
+    };
+    Ok((length(needed), within))
+}
+
+/// Fills an array of attributes, whose types are "ignored on input and MUST be set on output".
+///
+/// # Safety
+///
+/// `attributes` is readable and writable for as many as `within` has, and their values are writable.
+unsafe fn fill_array(
+    attributes: *mut CK_ATTRIBUTE,
+    within: &[(AttributeType, AttributeView<'_>)],
+) -> Result<()> {
+    let mut outcome = Ok(());
+    for (index, (id, view)) in within.iter().enumerate() {
+        // SAFETY: `index` is below the number of the caller's promise.
+        let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
+        // SAFETY: a field of the caller's promise.
+        unsafe { (&raw mut (*place).type_).write_unaligned(narrow(id.0)) };
+        // SAFETY: the caller's promise, for this attribute.
+        outcome = worse(outcome, unsafe { tell(place, &given, Ok(view)) });
+    }
+    outcome
+}
+
+/// The outcome that the call returns of two attributes. PKCS#11 lets any be chosen; that of the earlier case in its list
+/// tells most: no buffer would have helped.
+fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
+    let rank = |outcome: &Result<()>| match outcome {
+        Ok(()) => 0,
+        Err(Error::BufferTooSmall { .. }) => 1,
+        Err(Error::AttributeTypeInvalid) => 2,
+        Err(Error::AttributeSensitive) => 3,
+        Err(_) => 4,
+    };
+    if rank(&other) > rank(&one) { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::ptr::null_mut;
+
+    use super::*;
+
+    const UNAVAILABLE: CK_ULONG = CK_UNAVAILABLE_INFORMATION;
+
+    fn attributes<'a>(id: AttributeType) -> Result<AttributeView<'a>> {
+        let bytes = |bytes: &'a [u8]| AttributeView::Bytes(Cow::Borrowed(bytes));
+        match id {
+            AttributeType::LABEL => Ok(bytes(b"ca")),
+            AttributeType::ID => Ok(bytes(b"")),
+            AttributeType::VALUE => Err(Error::AttributeSensitive),
+            AttributeType::WRAP_TEMPLATE => Ok(AttributeView::Template(vec![
+                (AttributeType::LABEL, bytes(b"ca")),
+                (AttributeType::SIGN, bytes(b"\x01")),
+            ])),
+            _ => Err(Error::AttributeTypeInvalid),
+        }
+    }
+
+    fn want(type_: CK_ATTRIBUTE_TYPE, value: &mut [u8]) -> CK_ATTRIBUTE {
+        CK_ATTRIBUTE { type_, pValue: value.as_mut_ptr().cast(), ulValueLen: length(value.len()) }
+    }
+
+    fn ask(type_: CK_ATTRIBUTE_TYPE) -> CK_ATTRIBUTE {
+        CK_ATTRIBUTE { type_, pValue: null_mut(), ulValueLen: 7 }
+    }
+
+    fn get(template: &mut [CK_ATTRIBUTE]) -> Result<()> {
+        // SAFETY: the template and its values live.
+        unsafe { reveal(attributes, template.as_mut_ptr(), template.len()) }
+    }
+
+    #[test]
+    fn null_asks_for_the_length_and_a_buffer_for_the_value() {
+        let mut buffer = [9; 4];
+        let mut template = [ask(CKA_LABEL), want(CKA_LABEL, &mut buffer), ask(CKA_ID)];
+        assert_eq!(get(&mut template), Ok(()));
+        assert_eq!(template.map(|attribute| attribute.ulValueLen), [2, 2, 0]);
+        assert_eq!(buffer, *b"ca\x09\x09");
+    }
+
+    #[test]
+    fn each_attribute_is_answered_though_others_fail() {
+        let (mut short, mut fits) = ([9; 1], [9; 2]);
+        let mut template =
+            [want(CKA_LABEL, &mut short), ask(CKA_VALUE), ask(CKA_MODULUS), want(CKA_LABEL, &mut fits)];
+        assert_eq!(get(&mut template), Err(Error::AttributeSensitive));
+        assert_eq!(
+            template.map(|attribute| attribute.ulValueLen),
+            [UNAVAILABLE, UNAVAILABLE, UNAVAILABLE, 2]
+        );
+        assert_eq!((short, fits), ([9; 1], *b"ca"));
+    }
+
+    #[test]
+    fn what_no_buffer_would_mend_is_said_first() {
+        let mut short = [9; 1];
+        let mut template = [want(CKA_LABEL, &mut short), ask(CKA_MODULUS)];
+        assert_eq!(get(&mut template), Err(Error::AttributeTypeInvalid));
+        template.reverse();
+        assert_eq!(get(&mut template), Err(Error::AttributeTypeInvalid));
+        assert_eq!(worse(Err(Error::DeviceError), Err(Error::AttributeSensitive)), Err(Error::DeviceError));
+    }
+
+    #[test]
+    fn a_length_left_over_from_an_error_is_no_room() {
+        let mut short = [9; 1];
+        let mut template = [CK_ATTRIBUTE { ulValueLen: UNAVAILABLE, ..want(CKA_LABEL, &mut short) }];
+        assert_eq!(get(&mut template), Err(Error::BufferTooSmall { needed: 2 }));
+        assert_eq!((short, template[0].ulValueLen), ([9; 1], UNAVAILABLE));
+    }
+
+    #[test]
+    fn an_array_is_filled_with_types_and_lengths() {
+        let mut label = [9; 2];
+        let mut within = [want(CKA_VENDOR_DEFINED, &mut label), ask(CKA_VENDOR_DEFINED)];
+        let room = length(size_of_val(&within));
+        let mut template = [
+            ask(CKA_WRAP_TEMPLATE),
+            CK_ATTRIBUTE { pValue: within.as_mut_ptr().cast(), ulValueLen: room, ..ask(CKA_WRAP_TEMPLATE) },
+        ];
+        assert_eq!(get(&mut template), Ok(()));
+        assert_eq!(template.map(|attribute| attribute.ulValueLen), [room; 2]);
+        assert_eq!(
+            within.map(|attribute| (attribute.type_, attribute.ulValueLen)),
+            [(CKA_LABEL, 2), (CKA_SIGN, 1)]
+        );
+        assert_eq!(label, *b"ca");
+    }
+
+    #[test]
+    fn a_short_value_within_an_array_is_reported() {
+        let mut short = [9; 1];
+        let mut within = [want(CKA_LABEL, &mut short), ask(CKA_SIGN)];
+        let room = length(size_of_val(&within));
+        let mut array = |len| CK_ATTRIBUTE {
+            type_: CKA_WRAP_TEMPLATE,
+            pValue: within.as_mut_ptr().cast(),
+            ulValueLen: len,
+        };
+        let mut template = [array(room)];
+        assert_eq!(get(&mut template), Err(Error::BufferTooSmall { needed: 2 }));
+        assert_eq!(template[0].ulValueLen, room);
+        let mut template = [array(room - 1)];
+        assert_eq!(get(&mut template), Err(Error::BufferTooSmall { needed: room as usize }));
+        assert_eq!(template[0].ulValueLen, UNAVAILABLE);
+        assert_eq!(within.map(|attribute| attribute.ulValueLen), [UNAVAILABLE, 1]);
+    }
+}

@@ -1,0 +1,243 @@
+//! "Slot and token management functions".
+
+use std::ffi::c_void;
+
+use cryptoki_sys::*;
+use jeton::error::Error;
+use jeton::id::MechanismType;
+use jeton::module::{MechanismInfo, SlotInfo, TokenInfo};
+
+use crate::call::{always, call};
+use crate::info::{padded, version};
+use crate::input::{In, Place, list};
+use crate::number::{narrow, session, slot, wide};
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetSlotList(
+    present: CK_BBOOL,
+    slots: *mut CK_SLOT_ID,
+    count: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let ids = module.slots(present != CK_FALSE)?;
+        // SAFETY: the contract of PKCS#11 for pSlotList and pulCount.
+        unsafe { list(slots, count, ids.iter().map(|id| narrow(id.0))) }
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetSlotInfo(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
+    call(|module| {
+        let place = Place::at(info)?;
+        let info = slot_info(&module.slot(slot(id))?);
+        // SAFETY: the contract of PKCS#11 for pInfo.
+        unsafe { place.put(info) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetTokenInfo(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
+    call(|module| {
+        let place = Place::at(info)?;
+        let info = token_info(&module.token(slot(id))?);
+        // SAFETY: the contract of PKCS#11 for pInfo.
+        unsafe { place.put(info) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// None: no pointer is followed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
+    flags: CK_FLAGS,
+    _: *mut CK_SLOT_ID,
+    _: *mut c_void,
+) -> CK_RV {
+    // Our slots raise no events, so who asks hears of none, and who waits would do so for ever.
+    always(if flags & CKF_DONT_BLOCK != 0 { CKR_NO_EVENT } else { CKR_FUNCTION_NOT_SUPPORTED })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetMechanismList(
+    id: CK_SLOT_ID,
+    mechanisms: *mut CK_MECHANISM_TYPE,
+    count: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let ids = module.mechanisms(slot(id))?;
+        // SAFETY: the contract of PKCS#11 for pMechanismList and pulCount.
+        unsafe { list(mechanisms, count, ids.iter().map(|id| narrow(id.0))) }
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetMechanismInfo(
+    id: CK_SLOT_ID,
+    mechanism: CK_MECHANISM_TYPE,
+    info: *mut CK_MECHANISM_INFO,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(info)?;
+        let MechanismInfo { min, max, flags } = module.mechanism(slot(id), MechanismType(wide(mechanism)))?;
+        let info =
+            CK_MECHANISM_INFO { ulMinKeySize: narrow(min), ulMaxKeySize: narrow(max), flags: narrow(flags) };
+        // SAFETY: the contract of PKCS#11 for pInfo.
+        unsafe { place.put(info) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_InitToken(
+    id: CK_SLOT_ID,
+    pin: *mut CK_UTF8CHAR,
+    pin_len: CK_ULONG,
+    label: *mut CK_UTF8CHAR,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pPin.
+        let pin = unsafe { In(pin, pin_len).bytes() }?;
+        if label.is_null() {
+            return Err(Error::ArgumentsBad);
+        }
+        // SAFETY: not null; PKCS#11 3.2, C_InitToken: "the 32-byte label".
+        let label = unsafe { label.cast::<[u8; 32]>().read_unaligned() };
+        module.init_token(slot(id), pin, &label)
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_InitPIN(
+    handle: CK_SESSION_HANDLE,
+    pin: *mut CK_UTF8CHAR,
+    pin_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pPin.
+        let pin = unsafe { In(pin, pin_len).bytes() }?;
+        module.init_pin(session(handle), pin)
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_SetPIN(
+    handle: CK_SESSION_HANDLE,
+    old: *mut CK_UTF8CHAR,
+    old_len: CK_ULONG,
+    new: *mut CK_UTF8CHAR,
+    new_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pOldPin and pNewPin.
+        let (old, new) = unsafe { (In(old, old_len).bytes()?, In(new, new_len).bytes()?) };
+        module.set_pin(session(handle), old, new)
+    })
+}
+
+fn slot_info(slot: &SlotInfo) -> CK_SLOT_INFO {
+    CK_SLOT_INFO {
+        slotDescription: padded(&slot.description),
+        manufacturerID: padded(slot.manufacturer),
+        flags: if slot.token_present { CKF_TOKEN_PRESENT } else { 0 },
+        hardwareVersion: version(slot.hardware),
+        firmwareVersion: version(slot.firmware),
+    }
+}
+
+fn token_info(token: &TokenInfo) -> CK_TOKEN_INFO {
+    CK_TOKEN_INFO {
+        label: token.label,
+        manufacturerID: padded(token.manufacturer),
+        model: padded(token.model),
+        serialNumber: padded(&token.serial),
+        flags: narrow(token.flags),
+        ulMaxSessionCount: narrow(token.max_sessions),
+        ulSessionCount: narrow(token.sessions),
+        ulMaxRwSessionCount: narrow(token.max_rw_sessions),
+        ulRwSessionCount: narrow(token.rw_sessions),
+        ulMaxPinLen: narrow(token.max_pin_len),
+        ulMinPinLen: narrow(token.min_pin_len),
+        // The token is as large as the disk that it lies on.
+        ulTotalPublicMemory: CK_UNAVAILABLE_INFORMATION,
+        ulFreePublicMemory: CK_UNAVAILABLE_INFORMATION,
+        ulTotalPrivateMemory: CK_UNAVAILABLE_INFORMATION,
+        ulFreePrivateMemory: CK_UNAVAILABLE_INFORMATION,
+        hardwareVersion: version(token.hardware),
+        firmwareVersion: version(token.firmware),
+        // PKCS#11 3.2, CK_TOKEN_INFO: it "only makes sense for tokens equipped with a clock".
+        utcTime: padded(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_slot_has_no_token() {
+        let slot = SlotInfo {
+            description: "Jeton slot 7".into(),
+            manufacturer: "Jeton",
+            token_present: false,
+            hardware: (1, 2),
+            firmware: (3, 4),
+        };
+        let info = slot_info(&slot);
+        assert_eq!((info.flags, info.hardwareVersion.minor, info.firmwareVersion.major), (0, 2, 3));
+        assert!(info.slotDescription.starts_with(b"Jeton slot 7  "));
+        assert_eq!(slot_info(&SlotInfo { token_present: true, ..slot }).flags, CKF_TOKEN_PRESENT);
+    }
+
+    #[test]
+    fn each_number_of_a_token_stands_in_its_field() {
+        let info = token_info(&TokenInfo {
+            label: *b"a label of exactly 32 characters",
+            manufacturer: "Jeton",
+            model: "software token",
+            serial: "0123456789abcdef".into(),
+            flags: CKF_TOKEN_INITIALIZED,
+            max_sessions: 1,
+            sessions: 2,
+            max_rw_sessions: 3,
+            rw_sessions: 4,
+            max_pin_len: 5,
+            min_pin_len: 6,
+            hardware: (7, 8),
+            firmware: (9, 10),
+        });
+        assert_eq!((info.ulMaxSessionCount, info.ulSessionCount), (1, 2));
+        assert_eq!((info.ulMaxRwSessionCount, info.ulRwSessionCount), (3, 4));
+        assert_eq!((info.ulMaxPinLen, info.ulMinPinLen), (5, 6));
+        assert_eq!((info.hardwareVersion.major, info.hardwareVersion.minor), (7, 8));
+        assert_eq!((info.firmwareVersion.major, info.firmwareVersion.minor), (9, 10));
+        assert_eq!((&info.model, &info.serialNumber), (b"software token  ", b"0123456789abcdef"));
+        assert_eq!((info.flags, info.utcTime), (CKF_TOKEN_INITIALIZED, [b' '; 16]));
+    }
+}
