@@ -153,7 +153,7 @@ fn ec_key_pair(session: CK_SESSION_HANDLE) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDL
 }
 
 fn attributes_are_answered(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) {
-    let (mut label, mut short, mut value) = ([0; 2], [0; 1], [0; 64]);
+    let (mut label, mut short, mut value) = ([0u8; 2], [0u8; 1], [0u8; 64]);
     let mut template = [
         room(CKA_VALUE, &mut value),
         room(CKA_LABEL, &mut label),
