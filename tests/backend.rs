@@ -2,8 +2,12 @@
 
 #[path = "backend/acvp.rs"]
 mod acvp;
+#[path = "backend/cross.rs"]
+mod cross;
 #[path = "backend/known.rs"]
 mod known;
+#[path = "backend/loading.rs"]
+mod loading;
 #[path = "backend/support.rs"]
 mod support;
 #[path = "backend/wycheproof.rs"]

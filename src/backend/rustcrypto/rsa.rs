@@ -48,7 +48,8 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
 fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
     let e = BoxedUint::from_be_slice_vartime(bytes);
     let allowed = BoxedUint::from(3u8)..=BoxedUint::from(RsaPublicKey::MAX_PUB_EXPONENT);
-    if bytes.is_empty() || bytes.len() > MAX_EXPONENT_LEN || !bool::from(e.is_odd()) || !allowed.contains(&e) {
+    if bytes.is_empty() || bytes.len() > MAX_EXPONENT_LEN || !bool::from(e.is_odd()) || !allowed.contains(&e)
+    {
         return Err(Error::DataInvalid);
     }
     Ok(e)
@@ -62,7 +63,8 @@ fn public_parts(key: &impl PublicKeyParts) -> PublicParts {
 }
 
 fn private_parts(key: &RsaPrivateKey) -> Result<PrivateParts> {
-    let ([p, q], Some(dp), Some(dq), Some(qinv)) = (key.primes(), key.dp(), key.dq(), key.crt_coefficient()) else {
+    let ([p, q], Some(dp), Some(dq), Some(qinv)) = (key.primes(), key.dp(), key.dq(), key.crt_coefficient())
+    else {
         return Err(Error::DeviceError);
     };
     let qinv = Zeroizing::new(qinv);
@@ -156,7 +158,7 @@ fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)
     let r = Zeroizing::new(order.shr(t));
     for base in 2..2 + BASES {
         let base = BoxedMontyForm::new(BoxedUint::from(base).resize_unchecked(n.bits_precision()), params);
-        let mut root = base.pow(&*r);
+        let mut root = base.pow(&r);
         for _ in 0..t {
             let square = root.square();
             if square == one {
