@@ -324,3 +324,61 @@ impl Verifier for RsaVerifier {
         self.encoding.verify(input, &mut self.em, &mut self.expected)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Hash;
+
+    fn key(bits: usize, e: &[u8]) -> (Arc<dyn PublicKey>, RsaPrivate) {
+        match generate(bits, e) {
+            Ok((PublicParts::Rsa { n, e }, PrivateParts::Rsa(private))) => (public(&n, &e).unwrap(), private),
+            _ => panic!("no RSA key"),
+        }
+    }
+
+    #[test]
+    fn sizes_that_fill_no_byte_sign_and_verify() {
+        // 2049 bits: the encoded message of PSS is a byte shorter than the modulus. 2056: bytes, but no words.
+        for bits in [2049, 2056] {
+            let (public, parts) = key(bits, &[1, 0, 1]);
+            let private = private(&parts).unwrap();
+            for scheme in [
+                Scheme::RsaRaw,
+                Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) },
+                Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha1, salt_len: 222 },
+            ] {
+                let mut signature = [0; 257];
+                private.clone().signer(&scheme).unwrap().sign(&[7; 32], &mut signature).unwrap();
+                let mut verifier = public.clone().verifier(&scheme).unwrap();
+                assert_eq!(verifier.verify(&[7; 32], &signature), Ok(()), "{bits}");
+                signature[256] ^= 1;
+                assert_eq!(verifier.verify(&[7; 32], &signature), Err(Error::SignatureInvalid), "{bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_usual_exponents_are_found_without_the_primes() {
+        let (_, mut parts) = key(2048, &[1, 0, 0x0f]);
+        let public = private(&parts).unwrap().public().unwrap();
+        parts.e = None;
+        assert!(private(&parts).unwrap().public().unwrap() == public, "from p and dp");
+        parts.crt = None;
+        assert_eq!(private(&parts).err(), Some(Error::KeyTypeInconsistent));
+    }
+
+    #[test]
+    fn a_private_exponent_of_another_key_has_no_primes() {
+        let (_, mut parts) = key(2048, &[3]);
+        parts.crt = None;
+        for d in
+            [Secret::zeroed(0), Secret::from(&[1][..]), Secret::from(&[2][..]), Secret::new(parts.n.clone())]
+        {
+            parts.d = d;
+            assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
+        }
+        parts.d = Secret::new([&[1], &parts.n[..]].concat());
+        assert_eq!(private(&parts).err(), Some(Error::DataInvalid), "longer than the modulus");
+    }
+}
