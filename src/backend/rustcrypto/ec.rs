@@ -1,0 +1,256 @@
+//! ECDSA on the NIST curves (FIPS 186-5, 6).
+
+use std::sync::Arc;
+
+use ecdsa::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
+use ecdsa::elliptic_curve::{AffinePoint, CurveArithmetic, FieldBytesSize, Generate};
+use ecdsa::signature::hazmat::{PrehashVerifier, RandomizedPrehashSigner};
+use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
+use getrandom::SysRng;
+use p256::NistP256;
+use p384::NistP384;
+use p521::NistP521;
+use zeroize::Zeroizing;
+
+use super::{failed, output, random};
+use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
+    match curve {
+        Curve::P256 => generate_on::<NistP256>(curve),
+        Curve::P384 => generate_on::<NistP384>(curve),
+        Curve::P521 => generate_on::<NistP521>(curve),
+    }
+}
+
+pub(super) fn private(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    match curve {
+        Curve::P256 => private_on::<NistP256>(curve, scalar),
+        Curve::P384 => private_on::<NistP384>(curve, scalar),
+        Curve::P521 => private_on::<NistP521>(curve, scalar),
+    }
+}
+
+pub(super) fn public(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>> {
+    match curve {
+        Curve::P256 => public_on::<NistP256>(curve, point),
+        Curve::P384 => public_on::<NistP384>(curve, point),
+        Curve::P521 => public_on::<NistP521>(curve, point),
+    }
+}
+
+/// What is needed of a curve, beyond its point encoding.
+trait Nist: EcdsaCurve + CurveArithmetic + DigestAlgorithm {}
+impl<C: EcdsaCurve + CurveArithmetic + DigestAlgorithm> Nist for C {}
+
+fn generate_on<C: Nist>(curve: Curve) -> Result<(PublicParts, PrivateParts)>
+where
+    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
+    FieldBytesSize<C>: ModulusSize,
+{
+    let key = SigningKey::<C>::try_generate_from_rng(&mut SysRng).map_err(random::unavailable)?;
+    let scalar = Secret::from(&Zeroizing::new(key.to_bytes())[..]);
+    Ok((public_parts(curve, key.verifying_key()), PrivateParts::Ec { curve, scalar }))
+}
+
+fn private_on<C: Nist>(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>>
+where
+    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
+    FieldBytesSize<C>: ModulusSize,
+{
+    if scalar.len() != curve.len() {
+        return Err(Error::DataInvalid);
+    }
+    // Zero and scalars not below the order are refused here.
+    let key = SigningKey::<C>::from_slice(scalar).map_err(|_| Error::DataInvalid)?;
+    Ok(Arc::new(Private { curve, key }))
+}
+
+fn public_on<C: Nist>(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>>
+where
+    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
+    FieldBytesSize<C>: ModulusSize,
+{
+    // Compressed points and the point at infinity have other lengths.
+    if point.len() != 1 + 2 * curve.len() {
+        return Err(Error::DataInvalid);
+    }
+    let key = VerifyingKey::<C>::from_sec1_bytes(point).map_err(|_| Error::DataInvalid)?;
+    Ok(Arc::new(Public { curve, key }))
+}
+
+fn public_parts<C: Nist>(curve: Curve, key: &VerifyingKey<C>) -> PublicParts
+where
+    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
+    FieldBytesSize<C>: ModulusSize,
+{
+    PublicParts::Ec { curve, point: key.to_sec1_point(false).as_bytes().to_vec() }
+}
+
+/// The library wipes the key when it is dropped.
+struct Private<C: Nist> {
+    curve: Curve,
+    key: SigningKey<C>,
+}
+
+impl<C: Nist> PrivateKey for Private<C>
+where
+    AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
+    FieldBytesSize<C>: ModulusSize,
+{
+    fn public(&self) -> Result<PublicParts> {
+        Ok(public_parts(self.curve, self.key.verifying_key()))
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        match scheme {
+            Scheme::Ecdsa => Ok(Box::new(EcdsaSigner(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+struct EcdsaSigner<C: Nist>(Arc<Private<C>>);
+
+impl<C: Nist> Signer for EcdsaSigner<C> {
+    fn signature_len(&self) -> usize {
+        2 * self.0.curve.len()
+    }
+
+    /// The nonce is that of RFC 6979 with added entropy (3.6): neither a broken generator nor a fault in the
+    /// computation of one of two equal signatures gives the key away.
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let out = output(out, self.signature_len())?;
+        let digest = Representative::new(self.0.curve, input);
+        let signature: Signature<C> = self
+            .0
+            .key
+            .sign_prehash_with_rng(&mut SysRng, digest.as_bytes())
+            .map_err(|error| failed("an ECDSA signature")(&error))?;
+        out.copy_from_slice(&signature.to_bytes());
+        Ok(())
+    }
+}
+
+struct Public<C: Nist> {
+    curve: Curve,
+    key: VerifyingKey<C>,
+}
+
+impl<C: Nist> PublicKey for Public<C> {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        match scheme {
+            Scheme::Ecdsa => Ok(Box::new(EcdsaVerifier(self))),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+}
+
+struct EcdsaVerifier<C: Nist>(Arc<Public<C>>);
+
+impl<C: Nist> Verifier for EcdsaVerifier<C> {
+    fn signature_len(&self) -> usize {
+        2 * self.0.curve.len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        let mut padded = [0; 2 * LONGEST];
+        let padded = pad_halves(self.0.curve, signature, &mut padded)?;
+        let signature = Signature::<C>::from_slice(padded).map_err(|_| Error::SignatureInvalid)?;
+        let digest = Representative::new(self.0.curve, input);
+        self.0.key.verify_prehash(digest.as_bytes(), &signature).map_err(|_| Error::SignatureInvalid)
+    }
+}
+
+/// `r || s` at full length: PKCS#11 3.2, 6.3.1 (EC signatures) lets the halves be shorter, if both are.
+fn pad_halves<'a>(curve: Curve, signature: &[u8], padded: &'a mut [u8; 2 * LONGEST]) -> Result<&'a [u8]> {
+    let (full, half) = (curve.len(), signature.len() / 2);
+    if signature.is_empty() || !signature.len().is_multiple_of(2) || half > full {
+        return Err(Error::SignatureLenRange);
+    }
+    let (r, s) = signature.split_at(half);
+    padded[full - half..full].copy_from_slice(r);
+    padded[2 * full - half..2 * full].copy_from_slice(s);
+    Ok(&padded[..2 * full])
+}
+
+/// Length in bytes of the longest order.
+const LONGEST: usize = Curve::P521.len();
+
+/// A digest as an integer of the order's length (FIPS 186-5, 6.4.1, step 2): a shorter one is padded on the left, of
+/// a longer one the leftmost bits are taken. `ecdsa` 0.17 takes the wrong bits for P-521, whose order does not fill
+/// its bytes, so it is given the integer.
+struct Representative {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Representative {
+    fn new(curve: Curve, digest: &[u8]) -> Self {
+        let len = curve.len();
+        let taken = digest.len().min(len);
+        let mut bytes = [0; LONGEST];
+        bytes[len - taken..len].copy_from_slice(&digest[..taken]);
+        let surplus = 8 * len - curve.bits();
+        if taken == len && surplus != 0 {
+            shift_right(&mut bytes[..len], surplus);
+        }
+        Self { bytes, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Shifts a big-endian integer by 1 to 7 bits.
+fn shift_right(bytes: &mut [u8], bits: usize) {
+    let mut carry = 0;
+    for byte in bytes {
+        (*byte, carry) = (*byte >> bits | carry, *byte << (8 - bits));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_digests_are_padded_on_the_left() {
+        let digest = Representative::new(Curve::P256, &[1, 2]);
+        assert_eq!(digest.as_bytes()[..30], [0; 30]);
+        assert_eq!(digest.as_bytes()[30..], [1, 2]);
+    }
+
+    #[test]
+    fn long_digests_lose_their_right_end() {
+        let long: Vec<u8> = (0..64).collect();
+        assert_eq!(Representative::new(Curve::P256, &long).as_bytes(), &long[..32]);
+        assert_eq!(Representative::new(Curve::P384, &long).as_bytes(), &long[..48]);
+    }
+
+    #[test]
+    fn digests_of_66_bytes_and_more_are_shifted_for_p521() {
+        let mut long = [0; 70];
+        long[0] = 0x80;
+        long[65] = 0x81;
+        let digest = Representative::new(Curve::P521, &long);
+        assert_eq!(digest.as_bytes()[..2], [1, 0]);
+        assert_eq!(digest.as_bytes()[65], 1);
+        // One byte less has 520 bits, all of which count.
+        assert_eq!(Representative::new(Curve::P521, &long[..65]).as_bytes()[..2], [0, 0x80]);
+    }
+
+    #[test]
+    fn signature_halves_are_padded_and_their_lengths_checked() {
+        let mut padded = [0; 2 * LONGEST];
+        let full = pad_halves(Curve::P256, &[1, 2, 3, 4], &mut padded).unwrap();
+        assert_eq!((full.len(), &full[30..32], &full[62..]), (64, &[1, 2][..], &[3, 4][..]));
+        for len in [0, 1, 63, 65, 66] {
+            let outcome = pad_halves(Curve::P256, &vec![1; len], &mut [0; 2 * LONGEST]).map(<[u8]>::len);
+            assert_eq!(outcome, Err(Error::SignatureLenRange), "{len}");
+        }
+    }
+}

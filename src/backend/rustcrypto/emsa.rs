@@ -1,0 +1,256 @@
+//! The encodings of RSA signatures (RFC 8017, 9): PSS with a mask hash of its own, PKCS #1 v1.5, and none.
+//!
+//! Nothing in here is secret: an encoded message is what the public key makes of its signature.
+
+use super::digest::State;
+use super::random;
+use crate::backend::{Hash, Hasher as _, Scheme};
+use crate::error::{Error, Result};
+
+/// An encoding for one modulus, with its scratch memory.
+pub(super) enum Encoding {
+    Raw,
+    Pkcs1 { hash: Option<Hash>, prefix: &'static [u8] },
+    Pss(Pss),
+}
+
+impl Encoding {
+    /// `modulus_bits` is the size of the modulus.
+    pub(super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
+        let encoding = match *scheme {
+            Scheme::RsaRaw => Self::Raw,
+            Scheme::RsaPkcs1 { hash } => Self::Pkcs1 { hash, prefix: hash.map_or(&[], digest_info) },
+            Scheme::RsaPss { hash, mgf, salt_len } => Self::Pss(Pss::new(hash, mgf, salt_len, modulus_bits)?),
+            _ => return Err(Error::KeyTypeInconsistent),
+        };
+        let digest_len = match &encoding {
+            Self::Pkcs1 { hash: Some(hash), prefix } => prefix.len() + hash.len(),
+            _ => 0,
+        };
+        if digest_len + PKCS1_OVERHEAD > modulus_bits.div_ceil(8) {
+            return Err(Error::KeySizeRange);
+        }
+        Ok(encoding)
+    }
+
+    /// Encodes `input` into `em`, which has the length of the modulus.
+    pub(super) fn encode(&mut self, input: &[u8], em: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Raw => pad_with_zeros(input, em),
+            Self::Pkcs1 { hash, prefix } => {
+                expect_len(*hash, input)?;
+                pkcs1(prefix, input, em)
+            }
+            Self::Pss(pss) => pss.encode(input, em),
+        }
+    }
+
+    /// Whether `em`, of the modulus' length, is an encoding of `input`; `expected` is scratch memory of that length.
+    pub(super) fn verify(&mut self, input: &[u8], em: &mut [u8], expected: &mut [u8]) -> Result<()> {
+        if let Self::Pss(pss) = self {
+            return pss.verify(input, em);
+        }
+        self.encode(input, expected)?;
+        consistent(em == expected)
+    }
+}
+
+fn consistent(is: bool) -> Result<()> {
+    if is { Ok(()) } else { Err(Error::SignatureInvalid) }
+}
+
+fn expect_len(hash: Option<Hash>, digest: &[u8]) -> Result<()> {
+    match hash {
+        Some(hash) if hash.len() != digest.len() => Err(Error::DataLenRange),
+        _ => Ok(()),
+    }
+}
+
+fn pad_with_zeros(input: &[u8], em: &mut [u8]) -> Result<()> {
+    let zeros = em.len().checked_sub(input.len()).ok_or(Error::DataLenRange)?;
+    em[..zeros].fill(0);
+    em[zeros..].copy_from_slice(input);
+    Ok(())
+}
+
+/// `00 01`, eight or more `ff`, `00`.
+const PKCS1_OVERHEAD: usize = 11;
+
+/// EMSA-PKCS1-v1_5 (RFC 8017, 9.2): `00 01 ff .. ff 00 || prefix || input`.
+fn pkcs1(prefix: &[u8], input: &[u8], em: &mut [u8]) -> Result<()> {
+    let len = prefix.len() + input.len();
+    if len + PKCS1_OVERHEAD > em.len() {
+        return Err(Error::DataLenRange);
+    }
+    let (padding, message) = em.split_at_mut(em.len() - len);
+    padding.fill(0xff);
+    padding[..2].copy_from_slice(&[0, 1]);
+    padding[padding.len() - 1] = 0;
+    message[..prefix.len()].copy_from_slice(prefix);
+    message[prefix.len()..].copy_from_slice(input);
+    Ok(())
+}
+
+/// The DER of a DigestInfo up to the digest (RFC 8017, 9.2, note 1).
+fn digest_info(hash: Hash) -> &'static [u8] {
+    match hash {
+        Hash::Sha1 => b"\x30\x21\x30\x09\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00\x04\x14",
+        Hash::Sha224 => b"\x30\x2d\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x04\x05\x00\x04\x1c",
+        Hash::Sha256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20",
+        Hash::Sha384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30",
+        Hash::Sha512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40",
+    }
+}
+
+/// EMSA-PSS (RFC 8017, 9.1); the names are its.
+pub(super) struct Pss {
+    hash: State,
+    mgf: State,
+    hash_len: usize,
+    mgf_len: usize,
+    salt_len: usize,
+    em_len: usize,
+    /// What of the first byte of EM belongs to it: EM has one bit less than the modulus.
+    top: u8,
+}
+
+impl Pss {
+    fn new(hash: Hash, mgf: Hash, salt_len: usize, modulus_bits: usize) -> Result<Self> {
+        let em_bits = modulus_bits - 1;
+        let em_len = em_bits.div_ceil(8);
+        let needed = salt_len.checked_add(hash.len() + 2).ok_or(Error::KeySizeRange)?;
+        if em_len < needed {
+            return Err(Error::KeySizeRange);
+        }
+        Ok(Self {
+            hash: State::new(hash),
+            mgf: State::new(mgf),
+            hash_len: hash.len(),
+            mgf_len: mgf.len(),
+            salt_len,
+            em_len,
+            top: 0xff >> (8 * em_len - em_bits),
+        })
+    }
+
+    fn encode(&mut self, m_hash: &[u8], em: &mut [u8]) -> Result<()> {
+        if m_hash.len() != self.hash_len {
+            return Err(Error::DataLenRange);
+        }
+        // A modulus of 8k + 1 bits has one byte more than EM.
+        let em = self.strip(em, |byte| *byte = 0);
+        let (db, h, trailer) = self.split(em);
+        let (padding, salt) = db.split_at_mut(db.len() - self.salt_len);
+        padding.fill(0);
+        padding[padding.len() - 1] = 1;
+        random::fill(salt)?;
+        self.hash_with_salt(m_hash, salt, h)?;
+        *trailer = TRAILER;
+        self.mask(h, db)?;
+        db[0] &= self.top;
+        Ok(())
+    }
+
+    fn verify(&mut self, m_hash: &[u8], em: &mut [u8]) -> Result<()> {
+        if m_hash.len() != self.hash_len {
+            return Err(Error::DataLenRange);
+        }
+        let mut surplus = 0;
+        let em = self.strip(em, |byte| surplus = *byte);
+        let (db, h, trailer) = self.split(em);
+        consistent(surplus == 0 && *trailer == TRAILER && db[0] & !self.top == 0)?;
+        self.mask(h, db)?;
+        db[0] &= self.top;
+        let (padding, salt) = db.split_at(db.len() - self.salt_len);
+        let (one, zeros) = padding.split_last().ok_or(Error::SignatureInvalid)?;
+        consistent(*one == 1 && zeros.iter().all(|byte| *byte == 0))?;
+        let mut expected = [0; Hash::MAX_LEN];
+        let expected = &mut expected[..self.hash_len];
+        self.hash_with_salt(m_hash, salt, expected)?;
+        consistent(h == expected)
+    }
+
+    /// EM within a buffer of the modulus' length; hands over the byte before it, if there is one.
+    fn strip<'a>(&self, em: &'a mut [u8], surplus: impl FnOnce(&mut u8)) -> &'a mut [u8] {
+        let (before, em) = em.split_at_mut(em.len() - self.em_len);
+        before.first_mut().map(surplus);
+        em
+    }
+
+    /// `maskedDB || H || bc`.
+    fn split<'a>(&self, em: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8], &'a mut u8) {
+        let (db, rest) = em.split_at_mut(self.em_len - self.hash_len - 1);
+        let (h, trailer) = rest.split_at_mut(self.hash_len);
+        (db, h, &mut trailer[0])
+    }
+
+    /// `H = Hash(00 00 00 00 00 00 00 00 || mHash || salt)`.
+    fn hash_with_salt(&mut self, m_hash: &[u8], salt: &[u8], h: &mut [u8]) -> Result<()> {
+        self.hash.update(&[0; 8])?;
+        self.hash.update(m_hash)?;
+        self.hash.update(salt)?;
+        self.hash.finish(h)
+    }
+
+    /// XORs `MGF1(seed)` onto `data` (RFC 8017, B.2.1).
+    fn mask(&mut self, seed: &[u8], data: &mut [u8]) -> Result<()> {
+        let mut block = [0; Hash::MAX_LEN];
+        for (counter, chunk) in (0u32..).zip(data.chunks_mut(self.mgf_len)) {
+            self.mgf.update(seed)?;
+            self.mgf.update(&counter.to_be_bytes())?;
+            self.mgf.finish(&mut block)?;
+            for (byte, mask) in chunk.iter_mut().zip(&block) {
+                *byte ^= mask;
+            }
+        }
+        Ok(())
+    }
+}
+
+const TRAILER: u8 = 0xbc;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PSS: Scheme = Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha1, salt_len: 20 };
+
+    #[test]
+    fn pss_keeps_within_the_modulus_at_every_bit_length() {
+        for bits in 1024..1034 {
+            let mut encoding = Encoding::new(&PSS, bits).unwrap();
+            let len = bits.div_ceil(8);
+            let (mut em, mut scratch) = (vec![0xff; len], vec![0; len]);
+            encoding.encode(&[7; 32], &mut em).unwrap();
+            let used = 8 * len - em.iter().position(|byte| *byte != 0).unwrap() * 8;
+            let leading = em.iter().find(|byte| **byte != 0).unwrap().leading_zeros() as usize;
+            assert!(used - leading < bits, "{bits}");
+            let mut surplus = em.clone();
+            assert_eq!(encoding.verify(&[7; 32], &mut em, &mut scratch), Ok(()), "{bits}");
+            surplus[0] |= 0x80 >> ((8 - bits % 8) % 8);
+            let outcome = encoding.verify(&[7; 32], &mut surplus, &mut scratch);
+            assert_eq!(outcome, Err(Error::SignatureInvalid), "{bits}: the top bit");
+        }
+    }
+
+    #[test]
+    fn a_modulus_too_small_for_the_scheme_is_refused() {
+        let pkcs1 = Scheme::RsaPkcs1 { hash: Some(Hash::Sha512) };
+        // 11 + 19 + 64 bytes.
+        assert_eq!(Encoding::new(&pkcs1, 8 * 93).err(), Some(Error::KeySizeRange));
+        assert!(Encoding::new(&pkcs1, 8 * 94).is_ok());
+        for salt_len in [1024 / 8 - 32 - 1, usize::MAX] {
+            let pss = Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len };
+            assert_eq!(Encoding::new(&pss, 1024).err(), Some(Error::KeySizeRange));
+        }
+        assert_eq!(Encoding::new(&Scheme::Ecdsa, 2048).err(), Some(Error::KeyTypeInconsistent));
+    }
+
+    #[test]
+    fn pkcs1_padding_has_at_least_eight_ff() {
+        let mut em = [0; 128];
+        pkcs1(&[], &[9; 117], &mut em).unwrap();
+        assert_eq!(em[..11], [0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 0]);
+        assert_eq!(pkcs1(&[], &[9; 118], &mut em), Err(Error::DataLenRange));
+    }
+}

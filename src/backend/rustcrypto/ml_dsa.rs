@@ -1,0 +1,256 @@
+//! ML-DSA (FIPS 204).
+
+use std::sync::Arc;
+
+use getrandom::SysRng;
+use ml_dsa::{
+    EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams,
+    Seed, Signature, VerifyingKey,
+};
+use zeroize::Zeroizing;
+
+use super::{failed, output, random};
+use crate::backend::{MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
+    let seed = match seed {
+        Some(seed) => seed.duplicate(),
+        None => {
+            let mut seed = Secret::zeroed(MlDsa::SEED_LEN);
+            random::fill(&mut seed)?;
+            seed
+        }
+    };
+    match set {
+        MlDsa::MlDsa44 => generate_in::<MlDsa44>(set, seed),
+        MlDsa::MlDsa65 => generate_in::<MlDsa65>(set, seed),
+        MlDsa::MlDsa87 => generate_in::<MlDsa87>(set, seed),
+    }
+}
+
+pub(super) fn private(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    match set {
+        MlDsa::MlDsa44 => private_in::<MlDsa44>(set, seed, key),
+        MlDsa::MlDsa65 => private_in::<MlDsa65>(set, seed, key),
+        MlDsa::MlDsa87 => private_in::<MlDsa87>(set, seed, key),
+    }
+}
+
+pub(super) fn public(set: MlDsa, key: &[u8]) -> Result<Arc<dyn PublicKey>> {
+    match set {
+        MlDsa::MlDsa44 => public_in::<MlDsa44>(set, key),
+        MlDsa::MlDsa65 => public_in::<MlDsa65>(set, key),
+        MlDsa::MlDsa87 => public_in::<MlDsa87>(set, key),
+    }
+}
+
+trait Set: MlDsaParams + Send + Sync + 'static {}
+impl<P: MlDsaParams + Send + Sync + 'static> Set for P {}
+
+fn generate_in<P: Set>(set: MlDsa, seed: Secret) -> Result<(PublicParts, PrivateParts)> {
+    let expanded = expand::<P>(&seed)?;
+    let key = Secret::from(&encode(&expanded)[..]);
+    Ok((public_parts(set, &expanded), PrivateParts::MlDsa { set, seed: Some(seed), key }))
+}
+
+/// The seed is the key where both are there; the expanded form must then be the seed's.
+fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    let Some(seed) = seed else {
+        let key = decode::<P>(set, key)?;
+        return Ok(Arc::new(Private { set, key }));
+    };
+    let expanded = expand::<P>(seed)?;
+    // Keys that differ are no secret: the answer tells.
+    if encode(&expanded)[..] != key[..] {
+        return Err(Error::DataInvalid);
+    }
+    Ok(Arc::new(Private { set, key: expanded }))
+}
+
+fn public_in<P: Set>(set: MlDsa, key: &[u8]) -> Result<Arc<dyn PublicKey>> {
+    let encoded = EncodedVerifyingKey::<P>::try_from(key).map_err(|_| Error::DataInvalid)?;
+    Ok(Arc::new(Public { set, key: VerifyingKey::<P>::decode(&encoded) }))
+}
+
+fn public_parts<P: Set>(set: MlDsa, key: &ExpandedSigningKey<P>) -> PublicParts {
+    PublicParts::MlDsa { set, key: key.verifying_key().encode().to_vec() }
+}
+
+fn expand<P: Set>(seed: &Secret) -> Result<ExpandedSigningKey<P>> {
+    let seed = Zeroizing::new(Seed::try_from(&seed[..]).map_err(|_| Error::DataInvalid)?);
+    Ok(ExpandedSigningKey::from_seed(&seed))
+}
+
+#[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
+fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBytes<P>> {
+    Zeroizing::new(key.to_expanded())
+}
+
+/// Parses an expanded key, whose parts determine each other (FIPS 204, algorithm 6). A signature that verifies under the
+/// public key computed from `rho`, `s1` and `s2` shows that `tr` is theirs; of a wrong `t0` it shows the gross ones, the
+/// library keeps the right one to itself.
+#[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
+fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
+    let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;
+    let encoded = Zeroizing::new(encoded);
+    if !coefficients_in_range(set, bytes) {
+        return Err(Error::DataInvalid);
+    }
+    let key = ExpandedSigningKey::<P>::from_expanded(&encoded);
+    let signature = key.sign_deterministic(&[], &[]).map_err(|_| Error::DataInvalid)?;
+    if !key.verifying_key().verify_with_context(&[], &[], &signature) {
+        return Err(Error::DataInvalid);
+    }
+    Ok(key)
+}
+
+/// Whether every coefficient of `s1` and `s2` is within [-eta, eta] (FIPS 204, algorithm 25: "these values may be
+/// outside the range if the input is malformed"); the library panics on those that are not.
+fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
+    /// `rho`, `K` and `tr` come first.
+    const START: usize = 32 + 32 + 64;
+    // eta - c is stored: 0 to 4 in three bits, or 0 to 8 in four. Bytes taken three at a time hold whole
+    // coefficients of either size.
+    let (vectors, bits, largest) = match set {
+        MlDsa::MlDsa44 => (4 + 4, 3, 4),
+        MlDsa::MlDsa65 => (6 + 5, 4, 8),
+        MlDsa::MlDsa87 => (8 + 7, 3, 4),
+    };
+    let packed = &key[START..START + vectors * 32 * bits];
+    // No early exit: the time tells nothing about where.
+    let mut fine = true;
+    for group in packed.chunks_exact(3) {
+        let word = u32::from_le_bytes([group[0], group[1], group[2], 0]);
+        for shift in (0..24).step_by(bits) {
+            fine &= word >> shift & ((1 << bits) - 1) <= largest;
+        }
+    }
+    let rest = packed.chunks_exact(3).remainder();
+    fine & rest.iter().all(|byte| u32::from(byte & 15) <= largest && u32::from(byte >> 4) <= largest)
+}
+
+/// The library wipes the key when it is dropped. It holds the expanded matrix: a signature does not compute it again.
+struct Private<P: Set> {
+    set: MlDsa,
+    key: ExpandedSigningKey<P>,
+}
+
+impl<P: Set> PrivateKey for Private<P> {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(public_parts(self.set, &self.key))
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        let (context, deterministic) = options(scheme)?;
+        Ok(Box::new(MlDsaSigner { key: self, context, deterministic }))
+    }
+}
+
+fn options(scheme: &Scheme) -> Result<(Box<[u8]>, bool)> {
+    match scheme {
+        Scheme::MlDsa { context, .. } if context.len() > MlDsa::MAX_CONTEXT => {
+            Err(Error::MechanismParamInvalid)
+        }
+        Scheme::MlDsa { context, deterministic } => Ok((context.clone(), *deterministic)),
+        _ => Err(Error::KeyTypeInconsistent),
+    }
+}
+
+struct MlDsaSigner<P: Set> {
+    key: Arc<Private<P>>,
+    context: Box<[u8]>,
+    deterministic: bool,
+}
+
+impl<P: Set> Signer for MlDsaSigner<P> {
+    fn signature_len(&self) -> usize {
+        self.key.set.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let out = output(out, self.signature_len())?;
+        let key = &self.key.key;
+        let signature = if self.deterministic {
+            key.sign_deterministic(input, &self.context)
+        } else {
+            key.sign_randomized(input, &self.context, &mut SysRng)
+        };
+        let signature = signature.map_err(|error| failed("an ML-DSA signature")(&error))?;
+        out.copy_from_slice(&signature.encode());
+        Ok(())
+    }
+}
+
+struct Public<P: Set> {
+    set: MlDsa,
+    key: VerifyingKey<P>,
+}
+
+impl<P: Set> PublicKey for Public<P> {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        let (context, _) = options(scheme)?;
+        Ok(Box::new(MlDsaVerifier { key: self, context }))
+    }
+}
+
+struct MlDsaVerifier<P: Set> {
+    key: Arc<Public<P>>,
+    context: Box<[u8]>,
+}
+
+impl<P: Set> Verifier for MlDsaVerifier<P> {
+    fn signature_len(&self) -> usize {
+        self.key.set.signature_len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        if signature.len() != self.signature_len() {
+            return Err(Error::SignatureLenRange);
+        }
+        let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;
+        match self.key.key.verify_with_context(input, &self.context, &signature) {
+            true => Ok(()),
+            false => Err(Error::SignatureInvalid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(set: MlDsa) -> (Secret, Secret) {
+        match generate(set, Some(&Secret::zeroed(MlDsa::SEED_LEN))) {
+            Ok((_, PrivateParts::MlDsa { seed: Some(seed), key, .. })) => (seed, key),
+            _ => panic!("no ML-DSA key"),
+        }
+    }
+
+    #[test]
+    fn a_seed_of_another_key_is_refused() {
+        for set in MlDsa::ALL {
+            let (seed, mut key) = parts(set);
+            assert!(private(set, Some(&seed), &key).is_ok());
+            key[40] ^= 1;
+            assert_eq!(private(set, Some(&seed), &key).err(), Some(Error::DataInvalid));
+        }
+    }
+
+    #[test]
+    fn malformed_expanded_keys_are_refused_without_a_panic() {
+        for set in MlDsa::ALL {
+            let (_, key) = parts(set);
+            assert!(private(set, None, &key).is_ok());
+            let last_of_s2 = key.len() - 1 - 13 * 32 * (set.public_len() - 32) / 320;
+            // A coefficient of s1 and one of s2 out of range, then the `tr` of another key.
+            for (at, value) in [(128, 0xff), (last_of_s2, 0xff), (64, !key[64])] {
+                let mut wrong = key.duplicate();
+                wrong[at] = value;
+                assert_eq!(private(set, None, &wrong).err(), Some(Error::DataInvalid), "{set:?} {at}");
+            }
+            assert_eq!(private(set, None, &Secret::from(&key[1..])).err(), Some(Error::DataInvalid));
+        }
+    }
+}

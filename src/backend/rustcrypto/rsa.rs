@@ -1,0 +1,384 @@
+//! RSA signatures (RFC 8017) on the integer operations of the `rsa` crate.
+//!
+//! Private operations are blinded and their results checked with the public exponent, so there is no key without one.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crypto_bigint::modular::BoxedMontyForm;
+use crypto_bigint::{BoxedUint, CheckedSub, ConcatenatingMul, Gcd, Integer, NonZero, Resize};
+use getrandom::SysRng;
+use getrandom::rand_core::UnwrapErr;
+use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
+use rsa::traits::{PrivateKeyParts, PublicKeyParts};
+use rsa::{RsaPrivateKey, RsaPublicKey};
+use zeroize::Zeroizing;
+
+use super::emsa::Encoding;
+use super::{failed, output, random};
+use crate::backend::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer, Verifier,
+};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// Sizes of keys that are made, in bits.
+const GENERATED: RangeInclusive<usize> = 2048..=8192;
+/// Sizes of keys that are used, in bits.
+const USED: RangeInclusive<usize> = 1024..=16384;
+
+pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
+    if !GENERATED.contains(&bits) {
+        return Err(Error::KeySizeRange);
+    }
+    let e = exponent(public_exponent)?;
+    // The crate takes a generator that cannot fail: it is tried before, and one that fails between the two panics.
+    random::fill(&mut [0; 32])?;
+    let made = RsaPrivateKey::new_with_exp(&mut UnwrapErr(SysRng), bits, e.clone())
+        .map_err(|error| failed("RSA key generation")(&error))?;
+    let [p, q] = made.primes() else { return Err(Error::DeviceError) };
+    // Again from the primes: FIPS 186-5, A.1.1 wants d below lcm(p - 1, q - 1), the crate's first is below their product.
+    let key = RsaPrivateKey::from_p_q(p.as_ref().clone(), q.as_ref().clone(), e)
+        .map_err(|error| failed("RSA key generation")(&error))?;
+    Ok((public_parts(&key), private_parts(&key)?))
+}
+
+/// A public exponent as a number: odd, at least 3, and below 2^33, the crate's (and AWS-LC's) bound against keys made
+/// to cost time.
+fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
+    let e = BoxedUint::from_be_slice_vartime(bytes);
+    let allowed = BoxedUint::from(3u8)..=BoxedUint::from(RsaPublicKey::MAX_PUB_EXPONENT);
+    if bytes.is_empty() || bytes.len() > MAX_EXPONENT_LEN || !bool::from(e.is_odd()) || !allowed.contains(&e)
+    {
+        return Err(Error::DataInvalid);
+    }
+    Ok(e)
+}
+
+/// Longest exponent that is parsed at all, in bytes.
+const MAX_EXPONENT_LEN: usize = 32;
+
+fn public_parts(key: &impl PublicKeyParts) -> PublicParts {
+    PublicParts::Rsa { n: key.n_bytes().into_vec(), e: key.e_bytes().into_vec() }
+}
+
+fn private_parts(key: &RsaPrivateKey) -> Result<PrivateParts> {
+    let ([p, q], Some(dp), Some(dq), Some(qinv)) = (key.primes(), key.dp(), key.dq(), key.crt_coefficient())
+    else {
+        return Err(Error::DeviceError);
+    };
+    let qinv = Zeroizing::new(qinv);
+    let crt = RsaCrt { p: secret(p), q: secret(q), dp: secret(dp), dq: secret(dq), qinv: secret(&qinv) };
+    let (n, e) = (key.n_bytes().into_vec(), key.e_bytes().into_vec());
+    Ok(PrivateParts::Rsa(RsaPrivate { n, e: Some(e), d: secret(key.d()), crt: Some(crt) }))
+}
+
+fn secret(number: &BoxedUint) -> Secret {
+    let bytes = Zeroizing::new(number.to_be_bytes());
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    Secret::from(&bytes[zeros..])
+}
+
+pub(super) fn public(n: &[u8], e: &[u8]) -> Result<Arc<dyn PublicKey>> {
+    Ok(Arc::new(Public(public_key(n, &exponent(e)?)?)))
+}
+
+fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
+    // Before any arithmetic: parsing is linear, the Montgomery parameters are not.
+    if n.len() > USED.end() / 8 {
+        return Err(Error::KeySizeRange);
+    }
+    let n = BoxedUint::from_be_slice_vartime(n);
+    RsaPublicKey::new_with_size_limits(n, e.clone(), USED).map_err(|error| match error {
+        rsa::Error::ModulusTooSmall | rsa::Error::ModulusTooLarge => Error::KeySizeRange,
+        _ => Error::DataInvalid,
+    })
+}
+
+/// Parses a private key of whatever parts there are.
+///
+/// Without `e` it is computed from `p` and `dp`; without these too the usual exponents are tried, and a key that has
+/// none of them is `KeyTypeInconsistent`: it would have to work unblinded and unchecked.
+pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
+    // n is checked first, with an exponent that fits every modulus.
+    let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
+    let e = match (&parts.e, &parts.crt) {
+        (Some(e), _) => exponent(e)?,
+        (None, Some(crt)) => exponent_of_crt(crt)?,
+        (None, None) => guess_exponent(&any, &parts.d)?,
+    };
+    let key = match &parts.crt {
+        Some(crt) => with_primes(parts, e, crt)?,
+        None => without_primes(parts, e)?,
+    };
+    Ok(Arc::new(Private(key)))
+}
+
+fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPrivateKey> {
+    let n = BoxedUint::from_be_slice_vartime(&parts.n);
+    let half = n.bits_vartime().div_ceil(2);
+    let d = number(&parts.d, n.bits_precision())?;
+    let primes = vec![number(&crt.p, half)?, number(&crt.q, half)?];
+    let key = RsaPrivateKey::from_components(n, e, d, primes).map_err(|_| Error::DataInvalid)?;
+    // The crate computes the rest of its own; parts that differ come of another key or of a fault.
+    let PrivateParts::Rsa(RsaPrivate { crt: Some(own), .. }) = private_parts(&key)? else {
+        return Err(Error::DeviceError);
+    };
+    let agree = same(&own.dp, &crt.dp) & same(&own.dq, &crt.dq) & same(&own.qinv, &crt.qinv);
+    if agree { Ok(key) } else { Err(Error::DataInvalid) }
+}
+
+/// Whether two numbers are equal but for leading zeros.
+fn same(own: &Secret, given: &Secret) -> bool {
+    let zeros = given.len().saturating_sub(own.len());
+    let (leading, rest) = given.split_at(zeros);
+    let differing = own.iter().zip(rest).fold(0, |all, (a, b)| all | (a ^ b));
+    own.len() == rest.len() && leading.iter().fold(differing, |all, byte| all | byte) == 0
+}
+
+fn without_primes(parts: &RsaPrivate, e: BoxedUint) -> Result<RsaPrivateKey> {
+    let public = public_key(&parts.n, &e)?;
+    let d = Zeroizing::new(number(&parts.d, public.n_bits_precision())?);
+    let (p, q) = factor(&public, &d).ok_or(Error::DataInvalid)?;
+    let (n, d) = (public.n().as_ref().clone(), BoxedUint::clone(&d));
+    RsaPrivateKey::from_components(n, e, d, vec![p, q]).map_err(|_| Error::DataInvalid)
+}
+
+/// The primes of a modulus (SP 800-56B, C.1), found through a square root of 1 other than 1 and -1. The crate's own
+/// search wants exponents above 2^16.
+fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)> {
+    /// A base fails with a probability of a half.
+    const BASES: u32 = 100;
+    let (n, params) = (public.n(), public.n_params());
+    let one = BoxedMontyForm::one(params);
+    let minus_one = one.neg();
+    // A multiple of the order of every number modulo n, as (de - 1) = 2^t r.
+    let order = Zeroizing::new(d.concatenating_mul(public.e()).checked_sub(&BoxedUint::one()).into_option()?);
+    let t = order.trailing_zeros();
+    let r = Zeroizing::new(order.shr(t));
+    for base in 2..2 + BASES {
+        let base = BoxedMontyForm::new(BoxedUint::from(base).resize_unchecked(n.bits_precision()), params);
+        let mut root = base.pow(&r);
+        for _ in 0..t {
+            let square = root.square();
+            if square == one {
+                break;
+            }
+            root = square;
+        }
+        if root.square() != one {
+            return None;
+        }
+        if root != one && root != minus_one {
+            let p = root.sub(&one).retrieve().gcd(n.as_ref());
+            let q = n.as_ref() / NonZero::new(p.clone()).into_option()?;
+            return Some((p, q));
+        }
+    }
+    None
+}
+
+/// `e` is the inverse of `dp` modulo `p - 1`; that it belongs to `d` and `q` too is checked with the key.
+fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
+    let bits = u32::try_from(8 * crt.p.len()).map_err(|_| Error::KeySizeRange)?;
+    let p = Zeroizing::new(number(&crt.p, bits)?);
+    let dp = Zeroizing::new(number(&crt.dp, bits)?);
+    let order = p.checked_sub(&BoxedUint::one_with_precision(bits)).into_option();
+    let order = order.and_then(|order| NonZero::new(order).into_option()).ok_or(Error::DataInvalid)?;
+    let e = dp.invert_mod(&order).into_option().ok_or(Error::DataInvalid)?;
+    exponent(&e.to_be_bytes_trimmed_vartime())
+}
+
+fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
+    /// The exponents of common software: F4, F0 and F1, F3, and those of old OpenSSH and PGP.
+    const USUAL: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
+    let d = Zeroizing::new(number(d, any.n_bits_precision())?);
+    let root = Root::of_two(any, &d);
+    USUAL.map(BoxedUint::from).into_iter().find(|e| root.has_exponent(e)).ok_or(Error::KeyTypeInconsistent)
+}
+
+/// `2^d mod n`: its `e`-th power is 2 where `e` and `d` belong together.
+struct Root {
+    root: BoxedMontyForm,
+    two: BoxedMontyForm,
+}
+
+impl Root {
+    fn of_two(public: &RsaPublicKey, d: &BoxedUint) -> Self {
+        let params = public.n_params();
+        let one = BoxedMontyForm::one(params);
+        let two = one.add(&one);
+        Self { root: two.pow(d), two }
+    }
+
+    fn has_exponent(&self, e: &BoxedUint) -> bool {
+        self.root.pow_bounded_exp(e, e.bits_vartime()) == self.two
+    }
+}
+
+/// An integer of `bits` bits of storage; `DataInvalid` where it needs more.
+fn number(bytes: &[u8], bits: u32) -> Result<BoxedUint> {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    BoxedUint::from_be_slice(&bytes[zeros..], bits).map_err(|_| Error::DataInvalid)
+}
+
+/// RSASP1 (RFC 8017, 5.2.1) on an input of the modulus' length.
+fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
+    let message = integer(em, key)?;
+    if message >= *key.n().as_ref() {
+        return Err(Error::DataInvalid);
+    }
+    let signature = rsa_decrypt_and_check(key, Some(&mut SysRng), &message);
+    write(&signature.map_err(|error| failed("an RSA signature")(&error))?, out);
+    Ok(())
+}
+
+/// RSAVP1 (RFC 8017, 5.2.2) on a signature of the modulus' length.
+fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()> {
+    let signature = integer(signature, public)?;
+    if signature >= *public.n().as_ref() {
+        return Err(Error::SignatureInvalid);
+    }
+    write(&rsa_encrypt(public, &signature).map_err(|error| failed("an RSA verification")(&error))?, em);
+    Ok(())
+}
+
+/// At the modulus' storage size, as the library wants it.
+fn integer(bytes: &[u8], key: &impl PublicKeyParts) -> Result<BoxedUint> {
+    BoxedUint::from_be_slice(bytes, key.n_bits_precision()).map_err(|error| failed("an RSA operand")(&error))
+}
+
+/// Writes a number below the modulus into as many bytes as that has.
+fn write(number: &BoxedUint, out: &mut [u8]) {
+    out.fill(0);
+    for (chunk, word) in out.rchunks_mut(size_of::<crypto_bigint::Word>()).zip(number.as_words()) {
+        let bytes = word.to_be_bytes();
+        chunk.copy_from_slice(&bytes[bytes.len() - chunk.len()..]);
+    }
+}
+
+/// The library wipes it when it is dropped.
+struct Private(RsaPrivateKey);
+
+impl PrivateKey for Private {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(public_parts(&self.0))
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        let encoding = Encoding::new(scheme, bits(&self.0))?;
+        let em = vec![0; self.0.size()];
+        Ok(Box::new(RsaSigner { key: self, encoding, em }))
+    }
+}
+
+fn bits(key: &impl PublicKeyParts) -> usize {
+    key.n().bits_vartime() as usize
+}
+
+struct RsaSigner {
+    key: Arc<Private>,
+    encoding: Encoding,
+    em: Vec<u8>,
+}
+
+impl Signer for RsaSigner {
+    fn signature_len(&self) -> usize {
+        self.em.len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let out = output(out, self.em.len())?;
+        self.encoding.encode(input, &mut self.em)?;
+        sign(&self.key.0, &self.em, out)
+    }
+}
+
+struct Public(RsaPublicKey);
+
+impl PublicKey for Public {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        let encoding = Encoding::new(scheme, bits(&self.0))?;
+        let (em, expected) = (vec![0; self.0.size()], vec![0; self.0.size()]);
+        Ok(Box::new(RsaVerifier { key: self, encoding, em, expected }))
+    }
+}
+
+struct RsaVerifier {
+    key: Arc<Public>,
+    encoding: Encoding,
+    em: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl Verifier for RsaVerifier {
+    fn signature_len(&self) -> usize {
+        self.em.len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        if signature.len() != self.em.len() {
+            return Err(Error::SignatureLenRange);
+        }
+        recover(&self.key.0, signature, &mut self.em)?;
+        self.encoding.verify(input, &mut self.em, &mut self.expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Hash;
+
+    fn key(bits: usize, e: &[u8]) -> (Arc<dyn PublicKey>, RsaPrivate) {
+        match generate(bits, e) {
+            Ok((PublicParts::Rsa { n, e }, PrivateParts::Rsa(private))) => (public(&n, &e).unwrap(), private),
+            _ => panic!("no RSA key"),
+        }
+    }
+
+    #[test]
+    fn sizes_that_fill_no_byte_sign_and_verify() {
+        // 2049 bits: the encoded message of PSS is a byte shorter than the modulus. 2056: bytes, but no words.
+        for bits in [2049, 2056] {
+            let (public, parts) = key(bits, &[1, 0, 1]);
+            let private = private(&parts).unwrap();
+            for scheme in [
+                Scheme::RsaRaw,
+                Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) },
+                Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha1, salt_len: 222 },
+            ] {
+                let mut signature = [0; 257];
+                private.clone().signer(&scheme).unwrap().sign(&[7; 32], &mut signature).unwrap();
+                let mut verifier = public.clone().verifier(&scheme).unwrap();
+                assert_eq!(verifier.verify(&[7; 32], &signature), Ok(()), "{bits}");
+                signature[256] ^= 1;
+                assert_eq!(verifier.verify(&[7; 32], &signature), Err(Error::SignatureInvalid), "{bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_usual_exponents_are_found_without_the_primes() {
+        let (_, mut parts) = key(2048, &[1, 0, 0x0f]);
+        let public = private(&parts).unwrap().public().unwrap();
+        parts.e = None;
+        assert!(private(&parts).unwrap().public().unwrap() == public, "from p and dp");
+        parts.crt = None;
+        assert_eq!(private(&parts).err(), Some(Error::KeyTypeInconsistent));
+    }
+
+    #[test]
+    fn a_private_exponent_of_another_key_has_no_primes() {
+        let (_, mut parts) = key(2048, &[3]);
+        parts.crt = None;
+        for d in
+            [Secret::zeroed(0), Secret::from(&[1][..]), Secret::from(&[2][..]), Secret::new(parts.n.clone())]
+        {
+            parts.d = d;
+            assert_eq!(private(&parts).err(), Some(Error::DataInvalid));
+        }
+        parts.d = Secret::new([&[1], &parts.n[..]].concat());
+        assert_eq!(private(&parts).err(), Some(Error::DataInvalid), "longer than the modulus");
+    }
+}

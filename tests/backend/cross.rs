@@ -1,0 +1,319 @@
+//! Each backend against each: what one makes the other takes, and what is wrong both refuse.
+
+use std::sync::LazyLock;
+
+use jeton::backend::{Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, Scheme};
+use jeton::error::Error;
+use jeton::secret::Secret;
+
+use crate::support::{HASHES, bytes, pairs, sign, verify};
+
+type Pair = (PublicParts, PrivateParts);
+
+/// RSA keys take their time: one a backend serves every test.
+static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let spec = PairSpec::Rsa { bits: RSA_BITS, public_exponent: &[1, 0, 1] };
+    Provider::ALL.iter().map(|provider| provider.keys.generate(&spec).expect("an RSA key")).collect()
+});
+
+const RSA_BITS: usize = 2048;
+const RSA_LEN: usize = RSA_BITS / 8;
+
+/// For every ordered pair of backends: a key that `from` made.
+fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'static Pair)> {
+    pairs().map(|(from, to)| {
+        let made = Provider::ALL.iter().position(|provider| provider.name == from.name).expect("one of all");
+        (from, to, &RSA[made])
+    })
+}
+
+/// `from` signs `inputs` with its key, `to` verifies; then `to` signs with it, and `from` verifies. Spoilt signatures
+/// and inputs are refused by both.
+fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs: &[Vec<u8>]) {
+    for (signing, verifying) in [(from, to), (to, from)] {
+        let what = format!("{} to {}", signing.name, verifying.name);
+        let mut signer = signing.keys.private(&key.1).unwrap().signer(scheme).unwrap();
+        let mut verifier = verifying.keys.public(&key.0).unwrap().verifier(scheme).unwrap();
+        let len = signer.signature_len();
+        assert_eq!(verifier.signature_len(), len, "{what}");
+        for input in inputs {
+            // A buffer longer than needed is written at its beginning.
+            let mut signature = vec![0xa5; len + 3];
+            signer.sign(input, &mut signature).unwrap();
+            assert_eq!(signature.split_off(len), [0xa5; 3], "{what}: written past the end");
+            assert_eq!(verifier.verify(input, &signature), Ok(()), "{what}: {} bytes", input.len());
+            refuses_spoilt(&what, &mut *verifier, input, &signature);
+            assert_eq!(verifier.verify(input, &signature), Ok(()), "{what}: again after refusals");
+        }
+    }
+}
+
+fn refuses_spoilt(what: &str, verifier: &mut dyn jeton::backend::Verifier, input: &[u8], signature: &[u8]) {
+    for at in [0, signature.len() / 2, signature.len() - 1] {
+        let mut spoilt = signature.to_vec();
+        spoilt[at] ^= 1;
+        assert_eq!(verifier.verify(input, &spoilt), Err(Error::SignatureInvalid), "{what}: byte {at}");
+    }
+    // The first byte: ECDSA does not read the last ones of a long input.
+    if let Some((first, rest)) = input.split_first() {
+        let other = [&[first ^ 4], rest].concat();
+        assert_eq!(verifier.verify(&other, signature), Err(Error::SignatureInvalid), "{what}: another input");
+    }
+    let longer = [signature, &[0, 0]].concat();
+    for wrong in [&[], &signature[..signature.len() - 1], &longer[..signature.len() + 1], &longer] {
+        let outcome = verifier.verify(input, wrong);
+        assert_eq!(outcome, Err(Error::SignatureLenRange), "{what}: {} bytes", wrong.len());
+    }
+}
+
+fn public_half_is_computed(from: &Provider, to: &Provider, (public, private): &Pair) {
+    let computed = to.keys.private(private).unwrap().public().unwrap();
+    assert!(computed == *public, "{} to {}", from.name, to.name);
+}
+
+/// What a signer and a verifier say to an input that does not fit.
+fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, input: &[u8], error: Error) {
+    let what = format!("{} to {}: {} bytes", from.name, to.name, input.len());
+    assert_eq!(sign(to, &key.1, scheme, input), Err(error), "{what}");
+    if error == Error::DataLenRange {
+        let signature = vec![1; from.keys.public(&key.0).unwrap().verifier(scheme).unwrap().signature_len()];
+        assert_eq!(verify(to, &key.0, scheme, input, &signature), Err(error), "{what}");
+    }
+}
+
+#[test]
+fn rsa_raw() {
+    for (from, to, key) in rsa_keys() {
+        public_half_is_computed(from, to, key);
+        // One bit less than the modulus, and shorter.
+        let mut below = bytes(RSA_LEN);
+        below[0] = 0x7f;
+        exchange(from, to, key, &Scheme::RsaRaw, &[below, bytes(RSA_LEN - 1), bytes(20), vec![2]]);
+        refuses_input(from, to, key, &Scheme::RsaRaw, &vec![0; RSA_LEN + 1], Error::DataLenRange);
+        refuses_input(from, to, key, &Scheme::RsaRaw, &[0xff; RSA_LEN], Error::DataInvalid);
+        let PublicParts::Rsa { n, .. } = &key.0 else { panic!("not an RSA key") };
+        refuses_input(from, to, key, &Scheme::RsaRaw, n, Error::DataInvalid);
+        assert_eq!(sign(to, &key.1, &Scheme::RsaRaw, &[2; 5]), sign(from, &key.1, &Scheme::RsaRaw, &[2; 5]));
+    }
+}
+
+#[test]
+fn rsa_pkcs1() {
+    for (from, to, key) in rsa_keys() {
+        let padding_only = Scheme::RsaPkcs1 { hash: None };
+        exchange(from, to, key, &padding_only, &[vec![], bytes(36), bytes(RSA_LEN - 11)]);
+        refuses_input(from, to, key, &padding_only, &bytes(RSA_LEN - 10), Error::DataLenRange);
+        for hash in HASHES {
+            let scheme = Scheme::RsaPkcs1 { hash: Some(hash) };
+            exchange(from, to, key, &scheme, &[bytes(hash.len())]);
+            for wrong in [0, hash.len() - 1, hash.len() + 1] {
+                refuses_input(from, to, key, &scheme, &bytes(wrong), Error::DataLenRange);
+            }
+            // The scheme is deterministic: both say the same.
+            let input = bytes(hash.len());
+            assert_eq!(sign(from, &key.1, &scheme, &input), sign(to, &key.1, &scheme, &input), "{hash:?}");
+        }
+    }
+}
+
+#[test]
+fn rsa_pss() {
+    for (from, to, key) in rsa_keys() {
+        for hash in HASHES {
+            for mgf in HASHES {
+                for salt_len in [0, hash.len(), RSA_LEN - hash.len() - 2] {
+                    let scheme = Scheme::RsaPss { hash, mgf, salt_len };
+                    exchange(from, to, key, &scheme, &[bytes(hash.len())]);
+                }
+            }
+            let scheme = Scheme::RsaPss { hash, mgf: hash, salt_len: hash.len() };
+            refuses_input(from, to, key, &scheme, &bytes(hash.len() - 1), Error::DataLenRange);
+            refuses_input(from, to, key, &scheme, &bytes(hash.len() + 1), Error::DataLenRange);
+            let digest = bytes(hash.len());
+            assert_ne!(
+                sign(to, &key.1, &scheme, &digest),
+                sign(to, &key.1, &scheme, &digest),
+                "{}: salt",
+                to.name
+            );
+        }
+    }
+}
+
+#[test]
+fn rsa_pss_refuses_other_parameters_than_the_signers() {
+    for (from, to, key) in rsa_keys() {
+        let digest = bytes(32);
+        let scheme = |mgf, salt_len| Scheme::RsaPss { hash: Hash::Sha256, mgf, salt_len };
+        let signature = sign(from, &key.1, &scheme(Hash::Sha256, 32), &digest).unwrap();
+        for other in [scheme(Hash::Sha1, 32), scheme(Hash::Sha256, 31), scheme(Hash::Sha256, 33)] {
+            assert_eq!(
+                verify(to, &key.0, &other, &digest, &signature),
+                Err(Error::SignatureInvalid),
+                "{}",
+                to.name
+            );
+        }
+    }
+}
+
+#[test]
+fn rsa_pss_refuses_salts_that_do_not_fit_the_key() {
+    for (_, to, key) in rsa_keys() {
+        for salt_len in [RSA_LEN - 32 - 1, RSA_LEN, usize::MAX] {
+            let scheme = Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len };
+            let private = to.keys.private(&key.1).unwrap();
+            assert_eq!(private.signer(&scheme).err(), Some(Error::KeySizeRange), "{} {salt_len}", to.name);
+            let public = to.keys.public(&key.0).unwrap();
+            assert_eq!(public.verifier(&scheme).err(), Some(Error::KeySizeRange), "{} {salt_len}", to.name);
+        }
+    }
+}
+
+#[test]
+fn ecdsa() {
+    for (from, to) in pairs() {
+        for curve in Curve::ALL {
+            let key = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
+            public_half_is_computed(from, to, &key);
+            // The digests' lengths, and some around the curves' orders.
+            let inputs = [1, 20, 28, 32, 48, 64, 65, 66, 67, 100].map(bytes);
+            exchange(from, to, &key, &Scheme::Ecdsa, &inputs);
+        }
+    }
+}
+
+#[test]
+fn ecdsa_reads_as_much_of_a_digest_as_the_order_has_bits() {
+    for (from, to) in pairs() {
+        for curve in Curve::ALL {
+            let (public, private) = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
+            let long = bytes(100);
+            let signature = sign(from, &private, &Scheme::Ecdsa, &long).unwrap();
+            let cut = &long[..curve.len()];
+            assert_eq!(verify(to, &public, &Scheme::Ecdsa, cut, &signature), Ok(()), "{} {curve:?}", to.name);
+            let shorter = &long[..curve.len() - 1];
+            let outcome = verify(to, &public, &Scheme::Ecdsa, shorter, &signature);
+            assert_eq!(outcome, Err(Error::SignatureInvalid), "{} {curve:?}", to.name);
+        }
+    }
+}
+
+#[test]
+fn ecdsa_signatures_of_zeros_and_of_the_order_are_refused() {
+    for (from, to) in pairs() {
+        for curve in Curve::ALL {
+            let (public, private) = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
+            let good = sign(from, &private, &Scheme::Ecdsa, &bytes(32)).unwrap();
+            let (r, s) = good.split_at(curve.len());
+            let (zero, full) = (vec![0; curve.len()], vec![0xff; curve.len()]);
+            for (r, s) in [(&zero[..], s), (r, &zero), (&zero, &zero), (&full, s), (r, &full)] {
+                let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &[r, s].concat());
+                assert_eq!(outcome, Err(Error::SignatureInvalid), "{} {curve:?}", to.name);
+            }
+            // Halves may be short, but odd lengths have none.
+            for len in [1, 2 * curve.len() - 1] {
+                let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &good[..len]);
+                assert_eq!(outcome, Err(Error::SignatureLenRange), "{} {curve:?} {len}", to.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn ed25519() {
+    for (from, to) in pairs() {
+        let key = from.keys.generate(&PairSpec::Ed25519).unwrap();
+        public_half_is_computed(from, to, &key);
+        exchange(from, to, &key, &Scheme::Ed25519, &[vec![], bytes(1), bytes(10_000)]);
+        let message = bytes(77);
+        assert_eq!(
+            sign(from, &key.1, &Scheme::Ed25519, &message),
+            sign(to, &key.1, &Scheme::Ed25519, &message)
+        );
+    }
+}
+
+#[test]
+fn ml_dsa() {
+    for (from, to) in pairs() {
+        for set in MlDsa::ALL {
+            let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
+            public_half_is_computed(from, to, &key);
+            let message = bytes(1000);
+            for context in [vec![], bytes(MlDsa::MAX_CONTEXT)] {
+                let [deterministic, hedged] = [true, false]
+                    .map(|deterministic| Scheme::MlDsa { context: context.clone().into(), deterministic });
+                exchange(from, to, &key, &deterministic, &[vec![], message.clone()]);
+                exchange(from, to, &key, &hedged, &[vec![], message.clone()]);
+                let [one, other] = [from, to].map(|by| sign(by, &key.1, &deterministic, &message).unwrap());
+                assert!(one == other, "{} and {} {set:?} differ", from.name, to.name);
+                let [one, other] = [to, to].map(|by| sign(by, &key.1, &hedged, &message).unwrap());
+                assert!(one != other, "{} {set:?}: no randomness", to.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn ml_dsa_contexts_bind() {
+    for (from, to) in pairs() {
+        let set = MlDsa::MlDsa44;
+        let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
+        let scheme = |context: &[u8]| Scheme::MlDsa { context: context.into(), deterministic: false };
+        let signature = sign(from, &key.1, &scheme(b"a"), b"message").unwrap();
+        assert_eq!(verify(to, &key.0, &scheme(b"a"), b"message", &signature), Ok(()));
+        // Another context, none, and the bytes moved from the context to the message.
+        for (context, message) in [(&b"b"[..], &b"message"[..]), (b"", b"message"), (b"", b"amessage")] {
+            let outcome = verify(to, &key.0, &scheme(context), message, &signature);
+            assert_eq!(outcome, Err(Error::SignatureInvalid), "{}", to.name);
+        }
+        let long = scheme(&bytes(MlDsa::MAX_CONTEXT + 1));
+        assert!(to.keys.private(&key.1).unwrap().signer(&long).is_err(), "{}", to.name);
+        assert!(to.keys.public(&key.0).unwrap().verifier(&long).is_err(), "{}", to.name);
+    }
+}
+
+#[test]
+fn ml_dsa_keys_are_the_same_with_and_without_their_seed() {
+    for (from, to) in pairs() {
+        for set in MlDsa::ALL {
+            let seed = Secret::new(bytes(MlDsa::SEED_LEN));
+            let (public, private) = from.keys.generate(&PairSpec::MlDsa { set, seed: Some(&seed) }).unwrap();
+            let PrivateParts::MlDsa { seed: Some(kept), key, .. } = private else { panic!("no seed kept") };
+            assert!(kept[..] == seed[..] && key.len() == set.private_len(), "{} {set:?}", from.name);
+            let expanded = PrivateParts::MlDsa { set, seed: None, key };
+            public_half_is_computed(from, to, &(public, expanded));
+        }
+    }
+}
+
+#[test]
+fn keys_refuse_schemes_of_other_keys() {
+    let schemes = [
+        Scheme::RsaRaw,
+        Scheme::RsaPkcs1 { hash: None },
+        Scheme::RsaPss { hash: Hash::Sha1, mgf: Hash::Sha1, salt_len: 20 },
+        Scheme::Ecdsa,
+        Scheme::Ed25519,
+        Scheme::MlDsa { context: Box::default(), deterministic: true },
+    ];
+    for (index, provider) in Provider::ALL.iter().enumerate() {
+        let made = [
+            PairSpec::Ec(Curve::P256),
+            PairSpec::Ed25519,
+            PairSpec::MlDsa { set: MlDsa::MlDsa44, seed: None },
+        ]
+        .map(|spec| provider.keys.generate(&spec).unwrap());
+        // Which of the schemes are the key's own.
+        for (key, own) in [(&RSA[index], 0..3), (&made[0], 3..4), (&made[1], 4..5), (&made[2], 5..6)] {
+            for (number, scheme) in schemes.iter().enumerate() {
+                let expected = if own.contains(&number) { None } else { Some(Error::KeyTypeInconsistent) };
+                let private = provider.keys.private(&key.1).unwrap();
+                assert_eq!(private.signer(scheme).err(), expected, "{} {number}", provider.name);
+                let public = provider.keys.public(&key.0).unwrap();
+                assert_eq!(public.verifier(scheme).err(), expected, "{} {number}", provider.name);
+            }
+        }
+    }
+}

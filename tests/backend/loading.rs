@@ -1,0 +1,340 @@
+//! Keys as their parts: which a backend loads, and which it refuses.
+
+use jeton::backend::{
+    Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme,
+};
+use jeton::error::{Error, Result};
+use jeton::secret::Secret;
+
+use crate::support::{bytes, hex, integer, sign, verify};
+
+const PKCS1: Scheme = Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) };
+
+/// An RSA key with all its parts.
+struct Rsa {
+    public: PublicParts,
+    n: Vec<u8>,
+    e: Vec<u8>,
+    d: Secret,
+    crt: RsaCrt,
+}
+
+impl Rsa {
+    fn generate(provider: &Provider, e: &[u8]) -> Self {
+        let spec = PairSpec::Rsa { bits: 2048, public_exponent: e };
+        let (public, PrivateParts::Rsa(private)) = provider.keys.generate(&spec).expect("an RSA key") else {
+            panic!("not an RSA key")
+        };
+        let e = private.e.expect("the exponent that was asked for");
+        Self { public, n: private.n, e, d: private.d, crt: private.crt.expect("all parts") }
+    }
+
+    /// A key of 8192 bits, which RustCrypto would take minutes to make.
+    fn large() -> Self {
+        let json: serde_json::Value =
+            serde_json::from_str(include_str!("rsa_8192.json")).expect("a JSON file");
+        let part = |name: &str| integer(&hex(json[name].as_str().expect("hexadecimal digits")));
+        let secret = |name| Secret::new(part(name));
+        let crt = RsaCrt {
+            p: secret("p"),
+            q: secret("q"),
+            dp: secret("dp"),
+            dq: secret("dq"),
+            qinv: secret("qinv"),
+        };
+        let (n, e) = (part("n"), part("e"));
+        Self { public: PublicParts::Rsa { n: n.clone(), e: e.clone() }, n, e, d: secret("d"), crt }
+    }
+
+    fn parts(&self, with_e: bool, with_crt: bool) -> PrivateParts {
+        let duplicate = |crt: &RsaCrt| RsaCrt {
+            p: crt.p.duplicate(),
+            q: crt.q.duplicate(),
+            dp: crt.dp.duplicate(),
+            dq: crt.dq.duplicate(),
+            qinv: crt.qinv.duplicate(),
+        };
+        PrivateParts::Rsa(RsaPrivate {
+            n: self.n.clone(),
+            e: with_e.then(|| self.e.clone()),
+            d: self.d.duplicate(),
+            crt: with_crt.then(|| duplicate(&self.crt)),
+        })
+    }
+
+    /// All parts, after a change.
+    fn changed(&self, change: impl FnOnce(&mut RsaPrivate)) -> PrivateParts {
+        let PrivateParts::Rsa(mut parts) = self.parts(true, true) else {
+            unreachable!("parts of an RSA key")
+        };
+        change(&mut parts);
+        PrivateParts::Rsa(parts)
+    }
+}
+
+fn loads_and_signs(provider: &Provider, key: &PrivateParts, public: &PublicParts) -> Result<()> {
+    let signature = sign(provider, key, &PKCS1, &bytes(32))?;
+    verify(provider, public, &PKCS1, &bytes(32), &signature)
+}
+
+#[test]
+fn rsa_keys_load_without_their_primes() {
+    for provider in Provider::ALL {
+        for e in [&[1, 0, 1][..], &[3]] {
+            let key = Rsa::generate(provider, e);
+            assert_eq!(key.e, e, "{}", provider.name);
+            for with_crt in [true, false] {
+                let parts = key.parts(true, with_crt);
+                assert_eq!(
+                    loads_and_signs(provider, &parts, &key.public),
+                    Ok(()),
+                    "{} {e:?} {with_crt}",
+                    provider.name
+                );
+                let computed = provider.keys.private(&parts).unwrap().public().unwrap();
+                assert!(computed == key.public, "{} {e:?} {with_crt}", provider.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn rsa_keys_load_without_their_public_exponent() {
+    for provider in Provider::ALL {
+        for e in [&[1, 0, 1][..], &[3]] {
+            let key = Rsa::generate(provider, e);
+            for with_crt in [true, false] {
+                let parts = key.parts(false, with_crt);
+                assert_eq!(
+                    loads_and_signs(provider, &parts, &key.public),
+                    Ok(()),
+                    "{} {e:?} {with_crt}",
+                    provider.name
+                );
+                match provider.keys.private(&parts).unwrap().public() {
+                    Ok(computed) => {
+                        assert!(computed == key.public, "{} {e:?}: another exponent", provider.name)
+                    }
+                    Err(error) => assert_eq!(error, Error::DataInvalid, "{}", provider.name),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rsa_of_8192_bits_signs_and_verifies() {
+    let key = Rsa::large();
+    for provider in Provider::ALL {
+        assert_eq!(
+            loads_and_signs(provider, &key.parts(true, true), &key.public),
+            Ok(()),
+            "{}",
+            provider.name
+        );
+        let pss = Scheme::RsaPss { hash: Hash::Sha512, mgf: Hash::Sha384, salt_len: 1024 - 64 - 2 };
+        let signature = sign(provider, &key.parts(true, true), &pss, &bytes(64)).unwrap();
+        assert_eq!(verify(provider, &key.public, &pss, &bytes(64), &signature), Ok(()), "{}", provider.name);
+    }
+}
+
+#[test]
+fn rsa_keys_of_contradicting_parts_are_refused() {
+    for provider in Provider::ALL {
+        let (key, other) = (Rsa::generate(provider, &[1, 0, 1]), Rsa::generate(provider, &[1, 0, 1]));
+        let cases: [(&str, PrivateParts); 6] = [
+            ("n", key.changed(|parts| parts.n = other.n.clone())),
+            ("e", key.changed(|parts| parts.e = Some(vec![3]))),
+            ("even e", key.changed(|parts| parts.e = Some(vec![1, 0, 0]))),
+            ("p", key.changed(|parts| parts.crt.as_mut().unwrap().p = other.crt.p.duplicate())),
+            ("dp", key.changed(|parts| parts.crt.as_mut().unwrap().dp = other.crt.dp.duplicate())),
+            ("qinv", key.changed(|parts| parts.crt.as_mut().unwrap().qinv = other.crt.qinv.duplicate())),
+        ];
+        for (what, parts) in cases {
+            assert_eq!(
+                provider.keys.private(&parts).err(),
+                Some(Error::DataInvalid),
+                "{} {what}",
+                provider.name
+            );
+        }
+    }
+}
+
+#[test]
+fn malformed_rsa_public_keys_are_refused() {
+    for provider in Provider::ALL {
+        let key = Rsa::generate(provider, &[1, 0, 1]);
+        let mut even = key.n.clone();
+        even[255] &= 0xfe;
+        for (what, n, e) in [
+            ("even modulus", &even, &[1, 0, 1][..]),
+            ("no exponent", &key.n, &[]),
+            ("exponent 1", &key.n, &[1]),
+            ("even exponent", &key.n, &[1, 0, 0]),
+        ] {
+            let parts = PublicParts::Rsa { n: n.clone(), e: e.to_vec() };
+            assert_eq!(
+                provider.keys.public(&parts).err(),
+                Some(Error::DataInvalid),
+                "{} {what}",
+                provider.name
+            );
+        }
+        let tiny = PublicParts::Rsa { n: key.n[..32].to_vec(), e: vec![3] };
+        assert!(provider.keys.public(&tiny).is_err(), "{}", provider.name);
+        let huge = PublicParts::Rsa { n: vec![0xff; 2049], e: vec![3] };
+        assert_eq!(provider.keys.public(&huge).err(), Some(Error::KeySizeRange), "{}", provider.name);
+    }
+}
+
+#[test]
+fn rsa_generation_keeps_to_its_limits() {
+    for provider in Provider::ALL {
+        let generate = |bits, public_exponent: &[u8]| {
+            provider.keys.generate(&PairSpec::Rsa { bits, public_exponent }).err()
+        };
+        for bits in [0, 1024, 2047, 8193, 16384] {
+            assert_eq!(generate(bits, &[1, 0, 1]), Some(Error::KeySizeRange), "{} {bits}", provider.name);
+        }
+        for exponent in [&[][..], &[1], &[2], &[1, 0, 0], &[0xff; 40]] {
+            assert_eq!(generate(2048, exponent), Some(Error::DataInvalid), "{} {exponent:?}", provider.name);
+        }
+    }
+}
+
+#[test]
+fn scalars_outside_the_order_are_refused() {
+    for provider in Provider::ALL {
+        for curve in Curve::ALL {
+            let zero = vec![0; curve.len()];
+            let full = vec![0xff; curve.len()];
+            let mut long = vec![0; curve.len() + 1];
+            long[curve.len()] = 1;
+            for scalar in [zero, full, long, vec![]] {
+                let parts = PrivateParts::Ec { curve, scalar: Secret::new(scalar) };
+                assert_eq!(
+                    provider.keys.private(&parts).err(),
+                    Some(Error::DataInvalid),
+                    "{}",
+                    provider.name
+                );
+            }
+            let mut one = vec![0; curve.len()];
+            one[curve.len() - 1] = 1;
+            let parts = PrivateParts::Ec { curve, scalar: Secret::new(one) };
+            assert!(provider.keys.private(&parts).is_ok(), "{} {curve:?}", provider.name);
+        }
+    }
+}
+
+#[test]
+fn points_off_their_curve_are_refused() {
+    for provider in Provider::ALL {
+        for curve in Curve::ALL {
+            let (PublicParts::Ec { point, .. }, _) = provider.keys.generate(&PairSpec::Ec(curve)).unwrap()
+            else {
+                panic!("not an EC key")
+            };
+            let mut off = point.clone();
+            off[2 * curve.len()] ^= 1;
+            let mut compressed = point[..=curve.len()].to_vec();
+            compressed[0] = 2 | point[2 * curve.len()] & 1;
+            let mut hybrid = point.clone();
+            hybrid[0] = 6 | point[2 * curve.len()] & 1;
+            for (what, point) in [
+                ("off", off),
+                ("compressed", compressed),
+                ("hybrid", hybrid),
+                ("infinity", vec![0]),
+                ("empty", vec![]),
+                ("zeros", [&[4][..], &vec![0; 2 * curve.len()]].concat()),
+                ("cut", point[..2 * curve.len()].to_vec()),
+            ] {
+                let parts = PublicParts::Ec { curve, point };
+                assert_eq!(
+                    provider.keys.public(&parts).err(),
+                    Some(Error::DataInvalid),
+                    "{} {what}",
+                    provider.name
+                );
+            }
+        }
+        // y = 2 has no x on the curve (RFC 8032, 5.1.3).
+        let mut point = [0; 32];
+        point[0] = 2;
+        let parts = PublicParts::Ed25519 { point };
+        assert_eq!(provider.keys.public(&parts).err(), Some(Error::DataInvalid), "{} Ed25519", provider.name);
+    }
+}
+
+#[test]
+fn parts_of_wrong_lengths_are_refused() {
+    for provider in Provider::ALL {
+        for len in [0, 31, 33] {
+            let parts = PrivateParts::Ed25519 { seed: Secret::zeroed(len) };
+            assert_eq!(
+                provider.keys.private(&parts).err(),
+                Some(Error::DataInvalid),
+                "{} {len}",
+                provider.name
+            );
+            let seed = Secret::zeroed(len);
+            for set in MlDsa::ALL {
+                let made = provider.keys.generate(&PairSpec::MlDsa { set, seed: Some(&seed) });
+                assert_eq!(made.err(), Some(Error::DataInvalid), "{} {set:?} {len}", provider.name);
+            }
+        }
+        for set in MlDsa::ALL {
+            for len in [0, set.private_len() - 1, set.private_len() + 1] {
+                let parts = PrivateParts::MlDsa { set, seed: None, key: Secret::zeroed(len) };
+                assert_eq!(
+                    provider.keys.private(&parts).err(),
+                    Some(Error::DataInvalid),
+                    "{} {len}",
+                    provider.name
+                );
+            }
+            for len in [0, set.public_len() - 1, set.public_len() + 1] {
+                let parts = PublicParts::MlDsa { set, key: vec![0; len] };
+                assert_eq!(
+                    provider.keys.public(&parts).err(),
+                    Some(Error::DataInvalid),
+                    "{} {len}",
+                    provider.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ml_dsa_keys_of_contradicting_parts_are_refused() {
+    for provider in Provider::ALL {
+        for set in MlDsa::ALL {
+            let (_, private) = provider.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
+            let PrivateParts::MlDsa { seed: Some(seed), key, .. } = private else { panic!("no seed kept") };
+            let mut other = seed.duplicate();
+            other[0] ^= 1;
+            let parts = PrivateParts::MlDsa { set, seed: Some(other), key: key.duplicate() };
+            assert_eq!(
+                provider.keys.private(&parts).err(),
+                Some(Error::DataInvalid),
+                "{} seed",
+                provider.name
+            );
+            // The hash of the public key (`tr`), and a coefficient of s1 outside its range.
+            for (at, value) in [(64, !key[64]), (128, 0xff)] {
+                let mut wrong = key.duplicate();
+                wrong[at] = value;
+                let parts = PrivateParts::MlDsa { set, seed: None, key: wrong };
+                assert_eq!(
+                    provider.keys.private(&parts).err(),
+                    Some(Error::DataInvalid),
+                    "{} {at}",
+                    provider.name
+                );
+            }
+        }
+    }
+}

