@@ -164,7 +164,8 @@ fn offered(rules: &MechanismRules) -> Result<Vec<&'static Mechanism>> {
 
 fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     let number = |name: &String| {
-        MechanismType::named(name).ok_or_else(|| refuse(key, &format!("{name:?} is no mechanism of this token")))
+        MechanismType::named(name)
+            .ok_or_else(|| refuse(key, &format!("{name:?} is no mechanism of this token")))
     };
     names.iter().map(number).collect()
 }

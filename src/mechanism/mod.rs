@@ -114,18 +114,26 @@ impl Invocation {
     /// How the backend signs, and the hash that the message goes through before. `MechanismInvalid` where the
     /// mechanism does not sign, `MechanismParamInvalid` where the parameter does not fit it.
     pub fn scheme(&self) -> Result<(Scheme, Option<Hash>)> {
-        let Action::Sign(primitive, hash) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        let Action::Sign(primitive, hash) = self.mechanism.action else {
+            return Err(Error::MechanismInvalid);
+        };
         let scheme = match (primitive, &self.params) {
             (Primitive::RsaRaw, Params::None) => Scheme::RsaRaw,
             (Primitive::RsaPkcs1, Params::None) => Scheme::RsaPkcs1 { hash },
-            (Primitive::RsaPss, Params::Pss { hash: named, mgf, salt_len }) if hash.is_none_or(|h| h == *named) => {
+            (Primitive::RsaPss, Params::Pss { hash: named, mgf, salt_len })
+                if hash.is_none_or(|h| h == *named) =>
+            {
                 Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
             }
             (Primitive::Ecdsa, Params::None) => Scheme::Ecdsa,
             (Primitive::Eddsa, Params::None) => Scheme::Ed25519,
             // PKCS#11 3.2, table "Mapping to RFC 8032": no prehash and no context is plain Ed25519.
-            (Primitive::Eddsa, Params::Eddsa { prehash: false, context }) if context.is_empty() => Scheme::Ed25519,
-            (Primitive::MlDsa, Params::None) => Scheme::MlDsa { context: Box::default(), deterministic: false },
+            (Primitive::Eddsa, Params::Eddsa { prehash: false, context }) if context.is_empty() => {
+                Scheme::Ed25519
+            }
+            (Primitive::MlDsa, Params::None) => {
+                Scheme::MlDsa { context: Box::default(), deterministic: false }
+            }
             (Primitive::MlDsa, Params::SignContext { deterministic, context }) => {
                 Scheme::MlDsa { context: context.clone(), deterministic: *deterministic }
             }
@@ -207,6 +215,9 @@ mod tests {
         assert!(Invocation { mechanism, params: params(Hash::Sha256) }.scheme().is_ok());
         let wrong = Invocation { mechanism, params: params(Hash::Sha384) }.scheme();
         assert_eq!(wrong.err(), Some(Error::MechanismParamInvalid));
-        assert_eq!(Invocation { mechanism, params: Params::None }.scheme().err(), Some(Error::MechanismParamInvalid));
+        assert_eq!(
+            Invocation { mechanism, params: Params::None }.scheme().err(),
+            Some(Error::MechanismParamInvalid)
+        );
     }
 }

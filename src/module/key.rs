@@ -23,7 +23,8 @@ impl Module {
         let (token, rights) = self.access(session)?;
         let key_type = makes(&token, with, Action::Generate)?;
         let value = |len| secret(token.provider(), with.mechanism, len);
-        let attributes = make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
+        let attributes =
+            make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
         token.insert(rights, session, attributes)
     }
 

@@ -85,8 +85,7 @@ impl Module {
 
     /// `C_FindObjectsFinal`
     pub fn find_final(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.find.take().map(drop).ok_or(Error::OperationNotInitialized)
-        })
+        self.sessions
+            .with(session, |session| session.find.take().map(drop).ok_or(Error::OperationNotInitialized))
     }
 }

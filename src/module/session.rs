@@ -36,8 +36,7 @@ impl Module {
     pub fn open_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         token.session_opened(read_write)?;
-        let opened =
-            self.sessions.open(|handle| Ok(Session::new(handle, Arc::clone(&token), read_write)));
+        let opened = self.sessions.open(|handle| Ok(Session::new(handle, Arc::clone(&token), read_write)));
         // The count is taken back under a handle that no session has.
         opened.inspect_err(|_| token.session_closed(SessionHandle(0), read_write))
     }

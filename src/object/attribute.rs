@@ -243,9 +243,7 @@ const RULES: &[Rule] = &[
         .or(Default::Number(0)),
     Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509).changes(Change::Fixed),
     Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::X_509).changes(Change::Fixed),
-    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509)
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
+    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509).needs(Need::Must, Need::Never).changes(Change::Fixed),
     text(A::ISSUER, Sorts::X_509),
     text(A::SERIAL_NUMBER, Sorts::X_509),
     text(A::VALUE, Sorts::X_509).changes(Change::Fixed),

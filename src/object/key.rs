@@ -6,9 +6,7 @@ use der::{Decode, Encode};
 use super::Attributes;
 use super::attribute::Sorts;
 use super::value::Value;
-use crate::backend::{
-    Curve, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate,
-};
+use crate::backend::{Curve, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::{NAMED_CURVES, NamedCurve, ml_dsa_number, ml_dsa_set};
@@ -53,10 +51,9 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
                 .try_into()
                 .map_err(|_| Error::AttributeValueInvalid)?,
         },
-        KeyType::ML_DSA => PublicParts::MlDsa {
-            set: parameter_set(attributes)?,
-            key: bytes(attributes, A::VALUE)?.to_vec(),
-        },
+        KeyType::ML_DSA => {
+            PublicParts::MlDsa { set: parameter_set(attributes)?, key: bytes(attributes, A::VALUE)?.to_vec() }
+        }
         _ => return Err(Error::KeyTypeInconsistent),
     })
 }
@@ -74,7 +71,9 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
             let curve = named_curve(attributes)?.curve.ok_or(Error::CurveNotSupported)?;
             PrivateParts::Ec { curve, scalar: padded(bytes(attributes, A::VALUE)?, curve.len())? }
         }
-        KeyType::EC_EDWARDS => PrivateParts::Ed25519 { seed: edwards_seed(bytes(attributes, A::VALUE)?)?.into() },
+        KeyType::EC_EDWARDS => {
+            PrivateParts::Ed25519 { seed: edwards_seed(bytes(attributes, A::VALUE)?)?.into() }
+        }
         KeyType::ML_DSA => PrivateParts::MlDsa {
             set: parameter_set(attributes)?,
             seed: attributes.bytes(A::SEED).map(Secret::from),
@@ -204,7 +203,8 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
 }
 
 fn put_point(attributes: &mut Attributes, curve: Option<Curve>, point: &[u8]) -> Result<()> {
-    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
+    let der =
+        OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(curve)?.into()));
     attributes.put(A::EC_POINT, Value::Bytes(Secret::new(der)));
     Ok(())

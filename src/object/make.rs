@@ -196,8 +196,8 @@ fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> 
 
 /// PKCS#11 3.2, "Private key objects": `CKA_ALWAYS_AUTHENTICATE` only on a private object.
 fn coherent(attributes: &Attributes) -> Result<()> {
-    let contradiction = attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true)
-        && attributes.flag(A::PRIVATE) == Some(false);
+    let contradiction =
+        attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);
     if contradiction { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }
 

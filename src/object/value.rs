@@ -55,11 +55,7 @@ const ULONG: usize = size_of::<c_ulong>();
 impl Value {
     /// Reads a caller's value; `AttributeValueInvalid` where it does not have the form of its kind. The kinds of
     /// nested attributes come from `kind_of`.
-    pub fn read(
-        kind: Kind,
-        raw: &Raw<'_>,
-        kind_of: &dyn Fn(AttributeType) -> Option<Kind>,
-    ) -> Result<Self> {
+    pub fn read(kind: Kind, raw: &Raw<'_>, kind_of: &dyn Fn(AttributeType) -> Option<Kind>) -> Result<Self> {
         match (kind, raw) {
             (Kind::Template, Raw::Template(template)) => Self::nested(template, kind_of),
             (Kind::Template, Raw::Bytes([])) => Ok(Self::Template(Vec::new())),
@@ -171,6 +167,7 @@ pub fn unpadded(bytes: &[u8]) -> &[u8] {
 /// A `CK_ULONG` as the caller holds it.
 pub fn number(bytes: &[u8]) -> Result<u64> {
     let bytes: [u8; ULONG] = bytes.try_into().map_err(|_| Error::AttributeValueInvalid)?;
+    #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
     Ok(u64::from(c_ulong::from_ne_bytes(bytes)))
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation};
+use crate::object::Object;
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
-use crate::object::Object;
 use crate::token::Token;
 
 pub mod find;
@@ -89,7 +89,13 @@ impl Session {
         let object = self.key(with, key, Flag::VERIFY)?;
         let provider = self.token.provider();
         let verifier = object.public_key(provider)?.verifier(&scheme)?;
-        self.verify.start(with, key, epoch, Verifying { message: Message::new(provider, hash), verifier }, false);
+        self.verify.start(
+            with,
+            key,
+            epoch,
+            Verifying { message: Message::new(provider, hash), verifier },
+            false,
+        );
         Ok(())
     }
 

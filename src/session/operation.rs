@@ -244,7 +244,9 @@ impl Engine for Signing {
 impl Operation<Signing> {
     /// `C_Sign`
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.signer.signature_len()) };
+        let Output::Buffer(out) = out else {
+            return self.length(true, |engine| engine.signer.signature_len());
+        };
         self.once(|engine| {
             let place = place(out, engine.signer.signature_len())?;
             let signer = &mut engine.signer;
@@ -254,7 +256,9 @@ impl Operation<Signing> {
 
     /// `C_SignFinal`
     pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.signer.signature_len()) };
+        let Output::Buffer(out) = out else {
+            return self.length(false, |engine| engine.signer.signature_len());
+        };
         self.end(|engine| {
             let place = place(out, engine.signer.signature_len())?;
             let signer = &mut engine.signer;

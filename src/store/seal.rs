@@ -18,8 +18,8 @@ use super::Role;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
-use crate::object::value::Value;
 use crate::object::Attributes;
+use crate::object::value::Value;
 use crate::secret::Secret;
 
 const FORMAT: u8 = 1;
@@ -156,7 +156,8 @@ impl PinRecord {
         let params = Params::new(self.memory_kib, self.passes, 1, Some(KEY));
         params
             .and_then(|params| {
-                Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password_into(pin, &self.salt, &mut key)
+                Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+                    .hash_password_into(pin, &self.salt, &mut key)
             })
             .map_err(|reason| {
                 error!("Argon2id: {reason}");
@@ -166,7 +167,8 @@ impl PinRecord {
     }
 
     fn context(&self, serial: &str) -> Vec<u8> {
-        [&self.memory_kib.to_le_bytes(), &self.passes.to_le_bytes(), &self.salt[..], serial.as_bytes()].concat()
+        [&self.memory_kib.to_le_bytes(), &self.passes.to_le_bytes(), &self.salt[..], serial.as_bytes()]
+            .concat()
     }
 }
 
@@ -324,9 +326,11 @@ mod tests {
         let record = key.wrap("serial", Role::User, b"1234", &RULES).expect("wrapped");
         let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record).expect("unwrapped");
         assert_eq!(opened.0[..], key.0[..]);
-        for (serial, role, pin) in
-            [("serial", Role::User, &b"1235"[..]), ("serial", Role::Officer, b"1234"), ("other", Role::User, b"1234")]
-        {
+        for (serial, role, pin) in [
+            ("serial", Role::User, &b"1235"[..]),
+            ("serial", Role::Officer, b"1234"),
+            ("other", Role::User, b"1234"),
+        ] {
             assert_eq!(TokenKey::unwrap(serial, role, pin, &record).err(), Some(Error::PinIncorrect));
         }
     }

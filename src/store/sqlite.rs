@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 use tracing::error;
 
 use super::{Change, Delta, Header, PinState, Role, Store, Stored, Write};
@@ -99,7 +101,11 @@ impl SqliteStore {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "secure_delete", "ON")?;
         connection.set_prepared_statement_cache_capacity(32);
-        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection), seen_version: AtomicI64::new(0) })
+        Ok(Self {
+            path: path.to_owned(),
+            connection: Mutex::new(connection),
+            seen_version: AtomicI64::new(0),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
@@ -286,7 +292,8 @@ fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
 
 /// The records written after `seen`.
 fn records(connection: &Connection, seen: Change) -> rusqlite::Result<Vec<Stored>> {
-    let mut statement = connection.prepare_cached("SELECT id, record FROM object WHERE change > ?1 ORDER BY change, id")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id, record FROM object WHERE change > ?1 ORDER BY change, id")?;
     let rows = statement.query_map([seen.0], |row| Ok(Stored { id: row.get(0)?, record: row.get(1)? }))?;
     rows.collect()
 }

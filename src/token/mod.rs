@@ -74,7 +74,13 @@ impl Token {
     }
 
     /// A new token's header and key under the SO PIN.
-    pub fn header(serial: String, slot: u64, label: [u8; 32], so_pin: &[u8], settings: &Settings) -> Result<Header> {
+    pub fn header(
+        serial: String,
+        slot: u64,
+        label: [u8; 32],
+        so_pin: &[u8],
+        settings: &Settings,
+    ) -> Result<Header> {
         let record = TokenKey::generate()?.wrap(&serial, Role::Officer, so_pin, &settings.pins)?;
         let so = PinState { record, failures: 0 };
         Ok(Header { serial, slot, label, so, user: PinState::default() })
@@ -150,7 +156,12 @@ impl Token {
     }
 
     /// Makes an object of attributes that were made by the rules.
-    pub fn insert(&self, rights: Rights, session: SessionHandle, attributes: Attributes) -> Result<ObjectHandle> {
+    pub fn insert(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: Attributes,
+    ) -> Result<ObjectHandle> {
         let handles = self.insert_all(rights, session, [attributes])?;
         Ok(handles[0])
     }
@@ -246,7 +257,7 @@ impl Token {
 
     /// Publishes who is logged in, in one step with a new epoch. The state's lock is held by the caller.
     fn publish(&self, login: Login) {
-        let update = |epoch: u64| Some((epoch & !3) + 4 | login_bits(login));
+        let update = |epoch: u64| Some(((epoch & !3) + 4) | login_bits(login));
         let _ = self.epoch.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 
@@ -288,7 +299,11 @@ impl Token {
         match attributes.and_then(|attributes| Object::new(Home::Token(stored.id), attributes).ok()) {
             Some(object) => self.objects.upsert_stored(stored.id, object),
             None => {
-                error!(token = self.serial, record = stored.id, "an object was altered on disk and is not used");
+                error!(
+                    token = self.serial,
+                    record = stored.id,
+                    "an object was altered on disk and is not used"
+                );
                 self.objects.remove_stored(stored.id);
             }
         }

@@ -110,7 +110,10 @@ impl Objects {
             found.sort_unstable();
             return found;
         };
-        candidates.into_iter().filter(|handle| self.get(*handle).is_some_and(|object| fits(&object))).collect()
+        candidates
+            .into_iter()
+            .filter(|handle| self.get(*handle).is_some_and(|object| fits(&object)))
+            .collect()
     }
 
     /// The shortest of the index's lists that a search has to look through; `None` where it has none.
