@@ -39,6 +39,10 @@ pub enum Error {
     DeviceMemory,
     /// The domain parameters are malformed.
     DomainParamsInvalid,
+    /// The ciphertext does not decrypt.
+    EncryptedDataInvalid,
+    /// The ciphertext is too short or too long.
+    EncryptedDataLenRange,
     /// The function exists in the standard and does nothing here.
     FunctionNotSupported,
     /// The standard's answer of the legacy parallel functions.

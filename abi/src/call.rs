@@ -171,6 +171,8 @@ const fn return_value(error: Error) -> CK_RV {
         Error::DeviceError => CKR_DEVICE_ERROR,
         Error::DeviceMemory => CKR_DEVICE_MEMORY,
         Error::DomainParamsInvalid => CKR_DOMAIN_PARAMS_INVALID,
+        Error::EncryptedDataInvalid => CKR_ENCRYPTED_DATA_INVALID,
+        Error::EncryptedDataLenRange => CKR_ENCRYPTED_DATA_LEN_RANGE,
         Error::FunctionNotSupported => CKR_FUNCTION_NOT_SUPPORTED,
         Error::FunctionNotParallel => CKR_FUNCTION_NOT_PARALLEL,
         Error::GeneralError => CKR_GENERAL_ERROR,
