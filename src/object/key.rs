@@ -115,6 +115,7 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
         PublicParts::Ec { curve, point } => put_point(attributes, Some(*curve), point)?,
         PublicParts::Ed25519 { point } => put_point(attributes, None, point)?,
         PublicParts::MlDsa { key, .. } => put_same(attributes, A::VALUE, key)?,
+        _ => return Err(Error::GeneralError),
     }
     Ok(())
 }
@@ -147,6 +148,7 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
                 attributes.put(A::SEED, Value::Bytes(seed));
             }
         }
+        _ => return Err(Error::GeneralError),
     }
     Ok(())
 }
