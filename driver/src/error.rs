@@ -20,6 +20,14 @@ pub enum Error {
     /// The module has not what is needed. Not a failure of the module: shown as `n/a`.
     #[error("{0}")]
     NotAvailable(String),
+    /// A stage of the pipeline failed.
+    #[error("{stage}: {source}")]
+    Stage {
+        /// Its name in the table.
+        stage: &'static str,
+        /// Why.
+        source: Box<Error>,
+    },
     /// A stored signature is not the CA's.
     #[error("{document} with serial {serial}: the signature does not verify")]
     BadSignature {

@@ -17,8 +17,8 @@ use super::{pin, printing};
 
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
-/// Every size is run three times at least, or once if that takes four seconds, and the medians are shown; a run of size
-/// 4 before them warms up and is not counted.
+/// Every size is repeated for --min-seconds and three times at least (once, if that alone takes four seconds), and the
+/// medians are shown. A run of size 4 before them warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without it: jeton and
@@ -32,7 +32,7 @@ pub struct Pipeline {
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
     /// Repeat each size for so many seconds at least.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.5)]
     min_seconds: f64,
     /// Threads of the parallel stages; as many as cores if absent.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]

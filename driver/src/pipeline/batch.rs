@@ -142,7 +142,8 @@ impl Run<'_> {
         stage: Stage,
         work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        (self.progress)(STAGES[stage as usize].name);
-        clock.time(stage, work)
+        let name = STAGES[stage as usize].name;
+        (self.progress)(name);
+        clock.time(stage, work).map_err(|source| Error::Stage { stage: name, source: Box::new(source) })
     }
 }

@@ -81,7 +81,8 @@ fn measure_algorithm(
     let warm_up = std::iter::once((WARM_UP, true));
     for (size, warming) in warm_up.chain(job.sizes.iter().map(|size| (*size, false))) {
         let done = if warming {
-            run_once(job, algorithm, size, 0, engine, database, speaker).map(|_| None)
+            let warmed = run_once(job, algorithm, size, 0, engine, database, speaker);
+            warmed.and_then(|_| database.forget_batch(&job.name, algorithm.name, size)).map(|()| None)
         } else {
             measure_size(job, algorithm, size, engine, database, speaker).map(Some)
         };

@@ -115,17 +115,7 @@ impl Database {
         ca_certificate: &[u8],
     ) -> Result<i64, Error> {
         let transaction = self.connection.transaction()?;
-        for table in ["certificates", "crls", "ocsp_responses"] {
-            let same = "SELECT id FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3";
-            transaction.execute(
-                &format!("DELETE FROM {table} WHERE batch IN ({same})"),
-                params![module, algorithm, size],
-            )?;
-        }
-        transaction.execute(
-            "DELETE FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3",
-            params![module, algorithm, size],
-        )?;
+        forget(&transaction, module, algorithm, size)?;
         transaction.execute(
             "INSERT INTO batches (module, algorithm, size, ca_certificate) VALUES (?1, ?2, ?3, ?4)",
             params![module, algorithm, size, ca_certificate],
@@ -133,6 +123,13 @@ impl Database {
         let id = transaction.last_insert_rowid();
         transaction.commit()?;
         Ok(id)
+    }
+
+    /// Removes the batch of this module, algorithm and size.
+    pub(super) fn forget_batch(&mut self, module: &str, algorithm: &str, size: u64) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        forget(&transaction, module, algorithm, size)?;
+        Ok(transaction.commit()?)
     }
 
     /// Stores documents: one prepared statement, one transaction. The serials count from 1.
@@ -153,4 +150,15 @@ impl Database {
         let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
+}
+
+fn forget(connection: &Connection, module: &str, algorithm: &str, size: u64) -> rusqlite::Result<()> {
+    let same = "SELECT id FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3";
+    for table in ["certificates", "crls", "ocsp_responses"] {
+        let delete = format!("DELETE FROM {table} WHERE batch IN ({same})");
+        connection.execute(&delete, params![module, algorithm, size])?;
+    }
+    let delete = "DELETE FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3";
+    connection.execute(delete, params![module, algorithm, size])?;
+    Ok(())
 }

@@ -91,11 +91,6 @@ impl Timings {
     pub fn seconds(&self) -> [f64; STAGES.len()] {
         self.0.map(|duration| duration.as_secs_f64())
     }
-
-    /// All stages together.
-    pub fn total(&self) -> Duration {
-        self.0.iter().sum()
-    }
 }
 
 #[cfg(test)]
