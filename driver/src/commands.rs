@@ -8,12 +8,12 @@ pub mod verify_db;
 
 use jeton_driver::Error;
 use jeton_driver::client::Module;
-use jeton_driver::peers;
+use jeton_driver::peers::{self, Known};
 
 /// Loads and initialises a module by its name or path.
-fn open(module: &str) -> Result<Module, Error> {
-    let module = Module::load(peers::library_of(module)?)?;
-    module.initialize(None)?;
+fn open(name: &str) -> Result<Module, Error> {
+    let module = Module::load(peers::library_of(name)?)?;
+    module.initialize(Known::named(name).and_then(Known::looking_parameters))?;
     Ok(module)
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -63,6 +64,9 @@ pub struct Pipeline {
     stall_seconds: u64,
 }
 
+/// The user has pressed Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
 
@@ -100,10 +104,16 @@ impl Pipeline {
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (selections, absent) = self.selections()?;
         report.absent = absent;
+        // A second handler is the only error, and there is none.
+        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         for (index, selection) in selections.iter().enumerate() {
             let own = directory.path().join(index.to_string());
             let outcome = self.run_module(selection, &report, &own, directory.path(), pin.as_deref())?;
             report.add(selection.name(), outcome);
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                // The child was interrupted with the tool; what it was doing has no number.
+                return Err(Error::Usage("interrupted".to_owned()));
+            }
         }
         report::print(&report, &mut io::stdout().lock()).map_err(printing)?;
         if let Some(path) = &self.json {

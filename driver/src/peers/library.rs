@@ -34,6 +34,17 @@ impl Known {
         KNOWN.into_iter().find(|known| known.name() == name)
     }
 
+    /// The library parameters of `C_Initialize` where the module is to be looked at, not worked with: NSS must be
+    /// told that there is no database.
+    pub const fn looking_parameters(self) -> Option<&'static str> {
+        match self {
+            Self::Jeton | Self::SoftHsm2 => None,
+            Self::Nss => {
+                Some("configdir='' certPrefix='' keyPrefix='' secmod='' flags=noCertDB,noModDB,readOnly")
+            }
+        }
+    }
+
     /// The environment variable that says where the module lies.
     const fn variable(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! The child process of a module: takes a job, runs it, says on standard output what happens.
 
 use std::io::{BufRead, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::batch::Run;
@@ -22,6 +23,8 @@ const MIN_RUNS: usize = 3;
 const ENOUGH: Duration = Duration::from_secs(4);
 /// The size of the run that is made before the clock counts: it loads code, fills pools, opens files.
 const WARM_UP: u64 = 4;
+/// How long a repetition says nothing of its progress.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// Reads a job from `input` and writes events to `output`. Returns what kept it from starting at all.
 pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
@@ -141,10 +144,7 @@ fn run_once(
     database: &mut Database,
     speaker: &Speaker<'_>,
 ) -> Result<(Timings, Sample), Error> {
-    let progress = |stage: &'static str| {
-        let (algorithm, stage) = (algorithm.name.to_owned(), stage.to_owned());
-        speaker.say(&Event::Progress { algorithm, size, run, stage });
-    };
+    let progress = |stage: &'static str| speaker.progress(algorithm, size, run, stage);
     let module = &job.name;
     let rsa_key_pool = job.rsa_key_pool;
     Run { module, algorithm, size, rsa_key_pool, progress: &progress }.run(engine, database)
@@ -162,18 +162,31 @@ fn medians(runs: &[Timings]) -> [f64; STAGES.len()] {
 
 /// Says events, one a line.
 struct Speaker<'a> {
-    output: std::sync::Mutex<Box<dyn Write + Send + 'a>>,
+    output: Mutex<Box<dyn Write + Send + 'a>>,
+    last_progress: Mutex<Instant>,
 }
 
 impl<'a> Speaker<'a> {
     fn new(output: impl Write + Send + 'a) -> Self {
-        Self { output: std::sync::Mutex::new(Box::new(output)) }
+        Self { output: Mutex::new(Box::new(output)), last_progress: Mutex::new(Instant::now()) }
+    }
+
+    /// The first run of a size names every stage, so that a crash has its place; the repetitions are silent for a
+    /// while each time, as waking the listener takes a core from the stage that is measured.
+    fn progress(&self, algorithm: &Algorithm, size: u64, run: usize, stage: &str) {
+        let mut last = self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if run > 1 && last.elapsed() < SILENCE {
+            return;
+        }
+        *last = Instant::now();
+        let (algorithm, stage) = (algorithm.name.to_owned(), stage.to_owned());
+        self.say(&Event::Progress { algorithm, size, run, stage });
     }
 
     fn say(&self, event: &Event) {
         // A parent that is gone listens no more, and the child's work is pointless: it ends at the next stage.
         let line = serde_json::to_string(event).unwrap_or_default();
-        let mut output = self.output.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
             std::process::exit(1);
         }

@@ -138,7 +138,7 @@ type Place = ((String, u64), String);
 
 fn place(last: Option<Place>) -> (Option<(String, u64)>, String) {
     match last {
-        Some((at, stage)) => (Some(at), format!("in {stage}")),
-        None => (None, "before the first stage".to_owned()),
+        Some((at, stage)) => (Some(at), format!("(last heard of in {stage})")),
+        None => (None, "(before the first stage)".to_owned()),
     }
 }
