@@ -6,6 +6,8 @@
 
 // The only place of the driver that crosses into C.
 #[allow(unsafe_code)]
+mod key;
+#[allow(unsafe_code)]
 mod module;
 #[allow(unsafe_code)]
 mod object;

@@ -1,4 +1,4 @@
-//! Objects of a session: create, find, read, change, destroy; keys and key pairs.
+//! Objects of a session: create, find, read, change, destroy.
 
 use std::ptr;
 
@@ -7,7 +7,7 @@ use cryptoki_sys::{
     CKR_ATTRIBUTE_TYPE_INVALID, CKR_BUFFER_TOO_SMALL,
 };
 
-use super::attribute::{Attribute, Mechanism, as_raw};
+use super::attribute::{Attribute, as_raw};
 use super::failure::{Failure, check, entry};
 use super::session::{ObjectHandle, Session};
 
@@ -152,50 +152,6 @@ impl Session {
         // SAFETY: the template borrows `changes`, which outlives the call.
         let code = unsafe { set(self.handle(), object.0, raw.as_mut_ptr(), raw.len() as CK_ULONG) };
         check("C_SetAttributeValue", code, "changing an object's attributes")
-    }
-
-    /// `C_GenerateKey`.
-    pub fn generate_key(
-        &self,
-        mechanism: &Mechanism,
-        template: &[Attribute],
-    ) -> Result<ObjectHandle, Failure> {
-        let generate = entry("C_GenerateKey", self.module().functions().C_GenerateKey)?;
-        let (mut raw_mechanism, mut raw) = (mechanism.as_raw(), as_raw(template));
-        let (pointer, count) = (raw.as_mut_ptr(), raw.len() as CK_ULONG);
-        let mut key = 0;
-        // SAFETY: mechanism and template borrow the arguments, which outlive the call; `key` is writable.
-        let code = unsafe { generate(self.handle(), &mut raw_mechanism, pointer, count, &mut key) };
-        check("C_GenerateKey", code, "generating a key")?;
-        Ok(ObjectHandle(key))
-    }
-
-    /// `C_GenerateKeyPair`: the public key and the private key.
-    pub fn generate_key_pair(
-        &self,
-        mechanism: &Mechanism,
-        public: &[Attribute],
-        private: &[Attribute],
-    ) -> Result<(ObjectHandle, ObjectHandle), Failure> {
-        let generate = entry("C_GenerateKeyPair", self.module().functions().C_GenerateKeyPair)?;
-        let (mut raw_mechanism, mut public, mut private) =
-            (mechanism.as_raw(), as_raw(public), as_raw(private));
-        let (mut public_key, mut private_key) = (0, 0);
-        // SAFETY: mechanism and templates borrow the arguments, which outlive the call; the handles are writable.
-        let code = unsafe {
-            generate(
-                self.handle(),
-                &mut raw_mechanism,
-                public.as_mut_ptr(),
-                public.len() as CK_ULONG,
-                private.as_mut_ptr(),
-                private.len() as CK_ULONG,
-                &mut public_key,
-                &mut private_key,
-            )
-        };
-        check("C_GenerateKeyPair", code, "generating a key pair")?;
-        Ok((ObjectHandle(public_key), ObjectHandle(private_key)))
     }
 
     /// `C_GetAttributeValue` on a raw template whose pointers are NULL or have room for their lengths.

@@ -18,7 +18,7 @@ use super::engine::{Engine, Subscriber};
 use super::workers::PerThread;
 use crate::Error;
 use crate::client::{
-    Access, Attribute, Doing, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
+    Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
 };
 use crate::pki::{
     Algorithm, Input, Key, P256_PARAMS, public_key_attributes, subject_public_key,
@@ -99,12 +99,8 @@ impl Pkcs11 {
         }
         // The loop ran at least once, and each turn that did not return left a failure.
         let failure = refused.ok_or_else(|| Error::Usage("no template to try".to_owned()))?;
-        Err(Err::<(), _>(failure)
-            .doing(|| {
-                let kind = if token { "the CA's" } else { "a subscriber's" };
-                format!("generating {kind} {} key pair", algorithm.name)
-            })
-            .unwrap_err()
+        let whose = if token { "the CA's" } else { "a subscriber's" };
+        Err(Failure { doing: format!("generating {whose} {} key pair", algorithm.name).into(), ..failure }
             .into())
     }
 
