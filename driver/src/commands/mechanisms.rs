@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use cryptoki_sys::CK_SLOT_ID;
 use jeton_driver::Error;
 use jeton_driver::client::{SlotId, names};
 
@@ -18,7 +19,7 @@ pub struct Mechanisms {
     module: String,
     /// The slot; the first with a token if absent.
     #[arg(long)]
-    slot: Option<u64>,
+    slot: Option<CK_SLOT_ID>,
 }
 
 impl Mechanisms {

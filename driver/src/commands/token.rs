@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use cryptoki_sys::CK_SLOT_ID;
 use jeton_driver::Error;
 use jeton_driver::client::SlotId;
 use jeton_driver::token::{self, Choice, Slot};
@@ -27,7 +28,7 @@ pub struct InitToken {
     free: bool,
     /// The slot with this number.
     #[arg(long, group = "which")]
-    slot: Option<u64>,
+    slot: Option<CK_SLOT_ID>,
     /// The token with this serial.
     #[arg(long, group = "which")]
     serial: Option<String>,
@@ -114,7 +115,12 @@ impl DeleteToken {
     }
 }
 
-fn choice(free: bool, slot: Option<u64>, serial: Option<String>, label: Option<String>) -> Option<Choice> {
+fn choice(
+    free: bool,
+    slot: Option<CK_SLOT_ID>,
+    serial: Option<String>,
+    label: Option<String>,
+) -> Option<Choice> {
     let free = free.then_some(Choice::Free);
     let slot = slot.map(|id| Choice::Slot(SlotId(id)));
     free.or(slot).or(serial.map(Choice::Serial)).or(label.map(Choice::Label))

@@ -21,18 +21,18 @@ use crate::client::{
     Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
 };
 use crate::pki::{
-    Algorithm, Input, Key, P256_PARAMS, public_key_attributes, subject_public_key,
-    {ED25519_NAME_PARAMS, ED25519_PARAMS},
+    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, public_key_attributes,
+    subject_public_key,
 };
 
 /// A module with a token, logged in.
 pub struct Pkcs11 {
-    // Fields drop in this order: the sessions before the module that they are with.
     sessions: PerThread<Session>,
     mechanisms: Vec<CK_MECHANISM_TYPE>,
     ca: Option<Ca>,
     /// Which of the variants of the key template the module takes.
     variant: AtomicUsize,
+    /// What the batch has made, to be destroyed at its end.
     made: Mutex<Vec<ObjectHandle>>,
 }
 
