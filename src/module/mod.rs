@@ -17,11 +17,13 @@ use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::token::Token;
 
+mod crypt;
 mod key;
 mod object;
 mod operation;
 mod session;
 mod slot;
+mod wrap;
 
 pub use crate::session::operation::Output;
 pub use session::{SessionInfo, User};
