@@ -3,7 +3,7 @@
 use super::{Action, Asymmetric, Mechanism, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, UNWRAP, VERIFY, WRAP};
+use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, SIGN_RECOVER, UNWRAP, VERIFY, VERIFY_RECOVER, WRAP};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a modulus in bits.
@@ -57,7 +57,7 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
 /// Signs and encrypts with the same padding.
 const fn both(id: MechanismType, primitive: Primitive) -> Mechanism {
     let mut row = signs(id, primitive, None);
-    row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP;
+    row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
     row
 }
 

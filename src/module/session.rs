@@ -87,6 +87,13 @@ impl Module {
             }
             if flags & flag::VERIFY != 0 {
                 session.verify.cancel();
+                session.verify_signature.cancel();
+            }
+            if flags & flag::SIGN_RECOVER != 0 {
+                session.sign_recover.cancel();
+            }
+            if flags & flag::VERIFY_RECOVER != 0 {
+                session.verify_recover.cancel();
             }
             if flags & flag::ENCRYPT != 0 {
                 session.encrypt.cancel();

@@ -17,6 +17,21 @@ use crate::secret::Secret;
 enum Use {
     Create,
     Generate,
+    /// Unwrap, derive, encapsulate, decapsulate: the material comes from elsewhere.
+    Receive,
+}
+
+/// How a key comes to be out of another.
+pub struct Origin<'a> {
+    /// Attributes that the other key's `CKA_UNWRAP_TEMPLATE` or such forces upon it.
+    pub forced: Option<&'a Value>,
+    /// `CKA_EXTRACTABLE` where the template says nothing. PKCS#11 3.2, C_UnwrapKey: true.
+    pub extractable: bool,
+    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the key that it comes out of; both false where it was
+    /// outside the token.
+    pub history: (bool, bool),
+    /// The key type where the template names none.
+    pub key_type: Option<KeyType>,
 }
 
 /// The attributes of `C_CreateObject`. Keys are parsed by the provider, so that one that is no key is refused here
@@ -73,6 +88,90 @@ pub fn put_pair(
     key::put_public(&mut public, &parts.0)?;
     key::put_private(&mut private, &parts.0, parts.1)?;
     Ok((finish(public, mechanism)?, finish(private, mechanism)?))
+}
+
+/// The attributes of a key that comes out of another key, before its material: what the template says.
+pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> Result<Attributes> {
+    let number = |id, default| match template.bytes(id) {
+        Some(bytes) => super::value::number(bytes),
+        None => default,
+    };
+    let class = number(A::CLASS, Ok(ObjectClass::SECRET_KEY.0))?;
+    let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
+    let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
+    let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
+    if !sort.is_hidden() {
+        return Err(Error::TemplateInconsistent);
+    }
+    let mut attributes = read(template, sort, Use::Receive, officer)?;
+    for (id, number) in identity {
+        attributes.put(id, Value::Number(number));
+    }
+    if let Some(Value::Template(forced)) = origin.forced {
+        force(&mut attributes, forced)?;
+    }
+    if !attributes.has(A::EXTRACTABLE) {
+        attributes.put(A::EXTRACTABLE, Value::Flag(origin.extractable));
+    }
+    complete(&mut attributes, sort, Use::Receive)?;
+    put_origin(&mut attributes, sort, None);
+    let (sensitive, unextractable) = origin.history;
+    let always = sensitive && attributes.flag(A::SENSITIVE) == Some(true);
+    let never = unextractable && attributes.flag(A::EXTRACTABLE) == Some(false);
+    attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
+    attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
+    Ok(attributes)
+}
+
+/// PKCS#11 3.2, `CKA_UNWRAP_TEMPLATE`: a template that says otherwise is inconsistent.
+fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
+    for (id, value) in forced {
+        if attributes.has(*id) && !attributes.is(*id, value) {
+            return Err(Error::TemplateInconsistent);
+        }
+        attributes.put(*id, value.duplicate());
+    }
+    Ok(())
+}
+
+/// Puts the value of a secret key that comes out of another: `CKA_VALUE_LEN` bytes of it, cut at the `cut` end, or
+/// all. `TemplateInconsistent` where it has not so many, `KeySizeRange` where its type has no such length.
+pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
+    let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
+    let value = match cut {
+        Cut::Leading => &secret[spare..],
+        Cut::Trailing => &secret[..secret.len() - spare],
+        Cut::Not if spare == 0 => secret,
+        Cut::Not => return Err(Error::TemplateInconsistent),
+    };
+    if !key::secret_len_fits(sort, value.len()) {
+        return Err(Error::KeySizeRange);
+    }
+    attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
+    attributes.put(A::VALUE, Value::Bytes(value.into()));
+    Ok(attributes)
+}
+
+/// Which end of a secret is cut off where a key is shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Cut {
+    Leading,
+    Trailing,
+    Not,
+}
+
+/// Puts what a wrapped private key held; what the template says of it must be the same.
+pub fn put_private_key(mut attributes: Attributes, parts: Vec<(A, Value)>, provider: &Provider) -> Result<Attributes> {
+    force(&mut attributes, &parts)?;
+    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    key::check(&mut attributes, sort, provider).map_err(|error| match error {
+        Error::AttributeValueInvalid | Error::TemplateIncomplete => Error::WrappedKeyInvalid,
+        other => other,
+    })?;
+    Ok(attributes)
 }
 
 /// The attributes of `C_CopyObject`.
@@ -202,9 +301,11 @@ fn coherent(attributes: &Attributes) -> Result<()> {
 }
 
 fn need(rule: &Rule, usage: Use) -> Need {
-    match usage {
-        Use::Create => rule.create,
-        Use::Generate => rule.generate,
+    match (usage, rule.generate) {
+        (Use::Create, _) => rule.create,
+        // What a generation must be told, a key that is there already knows.
+        (Use::Receive, Need::Must) => Need::May,
+        (_, generate) => generate,
     }
 }
 

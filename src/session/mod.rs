@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::Direction;
+use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, Code, Invocation, hmac};
@@ -15,6 +15,7 @@ pub mod crypt;
 pub mod digest;
 pub mod find;
 pub mod operation;
+pub mod recover;
 pub mod sign;
 pub mod table;
 
@@ -22,6 +23,7 @@ use crypt::{Crypting, RsaHalf};
 use digest::Digesting;
 use find::Find;
 use operation::{Message, Operation};
+use recover::Recovering;
 use sign::{Signing, Verifying};
 
 /// A session.
@@ -44,6 +46,14 @@ pub struct Session {
     pub encrypt: Operation<Crypting>,
     /// The decryption.
     pub decrypt: Operation<Crypting>,
+    /// The signature that gives its data back.
+    pub sign_recover: Operation<Signing>,
+    /// The recovery of such data.
+    pub verify_recover: Operation<Recovering>,
+    /// The verification of a signature that came first.
+    pub verify_signature: Operation<Verifying>,
+    /// That signature.
+    pub signature: Vec<u8>,
 }
 
 /// What a key is used for.
@@ -58,6 +68,8 @@ pub struct Usage {
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl Usage {
     pub const SIGN: Self = Self { mechanism: does::SIGN, key: Flag::SIGN };
+    pub const SIGN_RECOVER: Self = Self { mechanism: does::SIGN_RECOVER, key: Flag::SIGN_RECOVER };
+    pub const VERIFY_RECOVER: Self = Self { mechanism: does::VERIFY_RECOVER, key: Flag::VERIFY_RECOVER };
     pub const VERIFY: Self = Self { mechanism: does::VERIFY, key: Flag::VERIFY };
     pub const ENCRYPT: Self = Self { mechanism: does::ENCRYPT, key: Flag::ENCRYPT };
     pub const DECRYPT: Self = Self { mechanism: does::DECRYPT, key: Flag::DECRYPT };
@@ -81,6 +93,10 @@ impl Session {
             verify: Operation::default(),
             encrypt: Operation::default(),
             decrypt: Operation::default(),
+            sign_recover: Operation::default(),
+            verify_recover: Operation::default(),
+            verify_signature: Operation::default(),
+            signature: Vec::new(),
         }
     }
 
@@ -106,35 +122,69 @@ impl Session {
             return Ok(());
         }
         let object = usable(&self.token, self.rights(), with, key, Usage::SIGN)?;
-        let provider = self.token.provider();
-        let engine = match with.mechanism.action {
-            Action::Mac(_) => Signing::Code(code(&self.token, with, &object)?),
-            _ => {
-                let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
-                Signing::Signature(Message::new(provider, hash), object.private_key(provider)?.signer(&scheme)?)
-            }
-        };
+        let engine = signing(&self.token, with, &object)?;
         self.sign.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
+        Ok(())
+    }
+
+    /// `C_SignRecoverInit`
+    pub fn sign_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.sign_recover.rearm(with, key, epoch)? {
+            return Ok(());
+        }
+        let object = usable(&self.token, self.rights(), with, key, Usage::SIGN_RECOVER)?;
+        let engine = signing(&self.token, with, &object)?;
+        self.sign_recover.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
         Ok(())
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
         let epoch = self.token.epoch();
-        if self.verify.rearm(with, key, epoch)? {
+        if !self.verify.rearm(with, key, epoch)? {
+            let engine = self.verifying(with, key)?;
+            self.verify.start(with, key, epoch, engine, false);
+        }
+        Ok(())
+    }
+
+    /// `C_VerifySignatureInit`
+    pub fn verify_init_with(&mut self, with: &Invocation, key: ObjectHandle, signature: &[u8]) -> Result<()> {
+        let epoch = self.token.epoch();
+        if !self.verify_signature.rearm(with, key, epoch)? {
+            let engine = self.verifying(with, key)?;
+            self.verify_signature.start(with, key, epoch, engine, false);
+        }
+        self.signature.clear();
+        self.signature.extend_from_slice(signature);
+        Ok(())
+    }
+
+    /// `C_VerifyRecoverInit`
+    pub fn verify_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.verify_recover.rearm(with, key, epoch)? {
             return Ok(());
         }
+        let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY_RECOVER)?;
+        let engine = Recovering {
+            key: object.public_key(self.token.provider())?,
+            padded: with.encryption()? == Encryption::Pkcs1,
+        };
+        self.verify_recover.start(with, key, epoch, engine, false);
+        Ok(())
+    }
+
+    fn verifying(&self, with: &Invocation, key: ObjectHandle) -> Result<Verifying> {
         let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY)?;
         let provider = self.token.provider();
-        let engine = match with.mechanism.action {
-            Action::Mac(_) => Verifying::Code(code(&self.token, with, &object)?),
-            _ => {
-                let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
-                Verifying::Signature(Message::new(provider, hash), object.public_key(provider)?.verifier(&scheme)?)
-            }
-        };
-        self.verify.start(with, key, epoch, engine, false);
-        Ok(())
+        if let Action::Mac(_) = with.mechanism.action {
+            return Ok(Verifying::Code(code(&self.token, with, &object)?));
+        }
+        let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+        let verifier = object.public_key(provider)?.verifier(&scheme)?;
+        Ok(Verifying::Signature(Message::new(provider, hash), verifier))
     }
 
     /// `C_EncryptInit`
@@ -163,12 +213,12 @@ impl Session {
 
     /// Whether an operation waits for the PIN of its key, which has `CKA_ALWAYS_AUTHENTICATE`.
     pub fn waits(&self) -> bool {
-        self.sign.active() || self.decrypt.active()
+        self.sign.active() || self.decrypt.active() || self.sign_recover.active()
     }
 
     /// The PIN came for an operation with a key that has `CKA_ALWAYS_AUTHENTICATE`.
     pub fn unlock(&mut self) -> Result<()> {
-        let unlocked = self.sign.unlock() | self.decrypt.unlock();
+        let unlocked = self.sign.unlock() | self.decrypt.unlock() | self.sign_recover.unlock();
         if unlocked { Ok(()) } else { Err(Error::OperationNotInitialized) }
     }
 
@@ -178,6 +228,9 @@ impl Session {
         self.verify.clear();
         self.encrypt.clear();
         self.decrypt.clear();
+        self.sign_recover.clear();
+        self.verify_recover.clear();
+        self.verify_signature.clear();
     }
 }
 
@@ -217,6 +270,15 @@ fn accepts(with: &Invocation, object: &Object) -> bool {
         }
         _ => own == wanted,
     }
+}
+
+fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing> {
+    if let Action::Mac(_) = with.mechanism.action {
+        return Ok(Signing::Code(code(token, with, object)?));
+    }
+    let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+    let signer = object.private_key(token.provider())?.signer(&scheme)?;
+    Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
 }
 
 fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
