@@ -1,0 +1,92 @@
+//! Several processes on one directory: each is a module of its own here.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M};
+use jeton::module::User;
+
+use crate::keys::{Kind, pair};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
+
+#[test]
+fn what_another_process_did_shows_at_the_next_search() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let made = one.create(mine, &data("shared").stored()).expect("data");
+        let seen = two.find_one(yours, &data("shared"));
+        assert_eq!(two.read(yours, seen, A::VALUE).expect("a value"), b"some data");
+
+        one.set(mine, made, &none().label("renamed")).expect("a change");
+        assert_eq!(two.find(yours, &data("shared")), []);
+        assert_eq!(two.find(yours, &none().label("renamed")), [seen]);
+
+        one.module.destroy_object(mine, made).expect("data");
+        assert_eq!(two.find(yours, &none()), []);
+        assert_eq!(two.module.object(yours, seen).err(), Some(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn private_objects_of_another_process_show_to_the_user_alone() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.open());
+        let (public, _) = pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+        assert_eq!(two.find(yours, &none().label("pair")).len(), 1);
+        two.login(yours);
+        let found = two.find(yours, &none().label("pair").flag(A::PRIVATE, true));
+        let signature = two.sign(yours, &plain(M::ECDSA_SHA256), found[0], b"data").expect("a signature");
+        assert_eq!(one.verify(mine, &plain(M::ECDSA_SHA256), public, b"data", &signature), Ok(()));
+    });
+}
+
+#[test]
+fn an_object_that_another_process_destroyed_is_changed_no_more() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let made = one.create(mine, &data("a").stored()).expect("data");
+        let seen = two.find_one(yours, &data("a"));
+        one.module.destroy_object(mine, made).expect("data");
+        assert_eq!(two.set(yours, seen, &none().label("b")), Err(Error::ObjectHandleInvalid));
+        assert_eq!(two.module.destroy_object(yours, seen), Err(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        pair(&one, mine, Kind::P256, &none().stored());
+        let of_two = two.find_one(yours, &none().flag(A::SIGN, true));
+        let with = plain(M::ECDSA_SHA256);
+        two.sign(yours, &with, of_two, b"data").expect("a signature");
+        one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
+        assert_eq!(two.find(yours, &none().flag(A::SIGN, true)), []);
+        assert_eq!(two.sign(yours, &with, of_two, b"data"), Err(Error::KeyHandleInvalid));
+    });
+}
+
+#[test]
+fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
+    each_backend(|provider| {
+        let directory = Directory::new();
+        let one = Client::beside(&directory, provider, "");
+        let two = Client::beside(&directory, provider, "");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+        let serial = one.module.token(one.slot).expect("a token").serial;
+        let slots = two.module.slots(true).expect("slots");
+        let serials: Vec<_> =
+            slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
+        assert_eq!(serials, [serial, String::new()]);
+        let session = two.module.open_session(slots[0], true).expect("a session");
+        two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        two.module.init_pin(session, PIN).expect("the user's PIN");
+        one.user();
+    });
+}
