@@ -136,7 +136,10 @@ impl Token {
 
     /// Counts a session out. With the last one the login ends.
     pub fn session_closed(&self, session: SessionHandle, read_write: bool) {
-        self.objects.remove_session(session);
+        // Another session may remember one of its keys.
+        if self.objects.remove_session(session) {
+            self.bump();
+        }
         let mut state = self.state();
         state.sessions -= 1;
         state.read_write_sessions -= u64::from(read_write);

@@ -240,6 +240,22 @@ fn a_kept_operation_notices_that_its_key_changed_or_went() {
 }
 
 #[test]
+fn a_kept_operation_notices_that_the_session_of_its_key_was_closed() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (session, other) = (client.user(), client.open());
+        let with = plain(M::ECDSA_SHA256);
+        let (public, private) = pair(&client, other, Kind::P256, &none());
+        let signature = client.sign(session, &with, private, b"data").expect("a signature");
+        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        client.module.close_session(other).expect("a session");
+        assert_eq!(client.sign(session, &with, private, b"data"), Err(Error::KeyHandleInvalid));
+        let verified = client.verify(session, &with, public, b"data", &signature);
+        assert_eq!(verified, Err(Error::KeyHandleInvalid));
+    });
+}
+
+#[test]
 fn a_key_that_always_authenticates_wants_the_pin_for_each_signature() {
     each_backend(|provider| {
         let client = Client::new(provider);
