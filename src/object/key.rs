@@ -141,7 +141,7 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
             attributes.put(A::VALUE, Value::Bytes(seed));
         }
         PrivateParts::MlDsa { set, seed, key } => {
-            attributes.put(A::PARAMETER_SET, Value::Number(ml_dsa_number(set)));
+            put_set(attributes, set)?;
             attributes.put(A::VALUE, Value::Bytes(key));
             if let Some(seed) = seed {
                 attributes.put(A::SEED, Value::Bytes(seed));
@@ -202,7 +202,19 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     Ok(())
 }
 
+fn put_set(attributes: &mut Attributes, set: MlDsa) -> Result<()> {
+    let made = ml_dsa_number(set);
+    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != made) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::PARAMETER_SET, Value::Number(made));
+    Ok(())
+}
+
 fn put_point(attributes: &mut Attributes, curve: Option<Curve>, point: &[u8]) -> Result<()> {
+    if attributes.bytes(A::EC_POINT).is_some_and(|given| octets(given) != Ok(point)) {
+        return Err(Error::TemplateInconsistent);
+    }
     let der =
         OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(curve)?.into()));

@@ -3,7 +3,7 @@
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
 
-use crate::keys::{Kind, P256};
+use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
 /// The mechanisms that make secret keys, with lengths that they make and refuse.
@@ -137,6 +137,11 @@ fn requests_that_cannot_be_met_are_refused() {
         refuses(ec, p256(), none().bytes(A::VALUE, &[1; 32]), Error::AttributeReadOnly);
         refuses(ec, p256().flag(A::LOCAL, true), none(), Error::AttributeReadOnly);
         refuses(ec, p256(), none().flag(A::VERIFY, true), Error::AttributeTypeInvalid);
+        refuses(ec, p256().bytes(A::EC_POINT, &[4; 65]), none(), Error::TemplateInconsistent);
+        refuses(ec, p256(), none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent);
+        let another_set = Kind::MlDsa65.request();
+        let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
+        refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
         // Neither half is left behind.
         assert_eq!(client.find(session, &none()), []);
 
