@@ -31,6 +31,9 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
+    /// Held, before the state's lock, while store and memory change together: a search that took over records of
+    /// the store in between would enter an object twice or drop it.
+    change: Mutex<()>,
     state: Mutex<State>,
     /// Who is logged in, and a count of the moments at which what a session remembers may have become wrong: login,
     /// logout, a destroyed or changed object. The low two bits are the login.
@@ -66,6 +69,7 @@ impl Token {
             serial,
             store,
             objects: Objects::default(),
+            change: Mutex::default(),
             state: Mutex::new(state),
             epoch: AtomicU64::new(login_bits(Login::Public)),
         };
@@ -188,6 +192,7 @@ impl Token {
             }
             objects.push(Object::new(home, attributes)?);
         }
+        let _change = (!records.is_empty()).then(|| self.change());
         let writes: Vec<_> = records.iter().map(|(id, record)| Write::Insert(*id, record)).collect();
         if !writes.is_empty() {
             self.store.commit(&writes)?;
@@ -203,6 +208,7 @@ impl Token {
     pub fn replace(&self, rights: Rights, handle: ObjectHandle, attributes: Attributes) -> Result<()> {
         let old = self.object(rights, handle)?;
         rights.write(is(&attributes, A::TOKEN), is(&attributes, A::PRIVATE))?;
+        let _change = matches!(old.home, Home::Token(_)).then(|| self.change());
         if let Home::Token(id) = old.home {
             let record = self.sealed(id, &attributes)?;
             self.store.commit(&[Write::Replace(id, &record)])?;
@@ -217,6 +223,7 @@ impl Token {
         let object = self.object(rights, handle)?;
         rights.write(is(object.attributes(), A::TOKEN), is(object.attributes(), A::PRIVATE))?;
         crate::object::policy::destroyable(&object)?;
+        let _change = matches!(object.home, Home::Token(_)).then(|| self.change());
         if let Home::Token(id) = object.home {
             self.store.commit(&[Write::Delete(id)])?;
         }
@@ -238,6 +245,7 @@ impl Token {
 
     /// Takes over what other processes wrote, where PKCS#11 lets it show.
     pub fn refresh(&self) -> Result<()> {
+        let _change = self.change();
         let mut state = self.state();
         let Some(delta) = self.store.changed_since(state.seen)? else { return Ok(()) };
         self.objects.retain_stored(&delta.present);
@@ -248,6 +256,10 @@ impl Token {
         state.seen = delta.now;
         self.bump();
         Ok(())
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,5 +1,7 @@
 //! Several processes on one directory: each is a module of its own here.
 
+use std::collections::BTreeSet;
+
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::module::User;
@@ -88,5 +90,38 @@ fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
         two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         two.module.init_pin(session, PIN).expect("the user's PIN");
         one.user();
+    });
+}
+
+/// A search in one thread takes over what the other process wrote while another thread writes.
+#[test]
+fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
+    const THREADS: usize = 3;
+    const OBJECTS: usize = 12;
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let sessions = [&one, &two].map(|client| (client, client.user()));
+        std::thread::scope(|scope| {
+            for (client, _) in sessions {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        let session = client.open();
+                        for _ in 0..OBJECTS {
+                            client.create(session, &data("mine").stored()).expect("data");
+                            client.find(session, &none());
+                        }
+                    });
+                }
+            }
+        });
+        for (client, session) in sessions {
+            let found = client.find(session, &data("mine"));
+            let unique: BTreeSet<_> = found
+                .iter()
+                .map(|object| client.read(session, *object, A::UNIQUE_ID).expect("an identifier"))
+                .collect();
+            assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
+        }
     });
 }
