@@ -1,3 +1,50 @@
-//! The tool `jeton`.
+//! The tool `jeton`: tokens of any PKCS#11 module, and the X.509 PKI pipeline through several of them.
 
-fn main() {}
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tokens of any PKCS#11 module, and an X.509 PKI pipeline through several of them side by side.
+#[derive(Parser)]
+#[command(name = "jeton", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Initialise a token and set its PINs.
+    InitToken(commands::token::InitToken),
+    /// Show the slots of a module and their tokens.
+    ShowSlots(commands::token::ShowSlots),
+    /// Delete a token of Jeton with all it holds.
+    DeleteToken(commands::token::DeleteToken),
+    /// Run the X.509 PKI pipeline through modules side by side.
+    Pipeline(commands::pipeline::Pipeline),
+    /// Verify what a database of the pipeline holds.
+    VerifyDb(commands::verify_db::VerifyDb),
+    /// Show the mechanisms of a module.
+    Mechanisms(commands::mechanisms::Mechanisms),
+    /// The process of one module: a job comes in, events go out.
+    #[command(hide = true)]
+    PipelineChild,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::InitToken(command) => command.run(),
+        Command::ShowSlots(command) => command.run(),
+        Command::DeleteToken(command) => command.run(),
+        Command::Pipeline(command) => command.run(),
+        Command::VerifyDb(command) => command.run(),
+        Command::Mechanisms(command) => command.run(),
+        Command::PipelineChild => commands::pipeline::child(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("jeton: {error}");
+        ExitCode::FAILURE
+    })
+}

@@ -22,11 +22,11 @@ unsafe impl Send for EcKey {}
 unsafe impl Sync for EcKey {}
 
 impl EcKey {
-    /// A new key pair, checked by AWS-LC as FIPS 140 asks (the public half against the private one).
+    /// A new key pair.
     pub(crate) fn generate(curve: Curve) -> Result<Self> {
         let key = Self::empty(curve)?;
         // SAFETY: the key is ours and has its group.
-        check("EC_KEY_generate_key_fips", unsafe { aws::EC_KEY_generate_key_fips(key.key.as_ptr()) })?;
+        check("EC_KEY_generate_key", unsafe { aws::EC_KEY_generate_key(key.key.as_ptr()) })?;
         Ok(key)
     }
 

@@ -1,0 +1,23 @@
+//! The subcommands: their options, and little else. The work is the library's.
+
+pub mod mechanisms;
+pub mod pin;
+pub mod pipeline;
+pub mod token;
+pub mod verify_db;
+
+use jeton_driver::Error;
+use jeton_driver::client::Module;
+use jeton_driver::peers::{self, Known};
+
+/// Loads and initialises a module by its name or path.
+fn open(name: &str) -> Result<Module, Error> {
+    let module = Module::load(peers::library_of(name)?)?;
+    module.initialize(Known::named(name).and_then(Known::looking_parameters))?;
+    Ok(module)
+}
+
+/// Standard output refused, for example because its reader has left.
+fn printing(source: std::io::Error) -> Error {
+    Error::io("standard output")(source)
+}

@@ -1,0 +1,100 @@
+//! `verify-db`: verifies again what a database of the pipeline holds.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+use jeton_driver::Error;
+use jeton_driver::client::Module;
+use jeton_driver::peers::{self, Seat, Selection};
+use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, TokenAccess, Verdict, verify_database};
+
+use super::pin;
+
+/// Verify what a database of the pipeline holds, with the keys of the stored CA certificates.
+#[derive(Args)]
+pub struct VerifyDb {
+    /// The database.
+    #[arg(long)]
+    db: PathBuf,
+    /// Who verifies: jeton, softhsm2, nss, in-process, or the path of a shared object.
+    #[arg(long, default_value = "jeton")]
+    module: String,
+    /// The token of a module given by its path.
+    #[arg(long)]
+    token_label: Option<String>,
+    /// Its user's PIN; asked for if absent.
+    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
+    pin: Option<String>,
+    /// Set by the tool for its second self: the module's parameters are in the environment.
+    #[arg(long, hide = true)]
+    seat: Option<String>,
+}
+
+impl VerifyDb {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match (Selection::parse(&self.module)?, &self.seat) {
+            (Selection::InProcess, _) => self.verify(&mut InProcess::default()),
+            (Selection::Path(path), _) => {
+                let pin = pin::ask(self.pin.clone(), "User")?;
+                let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
+                self.verify_through(path, None, &token)
+            }
+            (Selection::Known(known), None) => self.run_seated(known),
+            (Selection::Known(known), Some(seat)) => {
+                let token =
+                    serde_json::from_str(seat).map_err(|error| Error::Usage(format!("--seat: {error}")))?;
+                let (reserved, token): (Option<String>, TokenAccess) = token;
+                self.verify_through(library(known)?, reserved.as_deref(), &token)
+            }
+        }
+    }
+
+    /// The module reads its environment when it is loaded: the tool runs itself with the one of a fresh token.
+    fn run_seated(&self, known: peers::Known) -> Result<ExitCode, Error> {
+        // Looked for here, so that an absent module is said once and plainly.
+        library(known)?;
+        let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+        let seat = Seat::fresh(known, directory.path(), None)?;
+        let text = serde_json::to_string(&(&seat.reserved, &seat.token))
+            .map_err(|error| Error::Usage(error.to_string()))?;
+        let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
+        let mut command = Command::new(&program);
+        command.args(["verify-db", "--module", &self.module, "--seat", &text, "--db"]).arg(&self.db);
+        let status = command.envs(seat.environment).status().map_err(Error::io(program))?;
+        Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn verify_through(
+        &self,
+        library: PathBuf,
+        reserved: Option<&str>,
+        token: &TokenAccess,
+    ) -> Result<ExitCode, Error> {
+        let module = Module::load(library)?;
+        module.initialize(reserved)?;
+        let (slot, pin) = peers::prepare_token(&module, token)?;
+        let threads = rayon::current_num_threads();
+        self.verify(&mut Pkcs11::open(&module, slot, &pin, threads)?)
+    }
+
+    fn verify(&self, engine: &mut dyn Engine) -> Result<ExitCode, Error> {
+        let verdicts = verify_database(&self.db, engine)?;
+        verdicts.iter().for_each(show);
+        let sound = verdicts.iter().all(|verdict| verdict.failures.is_empty());
+        Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn library(known: peers::Known) -> Result<PathBuf, Error> {
+    peers::library_of(known.name())
+}
+
+fn show(verdict: &Verdict) {
+    let batch = &verdict.batch;
+    println!("{}, {}, batch of {}: {} verify", batch.module, batch.algorithm, batch.size, verdict.good);
+    for failure in &verdict.failures {
+        println!("FAILED: {}, {}, batch of {}: {failure}", batch.module, batch.algorithm, batch.size);
+    }
+}

@@ -1,0 +1,70 @@
+//! The modules that the tool knows by name, where they lie, and a fresh token for each.
+//!
+//! A module that is not on the machine is not an error: the tool works with what is there.
+
+mod library;
+mod seat;
+
+pub use library::{KNOWN, Known, library_of};
+pub(crate) use seat::initialise;
+pub use seat::{PIN, Seat, prepare_token};
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::pipeline::ModuleDescription;
+
+/// What `--module` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// AWS-LC, called directly.
+    InProcess,
+    /// One of [`KNOWN`].
+    Known(Known),
+    /// Any other module.
+    Path(PathBuf),
+}
+
+/// The name of the floor.
+pub const IN_PROCESS: &str = "in-process";
+
+impl Selection {
+    /// A name, or else a path, which must name a file.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text == IN_PROCESS {
+            return Ok(Self::InProcess);
+        }
+        if let Some(known) = Known::named(text) {
+            return Ok(Self::Known(known));
+        }
+        let path = PathBuf::from(text);
+        if path.is_file() {
+            return Ok(Self::Path(path));
+        }
+        let names: Vec<_> = KNOWN.iter().map(|known| known.name()).collect();
+        Err(Error::Usage(format!(
+            "module {text:?} is neither a file nor one of {}, {IN_PROCESS}",
+            names.join(", ")
+        )))
+    }
+
+    /// As the report calls it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::InProcess => IN_PROCESS.to_owned(),
+            Self::Known(known) => known.name().to_owned(),
+            Self::Path(path) => path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// What in-process says of itself.
+pub fn describe_in_process() -> ModuleDescription {
+    ModuleDescription {
+        description: "AWS-LC called directly".to_owned(),
+        manufacturer: "through aws-lc-rs".to_owned(),
+        version: aws_lc_rs::awslc_version().to_owned(),
+        cryptoki: "-".to_owned(),
+        library: None,
+    }
+}

@@ -1,0 +1,165 @@
+//! A fresh token in a temporary directory: what a module is told before it is loaded, and the calls that
+//! make the token.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use super::Known;
+use crate::Error;
+use crate::client::{Access, Doing, Failure, Module, Session, SlotId, User};
+use crate::pipeline::TokenAccess;
+
+/// The PINs of the fresh tokens. They guard nothing: the tokens live as long as the run.
+pub const PIN: &str = "jeton-user-1234";
+const SO_PIN: &str = "jeton-so-12345";
+const LABEL: &str = "pipeline";
+/// NSS softokn: slot 1 computes, slot 2 holds keys.
+const NSS_KEY_SLOT: SlotId = SlotId(2);
+
+/// What a module is told before it is loaded.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Variables of its process.
+    pub environment: Vec<(String, OsString)>,
+    /// The library parameters of `C_Initialize`.
+    pub reserved: Option<String>,
+    /// How the token is made then.
+    pub token: TokenAccess,
+}
+
+impl Seat {
+    /// Prepares `directory` for a fresh token of `known`. `backend` is Jeton's.
+    pub fn fresh(known: Known, directory: &Path, backend: Option<&str>) -> Result<Self, Error> {
+        let tokens = directory.join("tokens");
+        fs::create_dir_all(&tokens).map_err(Error::io(&tokens))?;
+        let (environment, reserved, token) = match known {
+            Known::Jeton => (jeton_environment(directory, &tokens, backend)?, None, TokenAccess::Initialise),
+            Known::SoftHsm2 => {
+                let tokens = tokens.display();
+                let text = format!(
+                    "directories.tokendir = {tokens}\nobjectstore.backend = file\nlog.level = ERROR\n"
+                );
+                let path = directory.join("softhsm2.conf");
+                fs::write(&path, text).map_err(Error::io(&path))?;
+                (vec![("SOFTHSM2_CONF".to_owned(), path.into())], None, TokenAccess::Initialise)
+            }
+            Known::Nss => {
+                let tokens = tokens.display();
+                let parameters =
+                    format!("configdir='sql:{tokens}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=");
+                (Vec::new(), Some(parameters), TokenAccess::Nss)
+            }
+        };
+        Ok(Self { environment, reserved, token })
+    }
+}
+
+fn jeton_environment(
+    directory: &Path,
+    tokens: &Path,
+    backend: Option<&str>,
+) -> Result<Vec<(String, OsString)>, Error> {
+    let mut environment = vec![("JETON_DIR".to_owned(), tokens.into())];
+    if let Some(backend) = backend {
+        let path = directory.join("jeton.toml");
+        fs::write(&path, format!("backend = \"{backend}\"\n")).map_err(Error::io(&path))?;
+        environment.push(("JETON_CONF".to_owned(), path.into()));
+    }
+    Ok(environment)
+}
+
+/// Comes by a token: its slot and the user's PIN.
+pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, String), Error> {
+    match access {
+        TokenAccess::Initialise => {
+            let slot = free_slot(module)?;
+            let slot = initialise(module, slot, LABEL, SO_PIN, PIN)?;
+            Ok((slot, PIN.to_owned()))
+        }
+        TokenAccess::Nss => {
+            // NSS has no security officer: an empty PIN stands for one while the database has no password.
+            set_user_pin(module, NSS_KEY_SLOT, "", PIN)?;
+            Ok((NSS_KEY_SLOT, PIN.to_owned()))
+        }
+        TokenAccess::Existing { label, pin } => Ok((existing(module, label.as_deref())?, pin.clone())),
+    }
+}
+
+/// The first slot whose token is not initialised.
+pub(crate) fn free_slot(module: &Module) -> Result<SlotId, Error> {
+    for slot in module.slots(true)? {
+        if !module.token_info(slot)?.is_initialised() {
+            return Ok(slot);
+        }
+    }
+    Err(Error::Usage("the module has no slot with an uninitialised token".to_owned()))
+}
+
+/// `C_InitToken`, then the user's PIN. The slot may change in between: SoftHSM numbers its slots anew.
+pub(crate) fn initialise(
+    module: &Module,
+    slot: SlotId,
+    label: &str,
+    so_pin: &str,
+    pin: &str,
+) -> Result<SlotId, Error> {
+    let before = serials(module)?;
+    module.init_token(slot, so_pin, label).doing(|| format!("initialising the token {label:?}"))?;
+    let slot = slot_after(module, slot, label, &before)?;
+    set_user_pin(module, slot, so_pin, pin)?;
+    Ok(slot)
+}
+
+fn serials(module: &Module) -> Result<Vec<(SlotId, String)>, Failure> {
+    module.slots(true)?.into_iter().map(|slot| Ok((slot, module.token_info(slot)?.serial))).collect()
+}
+
+/// Where the token is that was made in `slot`: there if it has the label, else in the slot that is new.
+fn slot_after(
+    module: &Module,
+    slot: SlotId,
+    label: &str,
+    before: &[(SlotId, String)],
+) -> Result<SlotId, Error> {
+    let ours = |slot: SlotId| -> Result<bool, Failure> {
+        let info = module.token_info(slot)?;
+        Ok(info.is_initialised() && info.label == label)
+    };
+    let slots = module.slots(true)?;
+    if slots.contains(&slot) && ours(slot)? {
+        return Ok(slot);
+    }
+    for candidate in slots {
+        let known = before.contains(&(candidate, module.token_info(candidate)?.serial));
+        if !known && ours(candidate)? {
+            return Ok(candidate);
+        }
+    }
+    Err(Error::Usage(format!("the token {label:?} was initialised and then not found")))
+}
+
+fn set_user_pin(module: &Module, slot: SlotId, so_pin: &str, pin: &str) -> Result<(), Failure> {
+    let session: Session = module.open_session(slot, Access::ReadWrite)?;
+    session.login(User::So, Some(so_pin))?;
+    session.init_pin(pin)?;
+    session.logout()
+}
+
+/// The token called `label`, or the only one.
+fn existing(module: &Module, label: Option<&str>) -> Result<SlotId, Error> {
+    let mut fitting = Vec::new();
+    for slot in module.slots(true)? {
+        let info = module.token_info(slot)?;
+        if info.is_initialised() && label.is_none_or(|label| info.label == label) {
+            fitting.push(slot);
+        }
+    }
+    match (fitting.as_slice(), label) {
+        ([slot], _) => Ok(*slot),
+        ([], Some(label)) => Err(Error::Usage(format!("the module has no token {label:?}"))),
+        ([], None) => Err(Error::Usage("the module has no initialised token".to_owned())),
+        (_, Some(label)) => Err(Error::Usage(format!("the module has several tokens {label:?}"))),
+        (_, None) => Err(Error::Usage("the module has several tokens: --token-label says which".to_owned())),
+    }
+}

@@ -1,0 +1,149 @@
+//! One run through the fifteen stages: a fresh CA, serials from 1.
+
+use rayon::prelude::*;
+
+use super::database::{Database, Table};
+use super::engine::{Engine, Subscriber};
+use super::keep::Sample;
+use super::stage::{STAGES, Stage, Timings};
+use super::verify::verify_all;
+use crate::Error;
+use crate::error::Document;
+use crate::pki::{Algorithm, Authority, Key};
+
+/// What a run is about.
+pub(super) struct Run<'a> {
+    pub module: &'a str,
+    pub algorithm: &'static Algorithm,
+    pub size: u64,
+    /// How many RSA subscriber key pairs are made and then reused; 0: one each, as for the other algorithms.
+    pub rsa_key_pool: u64,
+    /// Told of each stage that begins.
+    pub progress: &'a dyn Fn(&'static str),
+}
+
+impl Run<'_> {
+    /// Runs the stages. Reading comes before verifying, though the table has it after, as what was read back from the
+    /// database is what gets verified.
+    pub(super) fn run(
+        &self,
+        engine: &mut dyn Engine,
+        database: &mut Database,
+    ) -> Result<(Timings, Sample), Error> {
+        let result = self.stages(engine, database);
+        // The keys go whether the stages went well or not; the first error is the one that matters.
+        let cleared = engine.clear();
+        let done = result?;
+        cleared?;
+        Ok(done)
+    }
+
+    fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Timings, Sample), Error> {
+        let mut clock = Timings::default();
+        let authority = Authority::new(self.algorithm, engine.make_ca(self.algorithm)?)?;
+        let engine = &*engine;
+        let ca = self.time(&mut clock, Stage::CaSelfSign, || {
+            let tbs = authority.certificate_tbs()?;
+            Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
+        })?;
+        let batch = database.start_batch(self.module, self.algorithm.name, self.size, &ca)?;
+
+        let leaf = self.certificates(&mut clock, engine, &authority, database, batch)?;
+        let crl = self.crl(&mut clock, engine, &authority, database, batch)?;
+        let ocsp = self.ocsp(&mut clock, engine, &authority, database, batch)?;
+        Ok((clock, Sample { ca, leaf, crl, ocsp }))
+    }
+
+    fn certificates(
+        &self,
+        clock: &mut Timings,
+        engine: &dyn Engine,
+        authority: &Authority,
+        database: &mut Database,
+        batch: i64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let issued = self.time(clock, Stage::CertGen, || self.issue(engine, authority))?;
+        self.time(clock, Stage::DbInsertCerts, || database.insert(Table::Certificates, batch, &issued))?;
+        drop(issued);
+        let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
+        self.time(clock, Stage::CertVerify, || {
+            verify_all(engine, self.algorithm, Document::Certificate, &rows)
+        })?;
+        Ok(rows.into_iter().next().map(|(_, der)| der))
+    }
+
+    fn crl(
+        &self,
+        clock: &mut Timings,
+        engine: &dyn Engine,
+        authority: &Authority,
+        database: &mut Database,
+        batch: i64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let tbs = self.time(clock, Stage::CrlBuild, || Ok(authority.crl_tbs(1, self.size)?))?;
+        let crl = self.time(clock, Stage::CrlSign, || Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?))?;
+        self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, batch, &[crl]))?;
+        let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, batch))?;
+        self.time(clock, Stage::CrlVerify, || verify_all(engine, self.algorithm, Document::Crl, &rows))?;
+        Ok(rows.into_iter().next().map(|(_, der)| der))
+    }
+
+    fn ocsp(
+        &self,
+        clock: &mut Timings,
+        engine: &dyn Engine,
+        authority: &Authority,
+        database: &mut Database,
+        batch: i64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let serials = (1..=self.size).into_par_iter();
+        let built: Vec<Vec<u8>> = self.time(clock, Stage::OcspBuild, || {
+            serials.map(|serial| Ok(authority.ocsp_tbs(serial)?)).collect::<Result<_, Error>>()
+        })?;
+        let signed: Vec<Vec<u8>> = self.time(clock, Stage::OcspSign, || {
+            let sign = |tbs: &Vec<u8>| Ok(authority.assemble_ocsp(tbs, &engine.sign(tbs)?)?);
+            built.par_iter().map(sign).collect::<Result<_, Error>>()
+        })?;
+        drop(built);
+        self.time(clock, Stage::DbInsertOcsp, || database.insert(Table::OcspResponses, batch, &signed))?;
+        drop(signed);
+        let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
+        self.time(clock, Stage::OcspVerify, || {
+            verify_all(engine, self.algorithm, Document::OcspResponse, &rows)
+        })?;
+        Ok(rows.into_iter().next().map(|(_, der)| der))
+    }
+
+    /// A subscriber's key pair and certificate for each serial.
+    fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<Vec<Vec<u8>>, Error> {
+        let pool = self.key_pool(engine)?;
+        let issue = |serial: u64| {
+            let key = match pool.as_slice() {
+                [] => engine.make_subscriber()?.public_key,
+                pool => pool[serial as usize % pool.len()].public_key.clone(),
+            };
+            let tbs = authority.leaf_tbs(serial, key)?;
+            Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
+        };
+        (1..=self.size).into_par_iter().map(issue).collect()
+    }
+
+    fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<Subscriber>, Error> {
+        let wanted = match self.algorithm.key {
+            Key::Rsa(_) => self.rsa_key_pool.min(self.size),
+            _ => 0,
+        };
+        (0..wanted).into_par_iter().map(|_| engine.make_subscriber()).collect()
+    }
+
+    fn time<T>(
+        &self,
+        clock: &mut Timings,
+        stage: Stage,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let name = STAGES[stage as usize].name;
+        (self.progress)(name);
+        clock.time(stage, work).map_err(|source| Error::Stage { stage: name, source: Box::new(source) })
+    }
+}

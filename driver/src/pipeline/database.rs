@@ -1,0 +1,164 @@
+//! The pipeline's database: SQLite in WAL mode, a batch per module, algorithm and size.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use crate::Error;
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS batches (
+        id INTEGER PRIMARY KEY, module TEXT NOT NULL, algorithm TEXT NOT NULL, size INTEGER NOT NULL,
+        ca_certificate BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS certificates (
+        batch INTEGER NOT NULL REFERENCES batches, serial INTEGER NOT NULL, der BLOB NOT NULL,
+        PRIMARY KEY (batch, serial));
+    CREATE TABLE IF NOT EXISTS crls (
+        batch INTEGER NOT NULL REFERENCES batches, number INTEGER NOT NULL, der BLOB NOT NULL,
+        PRIMARY KEY (batch, number));
+    CREATE TABLE IF NOT EXISTS ocsp_responses (
+        batch INTEGER NOT NULL REFERENCES batches, serial INTEGER NOT NULL, der BLOB NOT NULL,
+        PRIMARY KEY (batch, serial));
+";
+
+/// An open database.
+pub struct Database {
+    connection: Connection,
+}
+
+/// A stored batch.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Its key in the database.
+    pub id: i64,
+    /// The module that signed.
+    pub module: String,
+    /// The CA's algorithm.
+    pub algorithm: String,
+    /// How many certificates.
+    pub size: u64,
+    /// The CA's certificate, DER.
+    pub ca_certificate: Vec<u8>,
+}
+
+/// The tables of signed documents.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Table {
+    Certificates,
+    Crls,
+    OcspResponses,
+}
+
+impl Table {
+    const fn insert(self) -> &'static str {
+        match self {
+            Self::Certificates => "INSERT INTO certificates (batch, serial, der) VALUES (?1, ?2, ?3)",
+            Self::Crls => "INSERT INTO crls (batch, number, der) VALUES (?1, ?2, ?3)",
+            Self::OcspResponses => "INSERT INTO ocsp_responses (batch, serial, der) VALUES (?1, ?2, ?3)",
+        }
+    }
+
+    const fn select(self) -> &'static str {
+        match self {
+            Self::Certificates => "SELECT serial, der FROM certificates WHERE batch = ?1 ORDER BY serial",
+            Self::Crls => "SELECT number, der FROM crls WHERE batch = ?1 ORDER BY number",
+            Self::OcspResponses => "SELECT serial, der FROM ocsp_responses WHERE batch = ?1 ORDER BY serial",
+        }
+    }
+}
+
+/// A stored document: the serial of its row, and its bytes.
+pub(super) type Row = (u64, Vec<u8>);
+
+impl Database {
+    /// Opens or makes the database at `path`.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let connection = Connection::open(path)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.execute_batch(SCHEMA)?;
+        Ok(Self { connection })
+    }
+
+    /// Opens a database that is there already.
+    pub fn open_existing(path: &Path) -> Result<Self, Error> {
+        match path.try_exists() {
+            Ok(true) => Self::open(path),
+            Ok(false) => Err(Error::Usage(format!("there is no database {}", path.display()))),
+            Err(source) => Err(Error::io(path)(source)),
+        }
+    }
+
+    /// The stored batches, oldest first.
+    pub fn batches(&self) -> Result<Vec<Batch>, Error> {
+        let mut statement = self
+            .connection
+            .prepare("SELECT id, module, algorithm, size, ca_certificate FROM batches ORDER BY id")?;
+        let batches = statement.query_map([], |row| {
+            Ok(Batch {
+                id: row.get(0)?,
+                module: row.get(1)?,
+                algorithm: row.get(2)?,
+                size: row.get(3)?,
+                ca_certificate: row.get(4)?,
+            })
+        })?;
+        Ok(batches.collect::<Result<_, _>>()?)
+    }
+
+    /// Makes room for a batch; one of the same module, algorithm and size goes.
+    pub(super) fn start_batch(
+        &mut self,
+        module: &str,
+        algorithm: &str,
+        size: u64,
+        ca_certificate: &[u8],
+    ) -> Result<i64, Error> {
+        let transaction = self.connection.transaction()?;
+        forget(&transaction, module, algorithm, size)?;
+        transaction.execute(
+            "INSERT INTO batches (module, algorithm, size, ca_certificate) VALUES (?1, ?2, ?3, ?4)",
+            params![module, algorithm, size, ca_certificate],
+        )?;
+        let id = transaction.last_insert_rowid();
+        transaction.commit()?;
+        Ok(id)
+    }
+
+    /// Removes the batch of this module, algorithm and size.
+    pub(super) fn forget_batch(&mut self, module: &str, algorithm: &str, size: u64) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        forget(&transaction, module, algorithm, size)?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Stores documents: one prepared statement, one transaction. The serials count from 1.
+    pub(super) fn insert(&mut self, table: Table, batch: i64, documents: &[Vec<u8>]) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        {
+            let mut statement = transaction.prepare(table.insert())?;
+            for (serial, der) in (1u64..).zip(documents) {
+                statement.execute(params![batch, serial, der])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Reads the documents of a batch back.
+    pub(super) fn read(&self, table: Table, batch: i64) -> Result<Vec<Row>, Error> {
+        let mut statement = self.connection.prepare(table.select())?;
+        let rows = statement.query_map([batch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn forget(connection: &Connection, module: &str, algorithm: &str, size: u64) -> rusqlite::Result<()> {
+    let same = "SELECT id FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3";
+    for table in ["certificates", "crls", "ocsp_responses"] {
+        let delete = format!("DELETE FROM {table} WHERE batch IN ({same})");
+        connection.execute(&delete, params![module, algorithm, size])?;
+    }
+    let delete = "DELETE FROM batches WHERE module = ?1 AND algorithm = ?2 AND size = ?3";
+    connection.execute(delete, params![module, algorithm, size])?;
+    Ok(())
+}

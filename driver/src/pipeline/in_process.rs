@@ -1,0 +1,141 @@
+//! The floor: the same work with AWS-LC called directly. What a module needs beyond this is what PKCS#11 costs.
+//!
+//! Keys are held parsed, and ECDSA signatures are made in the form that X.509 wants: the least that the
+//! library can be asked to do.
+
+use std::sync::Mutex;
+
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::error::{KeyRejected, Unspecified};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair,
+    KeyPair as _, ML_DSA_44, ML_DSA_44_SIGNING, ML_DSA_65, ML_DSA_65_SIGNING, ParsedPublicKey, PqdsaKeyPair,
+    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, VerificationAlgorithm,
+};
+use cryptoki_sys::CKP_ML_DSA_44;
+use der::{Decode, Encode};
+use spki::SubjectPublicKeyInfoOwned;
+
+use super::engine::{Engine, Subscriber};
+use crate::Error;
+use crate::pki::{Algorithm, Key};
+
+/// AWS-LC, without PKCS#11.
+#[derive(Default)]
+pub struct InProcess {
+    algorithm: Option<&'static Algorithm>,
+    private: Option<KeyPair>,
+    public: Option<ParsedPublicKey>,
+    /// Held until the batch ends, as a module holds its session objects.
+    subscribers: Mutex<Vec<KeyPair>>,
+}
+
+impl Engine for InProcess {
+    fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
+        let private = KeyPair::generate(algorithm)?;
+        let key = private.public_key()?;
+        self.import_ca(algorithm, &key)?;
+        self.private = Some(private);
+        Ok(key)
+    }
+
+    fn import_ca(
+        &mut self,
+        algorithm: &'static Algorithm,
+        key: &SubjectPublicKeyInfoOwned,
+    ) -> Result<(), Error> {
+        let parsed = ParsedPublicKey::new(verification(algorithm), key.to_der()?);
+        self.public =
+            Some(parsed.map_err(|KeyRejected { .. }| Error::InProcess("parsing the CA's public key"))?);
+        self.algorithm = Some(algorithm);
+        Ok(())
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        self.private.as_ref().ok_or_else(no_ca)?.sign(message)
+    }
+
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error> {
+        let key = self.public.as_ref().ok_or_else(no_ca)?;
+        Ok(key.verify_sig(message, signature).is_ok())
+    }
+
+    fn make_subscriber(&self) -> Result<Subscriber, Error> {
+        let pair = KeyPair::generate(self.algorithm.ok_or_else(no_ca)?)?;
+        let public_key = pair.public_key()?;
+        // A panic elsewhere cannot leave a vector half pushed.
+        self.subscribers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(pair);
+        Ok(Subscriber { public_key })
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+enum KeyPair {
+    P256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+    MlDsa(PqdsaKeyPair),
+    Rsa(RsaKeyPair),
+}
+
+impl KeyPair {
+    fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
+        let made = match algorithm.key {
+            Key::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self::P256),
+            Key::Ed25519 => Ed25519KeyPair::generate().map(Self::Ed25519),
+            Key::MlDsa(CKP_ML_DSA_44) => PqdsaKeyPair::generate(&ML_DSA_44_SIGNING).map(Self::MlDsa),
+            Key::MlDsa(_) => PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map(Self::MlDsa),
+            Key::Rsa(2048) => RsaKeyPair::generate(KeySize::Rsa2048).map(Self::Rsa),
+            Key::Rsa(3072) => RsaKeyPair::generate(KeySize::Rsa3072).map(Self::Rsa),
+            Key::Rsa(_) => RsaKeyPair::generate(KeySize::Rsa4096).map(Self::Rsa),
+        };
+        made.map_err(|Unspecified| Error::InProcess("generating a key pair"))
+    }
+
+    fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
+        let der: Result<PublicKeyX509Der<'_>, Unspecified> = match self {
+            Self::P256(pair) => pair.public_key().as_der(),
+            Self::Ed25519(pair) => pair.public_key().as_der(),
+            Self::MlDsa(pair) => pair.public_key().as_der(),
+            Self::Rsa(pair) => pair.public_key().as_der(),
+        };
+        let der = der.map_err(|Unspecified| Error::InProcess("encoding a public key"))?;
+        Ok(SubjectPublicKeyInfoOwned::from_der(der.as_ref())?)
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let rng = SystemRandom::new();
+        let signed = match self {
+            Self::P256(pair) => pair.sign(&rng, message).map(|signature| signature.as_ref().to_vec()),
+            Self::Ed25519(pair) => pair.try_sign(message).map(|signature| signature.as_ref().to_vec()),
+            Self::MlDsa(pair) => {
+                let mut signature = vec![0; pair.algorithm().signature_len()];
+                pair.sign(message, &mut signature).map(|_| signature)
+            }
+            Self::Rsa(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &rng, message, &mut signature).map(|()| signature)
+            }
+        };
+        signed.map_err(|Unspecified| Error::InProcess("signing"))
+    }
+}
+
+fn verification(algorithm: &Algorithm) -> &'static dyn VerificationAlgorithm {
+    match algorithm.key {
+        Key::P256 => &ECDSA_P256_SHA256_ASN1,
+        Key::Ed25519 => &ED25519,
+        Key::MlDsa(CKP_ML_DSA_44) => &ML_DSA_44,
+        Key::MlDsa(_) => &ML_DSA_65,
+        Key::Rsa(_) => &RSA_PKCS1_2048_8192_SHA256,
+    }
+}
+
+fn no_ca() -> Error {
+    Error::InProcess("looking for a CA key that was not made")
+}

@@ -1,0 +1,42 @@
+//! `--keep`: a CA certificate, a leaf, the CRL and an OCSP response as files.
+
+use std::fs;
+use std::path::Path;
+
+use der::pem::{LineEnding, encode_string};
+
+use crate::Error;
+
+/// Documents of a batch as the database gave them back; `None` where the batch was empty.
+pub(super) struct Sample {
+    pub ca: Vec<u8>,
+    pub leaf: Option<Vec<u8>>,
+    pub crl: Option<Vec<u8>>,
+    pub ocsp: Option<Vec<u8>>,
+}
+
+impl Sample {
+    /// Writes the files as OpenSSL wants them: certificates and CRL as PEM and DER, the OCSP response as DER.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
+        fs::create_dir_all(directory).map_err(Error::io(directory))?;
+        let documents = [
+            ("ca", Some("CERTIFICATE"), Some(&self.ca)),
+            ("leaf", Some("CERTIFICATE"), self.leaf.as_ref()),
+            ("crl", Some("X509 CRL"), self.crl.as_ref()),
+            ("ocsp", None, self.ocsp.as_ref()),
+        ];
+        for (name, label, der) in documents {
+            let Some(der) = der else { continue };
+            write(&directory.join(name).with_extension("der"), der)?;
+            if let Some(label) = label {
+                let pem = encode_string(label, LineEnding::LF, der).map_err(der::Error::from)?;
+                write(&directory.join(name).with_extension("pem"), pem.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(path, bytes).map_err(Error::io(path))
+}

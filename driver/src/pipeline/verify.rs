@@ -1,0 +1,104 @@
+//! The check of stored documents: the bytes that the database gave are taken apart and their signature is verified
+//! by the engine. A document is named by the serial of its row, which is right even where its DER is not.
+
+use std::path::Path;
+
+use der::Decode;
+use der::referenced::OwnedToRef;
+use rayon::prelude::*;
+use x509_cert::Certificate;
+
+use super::database::{Batch, Database, Row, Table};
+use super::engine::Engine;
+use crate::Error;
+use crate::error::Document;
+use crate::pki::{Algorithm, Signed, ocsp_payload};
+
+/// What `jeton verify-db` found in a batch.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The batch.
+    pub batch: Batch,
+    /// How many documents verify.
+    pub good: usize,
+    /// Those that do not, and what keeps the batch from being verified.
+    pub failures: Vec<Error>,
+}
+
+/// Verifies all that a database holds, through `engine`, with the keys of the stored CA certificates.
+pub fn verify_database(path: &Path, engine: &mut dyn Engine) -> Result<Vec<Verdict>, Error> {
+    let database = Database::open_existing(path)?;
+    let batches = database.batches()?;
+    batches.into_iter().map(|batch| verify_batch(&database, engine, batch)).collect()
+}
+
+fn verify_batch(database: &Database, engine: &mut dyn Engine, batch: Batch) -> Result<Verdict, Error> {
+    let algorithm = match import_ca(engine, &batch) {
+        Ok(algorithm) => algorithm,
+        Err(error) => return Ok(Verdict { batch, good: 0, failures: vec![error] }),
+    };
+    let mut results = Vec::new();
+    let tables = [
+        (Table::Certificates, Document::Certificate),
+        (Table::Crls, Document::Crl),
+        (Table::OcspResponses, Document::OcspResponse),
+    ];
+    for (table, document) in tables {
+        let rows = database.read(table, batch.id)?;
+        let verify = |row: &Row| verify_one(&*engine, algorithm, document, row);
+        results.par_extend(rows.par_iter().map(verify));
+    }
+    engine.clear()?;
+    let all = results.len();
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    Ok(Verdict { batch, good: all - failures.len(), failures })
+}
+
+fn import_ca(engine: &mut dyn Engine, batch: &Batch) -> Result<&'static Algorithm, Error> {
+    let certificate = Certificate::from_der(&batch.ca_certificate)?;
+    let key = &certificate.tbs_certificate.subject_public_key_info;
+    let algorithm = Algorithm::of_public_key(key)
+        .ok_or_else(|| Error::Usage(format!("the CA's key algorithm {} is unknown", key.algorithm.oid)))?;
+    engine.import_ca(algorithm, key)?;
+    Ok(algorithm)
+}
+
+/// All of a stage, in parallel; the first in the order of serials is what is reported.
+pub(super) fn verify_all(
+    engine: &dyn Engine,
+    algorithm: &Algorithm,
+    document: Document,
+    rows: &[Row],
+) -> Result<(), Error> {
+    let failed = rows.par_iter().find_map_first(|row| verify_one(engine, algorithm, document, row).err());
+    failed.map_or(Ok(()), Err)
+}
+
+/// One stored document.
+pub(super) fn verify_one(
+    engine: &dyn Engine,
+    algorithm: &Algorithm,
+    document: Document,
+    (serial, der): &Row,
+) -> Result<(), Error> {
+    let serial = *serial;
+    let malformed = |reason: String| Error::Malformed { document, serial, reason };
+    let payload;
+    let der = match document {
+        Document::Certificate | Document::Crl => der.as_slice(),
+        Document::OcspResponse => {
+            payload = ocsp_payload(der).map_err(|error| malformed(error.to_string()))?;
+            payload.as_bytes()
+        }
+    };
+    let signed = Signed::parse(der).map_err(|error| malformed(error.to_string()))?;
+    let expected = algorithm.signature.to_owned();
+    if signed.algorithm != expected.owned_to_ref() {
+        return Err(malformed(format!("signed with algorithm {}", signed.algorithm.oid)));
+    }
+    if engine.verify(signed.tbs, signed.signature)? {
+        Ok(())
+    } else {
+        Err(Error::BadSignature { document, serial })
+    }
+}

@@ -1,0 +1,191 @@
+//! The seven algorithms of a CA: one row each, for PKCS#11 and for X.509.
+
+use cryptoki_sys::{
+    CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA,
+    CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_ECDSA_SHA256, CKM_EDDSA, CKM_ML_DSA,
+    CKM_ML_DSA_KEY_PAIR_GEN, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_SHA256_RSA_PKCS, CKP_ML_DSA_44, CKP_ML_DSA_65,
+};
+use der::Any;
+use der::asn1::{Null, ObjectIdentifier};
+use spki::AlgorithmIdentifierOwned;
+
+use crate::Error;
+
+/// What an algorithm is in PKCS#11 and in X.509.
+#[derive(Debug)]
+pub struct Algorithm {
+    /// As `--ca-key-algo` takes it.
+    pub name: &'static str,
+    /// What distinguishes its keys.
+    pub key: Key,
+    /// `CKA_KEY_TYPE`
+    pub key_type: CK_KEY_TYPE,
+    /// The mechanism that makes a key pair.
+    pub generation: CK_MECHANISM_TYPE,
+    /// The mechanisms that sign, the preferred one first.
+    pub signing: &'static [Signing],
+    /// The length of a signature as PKCS#11 gives it, or its bound.
+    pub signature_length: usize,
+    /// SubjectPublicKeyInfo's algorithm.
+    pub public_key: Identifier,
+    /// The signature's algorithm.
+    pub signature: Identifier,
+}
+
+/// What distinguishes the keys of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// ECDSA on P-256.
+    P256,
+    /// Ed25519.
+    Ed25519,
+    /// ML-DSA with this `CKP_ML_DSA_…`.
+    MlDsa(CK_ULONG),
+    /// RSA of so many bits.
+    Rsa(CK_ULONG),
+}
+
+/// A mechanism that signs, and what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signing {
+    /// `CKM_…`
+    pub mechanism: CK_MECHANISM_TYPE,
+    /// What `C_Sign` is given.
+    pub input: Input,
+}
+
+/// What `C_Sign` is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The bytes to be signed.
+    Message,
+    /// Their SHA-256 digest, computed by the driver.
+    Sha256,
+}
+
+/// An AlgorithmIdentifier.
+#[derive(Clone, Copy, Debug)]
+pub struct Identifier {
+    oid: ObjectIdentifier,
+    parameters: Parameters,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Parameters {
+    Absent,
+    Null,
+    Oid(ObjectIdentifier),
+}
+
+/// All algorithms.
+pub static ALGORITHMS: [Algorithm; 7] = [
+    Algorithm {
+        name: "ecdsa-p256",
+        key: Key::P256,
+        key_type: CKK_EC,
+        generation: CKM_EC_KEY_PAIR_GEN,
+        signing: &[message(CKM_ECDSA_SHA256), Signing { mechanism: CKM_ECDSA, input: Input::Sha256 }],
+        signature_length: 64,
+        public_key: Identifier { oid: ID_EC_PUBLIC_KEY, parameters: Parameters::Oid(SECP256R1) },
+        signature: absent(ECDSA_WITH_SHA256),
+    },
+    Algorithm {
+        name: "ed25519",
+        key: Key::Ed25519,
+        key_type: CKK_EC_EDWARDS,
+        generation: CKM_EC_EDWARDS_KEY_PAIR_GEN,
+        signing: &[message(CKM_EDDSA)],
+        signature_length: 64,
+        public_key: absent(ID_ED25519),
+        signature: absent(ID_ED25519),
+    },
+    ml_dsa("ml-dsa-44", CKP_ML_DSA_44, 2420, ID_ML_DSA_44),
+    ml_dsa("ml-dsa-65", CKP_ML_DSA_65, 3309, ID_ML_DSA_65),
+    rsa("rsa2048", 2048),
+    rsa("rsa3072", 3072),
+    rsa("rsa4096", 4096),
+];
+
+impl Algorithm {
+    /// The algorithm called `name`.
+    pub fn named(name: &str) -> Result<&'static Self, Error> {
+        ALGORITHMS.iter().find(|algorithm| algorithm.name == name).ok_or_else(|| {
+            let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+            Error::Usage(format!("unknown algorithm {name:?}; known are {}", known.join(", ")))
+        })
+    }
+
+    /// The algorithm of a certificate's key.
+    pub fn of_public_key(key: &spki::SubjectPublicKeyInfoOwned) -> Option<&'static Self> {
+        let fits = |algorithm: &&Self| {
+            // RSA's modulus decides between the sizes: the rows differ by 128 bytes and more.
+            let length = key.subject_public_key.raw_bytes().len();
+            let sized = match algorithm.key {
+                Key::Rsa(bits) => length.abs_diff(bits as usize / 8) < 64,
+                _ => true,
+            };
+            algorithm.public_key.oid == key.algorithm.oid && sized
+        };
+        ALGORITHMS.iter().find(fits)
+    }
+}
+
+impl Identifier {
+    /// The structure.
+    pub fn to_owned(self) -> AlgorithmIdentifierOwned {
+        let parameters = match self.parameters {
+            Parameters::Absent => None,
+            Parameters::Null => Some(Any::from(Null)),
+            Parameters::Oid(oid) => Some(Any::from(oid)),
+        };
+        AlgorithmIdentifierOwned { oid: self.oid, parameters }
+    }
+}
+
+const fn message(mechanism: CK_MECHANISM_TYPE) -> Signing {
+    Signing { mechanism, input: Input::Message }
+}
+
+const fn absent(oid: ObjectIdentifier) -> Identifier {
+    Identifier { oid, parameters: Parameters::Absent }
+}
+
+const fn null(oid: ObjectIdentifier) -> Identifier {
+    Identifier { oid, parameters: Parameters::Null }
+}
+
+// RFC 9881, 2: parameters MUST be absent, in the key and in the signature, and both have the same OID.
+const fn ml_dsa(name: &'static str, set: CK_ULONG, length: usize, oid: ObjectIdentifier) -> Algorithm {
+    Algorithm {
+        name,
+        key: Key::MlDsa(set),
+        key_type: CKK_ML_DSA,
+        generation: CKM_ML_DSA_KEY_PAIR_GEN,
+        signing: const { &[message(CKM_ML_DSA)] },
+        signature_length: length,
+        public_key: absent(oid),
+        signature: absent(oid),
+    }
+}
+
+const fn rsa(name: &'static str, bits: CK_ULONG) -> Algorithm {
+    Algorithm {
+        name,
+        key: Key::Rsa(bits),
+        key_type: CKK_RSA,
+        generation: CKM_RSA_PKCS_KEY_PAIR_GEN,
+        signing: const { &[message(CKM_SHA256_RSA_PKCS)] },
+        signature_length: bits as usize / 8,
+        public_key: null(RSA_ENCRYPTION),
+        signature: null(SHA256_WITH_RSA_ENCRYPTION),
+    }
+}
+
+const ID_EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const SECP256R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
+const ID_ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const ID_ML_DSA_44: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17");
+const ID_ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
+const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const SHA256_WITH_RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");

@@ -1,0 +1,39 @@
+//! The extensions of RFC 5280 that the pipeline uses.
+
+use const_oid::AssociatedOid;
+use der::Encode;
+use der::asn1::{OctetString, Uint};
+use der::flagset::FlagSet;
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::{
+    AuthorityKeyIdentifier, BasicConstraints, CrlNumber, KeyUsage, KeyUsages, SubjectKeyIdentifier,
+};
+
+pub(super) fn ca_basic_constraints() -> der::Result<Extension> {
+    encoded(true, &BasicConstraints { ca: true, path_len_constraint: Some(0) })
+}
+
+pub(super) fn leaf_basic_constraints() -> der::Result<Extension> {
+    encoded(true, &BasicConstraints { ca: false, path_len_constraint: None })
+}
+
+pub(super) fn key_usage(usages: impl Into<FlagSet<KeyUsages>>) -> der::Result<Extension> {
+    encoded(true, &KeyUsage(usages.into()))
+}
+
+pub(super) fn subject_key_identifier(id: &[u8]) -> der::Result<Extension> {
+    encoded(false, &SubjectKeyIdentifier(OctetString::new(id)?))
+}
+
+pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
+    let key_identifier = Some(OctetString::new(id)?);
+    encoded(false, &AuthorityKeyIdentifier { key_identifier, ..Default::default() })
+}
+
+pub(super) fn crl_number(number: u64) -> der::Result<Extension> {
+    encoded(false, &CrlNumber(Uint::new(&number.to_be_bytes())?))
+}
+
+fn encoded<E: AssociatedOid + Encode>(critical: bool, extension: &E) -> der::Result<Extension> {
+    Ok(Extension { extn_id: E::OID, critical, extn_value: OctetString::new(extension.to_der()?)? })
+}

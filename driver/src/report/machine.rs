@@ -1,0 +1,35 @@
+//! The machine that numbers are from.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// Processor, cores, system.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// As the system calls it.
+    pub cpu: String,
+    /// How many threads can run at once.
+    pub cores: usize,
+    /// The kernel's version.
+    pub system: String,
+}
+
+impl Machine {
+    /// This one. What cannot be found out is `unknown`.
+    pub fn this() -> Self {
+        let line = |path: &str, key: &str| {
+            let text = fs::read_to_string(path).ok()?;
+            let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+            Some(value.trim_start_matches([' ', '\t', ':']).trim_matches(['"', ' ']).to_owned())
+        };
+        let unknown = || "unknown".to_owned();
+        let distribution = line("/etc/os-release", "PRETTY_NAME=").unwrap_or_else(unknown);
+        let kernel = line("/proc/sys/kernel/osrelease", "").unwrap_or_else(unknown);
+        Self {
+            cpu: line("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            system: format!("{distribution}, Linux {kernel}"),
+        }
+    }
+}

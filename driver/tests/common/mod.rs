@@ -1,0 +1,68 @@
+//! The tool as a process, and what the machine has beside it.
+
+// Each test file uses its part.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use jeton_driver::peers::Known;
+
+/// The tool with these arguments.
+pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
+    command.args(arguments);
+    command
+}
+
+/// Runs it: its exit code, and all that it printed.
+pub fn run(command: &mut Command) -> (i32, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (status.code().unwrap_or(-1), text)
+}
+
+/// Runs it and sees it succeed.
+pub fn succeed(command: &mut Command) -> String {
+    let (code, text) = run(command);
+    assert_eq!(code, 0, "{command:?}\n{text}");
+    text
+}
+
+/// The module, or a line that says why the test has nothing to do.
+pub fn peer(known: Known) -> Option<PathBuf> {
+    let library = known.library();
+    if library.is_none() {
+        println!("skipped: {} is not installed", known.name());
+    }
+    library
+}
+
+/// Whether a program is there, or a line that says that the test does less.
+pub fn has(program: &str, argument: &str) -> bool {
+    let there = Command::new(program).arg(argument).output().is_ok();
+    if !there {
+        println!("skipped: {program} is not installed");
+    }
+    there
+}
+
+/// A directory of its own, and paths in it.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    /// A fresh one.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("the system has a temporary directory"))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A file in it, as an argument.
+    pub fn file(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("a temporary path is UTF-8").to_owned()
+    }
+}

@@ -1,0 +1,127 @@
+//! The certificates, CRLs and OCSP responses of the pipeline are real: OpenSSL accepts them where it knows the
+//! algorithm, and the other engine verifies all of them.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Place, has, jeton, peer, run, succeed};
+use jeton_driver::peers::Known;
+use serde_json::Value;
+
+const CLASSIC: [&str; 5] = ["ecdsa-p256", "ed25519", "rsa2048", "rsa3072", "rsa4096"];
+const ALL: &str = "ecdsa-p256,ed25519,ml-dsa-44,ml-dsa-65,rsa2048,rsa3072,rsa4096";
+
+#[test]
+fn in_process_makes_documents_of_all_algorithms_that_openssl_accepts() {
+    let place = Place::new();
+    let report = pipeline(&place, "in-process", ALL);
+    assert_eq!(measured(&report, "in-process"), ALL.split(',').collect::<Vec<_>>());
+    check(&place, "in-process", &CLASSIC);
+}
+
+#[test]
+fn softhsm2_makes_documents_that_openssl_and_in_process_accept() {
+    if peer(Known::SoftHsm2).is_none() {
+        return;
+    }
+    let place = Place::new();
+    let report = pipeline(&place, "softhsm2", ALL);
+    let measured = measured(&report, "softhsm2");
+    for algorithm in ["ecdsa-p256", "rsa2048", "rsa3072", "rsa4096"] {
+        assert!(measured.contains(&algorithm), "{algorithm} is not in {measured:?}");
+    }
+    check(&place, "softhsm2", &measured);
+}
+
+#[test]
+fn nss_makes_documents_that_openssl_and_in_process_accept() {
+    if peer(Known::Nss).is_none() {
+        return;
+    }
+    let place = Place::new();
+    let report = pipeline(&place, "nss", ALL);
+    let measured = measured(&report, "nss");
+    for algorithm in ["ecdsa-p256", "rsa2048", "rsa3072", "rsa4096"] {
+        assert!(measured.contains(&algorithm), "{algorithm} is not in {measured:?}");
+    }
+    check(&place, "nss", &measured);
+}
+
+#[test]
+fn jeton_makes_documents_of_all_algorithms_that_openssl_accepts() {
+    if peer(Known::Jeton).is_none() {
+        return;
+    }
+    let place = Place::new();
+    let report = pipeline(&place, "jeton", ALL);
+    assert_eq!(measured(&report, "jeton"), ALL.split(',').collect::<Vec<_>>());
+    check(&place, "jeton", &CLASSIC);
+}
+
+#[test]
+fn a_peer_verifies_what_in_process_signed() {
+    let place = Place::new();
+    pipeline(&place, "in-process", "ecdsa-p256,rsa2048");
+    for known in [Known::SoftHsm2, Known::Nss] {
+        if peer(known).is_some() {
+            let text =
+                succeed(&mut jeton(["verify-db", "--module", known.name(), "--db", &place.file("db")]));
+            assert_eq!(text.matches("9 verify").count(), 2, "{text}");
+        }
+    }
+}
+
+/// Runs the pipeline at size 4 and returns its report.
+fn pipeline(place: &Place, module: &str, algorithms: &str) -> Value {
+    let (json, db, keep) = (place.file("report.json"), place.file("db"), place.file("keep"));
+    let mut command = jeton(["pipeline", "--sizes", "4", "--min-seconds", "0", "--rsa-key-pool", "1"]);
+    command.args(["--module", module, "--ca-key-algo", algorithms]);
+    succeed(command.args(["--json", &json, "--db", &db, "--keep", &keep]));
+    let text = std::fs::read_to_string(json).expect("the report was written");
+    serde_json::from_str(&text).expect("the report is JSON")
+}
+
+/// The algorithms that the module was measured with; each has fifteen stages that took time.
+fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
+    let modules = report["modules"].as_array().expect("a list of modules");
+    let module = modules.iter().find(|one| one["name"] == module).expect("the module is in the report");
+    let batches = module["batches"].as_array().expect("a list of batches");
+    for batch in batches {
+        let seconds = batch["seconds"].as_array().expect("a list of times");
+        assert_eq!(seconds.len(), 15);
+        assert!(seconds.iter().all(|time| time.as_f64().is_some_and(|time| time > 0.0)), "{batch}");
+    }
+    batches.iter().filter_map(|batch| batch["algorithm"].as_str()).collect()
+}
+
+/// In-process verifies all of the database, OpenSSL the kept files of what it knows.
+fn check(place: &Place, module: &str, algorithms: &[&str]) {
+    succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &place.file("db")]));
+    if !has("openssl", "version") {
+        return;
+    }
+    for algorithm in algorithms.iter().filter(|algorithm| CLASSIC.contains(algorithm)) {
+        openssl_accepts(&place.path().join("keep").join(module).join(algorithm));
+    }
+}
+
+fn openssl_accepts(directory: &Path) {
+    let openssl = |arguments: &str| {
+        let mut command = Command::new("openssl");
+        succeed(command.args(arguments.split(' ')).current_dir(directory))
+    };
+    let text = openssl("verify -x509_strict -CAfile ca.pem leaf.pem");
+    assert!(text.contains("leaf.pem: OK"), "{text}");
+    let text = openssl("crl -in crl.pem -CAfile ca.pem -noout -verify");
+    assert!(text.contains("verify OK"), "{text}");
+    let text = openssl("ocsp -respin ocsp.der -CAfile ca.pem -issuer ca.pem -cert leaf.pem -no_nonce");
+    assert!(text.contains("Response verify OK"), "{text}");
+    assert!(text.contains("leaf.pem: revoked"), "{text}");
+    // The CRL is in force: it revokes the leaf.
+    let mut command = Command::new("openssl");
+    command.args("verify -crl_check -CRLfile crl.pem -CAfile ca.pem leaf.pem".split(' '));
+    let (code, text) = run(command.current_dir(directory));
+    assert!(code != 0 && text.contains("certificate revoked"), "{text}");
+}

@@ -1,0 +1,137 @@
+//! What goes wrong is said: which certificate, which function, which return code; and the rest goes on.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Place, jeton, peer, run, succeed};
+use jeton_driver::peers::Known;
+use rusqlite::Connection;
+
+#[test]
+fn a_flipped_byte_is_found_wherever_it_is_and_the_serial_named() {
+    for offset in [0, 1, 4, 30, 150, -1, -40] {
+        flipped_byte_is_found("in-process", offset);
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_found_through_softhsm2() {
+    if peer(Known::SoftHsm2).is_some() {
+        flipped_byte_is_found("softhsm2", 150);
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_found_through_jeton() {
+    if peer(Known::Jeton).is_some() {
+        flipped_byte_is_found("jeton", 150);
+    }
+}
+
+#[test]
+fn cert_verify_sees_what_the_database_gave_and_names_the_serial() {
+    let place = Place::new();
+    succeed(&mut stored(&place, "in-process"));
+    // The database itself spoils certificate 3 as it is stored: only what is read back shows it.
+    let trigger = "CREATE TRIGGER spoil AFTER INSERT ON certificates WHEN NEW.serial = 3 BEGIN
+        UPDATE certificates
+        SET der = CAST(substr(der, 1, length(der) - 6) || x'010203040506' AS BLOB)
+        WHERE batch = NEW.batch AND serial = NEW.serial; END";
+    Connection::open(place.path().join("db")).expect("a database").execute_batch(trigger).expect("valid SQL");
+    let (code, text) = run(&mut stored(&place, "in-process"));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("cert_verify: certificate with serial 3"), "{text}");
+}
+
+#[test]
+fn a_wrong_pin_is_reported_by_function_and_code_and_the_floor_goes_on() {
+    let Some(library) = peer(Known::SoftHsm2) else { return };
+    let place = Place::new();
+    let tokens = place.file("tokens");
+    std::fs::create_dir(&tokens).expect("the directory is fresh");
+    let conf = place.file("softhsm2.conf");
+    std::fs::write(&conf, format!("directories.tokendir = {tokens}\n")).expect("the directory is writable");
+    let token = ["--label", "ca", "--so-pin", "12345678", "--pin", "87654321"];
+    let mut command = jeton(["init-token", "--module", "softhsm2", "--free"]);
+    let text = succeed(command.args(token).env("SOFTHSM2_CONF", &conf));
+    assert!(text.contains(r#"The token "ca" with serial"#), "{text}");
+    let text = succeed(jeton(["show-slots", "--module", "softhsm2"]).env("SOFTHSM2_CONF", &conf));
+    assert!(text.contains("Label:         ca"), "{text}");
+
+    let pipeline = |pin: &str| {
+        let mut command = jeton(["pipeline", "--sizes", "2", "--min-seconds", "0", "--token-label", "ca"]);
+        command.arg("--module").arg(&library).args(["--pin", pin]).env("SOFTHSM2_CONF", &conf);
+        run(&mut command)
+    };
+    let (code, text) = pipeline("87654321");
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = pipeline("11111111");
+    assert_eq!(code, 1, "{text}");
+    let expected = "C_Login: CKR_PIN_INCORRECT (0xA0) while logging in as the user";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("ecdsa-p256, batch of 2 (medians; runs: in-process"), "{text}");
+    assert_token_is_empty(&library, &conf);
+}
+
+#[test]
+fn a_file_that_is_no_module_is_said_to_be_none() {
+    let (code, text) = run(&mut jeton(["mechanisms", "--module", "/dev/null"]));
+    assert_eq!(code, 1);
+    assert!(text.contains("cannot load /dev/null"), "{text}");
+}
+
+#[test]
+fn an_unknown_module_and_an_unknown_algorithm_are_named() {
+    let (code, text) = run(&mut jeton(["pipeline", "--module", "no-such-module"]));
+    assert!(code == 1 && text.contains(r#"module "no-such-module""#), "{text}");
+    let (code, text) = run(&mut jeton(["pipeline", "--ca-key-algo", "rsa1"]));
+    assert!(code == 1 && text.contains(r#"unknown algorithm "rsa1""#), "{text}");
+}
+
+#[test]
+fn a_token_of_another_module_is_not_deleted() {
+    let (code, text) = run(&mut jeton(["delete-token", "--module", "softhsm2", "--token", "ca"]));
+    assert!(code == 1 && text.contains("PKCS#11 has no call that deletes a token"), "{text}");
+}
+
+/// Flips the byte of certificate 3 at `offset`, from the end if negative.
+fn flipped_byte_is_found(module: &str, offset: isize) {
+    let place = Place::new();
+    succeed(&mut stored(&place, "in-process"));
+    let verify = || jeton(["verify-db", "--module", module, "--db", &place.file("db")]);
+    assert!(succeed(&mut verify()).contains("batch of 4: 9 verify"));
+    flip(&place.path().join("db"), offset);
+    let (code, text) = run(&mut verify());
+    assert_eq!(code, 1, "offset {offset}\n{text}");
+    assert!(text.contains("certificate with serial 3"), "offset {offset}\n{text}");
+    assert!(text.contains("batch of 4: 8 verify"), "offset {offset}\n{text}");
+}
+
+fn stored(place: &Place, module: &str) -> std::process::Command {
+    jeton(["pipeline", "--module", module, "--sizes", "4", "--min-seconds", "0", "--db", &place.file("db")])
+}
+
+fn flip(database: &Path, offset: isize) {
+    let connection = Connection::open(database).expect("the database is there");
+    let row = "FROM certificates JOIN batches ON batch = id WHERE serial = 3";
+    let select = format!("SELECT certificates.rowid, der {row} AND size = 4");
+    let (rowid, mut der): (i64, Vec<u8>) =
+        connection.query_row(&select, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("there is one");
+    let index = if offset < 0 { der.len() - offset.unsigned_abs() } else { offset.unsigned_abs() };
+    der[index] ^= 1;
+    let changed = connection.execute("UPDATE certificates SET der = ?1 WHERE rowid = ?2", (der, rowid));
+    assert_eq!(changed, Ok(1));
+}
+
+/// The pipeline removes the objects that it made on a token that stays.
+fn assert_token_is_empty(library: &Path, conf: &str) {
+    if !common::has("pkcs11-tool", "--help") {
+        return;
+    }
+    let mut command = std::process::Command::new("pkcs11-tool");
+    command.arg("--module").arg(library).env("SOFTHSM2_CONF", conf);
+    let (_, text) =
+        run(command.args(["--token-label", "ca", "--login", "--pin", "87654321", "--list-objects"]));
+    assert!(!text.contains("Object"), "{text}");
+}
