@@ -103,7 +103,7 @@ fn roots(depth: usize, code: &str) -> Vec<(usize, usize)> {
         .map(|(at, _)| (at, at + 7))
         .collect();
     for (at, _) in code.match_indices(UP).filter(|(at, _)| starts(code, *at)) {
-        let ups = code[at..].as_bytes().chunks(UP.len()).take_while(|chunk| *chunk == UP.as_bytes()).count();
+        let ups = code.as_bytes()[at..].chunks(UP.len()).take_while(|chunk| *chunk == UP.as_bytes()).count();
         if ups >= depth + usize::from(in_nested_module(&code[..at])) {
             found.push((at, at + ups * UP.len()));
         }
