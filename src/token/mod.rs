@@ -204,11 +204,19 @@ impl Token {
         Ok(handles)
     }
 
-    /// Puts changed attributes in place of an object's.
-    pub fn replace(&self, rights: Rights, handle: ObjectHandle, attributes: Attributes) -> Result<()> {
+    /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'
+    /// changes too: of an older one it would take back that a key is sensitive since.
+    pub fn replace(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl FnOnce(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
+        let _change = self.change();
+        self.take_changes()?;
         let old = self.object(rights, handle)?;
+        let attributes = change(&old)?;
         rights.write(is(&attributes, A::TOKEN), is(&attributes, A::PRIVATE))?;
-        let _change = matches!(old.home, Home::Token(_)).then(|| self.change());
         if let Home::Token(id) = old.home {
             let record = self.sealed(id, &attributes)?;
             self.store.commit(&[Write::Replace(id, &record)])?;
@@ -246,6 +254,11 @@ impl Token {
     /// Takes over what other processes wrote, where PKCS#11 lets it show.
     pub fn refresh(&self) -> Result<()> {
         let _change = self.change();
+        self.take_changes()
+    }
+
+    /// The same for who holds the lock of changes.
+    fn take_changes(&self) -> Result<()> {
         let mut state = self.state();
         let Some(delta) = self.store.changed_since(state.seen)? else { return Ok(()) };
         self.objects.retain_stored(&delta.present);

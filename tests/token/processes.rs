@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, MechanismType as M};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::module::User;
 
-use crate::keys::{Kind, pair};
+use crate::keys::{Kind, key_object, pair};
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
 
 #[test]
@@ -55,6 +55,26 @@ fn an_object_that_another_process_destroyed_is_changed_no_more() {
         one.module.destroy_object(mine, made).expect("data");
         assert_eq!(two.set(yours, seen, &none().label("b")), Err(Error::ObjectHandleInvalid));
         assert_eq!(two.module.destroy_object(yours, seen), Err(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn a_change_does_not_take_back_what_another_process_changed() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
+        let shown = key.flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let made = one.create(mine, &shown.stored()).expect("a key");
+        let seen = two.find_one(yours, &none());
+        one.set(mine, made, &none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false)).expect("a change");
+        two.set(yours, seen, &none().label("renamed")).expect("a change");
+        for (client, session) in [(&one, mine), (&two, yours)] {
+            let key = client.find_one(session, &none().label("renamed"));
+            assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
+            assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+        }
     });
 }
 

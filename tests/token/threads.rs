@@ -5,7 +5,7 @@ use jeton::id::{AttributeType as A, MechanismType as M};
 use jeton::module::Output;
 use rusqlite::Connection;
 
-use crate::keys::{Kind, pair};
+use crate::keys::{Kind, RSA, pair};
 use crate::support::{Client, data, each_backend, none, plain};
 
 #[test]
@@ -67,6 +67,29 @@ fn sessions_open_and_close_while_others_sign_and_search() {
             }
         });
         assert_eq!(client.find(session, &none()), [public, private]);
+    });
+}
+
+#[test]
+fn changes_of_two_threads_to_one_object_both_stay() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for template in [RSA.public.clone(), RSA.public.clone().stored()] {
+            for round in 0..20u8 {
+                let object = client.create(session, &template).expect("a key");
+                let changes = [none().bytes(A::LABEL, &[round]), none().bytes(A::ID, &[round])];
+                std::thread::scope(|scope| {
+                    for change in &changes {
+                        let client = &client;
+                        scope.spawn(move || client.set(session, object, change).expect("a change"));
+                    }
+                });
+                for id in [A::LABEL, A::ID] {
+                    assert_eq!(client.read(session, object, id).expect("a value"), [round], "{id}");
+                }
+            }
+        }
     });
 }
 
