@@ -55,10 +55,10 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<()> {
         let (token, rights) = self.access(session)?;
-        let object = token.object(rights, handle)?;
-        policy::modifiable(&object)?;
-        let attributes = make::change(&object, template, rights.officer())?;
-        token.replace(rights, handle, attributes)
+        token.replace(rights, handle, |object| {
+            policy::modifiable(object)?;
+            make::change(object, template, rights.officer())
+        })
     }
 
     /// `C_FindObjectsInit`. What other processes wrote shows from here on.

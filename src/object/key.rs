@@ -181,9 +181,9 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
         PrivateParts::Ed448 { seed } => put_scalar(attributes, Group::Ed448, seed)?,
         PrivateParts::X25519 { scalar } => put_scalar(attributes, Group::X25519, scalar)?,
         PrivateParts::X448 { scalar } => put_scalar(attributes, Group::X448, scalar)?,
-        PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key),
-        PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key),
-        PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key),
+        PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key)?,
+        PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key)?,
+        PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key)?,
     }
     Ok(())
 }
@@ -194,12 +194,16 @@ fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Resu
     Ok(())
 }
 
-fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: Secret) {
+fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: Secret) -> Result<()> {
+    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != set) {
+        return Err(Error::TemplateInconsistent);
+    }
     attributes.put(A::PARAMETER_SET, Value::Number(set));
     attributes.put(A::VALUE, Value::Bytes(key));
     if let Some(seed) = seed {
         attributes.put(A::SEED, Value::Bytes(seed));
     }
+    Ok(())
 }
 
 /// Whether a secret key of that sort may have so many bytes.
@@ -269,6 +273,9 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
 }
 
 fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
+    if attributes.bytes(A::EC_POINT).is_some_and(|given| octets(given) != Ok(point)) {
+        return Err(Error::TemplateInconsistent);
+    }
     let der =
         OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));

@@ -31,6 +31,9 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
+    /// Held, before the state's lock, while store and memory change together: a search that took over records of
+    /// the store in between would enter an object twice or drop it.
+    change: Mutex<()>,
     state: Mutex<State>,
     /// Who is logged in, and a count of the moments at which what a session remembers may have become wrong: login,
     /// logout, a destroyed or changed object. The low two bits are the login.
@@ -66,6 +69,7 @@ impl Token {
             serial,
             store,
             objects: Objects::default(),
+            change: Mutex::default(),
             state: Mutex::new(state),
             epoch: AtomicU64::new(login_bits(Login::Public)),
         };
@@ -136,7 +140,10 @@ impl Token {
 
     /// Counts a session out. With the last one the login ends.
     pub fn session_closed(&self, session: SessionHandle, read_write: bool) {
-        self.objects.remove_session(session);
+        // Another session may remember one of its keys.
+        if self.objects.remove_session(session) {
+            self.bump();
+        }
         let mut state = self.state();
         state.sessions -= 1;
         state.read_write_sessions -= u64::from(read_write);
@@ -185,6 +192,7 @@ impl Token {
             }
             objects.push(Object::new(home, attributes)?);
         }
+        let _change = (!records.is_empty()).then(|| self.change());
         let writes: Vec<_> = records.iter().map(|(id, record)| Write::Insert(*id, record)).collect();
         if !writes.is_empty() {
             self.store.commit(&writes)?;
@@ -196,9 +204,18 @@ impl Token {
         Ok(handles)
     }
 
-    /// Puts changed attributes in place of an object's.
-    pub fn replace(&self, rights: Rights, handle: ObjectHandle, attributes: Attributes) -> Result<()> {
+    /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'
+    /// changes too: of an older one it would take back that a key is sensitive since.
+    pub fn replace(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl FnOnce(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
+        let _change = self.change();
+        self.take_changes()?;
         let old = self.object(rights, handle)?;
+        let attributes = change(&old)?;
         rights.write(is(&attributes, A::TOKEN), is(&attributes, A::PRIVATE))?;
         if let Home::Token(id) = old.home {
             let record = self.sealed(id, &attributes)?;
@@ -214,6 +231,7 @@ impl Token {
         let object = self.object(rights, handle)?;
         rights.write(is(object.attributes(), A::TOKEN), is(object.attributes(), A::PRIVATE))?;
         crate::object::policy::destroyable(&object)?;
+        let _change = matches!(object.home, Home::Token(_)).then(|| self.change());
         if let Home::Token(id) = object.home {
             self.store.commit(&[Write::Delete(id)])?;
         }
@@ -235,6 +253,12 @@ impl Token {
 
     /// Takes over what other processes wrote, where PKCS#11 lets it show.
     pub fn refresh(&self) -> Result<()> {
+        let _change = self.change();
+        self.take_changes()
+    }
+
+    /// The same for who holds the lock of changes.
+    fn take_changes(&self) -> Result<()> {
         let mut state = self.state();
         let Some(delta) = self.store.changed_since(state.seen)? else { return Ok(()) };
         self.objects.retain_stored(&delta.present);
@@ -245,6 +269,10 @@ impl Token {
         state.seen = delta.now;
         self.bump();
         Ok(())
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

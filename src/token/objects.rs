@@ -96,9 +96,9 @@ impl Objects {
         self.remove_where(|object| object.flag(Flag::PRIVATE));
     }
 
-    /// Lets the objects of a session go.
-    pub(super) fn remove_session(&self, session: SessionHandle) {
-        self.remove_where(|object| object.home == Home::Session(session));
+    /// Lets the objects of a session go; whether it had any.
+    pub(super) fn remove_session(&self, session: SessionHandle) -> bool {
+        self.remove_where(|object| object.home == Home::Session(session))
     }
 
     /// The objects that have all these attributes and are seen, by handle.
@@ -126,10 +126,11 @@ impl Objects {
         Some(self.index.get(&shortest).map(|list| list.iter().copied().collect()).unwrap_or_default())
     }
 
-    fn remove_where(&self, goes: impl Fn(&Object) -> bool) {
+    fn remove_where(&self, goes: impl Fn(&Object) -> bool) -> bool {
         let going: Vec<_> =
             self.by_handle.iter().filter(|entry| goes(entry.value())).map(|entry| *entry.key()).collect();
-        going.into_iter().for_each(|handle| self.remove(handle));
+        going.iter().for_each(|handle| self.remove(*handle));
+        !going.is_empty()
     }
 
     fn enter(&self, handle: ObjectHandle, object: &Object) {

@@ -20,6 +20,7 @@ impl Token {
         self.unwrap(Role::Officer, so_pin)?;
         let old = self.store.header()?;
         let header = Self::header(old.serial, old.slot, label, so_pin, &self.settings)?;
+        let _change = self.change();
         self.store.initialize(&header)?;
         self.objects.retain_stored(&[]);
         self.bump();
@@ -30,6 +31,7 @@ impl Token {
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
         let key = self.unwrap(role, pin)?;
+        let _change = self.change();
         let (records, seen) = self.store.load()?;
         let mut state = self.state();
         self.may_log_in(role)?;

@@ -1,0 +1,32 @@
+//! The core through its public API, every case once per backend.
+
+#[path = "token/backends.rs"]
+mod backends;
+#[path = "token/configuration.rs"]
+mod configuration;
+#[path = "token/digest.rs"]
+mod digest;
+#[path = "token/generate.rs"]
+mod generate;
+#[path = "token/import.rs"]
+mod import;
+#[path = "token/keys.rs"]
+mod keys;
+#[path = "token/mechanisms.rs"]
+mod mechanisms;
+#[path = "token/objects.rs"]
+mod objects;
+#[path = "token/operations.rs"]
+mod operations;
+#[path = "token/pins.rs"]
+mod pins;
+#[path = "token/processes.rs"]
+mod processes;
+#[path = "token/search.rs"]
+mod search;
+#[path = "token/sessions.rs"]
+mod sessions;
+#[path = "token/support.rs"]
+mod support;
+#[path = "token/threads.rs"]
+mod threads;

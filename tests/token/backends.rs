@@ -1,0 +1,67 @@
+//! A token belongs to no backend: made under one, it opens and signs under the other.
+
+use jeton::backend::Provider;
+use jeton::id::AttributeType as A;
+
+use crate::keys::{Kind, pair};
+use crate::mechanisms::{cases, message};
+use crate::support::{Client, none};
+
+/// Every backend with every other.
+fn crossed() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
+    let all = || Provider::ALL.iter().copied();
+    all().flat_map(move |a| all().filter(move |b| b.name != a.name).map(move |b| (a, b)))
+}
+
+#[test]
+fn a_token_made_under_one_backend_signs_under_the_other() {
+    for (maker, user) in crossed() {
+        println!("made under {}, used under {}", maker.name, user.name);
+        let made = Client::new(maker);
+        let session = made.user();
+        for kind in Kind::ALL {
+            pair(&made, session, kind, &none().stored().label(&format!("{kind:?}")));
+        }
+        let used = Client::beside(&made.directory, user, "");
+        let there = used.user();
+        for case in cases() {
+            for kind in case.kinds {
+                let label = none().label(&format!("{kind:?}"));
+                let key = |client: &Client, session, usage| {
+                    client.find_one(session, &label.clone().flag(usage, true))
+                };
+                let data = message(case.message, 3);
+                let here_key = key(&made, session, A::SIGN);
+                let there_key = key(&used, there, A::SIGN);
+                let here_signed = made.sign(session, &case.with, here_key, &data).expect("a signature");
+                let there_signed = used.sign(there, &case.with, there_key, &data).expect("a signature");
+                let id = case.with.mechanism.id;
+                assert!(!case.repeats || here_signed == there_signed, "{id} with {kind:?}");
+                let here_public = key(&made, session, A::VERIFY);
+                let there_public = key(&used, there, A::VERIFY);
+                let verified = made.verify(session, &case.with, here_public, &data, &there_signed);
+                assert_eq!(verified, Ok(()), "{id} with {kind:?}");
+                let verified = used.verify(there, &case.with, there_public, &data, &here_signed);
+                assert_eq!(verified, Ok(()), "{id} with {kind:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_key_are_the_same_under_both() {
+    for (maker, user) in crossed() {
+        let made = Client::new(maker);
+        let session = made.user();
+        let used = Client::beside(&made.directory, user, "");
+        for kind in Kind::ALL {
+            let (public, _) = pair(&made, session, kind, &none().stored().label(&format!("{kind:?}")));
+            let there = used.open();
+            let wanted = none().label(&format!("{kind:?}")).flag(A::VERIFY, true);
+            let same = used.find_one(there, &wanted);
+            for id in [A::MODULUS, A::EC_POINT, A::EC_PARAMS, A::VALUE, A::PARAMETER_SET, A::UNIQUE_ID] {
+                assert_eq!(used.read(there, same, id), made.read(session, public, id), "{kind:?} {id}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The library parameters: what they choose, and that a wrong one is refused.
+
+use jeton::error::Error;
+use jeton::id::MechanismType as M;
+use jeton::mechanism;
+use jeton::module::Module;
+
+use crate::keys::{Kind, pair};
+use crate::support::{Client, Directory, each_backend, none, plain};
+
+#[test]
+fn a_denied_mechanism_is_not_listed_and_refused() {
+    each_backend(|provider| {
+        let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
+                    'CKM_AES_KEY_GEN'] }";
+        let client = Client::with(provider, deny);
+        let (session, module) = (client.user(), &client.module);
+        let denied = [M::ECDSA, M::EC_EDWARDS_KEY_PAIR_GEN, M::SHA_1, M::AES_KEY_GEN];
+        let listed = module.mechanisms(client.slot).expect("mechanisms");
+        assert_eq!(listed.len() + denied.len(), mechanism::all().count());
+        for id in denied {
+            assert!(!listed.contains(&id));
+            assert_eq!(module.mechanism(client.slot, id).err(), Some(Error::MechanismInvalid), "{id}");
+        }
+        let (public, private) = pair(&client, session, Kind::P256, &none());
+        let refused = Err(Error::MechanismInvalid);
+        assert_eq!(module.sign_init(session, &plain(M::ECDSA), private), refused);
+        assert_eq!(module.verify_init(session, &plain(M::ECDSA), public), refused);
+        assert_eq!(module.digest_init(session, &plain(M::SHA_1)), refused);
+        let kind = Kind::Ed25519;
+        let pair = client.generate(session, kind.generator(), &kind.request(), &none());
+        assert_eq!(pair, Err(Error::MechanismInvalid));
+        let length = none().number(jeton::id::AttributeType::VALUE_LEN, 32);
+        let key = module.generate_key(session, &plain(M::AES_KEY_GEN), &length.template());
+        assert_eq!(key, Err(Error::MechanismInvalid));
+        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
+    });
+}
+
+#[test]
+fn allowed_mechanisms_are_all_that_there_are() {
+    each_backend(|provider| {
+        let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
+        let client = Client::with(provider, allow);
+        assert_eq!(client.module.mechanisms(client.slot), Ok(vec![M::EDDSA]));
+    });
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_and_a_right_one_works_afterwards() {
+    let directory = Directory::new();
+    let module = Module::new();
+    let place = format!("token-dir = '{}'", directory.path().display());
+    for wrong in [
+        "tokendir = 'x'",
+        "backend = 'openssl'",
+        "backend = 3",
+        "token-dir = 3",
+        "token-dir = ",
+        "just words",
+        "pin = 3",
+        "pin = { retries = 0 }",
+        "pin = { retries = -1 }",
+        "pin = { min-length = 9, max-length = 8 }",
+        "pin = { memory-kib = 1 }",
+        "pin = { length = 4 }",
+        "mechanisms = { deny = ['CKM_NONE'] }",
+        "mechanisms = { deny = 'CKM_ECDSA' }",
+        "mechanisms = { refuse = [] }",
+        "log = { level = 'chatty' }",
+        "log = { file = '/no such directory/log' }",
+        "backend = 'a' }, more = { b = 1",
+    ] {
+        assert_eq!(module.initialize(Some(wrong)), Err(Error::GeneralError), "{wrong}");
+        let alike = format!("{place}, {wrong}");
+        assert_eq!(module.initialize(Some(&alike)), Err(Error::GeneralError), "{alike}");
+        assert_eq!(module.slots(true), Err(Error::NotInitialized), "{wrong}");
+    }
+    assert_eq!(module.initialize(Some(&place)), Ok(()));
+    assert_eq!(module.slots(true).map(|slots| slots.len()), Ok(1));
+}

@@ -1,0 +1,206 @@
+//! Key generation: every mechanism that makes keys, what it makes, and what it refuses.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
+
+use crate::keys::{Kind, P256, P384};
+use crate::support::{Attributes, Client, each_backend, none, plain};
+
+/// The mechanisms that make secret keys, with lengths that they make and refuse.
+const SECRETS: [(M, KeyType, &[u64], &[u64]); 2] = [
+    (M::AES_KEY_GEN, KeyType::AES, &[16, 24, 32], &[0, 8, 15, 33, 64, u64::MAX]),
+    (M::GENERIC_SECRET_KEY_GEN, KeyType::GENERIC_SECRET, &[1, 20, 4096], &[0, 4097, u64::MAX]),
+];
+
+/// Every mechanism that has a case here.
+pub fn covered() -> impl Iterator<Item = M> {
+    SECRETS.iter().map(|case| case.0).chain(Kind::ALL.map(Kind::generator))
+}
+
+#[test]
+fn pairs_say_what_they_are_and_sign() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for kind in Kind::ALL {
+            let private = none().label("private").bytes(A::ID, b"7").stored();
+            let made = client.generate(session, kind.generator(), &kind.request().label("public"), &private);
+            let (public, private) = made.expect("a pair");
+            for (half, class, label) in
+                [(public, ObjectClass::PUBLIC_KEY, "public"), (private, ObjectClass::PRIVATE_KEY, "private")]
+            {
+                assert_eq!(client.number(session, half, A::CLASS), class.0);
+                assert_eq!(client.number(session, half, A::KEY_TYPE), kind.key_type().0);
+                assert_eq!(client.number(session, half, A::KEY_GEN_MECHANISM), kind.generator().0);
+                assert_eq!(client.read(session, half, A::LABEL).expect("a label"), label.as_bytes());
+                assert!(client.flag(session, half, A::LOCAL));
+            }
+            assert!(client.flag(session, private, A::TOKEN) && !client.flag(session, public, A::TOKEN));
+            assert!(client.flag(session, private, A::PRIVATE) && !client.flag(session, public, A::PRIVATE));
+            for request in kind.request().ids() {
+                let given = client.read(session, public, request).expect("what was asked for");
+                assert_eq!(given, kind.request().value(request));
+            }
+            let with = plain(match kind.key_type() {
+                KeyType::RSA => M::SHA256_RSA_PKCS,
+                KeyType::EC => M::ECDSA_SHA256,
+                KeyType::EC_EDWARDS => M::EDDSA,
+                _ => M::ML_DSA,
+            });
+            let signature = client.sign(session, &with, private, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()), "{kind:?}");
+        }
+    });
+}
+
+#[test]
+fn secret_keys_have_their_length_and_differ() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        for (mechanism, key_type, lengths, refused) in SECRETS {
+            let make = |len| {
+                let template = shown.clone().number(A::VALUE_LEN, len);
+                client.module.generate_key(session, &plain(mechanism), &template.template())
+            };
+            for len in lengths {
+                let keys = [make(*len), make(*len)].map(|key| key.expect("a key"));
+                assert_eq!(client.number(session, keys[0], A::KEY_TYPE), key_type.0);
+                let values = keys.map(|key| client.read(session, key, A::VALUE).expect("a value"));
+                assert_eq!(values[0].len() as u64, *len);
+                assert!(*len < 16 || values[0] != values[1], "{mechanism}");
+            }
+            for len in refused {
+                assert_eq!(make(*len), Err(Error::KeySizeRange), "{mechanism} {len}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_history_of_a_key_is_recorded_and_not_forgotten() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for (sensitive, extractable) in [(true, false), (true, true), (false, false), (false, true)] {
+            let template = none()
+                .number(A::VALUE_LEN, 32)
+                .flag(A::SENSITIVE, sensitive)
+                .flag(A::EXTRACTABLE, extractable);
+            let key = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template());
+            let key = key.expect("a key");
+            let history =
+                |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
+            assert_eq!(history(key), [sensitive, !extractable]);
+            client
+                .set(session, key, &none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false))
+                .expect("a change");
+            assert_eq!(history(key), [sensitive, !extractable]);
+            let copy = client.copy(session, key, &none()).expect("a copy");
+            assert_eq!(history(copy), [sensitive, !extractable]);
+            assert!(client.flag(session, copy, A::LOCAL));
+        }
+        let (_, private) = crate::keys::pair(&client, session, Kind::P256, &none());
+        assert!(client.flag(session, private, A::ALWAYS_SENSITIVE));
+        assert!(client.flag(session, private, A::NEVER_EXTRACTABLE));
+    });
+}
+
+#[test]
+fn requests_that_cannot_be_met_are_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let refuses = |with, public: Attributes, private: Attributes, error| {
+            assert_eq!(client.generate(session, with, &public, &private), Err(error));
+        };
+        let p256 = || Kind::P256.request();
+        for bits in [0, 512, 1024, 2047, 8193, 16384, u64::MAX] {
+            let public = none().number(A::MODULUS_BITS, bits);
+            refuses(M::RSA_PKCS_KEY_PAIR_GEN, public, none(), Error::KeySizeRange);
+        }
+        for with in Kind::ALL.map(Kind::generator) {
+            refuses(with, none(), none(), Error::TemplateIncomplete);
+        }
+        let unknown_curve = none().bytes(A::EC_PARAMS, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a]);
+        refuses(M::EC_KEY_PAIR_GEN, unknown_curve, none(), Error::CurveNotSupported);
+        refuses(M::EC_KEY_PAIR_GEN, Kind::Ed25519.request(), none(), Error::CurveNotSupported);
+        refuses(M::EC_EDWARDS_KEY_PAIR_GEN, p256(), none(), Error::CurveNotSupported);
+        let unknown_set = none().number(A::PARAMETER_SET, value::ML_DSA_87 + 1);
+        refuses(M::ML_DSA_KEY_PAIR_GEN, unknown_set, none(), Error::AttributeValueInvalid);
+        let ec = M::EC_KEY_PAIR_GEN;
+        let another_class = p256().number(A::CLASS, ObjectClass::PRIVATE_KEY.0);
+        refuses(ec, another_class, none(), Error::TemplateInconsistent);
+        let another_type = none().number(A::KEY_TYPE, KeyType::RSA.0);
+        refuses(ec, p256(), another_type, Error::TemplateInconsistent);
+        refuses(ec, p256(), none().bytes(A::VALUE, &[1; 32]), Error::AttributeReadOnly);
+        refuses(ec, p256().flag(A::LOCAL, true), none(), Error::AttributeReadOnly);
+        refuses(ec, p256(), none().flag(A::VERIFY, true), Error::AttributeTypeInvalid);
+        refuses(ec, p256().bytes(A::EC_POINT, &[4; 65]), none(), Error::TemplateInconsistent);
+        refuses(ec, p256(), none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent);
+        let another_set = Kind::MlDsa65.request();
+        let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
+        refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
+        // Neither half is left behind.
+        assert_eq!(client.find(session, &none()), []);
+
+        let key = |with, template: Attributes| {
+            client.module.generate_key(session, &plain(with), &template.template())
+        };
+        assert_eq!(key(M::AES_KEY_GEN, none()), Err(Error::TemplateIncomplete));
+        assert_eq!(key(M::EC_KEY_PAIR_GEN, none()), Err(Error::MechanismInvalid));
+        assert_eq!(key(M::SHA256, none()), Err(Error::MechanismInvalid));
+        refuses(M::AES_KEY_GEN, p256(), none(), Error::MechanismInvalid);
+    });
+}
+
+#[test]
+fn nobody_makes_keys_that_they_may_not_store() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        let make = |session, public: Attributes, private| {
+            client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private)
+        };
+        let p256 = || none().bytes(A::EC_PARAMS, P256);
+        assert_eq!(make(session, p256(), none()), Err(Error::UserNotLoggedIn));
+        make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
+        client.login(session);
+        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        assert_eq!(make(read_only, p256().stored(), none()), Err(Error::SessionReadOnly));
+        assert_eq!(make(read_only, p256(), none().stored()), Err(Error::SessionReadOnly));
+        make(read_only, p256(), none()).expect("a pair of the session");
+    });
+}
+
+#[test]
+fn an_rsa_pair_takes_the_exponent_that_was_asked_for() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let request = Kind::Rsa.request().bytes(A::PUBLIC_EXPONENT, &[0, 1, 0, 1]);
+        let (public, private) =
+            client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).expect("a pair");
+        for half in [public, private] {
+            assert_eq!(client.read(session, half, A::PUBLIC_EXPONENT).expect("an exponent"), [1, 0, 1]);
+            assert_eq!(client.read(session, half, A::MODULUS).expect("a modulus").len(), 256);
+        }
+    });
+}
+
+#[test]
+fn random_bytes_differ_and_take_no_seed() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        let mut drawn = [[0; 32]; 4];
+        for bytes in &mut drawn {
+            client.module.random(session, bytes).expect("random bytes");
+        }
+        assert!((1..4).all(|at| !drawn[..at].contains(&drawn[at])));
+        assert_eq!(client.module.random(session, &mut []), Ok(()));
+        let seeded = client.module.seed_random(session, b"seed");
+        assert_eq!(seeded, Err(Error::RandomSeedNotSupported));
+    });
+}

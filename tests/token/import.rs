@@ -1,0 +1,278 @@
+//! Objects that come from outside, and the forms in which they may come.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
+
+use crate::keys::{ED25519, Kind, P256, RSA, key_object, pair};
+use crate::support::{Attributes, Client, each_backend, none, plain};
+
+/// RFC 8032, 7.1, test 2.
+const ED25519_SEED: [u8; 32] = [
+    0x4c, 0xcd, 0x08, 0x9b, 0x28, 0xff, 0x96, 0xda, 0x9d, 0xb6, 0xc3, 0x46, 0xec, 0x11, 0x4e, 0x0f, 0x5b,
+    0x8a, 0x31, 0x9f, 0x35, 0xab, 0xa6, 0x24, 0xda, 0x8c, 0xf6, 0xed, 0x4f, 0xb8, 0xa6, 0xfb,
+];
+const ED25519_POINT: [u8; 32] = [
+    0x3d, 0x40, 0x17, 0xc3, 0xe8, 0x43, 0x89, 0x5a, 0x92, 0xb7, 0x0a, 0xa7, 0x4d, 0x1b, 0x7e, 0xbc, 0x9c,
+    0x98, 0x2c, 0xcf, 0x2e, 0xc4, 0x96, 0x8c, 0xc0, 0xcd, 0x55, 0xf1, 0x2a, 0xf4, 0x66, 0x0c,
+];
+const ED25519_SIGNATURE_START: [u8; 8] = [0x92, 0xa0, 0x09, 0xa9, 0xf0, 0xd4, 0xca, 0xb8];
+
+/// Keys whose values may be read.
+fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+fn private(key_type: KeyType) -> Attributes {
+    key_object(ObjectClass::PRIVATE_KEY, key_type)
+}
+
+fn public(key_type: KeyType) -> Attributes {
+    key_object(ObjectClass::PUBLIC_KEY, key_type)
+}
+
+#[test]
+fn an_imported_key_has_no_history() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &RSA.private).expect("a key");
+        for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
+            assert!(!client.flag(session, key, id), "{id}");
+        }
+        assert_eq!(client.number(session, key, A::KEY_GEN_MECHANISM), M::UNAVAILABLE.0);
+        assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
+    });
+}
+
+#[test]
+fn rsa_keys_come_with_and_without_their_primes() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let public = client.create(session, &RSA.public.clone().stored()).expect("a key");
+        assert_eq!(client.number(session, public, A::MODULUS_BITS), 2048);
+        let primes = [A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
+        let bare = primes.into_iter().fold(RSA.private.clone(), Attributes::without);
+        for template in [RSA.private.clone(), bare] {
+            let key = client.create(session, &template.stored()).expect("a key");
+            let with = plain(M::SHA256_RSA_PKCS);
+            let signature = client.sign(session, &with, key, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        }
+        // Integers may be padded.
+        let modulus = [&[0, 0], RSA.public.value(A::MODULUS)].concat();
+        let padded = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &modulus);
+        let padded = client.create(session, &padded).expect("a key");
+        let read = |key| client.read(session, key, A::MODULUS).expect("a modulus");
+        assert_eq!(read(padded), read(public));
+
+        let broken = RSA.private.clone().without(A::PRIME_1).bytes(A::PRIME_1, &[3; 128]);
+        assert_eq!(client.create(session, &broken), Err(Error::AttributeValueInvalid));
+        let small = RSA.public.clone().without(A::MODULUS).bytes(A::MODULUS, &[0xff; 64]);
+        assert_eq!(client.create(session, &small), Err(Error::KeySizeRange));
+    });
+}
+
+#[test]
+fn an_ec_point_comes_bare_or_as_an_octet_string_and_is_given_as_one() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519] {
+            let (generated, key) = pair(&client, session, kind, &none());
+            let der = client.read(session, generated, A::EC_POINT).expect("a point");
+            let header = if der[1] < 0x80 { 2 } else { 3 };
+            assert_eq!((der[0], der.len()), (4, header + usize::from(der[header - 1])), "{kind:?}");
+            let with = plain(if kind == Kind::Ed25519 { M::EDDSA } else { M::ECDSA_SHA256 });
+            let signature = client.sign(session, &with, key, b"data").expect("a signature");
+            for form in [&der[..], &der[header..]] {
+                let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, form);
+                let imported = client.create(session, &template).expect("a key");
+                assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), der, "{kind:?}");
+                assert_eq!(client.verify(session, &with, imported, b"data", &signature), Ok(()));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_point_off_its_curve_is_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (generated, _) = pair(&client, session, Kind::P256, &none());
+        let mut point = client.read(session, generated, A::EC_POINT).expect("a point").split_off(2);
+        let create = |point: &[u8]| {
+            let template = public(KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::EC_POINT, point);
+            client.create(session, &template)
+        };
+        create(&point).expect("a key");
+        point[64] ^= 1;
+        assert_eq!(create(&point), Err(Error::AttributeValueInvalid));
+        for wrong in [&[][..], &[4, 0], &[0], &point[..64]] {
+            assert_eq!(create(wrong), Err(Error::AttributeValueInvalid), "{wrong:x?}");
+        }
+    });
+}
+
+#[test]
+fn a_curve_is_named_by_identifier_or_by_name() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for (kind, name) in [
+            (Kind::P256, "secp256r1"),
+            (Kind::P384, "secp384r1"),
+            (Kind::P521, "secp521r1"),
+            (Kind::Ed25519, "edwards25519"),
+        ] {
+            let printable = [&[0x13, name.len() as u8], name.as_bytes()].concat();
+            let request = none().bytes(A::EC_PARAMS, &printable);
+            let (public, private) =
+                client.generate(session, kind.generator(), &request, &none()).expect("a pair");
+            for half in [public, private] {
+                let params = client.read(session, half, A::EC_PARAMS).expect("parameters");
+                assert_eq!(params, kind.request().value(A::EC_PARAMS), "{name}");
+            }
+        }
+        let key = private(KeyType::EC).bytes(A::VALUE, &[1; 32]);
+        for wrong in [&b"\x13\x04none"[..], &[0x05, 0x00], &[]] {
+            let template = key.clone().bytes(A::EC_PARAMS, wrong);
+            assert_eq!(client.create(session, &template), Err(Error::CurveNotSupported), "{wrong:x?}");
+        }
+    });
+}
+
+#[test]
+fn ec_scalars_come_padded_or_not_and_within_the_order() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let create = |scalar: &[u8]| {
+            let template = private(KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, scalar);
+            client.create(session, &template)
+        };
+        let sign = |key| client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+        for scalar in [&[0, 0, 5][..], &[5], &[&[0; 40], &[5][..]].concat(), &[7; 32]] {
+            assert_eq!(sign(create(scalar).expect("a key")).len(), 64);
+        }
+        for wrong in [&[][..], &[0; 32], &[0xff; 32], &[1; 33]] {
+            assert_eq!(create(wrong), Err(Error::AttributeValueInvalid), "{wrong:x?}");
+        }
+    });
+}
+
+#[test]
+fn ed25519_keys_give_the_known_signature() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = |value: &[u8]| {
+            let template = private(KeyType::EC_EDWARDS).bytes(A::EC_PARAMS, ED25519).bytes(A::VALUE, value);
+            client.create(session, &template)
+        };
+        let wrapped = [&[0x04, 0x20], &ED25519_SEED[..]].concat();
+        let point = public(KeyType::EC_EDWARDS).bytes(A::EC_PARAMS, ED25519);
+        let point = client.create(session, &point.bytes(A::EC_POINT, &ED25519_POINT)).expect("a key");
+        for form in [&ED25519_SEED[..], &wrapped] {
+            let key = key(form).expect("a key");
+            let signature = client.sign(session, &plain(M::EDDSA), key, &[0x72]).expect("a signature");
+            assert_eq!(signature[..8], ED25519_SIGNATURE_START);
+            assert_eq!(client.verify(session, &plain(M::EDDSA), point, &[0x72], &signature), Ok(()));
+        }
+        assert_eq!(key(&ED25519_SEED[..31]), Err(Error::AttributeValueInvalid));
+    });
+}
+
+#[test]
+fn ml_dsa_keys_come_from_a_seed_a_value_or_both_that_agree() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for kind in [Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87] {
+            let (public, generated) =
+                client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair");
+            let read = |key: ObjectHandle, id| client.read(session, key, id).expect("a value");
+            let (seed, expanded) = (read(generated, A::SEED), read(generated, A::VALUE));
+            let base = private(KeyType::ML_DSA).and(&kind.request()).and(&shown());
+            for (template, has_seed) in [
+                (base.clone().bytes(A::SEED, &seed), true),
+                (base.clone().bytes(A::VALUE, &expanded), false),
+                (base.clone().bytes(A::SEED, &seed).bytes(A::VALUE, &expanded), true),
+            ] {
+                let key = client.create(session, &template.stored()).expect("a key");
+                assert_eq!(read(key, A::VALUE), expanded, "{kind:?}");
+                assert_eq!(client.read(session, key, A::SEED).is_ok(), has_seed);
+                let signature = client.sign(session, &plain(M::ML_DSA), key, b"data").expect("a signature");
+                assert_eq!(client.verify(session, &plain(M::ML_DSA), public, b"data", &signature), Ok(()));
+            }
+            let mut another = seed.clone();
+            another[0] ^= 1;
+            for (template, error) in [
+                (base.clone(), Error::TemplateIncomplete),
+                (base.clone().bytes(A::SEED, &seed[1..]), Error::AttributeValueInvalid),
+                (base.clone().bytes(A::VALUE, &expanded[1..]), Error::AttributeValueInvalid),
+                (
+                    base.clone().bytes(A::SEED, &another).bytes(A::VALUE, &expanded),
+                    Error::TemplateInconsistent,
+                ),
+            ] {
+                assert_eq!(client.create(session, &template), Err(error), "{kind:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn secret_keys_are_stored_and_digested() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for (key_type, value) in
+            [(KeyType::AES, &[1; 24][..]), (KeyType::GENERIC_SECRET, b"any length"), (KeyType::AES, &[2; 16])]
+        {
+            let template = key_object(ObjectClass::SECRET_KEY, key_type).and(&shown()).bytes(A::VALUE, value);
+            let key = client.create(session, &template.stored()).expect("a key");
+            assert_eq!(client.read(session, key, A::VALUE).expect("a value"), value);
+            assert_eq!(client.number(session, key, A::VALUE_LEN), value.len() as u64);
+        }
+        let empty = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, b"");
+        assert_eq!(client.create(session, &empty), Err(Error::AttributeValueInvalid));
+    });
+}
+
+#[test]
+fn certificates_and_data_come_back_as_they_were() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let der: Vec<_> = (0..2000u32).map(|number| number as u8).collect();
+        let certificate = Attributes::of(ObjectClass::CERTIFICATE)
+            .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
+            .bytes(A::SUBJECT, b"a subject")
+            .bytes(A::ISSUER, b"an issuer")
+            .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
+            .bytes(A::ID, b"7")
+            .bytes(A::VALUE, &der)
+            .label("a certificate");
+        let data = Attributes::of(ObjectClass::DATA)
+            .bytes(A::APPLICATION, b"an application")
+            .bytes(A::OBJECT_ID, &[6, 1, 42])
+            .bytes(A::VALUE, &der);
+        for template in [certificate, data] {
+            client.create(session, &template.clone().stored()).expect("an object");
+            // Another process reads it from the store, without a login.
+            let other = Client::beside(&client.directory, provider, "");
+            let session = other.open();
+            let found = other.find_one(session, &template);
+            for id in template.ids() {
+                assert_eq!(other.read(session, found, id).expect("a value"), template.value(id), "{id}");
+            }
+        }
+        let linked = Attributes::of(ObjectClass::CERTIFICATE)
+            .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
+            .bytes(A::SUBJECT, b"a subject")
+            .bytes(A::URL, b"https://a.place/cert");
+        client.create(session, &linked).expect("a certificate");
+    });
+}

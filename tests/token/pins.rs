@@ -1,0 +1,165 @@
+//! PINs, the login and what the token says of them.
+
+use jeton::error::Error;
+use jeton::id::token_flag as flag;
+use jeton::module::User;
+
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend};
+
+const WRONG: &[u8] = b"a wrong one";
+
+#[test]
+fn a_free_slot_is_always_there_and_becomes_a_token() {
+    each_backend(|provider| {
+        let client = Client::beside(&Directory::new(), provider, "");
+        let free = client.module.token(client.slot).expect("a token to be initialised");
+        assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
+        assert_eq!(client.module.open_session(client.slot, true), Err(Error::TokenNotRecognized));
+        assert_eq!(client.module.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
+
+        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+        let token = client.module.token(client.slot).expect("a token");
+        assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
+        assert_eq!(client.flags(), flag::RNG | flag::LOGIN_REQUIRED | flag::TOKEN_INITIALIZED);
+        let slots = client.module.slots(true).expect("slots");
+        assert_eq!((slots[0], slots.len()), (client.slot, 2));
+        assert_eq!(client.module.token(slots[1]).expect("a token").serial, "");
+    });
+}
+
+#[test]
+fn the_user_logs_in_once_the_so_has_set_a_pin() {
+    each_backend(|provider| {
+        let client = Client::beside(&Directory::new(), provider, "");
+        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+        let session = client.open();
+        let login = |user, pin| client.module.login(session, user, pin);
+        assert_eq!(login(User::User, PIN), Err(Error::UserPinNotInitialized));
+        assert_eq!(client.module.init_pin(session, PIN), Err(Error::UserNotLoggedIn));
+        assert_eq!(login(User::SecurityOfficer, WRONG), Err(Error::PinIncorrect));
+        assert_eq!(login(User::SecurityOfficer, SO_PIN), Ok(()));
+        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAlreadyLoggedIn));
+        assert_eq!(login(User::User, PIN), Err(Error::UserAnotherAlreadyLoggedIn));
+        assert_eq!(client.module.init_pin(session, b"123"), Err(Error::PinLenRange));
+        assert_eq!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
+        assert_eq!(client.module.init_pin(session, PIN), Ok(()));
+        assert_ne!(client.flags() & flag::USER_PIN_INITIALIZED, 0);
+
+        assert_eq!(client.module.logout(session), Ok(()));
+        assert_eq!(client.module.logout(session), Err(Error::UserNotLoggedIn));
+        assert_eq!(login(User::User, WRONG), Err(Error::PinIncorrect));
+        assert_eq!(login(User::User, SO_PIN), Err(Error::PinIncorrect));
+        assert_eq!(login(User::User, PIN), Ok(()));
+        assert_eq!(login(User::User, PIN), Err(Error::UserAlreadyLoggedIn));
+        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::UserAnotherAlreadyLoggedIn));
+    });
+}
+
+#[test]
+fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_one() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        let login = |pin| client.module.login(session, User::User, pin);
+        let (low, last, locked) = (flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED);
+        for expected in [low, low | last, locked] {
+            assert_eq!(login(WRONG), Err(Error::PinIncorrect));
+            assert_eq!(client.flags() & (low | last | locked), expected);
+        }
+        assert_eq!(login(PIN), Err(Error::PinLocked));
+        assert_eq!(client.module.set_pin(session, PIN, b"another"), Err(Error::PinLocked));
+
+        // The count is on disk: a process that starts now is locked out too.
+        let other = Client::beside(&client.directory, provider, "");
+        let others = other.open();
+        assert_eq!(other.module.login(others, User::User, PIN), Err(Error::PinLocked));
+
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.module.init_pin(session, b"a new one").expect("the user's PIN");
+        client.module.logout(session).expect("the SO");
+        assert_eq!(client.flags() & (low | last | locked), 0);
+        assert_eq!(login(b"a new one"), Ok(()));
+        assert_eq!(other.module.login(others, User::User, b"a new one"), Ok(()));
+    });
+}
+
+#[test]
+fn a_right_pin_forgives_the_wrong_ones() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        for _ in 0..4 {
+            assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
+            assert_ne!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
+            assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
+            assert_eq!(client.flags() & flag::USER_PIN_COUNT_LOW, 0);
+            client.module.logout(session).expect("the user");
+        }
+    });
+}
+
+#[test]
+fn a_locked_so_pin_keeps_the_token_from_being_initialised_anew() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        for _ in 0..3 {
+            let refused = client.module.init_token(client.slot, WRONG, LABEL);
+            assert_eq!(refused, Err(Error::PinIncorrect));
+        }
+        assert_ne!(client.flags() & flag::SO_PIN_LOCKED, 0);
+        assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
+        // The user is not concerned.
+        client.user();
+    });
+}
+
+#[test]
+fn each_changes_the_pin_of_its_own() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
+        assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
+        client.module.close_session(read_only).expect("a session");
+
+        // Without a login it is the user's PIN.
+        let session = client.open();
+        assert_eq!(client.module.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
+        assert_eq!(client.module.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
+        assert_eq!(client.module.set_pin(session, PIN, b"another"), Ok(()));
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinIncorrect));
+        assert_eq!(client.module.login(session, User::User, b"another"), Ok(()));
+        assert_eq!(client.module.set_pin(session, b"another", PIN), Ok(()));
+        client.module.logout(session).expect("the user");
+
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        assert_eq!(client.module.set_pin(session, SO_PIN, b"the SO's new one"), Ok(()));
+        client.module.logout(session).expect("the SO");
+        let login = |pin| client.module.login(session, User::SecurityOfficer, pin);
+        assert_eq!(login(SO_PIN), Err(Error::PinIncorrect));
+        assert_eq!(login(b"the SO's new one"), Ok(()));
+        client.module.logout(session).expect("the SO");
+        client.login(session);
+    });
+}
+
+#[test]
+fn a_token_initialised_anew_keeps_its_serial_and_nothing_else() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let serial = client.module.token(client.slot).expect("a token").serial;
+        let session = client.user();
+        client.create(session, &data("a").stored()).expect("data");
+        let label = b"another label                   ";
+        assert_eq!(client.module.init_token(client.slot, SO_PIN, label), Err(Error::SessionExists));
+        client.module.close_all_sessions(client.slot).expect("sessions");
+        client.module.init_token(client.slot, SO_PIN, label).expect("a token");
+
+        let token = client.module.token(client.slot).expect("a token");
+        assert_eq!((token.label, token.serial), (*label, serial));
+        assert_eq!(token.flags & flag::USER_PIN_INITIALIZED, 0);
+        let session = client.open();
+        assert_eq!(client.find(session, &data("a")), []);
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::UserPinNotInitialized));
+    });
+}

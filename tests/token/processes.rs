@@ -1,0 +1,147 @@
+//! Several processes on one directory: each is a module of its own here.
+
+use std::collections::BTreeSet;
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::module::User;
+
+use crate::keys::{Kind, key_object, pair};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
+
+#[test]
+fn what_another_process_did_shows_at_the_next_search() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let made = one.create(mine, &data("shared").stored()).expect("data");
+        let seen = two.find_one(yours, &data("shared"));
+        assert_eq!(two.read(yours, seen, A::VALUE).expect("a value"), b"some data");
+
+        one.set(mine, made, &none().label("renamed")).expect("a change");
+        assert_eq!(two.find(yours, &data("shared")), []);
+        assert_eq!(two.find(yours, &none().label("renamed")), [seen]);
+
+        one.module.destroy_object(mine, made).expect("data");
+        assert_eq!(two.find(yours, &none()), []);
+        assert_eq!(two.module.object(yours, seen).err(), Some(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn private_objects_of_another_process_show_to_the_user_alone() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.open());
+        let (public, _) = pair(&one, mine, Kind::P256, &none().stored().label("pair"));
+        assert_eq!(two.find(yours, &none().label("pair")).len(), 1);
+        two.login(yours);
+        let found = two.find(yours, &none().label("pair").flag(A::PRIVATE, true));
+        let signature = two.sign(yours, &plain(M::ECDSA_SHA256), found[0], b"data").expect("a signature");
+        assert_eq!(one.verify(mine, &plain(M::ECDSA_SHA256), public, b"data", &signature), Ok(()));
+    });
+}
+
+#[test]
+fn an_object_that_another_process_destroyed_is_changed_no_more() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let made = one.create(mine, &data("a").stored()).expect("data");
+        let seen = two.find_one(yours, &data("a"));
+        one.module.destroy_object(mine, made).expect("data");
+        assert_eq!(two.set(yours, seen, &none().label("b")), Err(Error::ObjectHandleInvalid));
+        assert_eq!(two.module.destroy_object(yours, seen), Err(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn a_change_does_not_take_back_what_another_process_changed() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
+        let shown = key.flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let made = one.create(mine, &shown.stored()).expect("a key");
+        let seen = two.find_one(yours, &none());
+        one.set(mine, made, &none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false)).expect("a change");
+        two.set(yours, seen, &none().label("renamed")).expect("a change");
+        for (client, session) in [(&one, mine), (&two, yours)] {
+            let key = client.find_one(session, &none().label("renamed"));
+            assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
+            assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
+        }
+    });
+}
+
+#[test]
+fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        pair(&one, mine, Kind::P256, &none().stored());
+        let of_two = two.find_one(yours, &none().flag(A::SIGN, true));
+        let with = plain(M::ECDSA_SHA256);
+        two.sign(yours, &with, of_two, b"data").expect("a signature");
+        one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
+        assert_eq!(two.find(yours, &none().flag(A::SIGN, true)), []);
+        assert_eq!(two.sign(yours, &with, of_two, b"data"), Err(Error::KeyHandleInvalid));
+    });
+}
+
+#[test]
+fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
+    each_backend(|provider| {
+        let directory = Directory::new();
+        let one = Client::beside(&directory, provider, "");
+        let two = Client::beside(&directory, provider, "");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+        let serial = one.module.token(one.slot).expect("a token").serial;
+        let slots = two.module.slots(true).expect("slots");
+        let serials: Vec<_> =
+            slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
+        assert_eq!(serials, [serial, String::new()]);
+        let session = two.module.open_session(slots[0], true).expect("a session");
+        two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        two.module.init_pin(session, PIN).expect("the user's PIN");
+        one.user();
+    });
+}
+
+/// A search in one thread takes over what the other process wrote while another thread writes.
+#[test]
+fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
+    const THREADS: usize = 3;
+    const OBJECTS: usize = 12;
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let sessions = [&one, &two].map(|client| (client, client.user()));
+        std::thread::scope(|scope| {
+            for (client, _) in sessions {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        let session = client.open();
+                        for _ in 0..OBJECTS {
+                            client.create(session, &data("mine").stored()).expect("data");
+                            client.find(session, &none());
+                        }
+                    });
+                }
+            }
+        });
+        for (client, session) in sessions {
+            let found = client.find(session, &data("mine"));
+            let unique: BTreeSet<_> = found
+                .iter()
+                .map(|object| client.read(session, *object, A::UNIQUE_ID).expect("an identifier"))
+                .collect();
+            assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
+        }
+    });
+}

@@ -1,0 +1,91 @@
+//! Searches: what they find, in what order, and what they cannot be used to guess.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle};
+
+use crate::keys::{Kind, key_object, pair};
+use crate::support::{Client, data, each_backend, none};
+
+#[test]
+fn a_search_finds_what_has_all_attributes() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let a = client.create(session, &data("a")).expect("data");
+        let b = client.create(session, &data("b").stored()).expect("data");
+        let (public, private) = pair(&client, session, Kind::P256, &none().label("a"));
+        for (wanted, found) in [
+            (none(), vec![a, b, public, private]),
+            (none().label("a"), vec![a, public, private]),
+            (data("a"), vec![a]),
+            (none().number(A::CLASS, ObjectClass::DATA.0), vec![a, b]),
+            (none().number(A::KEY_TYPE, KeyType::EC.0), vec![public, private]),
+            (none().flag(A::TOKEN, true), vec![b]),
+            (none().flag(A::SIGN, true), vec![private]),
+            (none().bytes(A::LABEL, b""), vec![]),
+            (none().bytes(A::ID, b""), vec![public, private]),
+            (none().label("c"), vec![]),
+            (none().bytes(A(0x8000_0001), b"x"), vec![]),
+        ] {
+            assert_eq!(client.find(session, &wanted), found);
+        }
+        let malformed = none().bytes(A::CLASS, &[1]);
+        let refused = client.module.find_init(session, &malformed.template());
+        assert_eq!(refused, Err(Error::AttributeValueInvalid));
+    });
+}
+
+#[test]
+fn a_hidden_value_cannot_be_searched_for() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let value = [9; 16];
+        let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &value);
+        let shown = key.clone().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        client.create(session, &key).expect("a key");
+        let shown = client.create(session, &shown).expect("a key");
+        assert_eq!(client.find(session, &none().bytes(A::VALUE, &value)), [shown]);
+    });
+}
+
+#[test]
+fn a_search_is_given_out_in_pieces_and_ended() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let mut out = [ObjectHandle(0); 4];
+        let module = &client.module;
+        assert_eq!(module.find(session, &mut out), Err(Error::OperationNotInitialized));
+        assert_eq!(module.find_final(session), Err(Error::OperationNotInitialized));
+        let made: Vec<_> = (0..6).map(|_| client.create(session, &data("a")).expect("data")).collect();
+        module.find_init(session, &none().template()).expect("a search");
+        assert_eq!(module.find_init(session, &none().template()), Err(Error::OperationActive));
+        // What comes after the start of a search is not in it.
+        client.create(session, &data("late")).expect("data");
+        assert_eq!(module.find(session, &mut []), Ok(0));
+        assert_eq!((module.find(session, &mut out), &out[..]), (Ok(4), &made[..4]));
+        assert_eq!((module.find(session, &mut out), &out[..2]), (Ok(2), &made[4..]));
+        assert_eq!(module.find(session, &mut out), Ok(0));
+        assert_eq!(module.find_final(session), Ok(()));
+        assert_eq!(module.find(session, &mut out), Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn searches_of_two_sessions_do_not_meet() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (one, two) = (client.user(), client.open());
+        let made = [client.create(one, &data("a")), client.create(one, &data("a"))];
+        let [first, second] = made.map(|object| object.expect("data"));
+        client.module.find_init(one, &none().template()).expect("a search");
+        client.module.find_init(two, &none().template()).expect("a search");
+        let next = |session| {
+            let mut out = [ObjectHandle(0)];
+            client.module.find(session, &mut out).expect("a search");
+            out[0]
+        };
+        assert_eq!([next(one), next(two), next(one), next(two)], [first, first, second, second]);
+    });
+}

@@ -1,0 +1,181 @@
+//! Sessions: their states, what they may do, and what ends with them.
+
+use jeton::error::Error;
+use jeton::id::{MechanismType as M, SessionHandle, SlotId, session_state as state};
+use jeton::module::User;
+
+use crate::keys::{Kind, pair};
+use crate::support::{Client, PIN, SO_PIN, data, each_backend, none, plain};
+
+#[test]
+fn the_state_follows_login_and_kind_of_session() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let states = || {
+            let of = |session| client.module.session(session).expect("a session").state;
+            (of(session), of(read_only))
+        };
+        assert_eq!(states(), (state::RW_PUBLIC_SESSION, state::RO_PUBLIC_SESSION));
+        client.login(session);
+        assert_eq!(states(), (state::RW_USER_FUNCTIONS, state::RO_USER_FUNCTIONS));
+        client.module.logout(read_only).expect("the user");
+        assert_eq!(states(), (state::RW_PUBLIC_SESSION, state::RO_PUBLIC_SESSION));
+        let info = client.module.session(read_only).expect("a session");
+        assert_eq!((info.slot, info.read_write), (client.slot, false));
+
+        client.module.close_session(read_only).expect("a session");
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        let info = client.module.session(session).expect("a session");
+        assert_eq!((info.state, info.read_write), (state::RW_SO_FUNCTIONS, true));
+    });
+}
+
+#[test]
+fn read_only_sessions_and_the_so_exclude_each_other() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let session = client.open();
+        let login = || client.module.login(session, User::SecurityOfficer, SO_PIN);
+        assert_eq!(login(), Err(Error::SessionReadOnlyExists));
+        client.module.close_session(read_only).expect("a session");
+        assert_eq!(login(), Ok(()));
+        let refused = client.module.open_session(client.slot, false);
+        assert_eq!(refused, Err(Error::SessionReadWriteSoExists));
+        client.open();
+    });
+}
+
+#[test]
+fn the_token_counts_its_sessions() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let counts = || {
+            let token = client.module.token(client.slot).expect("a token");
+            (token.sessions, token.rw_sessions)
+        };
+        assert_eq!(counts(), (0, 0));
+        let session = client.open();
+        client.module.open_session(client.slot, false).expect("a session");
+        assert_eq!(counts(), (2, 1));
+        client.module.close_session(session).expect("a session");
+        assert_eq!(counts(), (1, 0));
+        client.module.close_all_sessions(client.slot).expect("sessions");
+        assert_eq!(counts(), (0, 0));
+    });
+}
+
+#[test]
+fn the_login_ends_with_the_last_session() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (first, second) = (client.user(), client.open());
+        client.module.close_session(first).expect("a session");
+        let state = |session| client.module.session(session).expect("a session").state;
+        assert_eq!(state(second), state::RW_USER_FUNCTIONS);
+        client.module.close_session(second).expect("a session");
+        let third = client.open();
+        assert_eq!(state(third), state::RW_PUBLIC_SESSION);
+    });
+}
+
+#[test]
+fn session_objects_go_with_their_session_alone() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (first, second) = (client.user(), client.open());
+        client.create(first, &data("session object of the first")).expect("data");
+        client.create(first, &data("token object").stored()).expect("data");
+        let own = client.create(second, &data("session object of the second")).expect("data");
+        assert_eq!(client.find(second, &none()).len(), 3);
+        client.module.close_session(first).expect("a session");
+        let stored = client.find_one(second, &data("token object"));
+        assert_eq!(client.find(second, &none()).len(), 2);
+        assert!(client.find(second, &none()).contains(&own));
+
+        client.module.close_session(second).expect("a session");
+        let third = client.open();
+        assert_eq!(client.find(third, &none()), [stored]);
+    });
+}
+
+#[test]
+fn a_stale_handle_is_never_anothers() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let stale = client.open();
+        client.module.close_session(stale).expect("a session");
+        let fresh = client.open();
+        assert_ne!(stale, fresh);
+        for handle in [stale, SessionHandle(0), SessionHandle(u64::MAX), SessionHandle(fresh.0 + 1)] {
+            assert_eq!(client.module.close_session(handle), Err(Error::SessionHandleInvalid));
+            assert_eq!(client.module.session(handle).err(), Some(Error::SessionHandleInvalid));
+            assert_eq!(client.module.random(handle, &mut [0]), Err(Error::SessionHandleInvalid));
+            let login = client.module.login(handle, User::User, PIN);
+            assert_eq!(login, Err(Error::SessionHandleInvalid));
+        }
+        assert!(client.module.session(fresh).is_ok());
+    });
+}
+
+#[test]
+fn unknown_slots_are_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let unknown = SlotId(4711);
+        assert_eq!(client.module.open_session(unknown, true), Err(Error::SlotIdInvalid));
+        assert_eq!(client.module.token(unknown).err(), Some(Error::SlotIdInvalid));
+        assert_eq!(client.module.slot(unknown).err(), Some(Error::SlotIdInvalid));
+        assert_eq!(client.module.mechanisms(unknown).err(), Some(Error::SlotIdInvalid));
+        assert_eq!(client.module.close_all_sessions(unknown), Err(Error::SlotIdInvalid));
+    });
+}
+
+#[test]
+fn finalize_ends_sessions_and_login() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let parameters = client.directory.parameters(provider, "");
+        assert_eq!(client.module.initialize(Some(&parameters)), Err(Error::AlreadyInitialized));
+        client.module.finalize().expect("a module");
+        assert_eq!(client.module.finalize(), Err(Error::NotInitialized));
+        assert_eq!(client.module.slots(true), Err(Error::NotInitialized));
+        client.module.initialize(Some(&parameters)).expect("a module");
+        assert_eq!(client.module.session(session).err(), Some(Error::SessionHandleInvalid));
+        let state = client.module.session(client.open()).expect("a session").state;
+        assert_eq!(state, state::RW_PUBLIC_SESSION);
+    });
+}
+
+#[test]
+fn logout_takes_private_objects_and_kept_operations_away() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (session, other) = (client.user(), client.open());
+        let with = plain(M::ECDSA_SHA256);
+        let (public, private) = pair(&client, session, Kind::P256, &none().stored());
+        let (_, of_session) = pair(&client, session, Kind::P256, &none());
+        for key in [private, of_session] {
+            client.sign(session, &with, key, b"data").expect("a signature");
+        }
+        client.module.sign_init(other, &with, private).expect("an operation");
+        client.module.logout(other).expect("the user");
+
+        let signed = client.module.sign(other, b"data", jeton::module::Output::Buffer(&mut [0; 64]));
+        assert_eq!(signed, Err(Error::OperationNotInitialized));
+        for key in [private, of_session] {
+            assert_eq!(client.sign(session, &with, key, b"data"), Err(Error::KeyHandleInvalid));
+            assert_eq!(client.module.object(session, key).err(), Some(Error::ObjectHandleInvalid));
+        }
+        assert!(client.module.object(session, public).is_ok());
+
+        // The next login brings the token object back, and no session object.
+        client.login(session);
+        let mine = none().number(jeton::id::AttributeType::CLASS, jeton::id::ObjectClass::PRIVATE_KEY.0);
+        let again = client.find_one(session, &mine);
+        client.sign(session, &with, again, b"data").expect("a signature");
+    });
+}

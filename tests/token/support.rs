@@ -1,0 +1,279 @@
+//! What the tests of the token share: a module with a token of its own, and templates that own their values.
+
+use std::ffi::c_ulong;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jeton::backend::Provider;
+use jeton::error::Result;
+use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
+use jeton::mechanism::{self, Invocation, Params};
+use jeton::module::{Module, Output, User};
+use jeton::object::AttributeView;
+use jeton::object::template::{Given, Raw, Template};
+
+pub const SO_PIN: &[u8] = b"the officer's";
+pub const PIN: &[u8] = b"the user's";
+pub const LABEL: &[u8; 32] = b"a token of the tests            ";
+
+/// Runs a test once per backend; the output of a failed test ends with the backend that it failed with.
+pub fn each_backend(test: impl Fn(&'static Provider)) {
+    for provider in Provider::ALL {
+        println!("backend {}", provider.name);
+        test(provider);
+    }
+}
+
+/// A directory of tokens, gone with its last user.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new() -> Arc<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("jeton-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory");
+        Arc::new(Self(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The parameters of a module that keeps its tokens here, with PINs that cost no time.
+    pub fn parameters(&self, provider: &Provider, more: &str) -> String {
+        format!(
+            "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3 }} {more}",
+            self.0.display(),
+            provider.name
+        )
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the directory of a test");
+    }
+}
+
+/// An application: a module of its own, which may share its directory with others.
+pub struct Client {
+    pub module: Module,
+    pub slot: SlotId,
+    pub directory: Arc<Directory>,
+}
+
+impl Client {
+    /// With a token whose PINs are set; nobody is logged in.
+    pub fn new(provider: &Provider) -> Self {
+        Self::with(provider, "")
+    }
+
+    /// The same with more configuration.
+    pub fn with(provider: &Provider, configuration: &str) -> Self {
+        let client = Self::beside(&Directory::new(), provider, configuration);
+        client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+        let session = client.open();
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.module.init_pin(session, PIN).expect("the user's PIN");
+        client.module.close_session(session).expect("a session");
+        client
+    }
+
+    /// On the tokens that are in that directory already.
+    pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
+        let module = Module::new();
+        module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
+        let slot = module.slots(true).expect("slots")[0];
+        Self { module, slot, directory: Arc::clone(directory) }
+    }
+
+    /// A read/write session.
+    pub fn open(&self) -> SessionHandle {
+        self.module.open_session(self.slot, true).expect("a session")
+    }
+
+    /// A read/write session with the user logged in.
+    pub fn user(&self) -> SessionHandle {
+        let session = self.open();
+        self.login(session);
+        session
+    }
+
+    pub fn login(&self, session: SessionHandle) {
+        self.module.login(session, User::User, PIN).expect("the user");
+    }
+
+    /// `CKF_*` of the token.
+    pub fn flags(&self) -> u64 {
+        self.module.token(self.slot).expect("a token").flags
+    }
+
+    pub fn create(&self, session: SessionHandle, attributes: &Attributes) -> Result<ObjectHandle> {
+        self.module.create_object(session, &attributes.template())
+    }
+
+    pub fn copy(
+        &self,
+        session: SessionHandle,
+        object: ObjectHandle,
+        changes: &Attributes,
+    ) -> Result<ObjectHandle> {
+        self.module.copy_object(session, object, &changes.template())
+    }
+
+    pub fn set(&self, session: SessionHandle, object: ObjectHandle, changes: &Attributes) -> Result<()> {
+        self.module.set_attributes(session, object, &changes.template())
+    }
+
+    pub fn generate(
+        &self,
+        session: SessionHandle,
+        with: MechanismType,
+        public: &Attributes,
+        private: &Attributes,
+    ) -> Result<(ObjectHandle, ObjectHandle)> {
+        let with = plain(with);
+        self.module.generate_key_pair(session, &with, &public.template(), &private.template())
+    }
+
+    /// Everything that a search finds.
+    pub fn find(&self, session: SessionHandle, wanted: &Attributes) -> Vec<ObjectHandle> {
+        self.module.find_init(session, &wanted.template()).expect("a search");
+        let mut found = Vec::new();
+        let mut some = [ObjectHandle(0); 7];
+        loop {
+            match self.module.find(session, &mut some).expect("a search") {
+                0 => break,
+                count => found.extend_from_slice(&some[..count]),
+            }
+        }
+        self.module.find_final(session).expect("a search");
+        found
+    }
+
+    /// The only object that a search finds.
+    pub fn find_one(&self, session: SessionHandle, wanted: &Attributes) -> ObjectHandle {
+        let found = self.find(session, wanted);
+        assert_eq!(found.len(), 1, "objects found");
+        found[0]
+    }
+
+    /// An attribute's value in the caller's form.
+    pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
+        match self.module.object(session, object)?.attribute(id)? {
+            AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
+            AttributeView::Template(_) => panic!("{id} is a template"),
+        }
+    }
+
+    pub fn flag(&self, session: SessionHandle, object: ObjectHandle, id: A) -> bool {
+        self.read(session, object, id).expect("a flag") == [1]
+    }
+
+    pub fn number(&self, session: SessionHandle, object: ObjectHandle, id: A) -> u64 {
+        let bytes = self.read(session, object, id).expect("a number");
+        c_ulong::from_ne_bytes(bytes.try_into().expect("the size of a number"))
+    }
+
+    /// A signature in one part.
+    pub fn sign(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+        data: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.module.sign_init(session, with, key)?;
+        let mut out = vec![0; self.module.sign(session, data, Output::Length)?];
+        let len = self.module.sign(session, data, Output::Buffer(&mut out))?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    /// A verification in one part.
+    pub fn verify(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+        data: &[u8],
+        signature: &[u8],
+    ) -> Result<()> {
+        self.module.verify_init(session, with, key)?;
+        self.module.verify(session, data, signature)
+    }
+}
+
+/// A mechanism without parameter.
+pub fn plain(id: MechanismType) -> Invocation {
+    Invocation { mechanism: mechanism::find(id).expect("a row"), params: Params::None }
+}
+
+/// The attributes of a template.
+#[derive(Clone, Default)]
+pub struct Attributes(Vec<(A, Vec<u8>)>);
+
+impl Attributes {
+    /// Of an object of that class.
+    pub fn of(class: ObjectClass) -> Self {
+        Self::default().number(A::CLASS, class.0)
+    }
+
+    pub fn bytes(mut self, id: A, value: &[u8]) -> Self {
+        self.0.push((id, value.to_vec()));
+        self
+    }
+
+    pub fn number(self, id: A, value: u64) -> Self {
+        self.bytes(id, &(value as c_ulong).to_ne_bytes())
+    }
+
+    pub fn flag(self, id: A, value: bool) -> Self {
+        self.bytes(id, &[u8::from(value)])
+    }
+
+    pub fn label(self, label: &str) -> Self {
+        self.bytes(A::LABEL, label.as_bytes())
+    }
+
+    /// Kept in the token's store.
+    pub fn stored(self) -> Self {
+        self.flag(A::TOKEN, true)
+    }
+
+    /// All of the others too.
+    pub fn and(mut self, others: &Self) -> Self {
+        self.0.extend_from_slice(&others.0);
+        self
+    }
+
+    /// All but one.
+    pub fn without(mut self, id: A) -> Self {
+        self.0.retain(|(known, _)| *known != id);
+        self
+    }
+
+    pub fn value(&self, id: A) -> &[u8] {
+        &self.0.iter().find(|(known, _)| *known == id).expect("an attribute").1
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = A> {
+        self.0.iter().map(|(id, _)| *id)
+    }
+
+    pub fn template(&self) -> Template<'_> {
+        Template(self.0.iter().map(|(id, value)| Given { id: *id, value: Raw::Bytes(value) }).collect())
+    }
+}
+
+/// No attributes.
+pub fn none() -> Attributes {
+    Attributes::default()
+}
+
+/// A data object, which everybody sees.
+pub fn data(label: &str) -> Attributes {
+    Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
+}
