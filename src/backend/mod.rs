@@ -44,7 +44,7 @@ impl Provider {
     }
 }
 
-// TMP const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
+const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
 
 /// A generator fit for keys and nonces, safe across threads and `fork`.
 pub trait Random: Sync {
