@@ -1,10 +1,11 @@
-//! ECDSA on the NIST curves, signatures as r || s.
+//! The NIST curves and secp256k1: ECDSA with signatures as r || s, and ECDH.
 
 use std::sync::Arc;
 
 use super::{ffi, prefix, verdict};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     let key = ffi::EcKey::generate(curve)?;
@@ -37,6 +38,19 @@ impl PrivateKey for Private {
             Scheme::Ecdsa => Ok(Box::new(EcdsaSigner(self))),
             _ => Err(Error::KeyTypeInconsistent),
         }
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        // The form's byte and the length belong together; AWS-LC checks the rest.
+        let len = match peer.first() {
+            Some(4) => 1 + 2 * self.curve.len(),
+            Some(2 | 3) => 1 + self.curve.len(),
+            _ => return Err(Error::DataInvalid),
+        };
+        if peer.len() != len {
+            return Err(Error::DataInvalid);
+        }
+        self.key.agree(&ffi::EcKey::public(self.curve, peer)?)
     }
 }
 
@@ -105,10 +119,16 @@ mod tests {
     use super::super::tests::{generate, hex, sign, verifier, verify};
     use super::*;
     use crate::backend::{Hash, PairSpec};
-    use crate::secret::Secret;
 
-    /// RFC 6979, A.2.5 to A.2.7, message "sample": private key, hash, r, s.
-    const RFC_6979: [(Curve, &str, Hash, &str, &str); 3] = [
+    /// RFC 6979, A.2.4 to A.2.7, message "sample": private key, hash, r, s.
+    const RFC_6979: [(Curve, &str, Hash, &str, &str); 4] = [
+        (
+            Curve::P224,
+            "F220266E1105BFE3083E03EC7A3A654651F45E37167E88600BF257C1",
+            Hash::Sha256,
+            "61AA3DA010E8E8406C656BC477A7A7189895E7E840CDFE8FF42307BA",
+            "BC814050DAB5D23770879494F9E0A680DC1AF7161991BDE692B10101",
+        ),
         (
             Curve::P256,
             "C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721",
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn the_public_key_is_the_published_one() {
         let PublicParts::Ec { point, .. } =
-            Private::parse(Curve::P256, &hex(RFC_6979[0].1)).unwrap().public().unwrap()
+            Private::parse(Curve::P256, &hex(RFC_6979[1].1)).unwrap().public().unwrap()
         else {
             panic!("not EC")
         };

@@ -3,10 +3,12 @@
 //! `ffi/` is the one place that touches C: it turns pointers into owned values and return codes into errors, and knows
 //! no schemes. The files beside it are safe Rust and hold the rules of `backend/`: lengths, ranges, who erred.
 
+mod cipher;
 mod digest;
 mod ec;
 mod ed25519;
 mod ffi;
+mod mac;
 mod ml_dsa;
 mod random;
 mod rsa;
@@ -17,8 +19,14 @@ use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, Publi
 use crate::error::{Error, Result};
 
 /// AWS-LC.
-pub static PROVIDER: Provider =
-    Provider { name: "aws-lc", random: &random::Generator, digest: &digest::Digests, keys: &KeyPairs };
+pub static PROVIDER: Provider = Provider {
+    name: "aws-lc",
+    random: &random::Generator,
+    digest: &digest::Digests,
+    keys: &KeyPairs,
+    ciphers: &cipher::Symmetric,
+    macs: &mac::Codes,
+};
 
 struct KeyPairs;
 
@@ -29,6 +37,7 @@ impl Keys for KeyPairs {
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
+            _ => Err(Error::MechanismInvalid),
         }
     }
 
@@ -40,6 +49,7 @@ impl Keys for KeyPairs {
             PrivateParts::MlDsa { set, seed, key } => {
                 Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
             }
+            _ => Err(Error::MechanismInvalid),
         }
     }
 
@@ -49,6 +59,7 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
+            _ => Err(Error::MechanismInvalid),
         }
     }
 }

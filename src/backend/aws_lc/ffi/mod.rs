@@ -4,9 +4,11 @@
 //! queue, [`refused`] only empties it, where the failure is an answer (a bad signature, a malformed key).
 #![allow(unsafe_code)]
 
+mod cipher;
 mod digest;
 mod ec;
 mod ed25519;
+mod mac;
 mod ml_dsa;
 mod rsa;
 
@@ -18,9 +20,11 @@ use aws_lc_sys as aws;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
+pub(super) use cipher::{ChaChaPoly, CipherCtx, Mode, chacha20};
 pub(super) use digest::{DigestCtx, hash};
 pub(super) use ec::{EcKey, EcdsaSig};
 pub(super) use ed25519::{ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_verify};
+pub(super) use mac::{Cmac, Hmac};
 pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
 pub(super) use rsa::{Crt, Numbers, Rsa};
 
