@@ -272,4 +272,56 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn secp256k1_signature_verifies_with_the_derived_public_key() {
+        // The Bitcoin developers' vector of RFC 6979 with the key 1.
+        let mut one = [0; 32];
+        one[31] = 1;
+        let public = Private::parse(Curve::Secp256k1, &one).unwrap().public().unwrap();
+        let mut digest = [0; 32];
+        super::super::PROVIDER.digest.hash(Hash::Sha256, b"Satoshi Nakamoto", &mut digest).unwrap();
+        let signature = hex("934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8\
+             2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5");
+        verify(&public, &Scheme::Ecdsa, &digest, &signature).unwrap();
+    }
+
+    #[test]
+    fn rfc_5903_diffie_hellman() {
+        let i = hex("C88F01F510D9AC3F70A292DAA2316DE544E9AAB8AFE84049C62A9C57862D1433");
+        let r = hex("C6EF9C5D78AE012A011164ACB397CE2088685D8F06BF9BE0B283AB46476BEE53");
+        let secret = hex("D6840F6B42F6EDAFD13116E0E12565202FEF8E9ECE7DCE03812464D04B9442DE");
+        let [i, r] = [i, r].map(|scalar| Private::parse(Curve::P256, &scalar).unwrap());
+        assert_eq!(i.agree(&r.key.point().unwrap()).unwrap()[..], secret);
+        assert_eq!(r.agree(&i.key.point().unwrap()).unwrap()[..], secret);
+    }
+
+    #[test]
+    fn peers_may_be_compressed_and_must_be_points() {
+        for curve in Curve::ALL {
+            let pair = || {
+                let (PublicParts::Ec { point, .. }, PrivateParts::Ec { scalar, .. }) =
+                    generate(PairSpec::Ec(curve))
+                else {
+                    panic!("not EC")
+                };
+                (point, Private::parse(curve, &scalar).unwrap())
+            };
+            let ((point, own), (_, other)) = (pair(), pair());
+            let len = curve.len();
+            let compressed = [&[2 | point[2 * len] & 1], &point[1..=len]].concat();
+            let secret = other.agree(&point).unwrap();
+            assert_eq!(secret.len(), len);
+            assert_eq!(other.agree(&compressed).unwrap()[..], secret[..]);
+            assert_eq!(own.agree(&other.key.point().unwrap()).unwrap()[..], secret[..]);
+
+            let mut off = point.clone();
+            off[2 * len] ^= 1;
+            let hybrid = [&[6 | point[2 * len] & 1], &point[1..]].concat();
+            let out_of_range = [&[2][..], &vec![0xff; len]].concat();
+            for bad in [&off[..], &hybrid, &out_of_range, &point[1..], &point[..len], &[0], &[]] {
+                assert_eq!(own.agree(bad).err(), Some(Error::DataInvalid), "{curve:?}");
+            }
+        }
+    }
 }

@@ -10,8 +10,10 @@ mod ed25519;
 mod ffi;
 mod mac;
 mod ml_dsa;
+mod ml_kem;
 mod random;
 mod rsa;
+mod x25519;
 
 use std::sync::Arc;
 
@@ -37,7 +39,9 @@ impl Keys for KeyPairs {
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
-            _ => Err(Error::MechanismInvalid),
+            PairSpec::X25519 => x25519::generate(),
+            PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
+            PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.generate(spec),
         }
     }
 
@@ -49,7 +53,13 @@ impl Keys for KeyPairs {
             PrivateParts::MlDsa { set, seed, key } => {
                 Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
             }
-            _ => Err(Error::MechanismInvalid),
+            PrivateParts::X25519 { scalar } => Ok(Arc::new(x25519::Private::parse(scalar)?)),
+            PrivateParts::MlKem { set, seed, key } => {
+                Ok(Arc::new(ml_kem::Private::parse(*set, seed.as_ref(), key)?))
+            }
+            PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
+                elsewhere()?.private(parts)
+            }
         }
     }
 
@@ -59,9 +69,25 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
-            _ => Err(Error::MechanismInvalid),
+            PublicParts::X25519 { .. } => Ok(Arc::new(x25519::Public)),
+            PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
+            PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
+                elsewhere()?.public(parts)
+            }
         }
     }
+}
+
+/// Who serves what AWS-LC has not: Ed448, X448 and SLH-DSA.
+#[cfg(feature = "rustcrypto")]
+fn elsewhere() -> Result<&'static dyn Keys> {
+    Ok(super::rustcrypto::PROVIDER.keys)
+}
+
+/// Nobody, in a build without the second backend.
+#[cfg(not(feature = "rustcrypto"))]
+fn elsewhere() -> Result<&'static dyn Keys> {
+    Err(Error::MechanismInvalid)
 }
 
 /// The first `len` bytes of an output: what a digest or a signature fills.

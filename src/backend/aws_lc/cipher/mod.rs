@@ -35,9 +35,11 @@ impl Ciphers for Symmetric {
             S::AesXts { tweak } => whole::xts(key, tweak, direction),
             S::AesGcm { iv, aad, tag_len } if encrypt => stream::gcm_seal(key, iv, aad, *tag_len),
             S::AesGcm { iv, aad, tag_len } => whole::gcm_open(key, iv, aad, *tag_len),
-            S::AesCcm { nonce, aad, tag_len, data_len } => {
-                whole::ccm(key, whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len }, direction)
-            }
+            S::AesCcm { nonce, aad, tag_len, data_len } => whole::ccm(
+                key,
+                whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
+                direction,
+            ),
             S::AesKw { iv } => wrap::kw(key, *iv, direction),
             S::AesKwp { iv } => wrap::kwp(key, *iv, direction),
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),

@@ -162,7 +162,8 @@ impl ChaCha {
             let counter = self.next as u64;
             // AWS-LC counts 32 bits, and must not wrap them.
             let until_wrap = (1 << 32) - (counter & 0xffff_ffff);
-            let len = usize::try_from(until_wrap * CHACHA_BLOCK as u64).unwrap_or(usize::MAX).min(input.len());
+            let len =
+                usize::try_from(until_wrap * CHACHA_BLOCK as u64).unwrap_or(usize::MAX).min(input.len());
             let (head, tail) = input.split_at(len);
             let (head_out, tail_out) = out.split_at_mut(len);
             let key = self.key.as_array().ok_or(Error::KeySizeRange)?;

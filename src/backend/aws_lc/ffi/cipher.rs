@@ -109,13 +109,7 @@ impl CipherCtx {
         let mut announced = 0;
         // SAFETY: the context is started; without input and output it takes the length alone.
         check("EVP_CipherUpdate", unsafe {
-            aws::EVP_CipherUpdate(
-                self.context.as_ptr(),
-                ptr::null_mut(),
-                &mut announced,
-                ptr::null(),
-                len,
-            )
+            aws::EVP_CipherUpdate(self.context.as_ptr(), ptr::null_mut(), &mut announced, ptr::null(), len)
         })
     }
 
@@ -251,7 +245,13 @@ pub(super) fn cipher(mode: Mode, key_len: usize) -> Result<*const aws::EVP_CIPHE
 }
 
 /// ChaCha20 over whole blocks of 64 bytes, and a last part of one. The counter must not wrap within the input.
-pub(crate) fn chacha20(key: &[u8; 32], nonce: &[u8; 12], counter: u32, input: &[u8], out: &mut [u8]) -> Result<()> {
+pub(crate) fn chacha20(
+    key: &[u8; 32],
+    nonce: &[u8; 12],
+    counter: u32,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     if input.len() != out.len() {
         return Err(Error::DataLenRange);
     }

@@ -41,9 +41,7 @@ impl Hmac {
 
     pub(crate) fn update(&mut self, data: &[u8]) -> Result<()> {
         // SAFETY: the context is started, `data` is readable for its length.
-        check("HMAC_Update", unsafe {
-            aws::HMAC_Update(self.context.as_ptr(), data.as_ptr(), data.len())
-        })
+        check("HMAC_Update", unsafe { aws::HMAC_Update(self.context.as_ptr(), data.as_ptr(), data.len()) })
     }
 
     /// Writes the code, which is as long as `out`; [`reset`](Self::reset) must follow.
