@@ -60,7 +60,7 @@ mod tests {
 
     /// RFC 7748, 6.1: private and public key of Alice and of Bob, and their secret.
     const ALICE: [&str; 2] = [
-        "77076d0a7318a57d3c16c17251b26645df4c2f92ebc0992ac177fba51db92c2a",
+        "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ac177fba51db92c2a",
         "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
     ];
     const BOB: [&str; 2] = [

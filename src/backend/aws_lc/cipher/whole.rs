@@ -332,7 +332,7 @@ impl Unit for Xts128 {
 
 /// Multiplication by x in GF(2^128), as IEEE 1619 orders the bits.
 fn double(tweak: u128) -> u128 {
-    tweak << 1 ^ (tweak >> 127) * 0x87
+    (tweak << 1) ^ ((tweak >> 127) * 0x87)
 }
 
 fn xor(bytes: &mut [u8], mask: &[u8]) {
