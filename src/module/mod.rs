@@ -115,7 +115,11 @@ fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>) -> Result<()> {
             continue;
         }
         match adopt(settings, slots, &path) {
-            Ok(token) => slots.push(Slot { id: token.slot, token: Some(Arc::new(token)) }),
+            Ok(token) => {
+                // The empty slot that it was initialised in.
+                slots.retain(|slot| slot.id != token.slot);
+                slots.push(Slot { id: token.slot, token: Some(Arc::new(token)) });
+            }
             // One damaged file must not take the other tokens away; the store named it in the log.
             Err(reason) => error!(file = %path.display(), ?reason, "token left out"),
         }
@@ -131,7 +135,7 @@ fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>) -> Result<()> {
 fn adopt(settings: &Arc<Settings>, slots: &[Slot], path: &std::path::Path) -> Result<Token> {
     let store = SqliteStore::open(path)?;
     let wanted = SlotId(store.header()?.slot);
-    let taken = slots.iter().any(|slot| slot.id == wanted);
+    let taken = slots.iter().any(|slot| slot.id == wanted && slot.token.is_some());
     let slot = if taken { next_free(slots) } else { wanted };
     Token::open(slot, Arc::clone(settings), Box::new(store))
 }

@@ -1,7 +1,7 @@
 //! How an object comes to be: created from a template, generated, copied, changed.
 //!
 //! PKCS#11 3.2, "Creating objects" and the chapters of the four functions; every rule is a column of
-//! [`attribute::Rule`](super::attribute::Rule).
+//! [`attribute::Rule`].
 
 use super::attribute::{self, Change, Default, Need, Rule, Sorts};
 use super::template::{Given, Template};

@@ -106,6 +106,8 @@ fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
         let serials: Vec<_> =
             slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
         assert_eq!(serials, [serial, String::new()]);
+        // In the slot that it was initialised in, which was the free one here too.
+        assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
         let session = two.module.open_session(slots[0], true).expect("a session");
         two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         two.module.init_pin(session, PIN).expect("the user's PIN");
