@@ -44,11 +44,12 @@ impl Cipher for Stream {
     }
 
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = prefix(out, input.len())?;
         let taken = self.taken + input.len() as u128;
         if self.limit.is_some_and(|limit| taken > limit) {
             return Err(Error::DataLenRange);
         }
-        self.context.update(input, prefix(out, input.len())?)?;
+        self.context.update(input, out)?;
         self.taken = taken;
         Ok(input.len())
     }
@@ -93,11 +94,12 @@ impl Cipher for GcmSeal {
     }
 
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = prefix(out, input.len())?;
         let taken = self.taken.saturating_add(input.len() as u64);
         if taken > LONGEST_GCM {
             return Err(Error::DataLenRange);
         }
-        self.context.update(input, prefix(out, input.len())?)?;
+        self.context.update(input, out)?;
         self.taken = taken;
         Ok(input.len())
     }
