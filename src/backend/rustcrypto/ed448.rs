@@ -28,7 +28,15 @@ pub(super) fn private(seed: &Secret) -> Result<Arc<dyn PrivateKey>> {
 }
 
 pub(super) fn public(point: &[u8; 57]) -> Result<Arc<dyn PublicKey>> {
+    if !canonical(point) {
+        return Err(Error::DataInvalid);
+    }
     Ok(Arc::new(Public(VerifyingKey::from_bytes(point).map_err(|_| Error::DataInvalid)?)))
+}
+
+/// Of a point's last byte only the sign's bit is used (RFC 8032, 5.2.2); the library lets the others be.
+fn canonical(point: &[u8; 57]) -> bool {
+    point[56] & 0x7f == 0
 }
 
 fn parse(seed: &Secret) -> Result<SigningKey> {
@@ -118,6 +126,9 @@ impl Verifier for Ed448Verifier {
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
+        if !canonical(signature.r_bytes()) {
+            return Err(Error::SignatureInvalid);
+        }
         let outcome = match self.prehash {
             true => self.key.0.verify_prehashed(&signature, Some(&self.context), Given::new(input)?),
             false => self.key.0.verify_ctx(&signature, &self.context, input),

@@ -140,7 +140,7 @@ impl Chained {
 /// Times x in GF(2^128), big-endian (SP 800-38B, 6.1).
 fn doubled(block: &Block) -> Zeroizing<Block> {
     let number = u128::from_be_bytes(*block);
-    Zeroizing::new((number << 1 ^ (number >> 127) * 0x87).to_be_bytes())
+    Zeroizing::new(((number << 1) ^ ((number >> 127) * 0x87)).to_be_bytes())
 }
 
 impl Mac for Chained {

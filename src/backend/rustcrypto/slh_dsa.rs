@@ -153,8 +153,12 @@ impl<P: Set> Signer for SlhDsaSigner<P> {
         // FIPS 205, 9.2: without randomness PK.seed takes its place.
         let mut randomness = [0; 32];
         let randomness = &mut randomness[..self.key.set.n()];
-        random::fill(randomness)?;
-        let randomness = if self.deterministic { None } else { Some(&*randomness) };
+        let randomness = if self.deterministic {
+            None
+        } else {
+            random::fill(randomness)?;
+            Some(&*randomness)
+        };
         let signature = self.key.key.slh_sign_internal(&[&self.prefix, input], randomness);
         out.copy_from_slice(&signature.to_vec());
         Ok(())

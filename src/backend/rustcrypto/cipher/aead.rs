@@ -170,7 +170,7 @@ impl Ccm {
         block[0] = (q - 1) as u8;
         block[1..=nonce.len()].copy_from_slice(nonce);
         let first = u128::from_be_bytes(block);
-        let flags = if aad.is_empty() { 0 } else { 0x40 } | ((tag_len - 2) / 2 << 3) as u8;
+        let flags = if aad.is_empty() { 0 } else { 0x40 } | (((tag_len - 2) / 2) << 3) as u8;
         let mut chain = Zeroizing::new((first | data_len as u128).to_be_bytes());
         chain[0] |= flags;
         aes.encrypt_block(&mut chain);

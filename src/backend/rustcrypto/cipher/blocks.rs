@@ -303,7 +303,7 @@ fn xts(aes: &Aes, tweak: &mut u128, direction: Direction, blocks: &mut [Block]) 
 
 /// Times x in GF(2^128), little-endian.
 fn next_tweak(tweak: u128) -> u128 {
-    tweak << 1 ^ (tweak >> 127) * 0x87
+    (tweak << 1) ^ ((tweak >> 127) * 0x87)
 }
 
 fn xts_steal(aes: &Aes, tweak: u128, direction: Direction, data: &mut [u8]) {
