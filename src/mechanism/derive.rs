@@ -40,7 +40,14 @@ pub(super) const ROWS: &[Mechanism] = &[
 
 /// From any secret key.
 const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
-    Mechanism { id, flags: DERIVE, sizes: (1, 4096), key_type: None, shape, action: Action::Derive(derivation) }
+    Mechanism {
+        id,
+        flags: DERIVE,
+        sizes: (1, 4096),
+        key_type: None,
+        shape,
+        action: Action::Derive(derivation),
+    }
 }
 
 const fn aes(id: M, shape: Shape, derivation: Derivation) -> Mechanism {

@@ -1,5 +1,7 @@
 //! The mechanisms: a row each. Lists, info, permission, dispatch and sizes read the row; a family is a file.
 
+use std::sync::LazyLock;
+
 use crate::backend::{Hash, MlDsa, MlKem, SlhDsa};
 use crate::id::{KeyType, MechanismType, ObjectHandle};
 
@@ -353,7 +355,13 @@ pub fn all() -> impl Iterator<Item = &'static Mechanism> {
 
 /// The mechanism of that number.
 pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
-    all().find(|mechanism| mechanism.id == id)
+    static SORTED: LazyLock<Vec<&Mechanism>> = LazyLock::new(|| {
+        let mut rows: Vec<_> = all().collect();
+        rows.sort_by_key(|mechanism| mechanism.id);
+        rows
+    });
+    let at = SORTED.binary_search_by_key(&id, |mechanism| mechanism.id).ok()?;
+    Some(SORTED[at])
 }
 
 /// The hash that a digest mechanism computes, as parameters name it.

@@ -19,7 +19,9 @@ impl Invocation {
     /// How the backend signs, and the hash that the message goes through before. The group decides between the
     /// EdDSA schemes, so it is asked for.
     pub fn scheme(&self, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
-        let Action::Sign(primitive, hash) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        let Action::Sign(primitive, hash) = self.mechanism.action else {
+            return Err(Error::MechanismInvalid);
+        };
         let scheme = match (primitive, &self.params) {
             (Primitive::RsaRaw, Params::None) => Scheme::RsaRaw,
             (Primitive::RsaPkcs1, Params::None) => Scheme::RsaPkcs1 { hash },
@@ -43,7 +45,9 @@ impl Invocation {
             (Mode::AesCbc, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: false },
             (Mode::AesCbcPad, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: true },
             (Mode::AesCts, Params::Iv(iv)) => CipherScheme::AesCts { iv: array(iv)? },
-            (Mode::AesCtr, Params::Counter { block, bits }) => CipherScheme::AesCtr { block: *block, bits: *bits },
+            (Mode::AesCtr, Params::Counter { block, bits }) => {
+                CipherScheme::AesCtr { block: *block, bits: *bits }
+            }
             (Mode::AesOfb, Params::Iv(iv)) => CipherScheme::AesOfb { iv: array(iv)? },
             (Mode::AesCfb(bits), Params::Iv(iv)) => CipherScheme::AesCfb { iv: array(iv)?, bits },
             (Mode::AesXts, Params::Iv(tweak)) => CipherScheme::AesXts { tweak: array(tweak)? },
@@ -120,7 +124,9 @@ impl Invocation {
             (Primitive::MlDsa, None) => Scheme::MlDsa { context, deterministic },
             (Primitive::SlhDsa, None) => Scheme::SlhDsa { hash: None, context, deterministic },
             (Primitive::HashMlDsa, Some(hash)) => Scheme::HashMlDsa { hash, context, deterministic },
-            (Primitive::HashSlhDsa, Some(hash)) => Scheme::SlhDsa { hash: Some(hash), context, deterministic },
+            (Primitive::HashSlhDsa, Some(hash)) => {
+                Scheme::SlhDsa { hash: Some(hash), context, deterministic }
+            }
             _ => return Err(Error::MechanismParamInvalid),
         };
         Ok((scheme, row))

@@ -3,7 +3,9 @@
 use super::{Action, Asymmetric, Mechanism, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, SIGN_RECOVER, UNWRAP, VERIFY, VERIFY_RECOVER, WRAP};
+use crate::id::mechanism_flag::{
+    DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, SIGN_RECOVER, UNWRAP, VERIFY, VERIFY_RECOVER, WRAP,
+};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a modulus in bits.
@@ -62,12 +64,5 @@ const fn both(id: MechanismType, primitive: Primitive) -> Mechanism {
 }
 
 const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> Mechanism {
-    Mechanism {
-        id,
-        flags,
-        sizes: BITS,
-        key_type: Some(KeyType::RSA),
-        shape,
-        action: Action::Encrypt(scheme),
-    }
+    Mechanism { id, flags, sizes: BITS, key_type: Some(KeyType::RSA), shape, action: Action::Encrypt(scheme) }
 }

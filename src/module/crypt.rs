@@ -72,7 +72,12 @@ impl Module {
     }
 
     /// `C_DigestEncryptUpdate`: a part is digested and encrypted, or neither where the buffer is too small.
-    pub fn digest_encrypt_update(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub fn digest_encrypt_update(
+        &self,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
         self.sessions.with(session, |session| {
             both(session.digest.active(), session.encrypt.active())?;
             let asked = matches!(out, Output::Length);
@@ -85,7 +90,12 @@ impl Module {
     }
 
     /// `C_DecryptDigestUpdate`
-    pub fn decrypt_digest_update(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub fn decrypt_digest_update(
+        &self,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
         self.sessions.with(session, |session| {
             both(session.decrypt.active(), session.digest.active())?;
             let Output::Buffer(out) = out else { return session.decrypt.crypt_update(data, out) };
@@ -109,7 +119,12 @@ impl Module {
     }
 
     /// `C_DecryptVerifyUpdate`
-    pub fn decrypt_verify_update(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+    pub fn decrypt_verify_update(
+        &self,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
         self.sessions.with(session, |session| {
             both(session.decrypt.active(), session.verify.active())?;
             let Output::Buffer(out) = out else { return session.decrypt.crypt_update(data, out) };

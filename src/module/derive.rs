@@ -38,13 +38,11 @@ impl Module {
             key_type: DEFAULT_TYPE,
         };
         let attributes = make::receive(template, &origin, rights.officer())?;
-        rights.write(
-            attributes.flag(A::TOKEN) == Some(true),
-            attributes.flag(A::PRIVATE) == Some(true),
-        )?;
+        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
         let wanted = attributes.number(A::VALUE_LEN).map(usize::try_from).transpose();
         let wanted = wanted.ok().filter(|len| len.is_none_or(|len| (1..=MAX_DERIVED).contains(&len)));
-        let work = Work { token: &token, rights, with, base: &base, wanted: wanted.ok_or(Error::KeySizeRange)? };
+        let work =
+            Work { token: &token, rights, with, base: &base, wanted: wanted.ok_or(Error::KeySizeRange)? };
         let (secret, cut) = work.secret(derivation)?;
         token.insert(rights, session, make::put_secret(attributes, &secret, cut)?)
     }
@@ -80,7 +78,9 @@ impl Work<'_> {
                 secret
             }
             (Derivation::ExtractKeyFromKey, Params::Bit(bit)) => extract(self.value()?, *bit, self.wanted)?,
-            (Derivation::AesEcbEncryptData, Params::Data(data)) => self.enciphered(&CipherScheme::AesEcb, data)?,
+            (Derivation::AesEcbEncryptData, Params::Data(data)) => {
+                self.enciphered(&CipherScheme::AesEcb, data)?
+            }
             (Derivation::AesCbcEncryptData, Params::CbcData { iv, data }) => {
                 self.enciphered(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
             }
@@ -142,8 +142,7 @@ impl Work<'_> {
     }
 
     fn enciphered(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
-        let mut cipher =
-            self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
+        let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
         let mut out = Secret::zeroed(scheme.output_len(Direction::Encrypt, data.len()));
         let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
         cipher.finish(&mut out[written..]).map_err(|_| Error::MechanismParamInvalid)?;

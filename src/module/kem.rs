@@ -50,10 +50,11 @@ impl Module {
         let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
         let attributes = received(&private, A::DECAPSULATE_TEMPLATE, template, rights)?;
         // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of a wrong length is a wrapped key of a wrong length.
-        let secret = private.private_key(token.provider())?.decapsulate(ciphertext).map_err(|error| match error {
-            Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,
-            other => other,
-        })?;
+        let secret =
+            private.private_key(token.provider())?.decapsulate(ciphertext).map_err(|error| match error {
+                Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,
+                other => other,
+            })?;
         token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)
     }
 }

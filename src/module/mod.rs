@@ -28,7 +28,6 @@ mod session;
 mod slot;
 mod wrap;
 
-
 pub use crate::session::operation::Output;
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};

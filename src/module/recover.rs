@@ -10,7 +10,12 @@ use crate::session::operation::Output;
 
 impl Module {
     /// `C_SignRecoverInit`
-    pub fn sign_recover_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn sign_recover_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
         self.sessions.with(session, |session| {
             offered(session, with)?;
             session.sign_recover_init(with, key)
@@ -31,7 +36,12 @@ impl Module {
     }
 
     /// `C_VerifyRecoverInit`
-    pub fn verify_recover_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn verify_recover_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
         self.sessions.with(session, |session| {
             offered(session, with)?;
             session.verify_recover_init(with, key)

@@ -320,7 +320,11 @@ const RULES: &[Rule] = &[
     flag(
         A::DERIVE,
         Sorts::KEYS,
-        Sorts::EC_PRIVATE.or(Sorts::MONTGOMERY_PRIVATE).or(Sorts::GENERIC_SECRET).or(Sorts::HKDF).or(Sorts::AES),
+        Sorts::EC_PRIVATE
+            .or(Sorts::MONTGOMERY_PRIVATE)
+            .or(Sorts::GENERIC_SECRET)
+            .or(Sorts::HKDF)
+            .or(Sorts::AES),
     ),
     record(A::LOCAL, Sorts::KEYS),
     Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, Sorts::KEYS)

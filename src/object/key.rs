@@ -57,15 +57,18 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
                 Group::X448 => PublicParts::X448 { point: exact(point)? },
             }
         }
-        KeyType::ML_DSA => {
-            PublicParts::MlDsa { set: parameter_set(attributes, ml_dsa_set)?, key: value(attributes)?.to_vec() }
-        }
-        KeyType::ML_KEM => {
-            PublicParts::MlKem { set: parameter_set(attributes, ml_kem_set)?, key: value(attributes)?.to_vec() }
-        }
-        KeyType::SLH_DSA => {
-            PublicParts::SlhDsa { set: parameter_set(attributes, slh_dsa_set)?, key: value(attributes)?.to_vec() }
-        }
+        KeyType::ML_DSA => PublicParts::MlDsa {
+            set: parameter_set(attributes, ml_dsa_set)?,
+            key: value(attributes)?.to_vec(),
+        },
+        KeyType::ML_KEM => PublicParts::MlKem {
+            set: parameter_set(attributes, ml_kem_set)?,
+            key: value(attributes)?.to_vec(),
+        },
+        KeyType::SLH_DSA => PublicParts::SlhDsa {
+            set: parameter_set(attributes, slh_dsa_set)?,
+            key: value(attributes)?.to_vec(),
+        },
         _ => return Err(Error::KeyTypeInconsistent),
     })
 }
@@ -156,9 +159,9 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
         PublicParts::Ed448 { point } => put_point(attributes, Group::Ed448, point)?,
         PublicParts::X25519 { point } => put_point(attributes, Group::X25519, point)?,
         PublicParts::X448 { point } => put_point(attributes, Group::X448, point)?,
-        PublicParts::MlDsa { key, .. }
-        | PublicParts::MlKem { key, .. }
-        | PublicParts::SlhDsa { key, .. } => put_same(attributes, A::VALUE, key)?,
+        PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
+            put_same(attributes, A::VALUE, key)?
+        }
     }
     Ok(())
 }
@@ -243,7 +246,9 @@ fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) ->
     if len != wanted {
         return Err(Error::AttributeValueInvalid);
     }
-    let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) = provider.keys.generate(&spec)?.1 else {
+    let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) =
+        provider.keys.generate(&spec)?.1
+    else {
         return Err(Error::GeneralError);
     };
     match attributes.bytes(A::VALUE) {

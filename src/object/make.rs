@@ -164,7 +164,11 @@ pub enum Cut {
 }
 
 /// Puts what a wrapped private key held; what the template says of it must be the same.
-pub fn put_private_key(mut attributes: Attributes, parts: Vec<(A, Value)>, provider: &Provider) -> Result<Attributes> {
+pub fn put_private_key(
+    mut attributes: Attributes,
+    parts: Vec<(A, Value)>,
+    provider: &Provider,
+) -> Result<Attributes> {
     force(&mut attributes, &parts)?;
     let sort = attributes.sort().ok_or(Error::GeneralError)?;
     key::check(&mut attributes, sort, provider).map_err(|error| match error {

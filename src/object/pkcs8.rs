@@ -168,7 +168,8 @@ fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Val
 /// `seed [0] IMPLICIT OCTET STRING`
 fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     let mut reader = SliceReader::new(key).map_err(invalid)?;
-    let seed = ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
+    let seed =
+        ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
     match seed {
         Some(seed) if reader.is_finished() && seed.tag_mode == TagMode::Implicit => Ok(seed.value),
         _ => Err(Error::WrappedKeyInvalid),

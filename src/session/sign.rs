@@ -85,7 +85,9 @@ impl Operation<Signing> {
         self.once(|engine| {
             let place = place(out, engine.len())?;
             match engine {
-                Signing::Signature(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
+                Signing::Signature(message, signer) => {
+                    message.whole(data, |input| signer.sign(input, place))?
+                }
                 Signing::Code(code) => {
                     code.mac.update(data)?;
                     place.copy_from_slice(code.finish()?);
@@ -150,7 +152,9 @@ impl Operation<Verifying> {
     /// `C_VerifyFinal`
     pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
         self.end(|engine| match engine {
-            Verifying::Signature(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
+            Verifying::Signature(message, verifier) => {
+                message.parts(|input| verifier.verify(input, signature))
+            }
             Verifying::Code(code) => code.verify(signature),
         })
     }
