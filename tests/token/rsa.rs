@@ -1,0 +1,1 @@
+use jeton::id::MechanismType as M; pub const COVERED: [M; 0] = [];
