@@ -184,6 +184,8 @@ impl<C: Weierstrass> Verifier for EcdsaVerifier<C> {
         let mut padded = [0; 2 * LONGEST];
         let padded = pad_halves(self.0.curve, signature, &mut padded)?;
         let signature = Signature::<C>::from_slice(padded).map_err(|_| Error::SignatureInvalid)?;
+        // `k256` takes Bitcoin's rule upon itself that s be in the lower half; ECDSA has none.
+        let signature = if C::NORMALIZE_S { signature.normalize_s() } else { signature };
         let digest = Representative::new(self.0.curve, input);
         self.0.key.verify_prehash(digest.as_bytes(), &signature).map_err(|_| Error::SignatureInvalid)
     }
