@@ -47,10 +47,7 @@ impl Module {
         if inherits(derivation) {
             guard.check(&attributes)?;
         }
-        rights.write(
-            attributes.flag(A::TOKEN) == Some(true),
-            attributes.flag(A::PRIVATE) == Some(true),
-        )?;
+        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
         let wanted = wanted(attributes.number(A::VALUE_LEN))?;
         let work = Work { token: &token, rights, with, base: &base, wanted };
         let (secret, cut) = work.secret(derivation)?;
@@ -68,10 +65,7 @@ impl Module {
         let (token, rights) = self.access(session)?;
         let forced = base.attributes().get(A::DERIVE_TEMPLATE);
         let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
-        rights.write(
-            attributes.flag(A::TOKEN) == Some(true),
-            attributes.flag(A::PRIVATE) == Some(true),
-        )?;
+        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
         let wanted = wanted(len)?;
         let value = Work { token: &token, rights, with, base, wanted }.hkdf(&with.params)?;
         token.insert(rights, session, make::put_data(attributes, &value, wanted)?)
@@ -161,7 +155,9 @@ impl Work<'_> {
                 secret
             }
             (Derivation::ExtractKeyFromKey, Params::Bit(bit)) => extract(self.value()?, *bit, self.wanted)?,
-            (Derivation::AesEcbEncryptData, Params::Data(data)) => self.enciphered(&CipherScheme::AesEcb, data)?,
+            (Derivation::AesEcbEncryptData, Params::Data(data)) => {
+                self.enciphered(&CipherScheme::AesEcb, data)?
+            }
             (Derivation::AesCbcEncryptData, Params::CbcData { iv, data }) => {
                 self.enciphered(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
             }
@@ -188,9 +184,15 @@ impl Work<'_> {
     fn ecdh(&self, kdf: Option<Hash>, shared: &[u8], peer: &[u8]) -> Result<(Secret, Cut)> {
         let provider = self.token.provider();
         let private = self.base.private_key(provider)?;
-        let bare = |error| if error == Error::DataInvalid { Error::MechanismParamInvalid } else { error };
+        let bare = |error| match error {
+            Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
+            other => other,
+        };
         // The point may stand there bare or as a DER octet string, and a bare one may look like DER.
-        let secret = private.agree(peer).or_else(|_| private.agree(key::octets(peer)?)).map_err(bare)?;
+        let secret = private
+            .agree(peer)
+            .or_else(|_| key::octets(peer).and_then(|peer| private.agree(peer)))
+            .map_err(bare)?;
         match kdf {
             None if shared.is_empty() => Ok((secret, Cut::Leading)),
             None => Err(Error::MechanismParamInvalid),
@@ -223,8 +225,7 @@ impl Work<'_> {
     }
 
     fn enciphered(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
-        let mut cipher =
-            self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
+        let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
         let mut out = Secret::zeroed(scheme.output_len(Direction::Encrypt, data.len()));
         let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
         cipher.finish(&mut out[written..]).map_err(|_| Error::MechanismParamInvalid)?;

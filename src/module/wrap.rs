@@ -56,10 +56,7 @@ impl Module {
         let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
         let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
         let attributes = make::receive(template, &origin, rights.officer())?;
-        rights.write(
-            attributes.flag(A::TOKEN) == Some(true),
-            attributes.flag(A::PRIVATE) == Some(true),
-        )?;
+        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
         let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
         let attributes = if sort.is_secret() {
@@ -99,7 +96,9 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
         return Err(Error::KeyNotWrappable);
     }
     match wrapping.attributes().get(A::WRAP_TEMPLATE) {
-        Some(Value::Template(wanted)) if !wanted.iter().all(|(id, value)| key.attributes().is(*id, value)) => {
+        Some(Value::Template(wanted))
+            if !wanted.iter().all(|(id, value)| key.attributes().is(*id, value)) =>
+        {
             Err(Error::KeyHandleInvalid)
         }
         _ => Ok(()),
@@ -147,7 +146,13 @@ fn wrapped_len(with: &Invocation, wrapping: &Object, len: usize) -> Result<usize
     })
 }
 
-fn wrap(token: &Token, with: &Invocation, wrapping: &Object, plain: &Secret, out: &mut [u8]) -> Result<usize> {
+fn wrap(
+    token: &Token,
+    with: &Invocation,
+    wrapping: &Object,
+    plain: &Secret,
+    out: &mut [u8],
+) -> Result<usize> {
     let provider = token.provider();
     if let Action::Cipher(_) = with.mechanism.action {
         let value = key::secret(wrapping.attributes())?;

@@ -100,7 +100,9 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
     let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
     let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
-    if !sort.is_hidden() {
+    // Only what was wrapped may be a private key.
+    let fits = if origin.key_type.is_some() { sort.is_secret() } else { sort.is_hidden() };
+    if !fits {
         return Err(Error::TemplateInconsistent);
     }
     let mut attributes = read(&template.0, sort, Use::Receive, officer)?;
@@ -200,7 +202,11 @@ pub enum Cut {
 }
 
 /// Puts what a wrapped private key held; what the template says of it must be the same.
-pub fn put_private_key(mut attributes: Attributes, parts: Vec<(A, Value)>, provider: &Provider) -> Result<Attributes> {
+pub fn put_private_key(
+    mut attributes: Attributes,
+    parts: Vec<(A, Value)>,
+    provider: &Provider,
+) -> Result<Attributes> {
     force(&mut attributes, &parts)?;
     let sort = attributes.sort().ok_or(Error::GeneralError)?;
     key::check(&mut attributes, sort, provider).map_err(|error| match error {

@@ -170,7 +170,8 @@ fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Val
 /// `seed [0] IMPLICIT OCTET STRING`
 fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     let mut reader = SliceReader::new(key).map_err(invalid)?;
-    let seed = ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
+    let seed =
+        ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
     match seed {
         Some(seed) if reader.is_finished() && seed.tag_mode == TagMode::Implicit => Ok(seed.value),
         _ => Err(Error::WrappedKeyInvalid),
@@ -180,7 +181,9 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
 /// The scalar or seed at the length that its curve has: `CKA_VALUE` may come shorter or as an octet string.
 fn scalar(attributes: &Attributes) -> Result<Secret> {
     match private_parts(attributes)? {
-        PrivateParts::Ec { scalar, .. } | PrivateParts::X25519 { scalar } | PrivateParts::X448 { scalar } => Ok(scalar),
+        PrivateParts::Ec { scalar, .. } | PrivateParts::X25519 { scalar } | PrivateParts::X448 { scalar } => {
+            Ok(scalar)
+        }
         PrivateParts::Ed25519 { seed } | PrivateParts::Ed448 { seed } => Ok(seed),
         _ => Err(Error::GeneralError),
     }

@@ -122,7 +122,9 @@ impl Engine for Crypting {
 impl Operation<Crypting> {
     /// `C_Encrypt`, `C_Decrypt`
     pub fn crypt(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.whole_len(input.len())) };
+        let Output::Buffer(out) = out else {
+            return self.length(true, |engine| engine.whole_len(input.len()));
+        };
         self.once(|engine| {
             let needed = engine.whole_len(input.len());
             if out.len() >= needed {
@@ -135,7 +137,9 @@ impl Operation<Crypting> {
 
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
     pub fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.part_len(input.len())) };
+        let Output::Buffer(out) = out else {
+            return self.length(false, |engine| engine.part_len(input.len()));
+        };
         self.part(|engine| {
             let needed = engine.part_len(input.len());
             let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;

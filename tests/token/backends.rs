@@ -19,7 +19,7 @@ fn a_token_made_under_one_backend_signs_under_the_other() {
         println!("made under {}, used under {}", maker.name, user.name);
         let made = Client::new(maker);
         let session = made.user();
-        for kind in Kind::PAIRS {
+        for kind in Kind::PAIRS.into_iter().chain(Kind::SECRETS) {
             pair(&made, session, kind, &none().stored().label(&format!("{kind:?}")));
         }
         let used = Client::beside(&made.directory, user, "");

@@ -103,21 +103,39 @@ pub enum Way {
 
 /// The functions of one way.
 impl Way {
-    pub fn init(self, client: &Client, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<(), Error> {
+    pub fn init(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<(), Error> {
         match self {
             Way::Encrypt => client.module.encrypt_init(session, with, key),
             Way::Decrypt => client.module.decrypt_init(session, with, key),
         }
     }
 
-    pub fn once(self, client: &Client, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize, Error> {
+    pub fn once(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize, Error> {
         match self {
             Way::Encrypt => client.module.encrypt(session, data, out),
             Way::Decrypt => client.module.decrypt(session, data, out),
         }
     }
 
-    pub fn update(self, client: &Client, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize, Error> {
+    pub fn update(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize, Error> {
         match self {
             Way::Encrypt => client.module.encrypt_update(session, data, out),
             Way::Decrypt => client.module.decrypt_update(session, data, out),
@@ -229,11 +247,16 @@ fn both_backends_give_the_same_ciphertext() {
     for provider in jeton::backend::Provider::ALL {
         let client = Client::new(provider);
         let session = client.user();
-        all.push(cases().iter().map(|case| {
-            let data = message(*case.messages.last().expect("a length"));
-            let key = key(&client, session, case);
-            Way::Encrypt.whole(&client, session, &case.with, key, &data).expect("a ciphertext")
-        }).collect::<Vec<_>>());
+        all.push(
+            cases()
+                .iter()
+                .map(|case| {
+                    let data = message(*case.messages.last().expect("a length"));
+                    let key = key(&client, session, case);
+                    Way::Encrypt.whole(&client, session, &case.with, key, &data).expect("a ciphertext")
+                })
+                .collect::<Vec<_>>(),
+        );
     }
     assert!(all.windows(2).all(|two| two[0] == two[1]));
 }
@@ -290,7 +313,10 @@ fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
             assert!(way.end(client, session, Output::Length).expect("a length") >= left);
             if left > 0 {
                 let refused = way.end(client, session, Output::Buffer(&mut vec![0; left - 1]));
-                assert!(matches!(refused, Err(Error::BufferTooSmall { needed }) if needed >= left), "{way:?}");
+                assert!(
+                    matches!(refused, Err(Error::BufferTooSmall { needed }) if needed >= left),
+                    "{way:?}"
+                );
             }
             let mut end = vec![0; left];
             assert_eq!(way.end(client, session, Output::Buffer(&mut end)), Ok(left), "{way:?}");

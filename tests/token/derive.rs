@@ -128,17 +128,17 @@ fn x25519_gives_the_known_secret_and_x963_the_known_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let alice = hex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ac177fba51db92c2a");
-        let bob = hex("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f");
+        let own = hex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb");
+        let peer = hex("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a");
         let secret = hex("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC_MONTGOMERY)
             .bytes(A::EC_PARAMS, X25519)
-            .bytes(A::VALUE, &alice);
-        let alice = client.create(session, &template).expect("a key");
-        assert_eq!(value(&client, session, ecdh(None, b"", &bob), alice, &none()), Ok(secret));
+            .bytes(A::VALUE, &own);
+        let own = client.create(session, &template).expect("a key");
+        assert_eq!(value(&client, session, ecdh(None, b"", &peer), own, &none()), Ok(secret));
         let long = none().number(A::VALUE_LEN, 40);
         let known = hex("c31bff8abc5ffefb0fbface001746cc599567936a8126d315e0203cbb96653e61127f1bbda3c33ef");
-        let x963 = value(&client, session, ecdh(Some(Hash::Sha256), b"shared", &bob), alice, &long);
+        let x963 = value(&client, session, ecdh(Some(Hash::Sha256), b"shared", &peer), own, &long);
         assert_eq!(x963, Ok(known));
     });
 }
@@ -287,7 +287,8 @@ fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
             client.module.generate_key(session, &with, &template.template()).expect("a key")
         };
         let (open, closed) = (make(false, true), make(true, false));
-        let history = |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
+        let history =
+            |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
         let protection = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
         let data = |id| (id, Params::Data([1; 4].into()));
         for with in [

@@ -86,11 +86,13 @@ fn post_quantum() -> Vec<Case> {
         let params = Params::SignContext { deterministic, context: context.into(), hash: None };
         cases.push(Case { repeats: deterministic, ..parameterized(M::ML_DSA, ML_DSA, params) });
     }
-    let params = Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
+    let params =
+        Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
     cases.push(Case { repeats: true, ..parameterized(M::SLH_DSA, SLH_DSA, params) });
     for (ml_dsa, _, hash) in PREHASHED {
         cases.push(simple(ml_dsa, &[Kind::MlDsa44]));
-        let params = Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
+        let params =
+            Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
         cases.push(Case { repeats: true, ..parameterized(ml_dsa, &[Kind::MlDsa65], params) });
         let params = Params::SignContext { deterministic: true, context: Box::default(), hash: Some(hash) };
         let named = parameterized(M::HASH_ML_DSA, &[Kind::MlDsa44], params);
@@ -99,7 +101,8 @@ fn post_quantum() -> Vec<Case> {
     // Each takes its time: two of the hashes are signed with.
     for (_, slh_dsa, hash) in PREHASHED {
         if matches!(hash, Hash::Sha256 | Hash::Shake128) {
-            let params = Params::SignContext { deterministic: false, context: Box::default(), hash: Some(hash) };
+            let params =
+                Params::SignContext { deterministic: false, context: Box::default(), hash: Some(hash) };
             let named = parameterized(M::HASH_SLH_DSA, &[Kind::SlhDsaSha2], params);
             cases.push(Case { message: hash.len(), ..named });
         }

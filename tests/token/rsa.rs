@@ -80,7 +80,8 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
         for (with, _) in paddings() {
-            let sealed = Way::Encrypt.whole(&client, session, &with, public, b"0123456789").expect("a ciphertext");
+            let sealed =
+                Way::Encrypt.whole(&client, session, &with, public, b"0123456789").expect("a ciphertext");
             client.module.decrypt_init(session, &with, private).expect("an operation");
             assert_eq!(client.module.decrypt(session, &sealed, Output::Length), Ok(256));
             let mut out = [0; 10];
