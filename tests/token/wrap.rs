@@ -5,6 +5,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Invocation, Params};
 use jeton::module::Output;
+use jeton::object::template::{Given, Raw};
 
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, P256, RSA, key_object, pair};
@@ -219,5 +220,32 @@ fn keys_leave_only_as_they_may() {
         let private = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
         let refused = unwrap(&client, session, &kwp, by, &wrapped, &private);
         assert_eq!(refused, Err(Error::WrappedKeyInvalid));
+    });
+}
+
+#[test]
+fn templates_of_the_wrapping_key_bind_what_goes_out_and_comes_in() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let forced = none().flag(A::SENSITIVE, true).flag(A::WRAP, false);
+        let own = secret(KeyType::AES, &[7; 16]);
+        let mut template = own.template();
+        for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE] {
+            template.0.push(Given { id, value: Raw::Template(forced.template()) });
+        }
+        let by = client.module.create_object(session, &template).expect("a key");
+        let key = secret(KeyType::AES, &[8; 16]).flag(A::EXTRACTABLE, true);
+        let open = client.create(session, &key).expect("a key");
+        let refused = client.module.wrap_key(session, &kwp, by, open, Output::Length);
+        assert_eq!(refused, Err(Error::KeyHandleInvalid));
+        let bound = client.create(session, &key.and(&forced)).expect("a key");
+        let wrapped = wrap(&client, session, &kwp, by, bound).expect("a wrapped key");
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let key = unwrap(&client, session, &kwp, by, &wrapped, &template).expect("a key");
+        assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::WRAP));
+        let refused = unwrap(&client, session, &kwp, by, &wrapped, &template.flag(A::WRAP, true));
+        assert_eq!(refused, Err(Error::TemplateInconsistent));
     });
 }
