@@ -109,7 +109,6 @@ fn secret_keys_come_back_as_they_were() {
                 // What is no wrapped key leaves no object behind.
                 let before = client.find(session, &none()).len();
                 let refused = unwrap(&client, session, &with, back, &wrapped[1..], &template);
-                assert_eq!(refused, Err(Error::WrappedKeyLenRange).or(refused), "{id}");
                 assert!(refused.is_err() || pads, "{id}");
                 let wrong = template.clone().number(A::VALUE_LEN, 4000);
                 assert!(unwrap(&client, session, &with, back, &wrapped, &wrong).is_err());
