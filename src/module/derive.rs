@@ -1,5 +1,7 @@
 //! Key derivation (PKCS#11 3.2, `C_DeriveKey`).
 
+use std::sync::Arc;
+
 use super::Module;
 use super::wrap::DEFAULT_TYPE;
 use crate::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
@@ -10,7 +12,7 @@ use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::{Object, key, make};
+use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
 use crate::session::{Usage, usable};
 use crate::token::Token;
@@ -31,21 +33,96 @@ impl Module {
         token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
         let base = usable(&token, rights, with, base, Usage::DERIVE)?;
         let Action::Derive(derivation) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
+        if derivation == Derivation::HkdfData {
+            return self.derive_data(session, with, &base, template);
+        }
+        let guard = Guard::of(&base, self.other_key(session, with)?.as_deref());
         let origin = Origin {
             forced: base.attributes().get(A::DERIVE_TEMPLATE),
-            extractable: !base.flag(Flag::NEVER_EXTRACTABLE),
-            history: (base.flag(Flag::ALWAYS_SENSITIVE), base.flag(Flag::NEVER_EXTRACTABLE)),
+            extractable: guard.extractable,
+            history: (guard.always_sensitive, guard.never_extractable),
             key_type: DEFAULT_TYPE,
         };
         let attributes = make::receive(template, &origin, rights.officer())?;
+        if inherits(derivation) {
+            guard.check(&attributes)?;
+        }
         rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
-        let wanted = attributes.number(A::VALUE_LEN).map(usize::try_from).transpose();
-        let wanted = wanted.ok().filter(|len| len.is_none_or(|len| (1..=MAX_DERIVED).contains(&len)));
-        let work =
-            Work { token: &token, rights, with, base: &base, wanted: wanted.ok_or(Error::KeySizeRange)? };
+        let wanted = wanted(attributes.number(A::VALUE_LEN))?;
+        let work = Work { token: &token, rights, with, base: &base, wanted };
         let (secret, cut) = work.secret(derivation)?;
         token.insert(rights, session, make::put_secret(attributes, &secret, cut)?)
     }
+
+    /// PKCS#11 3.2, "HKDF Data": a data object, as long as `CKA_VALUE_LEN` of the template says.
+    fn derive_data(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        base: &Object,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let forced = base.attributes().get(A::DERIVE_TEMPLATE);
+        let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
+        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+        let wanted = wanted(len)?;
+        let value = Work { token: &token, rights, with, base, wanted }.hkdf(&with.params)?;
+        token.insert(rights, session, make::put_data(attributes, &value, wanted)?)
+    }
+
+    /// The second key of a concatenation.
+    fn other_key(&self, session: SessionHandle, with: &Invocation) -> Result<Option<Arc<Object>>> {
+        let (token, rights) = self.access(session)?;
+        let Params::Key(handle) = with.params else { return Ok(None) };
+        token.object(rights, handle).map(Some).map_err(|_| Error::KeyHandleInvalid)
+    }
+}
+
+/// Whether a derived key is protected as its base is. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms":
+/// what they give tells the base key.
+fn inherits(derivation: Derivation) -> bool {
+    matches!(
+        derivation,
+        Derivation::ConcatenateBaseAndKey
+            | Derivation::ConcatenateBaseAndData
+            | Derivation::ConcatenateDataAndBase
+            | Derivation::XorBaseAndData
+            | Derivation::ExtractKeyFromKey
+    )
+}
+
+/// How the keys are protected that another is derived from.
+struct Guard {
+    sensitive: bool,
+    extractable: bool,
+    always_sensitive: bool,
+    never_extractable: bool,
+}
+
+impl Guard {
+    fn of(base: &Object, other: Option<&Object>) -> Self {
+        let all = |flag| base.flag(flag) && other.is_none_or(|other| other.flag(flag));
+        Self {
+            sensitive: base.flag(Flag::SENSITIVE) || other.is_some_and(|other| other.flag(Flag::SENSITIVE)),
+            extractable: all(Flag::EXTRACTABLE),
+            always_sensitive: all(Flag::ALWAYS_SENSITIVE),
+            never_extractable: all(Flag::NEVER_EXTRACTABLE),
+        }
+    }
+
+    fn check(&self, attributes: &Attributes) -> Result<()> {
+        let shown = self.sensitive && attributes.flag(A::SENSITIVE) == Some(false);
+        let leaves = !self.extractable && attributes.flag(A::EXTRACTABLE) == Some(true);
+        if shown || leaves { Err(Error::TemplateInconsistent) } else { Ok(()) }
+    }
+}
+
+/// A `CKA_VALUE_LEN` that a derivation may give.
+fn wanted(len: Option<u64>) -> Result<Option<usize>> {
+    let Some(len) = len else { return Ok(None) };
+    let len = usize::try_from(len).ok().filter(|len| (1..=MAX_DERIVED).contains(len));
+    len.map(Some).ok_or(Error::KeySizeRange)
 }
 
 /// What a derivation has to go on.
@@ -107,9 +184,15 @@ impl Work<'_> {
     fn ecdh(&self, kdf: Option<Hash>, shared: &[u8], peer: &[u8]) -> Result<(Secret, Cut)> {
         let provider = self.token.provider();
         let private = self.base.private_key(provider)?;
-        let bare = |error| if error == Error::DataInvalid { Error::MechanismParamInvalid } else { error };
+        let bare = |error| match error {
+            Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
+            other => other,
+        };
         // The point may stand there bare or as a DER octet string, and a bare one may look like DER.
-        let secret = private.agree(peer).or_else(|_| private.agree(key::octets(peer)?)).map_err(bare)?;
+        let secret = private
+            .agree(peer)
+            .or_else(|_| key::octets(peer).and_then(|peer| private.agree(peer)))
+            .map_err(bare)?;
         match kdf {
             None if shared.is_empty() => Ok((secret, Cut::Leading)),
             None => Err(Error::MechanismParamInvalid),

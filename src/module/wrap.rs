@@ -6,7 +6,7 @@ use super::Module;
 use crate::backend::{CipherScheme, Direction};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Asymmetric, Invocation, Mode, Params};
+use crate::mechanism::{Action, Asymmetric, Invocation, Mode, Params, Primitive};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
@@ -109,6 +109,8 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
 fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     if key.sort().is_private() {
         return match with.mechanism.action {
+            // PKCS#11 3.2, "AES-ECB", "AES-CBC": they wrap secret keys.
+            Action::Cipher(Mode::AesEcb | Mode::AesCbc) => Err(Error::KeyNotWrappable),
             Action::Cipher(_) | Action::Encrypt(Asymmetric::AesWrap) => pkcs8::encode(key.attributes()),
             _ => Err(Error::KeyNotWrappable),
         };
@@ -126,7 +128,7 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
 fn secret_cut(with: &Invocation) -> Cut {
     match with.mechanism.action {
         Action::Cipher(Mode::AesEcb | Mode::AesCbc) => Cut::Trailing,
-        Action::Sign(..) => Cut::Leading,
+        Action::Sign(Primitive::RsaRaw, _) => Cut::Leading,
         _ => Cut::Not,
     }
 }

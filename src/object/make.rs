@@ -38,7 +38,7 @@ pub struct Origin<'a> {
 /// and not at its first signature.
 pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Result<Attributes> {
     let sort = sort(template)?;
-    let mut attributes = read(template, sort, Use::Create, officer)?;
+    let mut attributes = read(&template.0, sort, Use::Create, officer)?;
     complete(&mut attributes, sort, Use::Create)?;
     if sort == Sorts::X_509 && [A::VALUE, A::URL].iter().all(|id| attributes.bytes(*id) == Some(&[])) {
         return Err(Error::TemplateIncomplete);
@@ -100,10 +100,12 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
     let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
     let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
-    if !sort.is_hidden() {
+    // Only what was wrapped may be a private key.
+    let fits = if origin.key_type.is_some() { sort.is_secret() } else { sort.is_hidden() };
+    if !fits {
         return Err(Error::TemplateInconsistent);
     }
-    let mut attributes = read(template, sort, Use::Receive, officer)?;
+    let mut attributes = read(&template.0, sort, Use::Receive, officer)?;
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
     }
@@ -120,6 +122,42 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     let never = unextractable && attributes.flag(A::EXTRACTABLE) == Some(false);
     attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
     attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
+    Ok(attributes)
+}
+
+/// The attributes of a data object that comes out of a key, before its value, and the length that the template asks
+/// for: data objects have no `CKA_VALUE_LEN`.
+pub fn derived_data(
+    template: &Template<'_>,
+    forced: Option<&Value>,
+    officer: bool,
+) -> Result<(Attributes, Option<u64>)> {
+    let len = template.bytes(A::VALUE_LEN).map(super::value::number).transpose()?;
+    if template.bytes(A::VALUE).is_some() {
+        return Err(Error::AttributeReadOnly);
+    }
+    let given = template.0.iter().filter(|given| given.id != A::VALUE_LEN);
+    let mut attributes = read(given, Sorts::DATA, Use::Receive, officer)?;
+    let class = Value::Number(ObjectClass::DATA.0);
+    if attributes.has(A::CLASS) && !attributes.is(A::CLASS, &class) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::CLASS, class);
+    if let Some(Value::Template(forced)) = forced {
+        // What only a key can have, data must not be without.
+        if forced.iter().any(|(id, _)| attribute::rule(*id, Sorts::DATA).is_none()) {
+            return Err(Error::TemplateInconsistent);
+        }
+        force(&mut attributes, forced)?;
+    }
+    complete(&mut attributes, Sorts::DATA, Use::Receive)?;
+    Ok((attributes, len))
+}
+
+/// Puts the value of such a data object: the first `len` bytes, or all.
+pub fn put_data(mut attributes: Attributes, value: &Secret, len: Option<usize>) -> Result<Attributes> {
+    let value = value.get(..len.unwrap_or(value.len())).ok_or(Error::TemplateInconsistent)?;
+    attributes.put(A::VALUE, Value::Bytes(value.into()));
     Ok(attributes)
 }
 
@@ -223,7 +261,7 @@ fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> R
         own.put(*id, Value::Number(*number));
     }
     let sort = own.sort().ok_or(Error::MechanismInvalid)?;
-    let mut attributes = read(template, sort, Use::Generate, officer)?;
+    let mut attributes = read(&template.0, sort, Use::Generate, officer)?;
     for (id, number) in identity {
         if attributes.number(*id).is_some_and(|given| given != *number) {
             return Err(Error::TemplateInconsistent);
@@ -255,9 +293,14 @@ fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<Mechanis
 }
 
 /// Reads a template by the rules of its sort.
-fn read(template: &Template<'_>, sort: Sorts, usage: Use, officer: bool) -> Result<Attributes> {
+fn read<'a>(
+    template: impl IntoIterator<Item = &'a Given<'a>>,
+    sort: Sorts,
+    usage: Use,
+    officer: bool,
+) -> Result<Attributes> {
     let mut attributes = Attributes::default();
-    for given in &template.0 {
+    for given in template {
         let rule = attribute::rule(given.id, sort).ok_or(Error::AttributeTypeInvalid)?;
         if need(rule, usage) == Need::Never {
             return Err(Error::AttributeReadOnly);

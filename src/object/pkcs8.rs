@@ -10,8 +10,9 @@ use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
 
 use super::Attributes;
-use super::key::named_curve;
+use super::key::{named_curve, private_parts};
 use super::value::Value;
+use crate::backend::PrivateParts;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::NAMED_CURVES;
@@ -57,12 +58,13 @@ pub fn encode(attributes: &Attributes) -> Result<Secret> {
         KeyType::RSA => (RSA, Some(AnyRef::NULL), rsa(attributes)?),
         KeyType::EC => {
             let curve = AnyRef::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
-            let key = EcPrivateKey { private_key: value(attributes)?, parameters: None, public_key: None };
+            let scalar = scalar(attributes)?;
+            let key = EcPrivateKey { private_key: &scalar, parameters: None, public_key: None };
             (EC, Some(curve), encoded(&key)?)
         }
         KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
             let oid = ObjectIdentifier::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
-            (oid, None, encoded(&octets(value(attributes)?)?)?)
+            (oid, None, encoded(&octets(&scalar(attributes)?)?)?)
         }
         _ => {
             let set = attributes.number(A::PARAMETER_SET).ok_or(Error::GeneralError)?;
@@ -173,6 +175,17 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     match seed {
         Some(seed) if reader.is_finished() && seed.tag_mode == TagMode::Implicit => Ok(seed.value),
         _ => Err(Error::WrappedKeyInvalid),
+    }
+}
+
+/// The scalar or seed at the length that its curve has: `CKA_VALUE` may come shorter or as an octet string.
+fn scalar(attributes: &Attributes) -> Result<Secret> {
+    match private_parts(attributes)? {
+        PrivateParts::Ec { scalar, .. } | PrivateParts::X25519 { scalar } | PrivateParts::X448 { scalar } => {
+            Ok(scalar)
+        }
+        PrivateParts::Ed25519 { seed } | PrivateParts::Ed448 { seed } => Ok(seed),
+        _ => Err(Error::GeneralError),
     }
 }
 

@@ -78,8 +78,10 @@ impl Crypting {
     fn part(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Cipher { cipher, .. } => cipher.update(input, out),
-            Self::Rsa { collected, .. } => {
-                collected.extend(input);
+            Self::Rsa { collected, len, .. } => {
+                // No message is longer than the modulus; one byte more is enough to refuse it by.
+                let room = *len + 1 - collected.len();
+                collected.extend(&input[..input.len().min(room)]);
                 Ok(0)
             }
         }
@@ -95,11 +97,10 @@ impl Crypting {
     fn end(&mut self, out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Cipher { cipher, .. } => cipher.finish(out),
-            Self::Rsa { key, scheme, collected, .. } => {
-                let outcome = key.run(scheme, collected, out);
-                collected.clear();
-                outcome
+            Self::Rsa { key, scheme, collected, len } if out.len() < *len => {
+                shorter(out, *len, |scratch| key.run(scheme, collected, scratch))
             }
+            Self::Rsa { key, scheme, collected, .. } => key.run(scheme, collected, out),
         }
     }
 }
@@ -149,12 +150,13 @@ impl Operation<Crypting> {
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(false, Crypting::end_len) };
+        // A backend finishes where the result fits, though the bound does not, and else keeps what it has.
         self.end(|engine| {
-            let needed = engine.end_len();
-            if out.len() < needed {
-                return Err(Error::BufferTooSmall { needed });
-            }
-            engine.end(out)
+            engine.end(out).inspect_err(|error| {
+                if !matches!(error, Error::BufferTooSmall { .. }) {
+                    engine.forget();
+                }
+            })
         })
     }
 }
