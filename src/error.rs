@@ -39,6 +39,10 @@ pub enum Error {
     DeviceMemory,
     /// The domain parameters are malformed.
     DomainParamsInvalid,
+    /// The ciphertext does not decrypt.
+    EncryptedDataInvalid,
+    /// The ciphertext is too short or too long.
+    EncryptedDataLenRange,
     /// The function exists in the standard and does nothing here.
     FunctionNotSupported,
     /// The standard's answer of the legacy parallel functions.
@@ -53,6 +57,18 @@ pub enum Error {
     KeyHandleInvalid,
     /// The key cannot be digested.
     KeyIndigestible,
+    /// The key has not the parts that a wrapped key must have, or asks for a trusted wrapping key.
+    KeyNotWrappable,
+    /// The key may not leave the token: `CKA_EXTRACTABLE` is false.
+    KeyUnextractable,
+    /// The unwrapping key's handle names no key.
+    UnwrappingKeyHandleInvalid,
+    /// What was unwrapped is no key.
+    WrappedKeyInvalid,
+    /// The wrapped key has a length that none has.
+    WrappedKeyLenRange,
+    /// The wrapping key's handle names no key.
+    WrappingKeyHandleInvalid,
     /// The key's size is outside what the mechanism takes.
     KeySizeRange,
     /// The key's type does not fit the mechanism.

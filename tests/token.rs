@@ -2,14 +2,20 @@
 
 #[path = "token/backends.rs"]
 mod backends;
+#[path = "token/ciphers.rs"]
+mod ciphers;
 #[path = "token/configuration.rs"]
 mod configuration;
+#[path = "token/derive.rs"]
+mod derive;
 #[path = "token/digest.rs"]
 mod digest;
 #[path = "token/generate.rs"]
 mod generate;
 #[path = "token/import.rs"]
 mod import;
+#[path = "token/kem.rs"]
+mod kem;
 #[path = "token/keys.rs"]
 mod keys;
 #[path = "token/mechanisms.rs"]
@@ -22,6 +28,10 @@ mod operations;
 mod pins;
 #[path = "token/processes.rs"]
 mod processes;
+#[path = "token/recover.rs"]
+mod recover;
+#[path = "token/rsa.rs"]
+mod rsa;
 #[path = "token/search.rs"]
 mod search;
 #[path = "token/sessions.rs"]
@@ -30,3 +40,5 @@ mod sessions;
 mod support;
 #[path = "token/threads.rs"]
 mod threads;
+#[path = "token/wrap.rs"]
+mod wrap;

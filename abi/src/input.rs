@@ -348,13 +348,29 @@ mod tests {
 
     #[test]
     fn input_and_output_may_overlap() {
-        for shift in [0, 1, 2] {
-            let mut memory = *b"abcd....";
+        // The input stands at 4; the output begins before it, with it, inside it, and at its last byte.
+        for at in 0..8 {
+            let mut memory = *b"....abcd....";
             let mut len = 4;
             let start = memory.as_mut_ptr();
-            let outcome = transformed(In(start, 4), start.wrapping_add(shift), &mut len, reverse);
-            assert_eq!((outcome, len, &memory[shift..shift + 4]), (Ok(()), 4, &b"dcba"[..]));
+            let outcome =
+                transformed(In(start.wrapping_add(4), 4), start.wrapping_add(at), &mut len, reverse);
+            assert_eq!((outcome, len, &memory[at..at + 4]), (Ok(()), 4, &b"dcba"[..]));
         }
+    }
+
+    #[test]
+    fn an_input_inside_the_room_of_the_output_is_kept() {
+        let mut memory = *b"....abcd....";
+        let mut len = 12;
+        let start = memory.as_mut_ptr();
+        let outcome = transformed(In(start.wrapping_add(4), 4), start, &mut len, |data, output| {
+            let Output::Buffer(buffer) = output else { panic!("a buffer was given") };
+            // All of the room is the function's to write.
+            buffer.fill(0);
+            reverse(data, Output::Buffer(buffer))
+        });
+        assert_eq!((outcome, len, &memory), (Ok(()), 4, b"dcba\0\0\0\0\0\0\0\0"));
     }
 
     #[test]

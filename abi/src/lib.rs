@@ -19,17 +19,25 @@ mod list;
 mod number;
 mod params;
 
+mod decrypt;
+mod derive;
 mod digest;
+mod dual;
+mod encrypt;
 mod find;
 mod info;
 mod init;
+mod kem;
 mod key;
 mod object;
 mod random;
+mod recover;
 mod session;
 mod sign;
 mod slot;
 mod unsupported;
 mod verify;
+mod verify_signature;
+mod wrap;
 
 pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};

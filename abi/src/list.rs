@@ -7,19 +7,27 @@ use cryptoki_sys::*;
 use jeton::error::Error;
 
 use crate::call::guarded;
+use crate::decrypt::*;
+use crate::derive::*;
 use crate::digest::*;
+use crate::dual::*;
+use crate::encrypt::*;
 use crate::find::*;
 use crate::info::C_GetInfo;
 use crate::init::*;
 use crate::input::{Place, list};
+use crate::kem::*;
 use crate::key::*;
 use crate::object::*;
 use crate::random::*;
+use crate::recover::*;
 use crate::session::*;
 use crate::sign::*;
 use crate::slot::*;
 use crate::unsupported::*;
 use crate::verify::*;
+use crate::verify_signature::*;
+use crate::wrap::*;
 
 /// The name of the standard's interfaces (PKCS#11 3.2, CK_INTERFACE).
 const STANDARD: &CStr = c"PKCS 11";

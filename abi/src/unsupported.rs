@@ -34,25 +34,6 @@ answers! { CKR_FUNCTION_NOT_PARALLEL:
 answers! { CKR_FUNCTION_NOT_SUPPORTED:
     C_GetOperationState(Session, Bytes, *mut CK_ULONG);
     C_SetOperationState(Session, Bytes, Length, Object, Object);
-    C_EncryptInit(Session, Mechanism, Object);
-    C_Encrypt(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_EncryptUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_EncryptFinal(Session, Bytes, *mut CK_ULONG);
-    C_DecryptInit(Session, Mechanism, Object);
-    C_Decrypt(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DecryptUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DecryptFinal(Session, Bytes, *mut CK_ULONG);
-    C_SignRecoverInit(Session, Mechanism, Object);
-    C_SignRecover(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_VerifyRecoverInit(Session, Mechanism, Object);
-    C_VerifyRecover(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DigestEncryptUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DecryptDigestUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_SignEncryptUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DecryptVerifyUpdate(Session, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_WrapKey(Session, Mechanism, Object, Object, Bytes, *mut CK_ULONG);
-    C_UnwrapKey(Session, Mechanism, Object, Bytes, Length, Template, Length, *mut CK_OBJECT_HANDLE);
-    C_DeriveKey(Session, Mechanism, Object, Template, Length, *mut CK_OBJECT_HANDLE);
     C_LoginUser(Session, CK_USER_TYPE, *mut CK_UTF8CHAR, Length, *mut CK_UTF8CHAR, Length);
     C_MessageEncryptInit(Session, Mechanism, Object);
     C_EncryptMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, Length, Bytes, *mut CK_ULONG);
@@ -74,12 +55,6 @@ answers! { CKR_FUNCTION_NOT_SUPPORTED:
     C_VerifyMessageBegin(Session, *mut c_void, Length);
     C_VerifyMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, Length);
     C_MessageVerifyFinal(Session);
-    C_EncapsulateKey(Session, Mechanism, Object, Template, Length, Bytes, *mut CK_ULONG, *mut CK_OBJECT_HANDLE);
-    C_DecapsulateKey(Session, Mechanism, Object, Template, Length, Bytes, Length, *mut CK_OBJECT_HANDLE);
-    C_VerifySignatureInit(Session, Mechanism, Object, Bytes, Length);
-    C_VerifySignature(Session, Bytes, Length);
-    C_VerifySignatureUpdate(Session, Bytes, Length);
-    C_VerifySignatureFinal(Session);
     C_GetSessionValidationFlags(Session, CK_SESSION_VALIDATION_FLAGS_TYPE, *mut CK_FLAGS);
     C_AsyncComplete(Session, *mut CK_UTF8CHAR, *mut CK_ASYNC_DATA);
     C_AsyncGetID(Session, *mut CK_UTF8CHAR, *mut CK_ULONG);

@@ -253,8 +253,8 @@ fn pkcs11_tool_lists_the_mechanisms() {
     for line in [
         "RSA-PKCS-KEY-PAIR-GEN, keySize={2048,8192}, generate_key_pair",
         "SHA256-RSA-PKCS-PSS, keySize={2048,8192}, sign, verify",
-        "ECDSA-SHA256, keySize={256,521}, sign, verify, EC F_P, EC OID, EC uncompressed, EC curve name",
-        "EDDSA, keySize={255,255}, sign, verify",
+        "ECDSA-SHA256, keySize={224,521}, sign, verify, EC F_P, EC OID, EC uncompressed, EC curve name",
+        "EDDSA, keySize={255,448}, sign, verify",
         "AES-KEY-GEN, keySize={16,32}, generate",
         "SHA512, digest",
     ] {

@@ -61,6 +61,23 @@ fn jeton_makes_documents_of_all_algorithms_that_openssl_accepts() {
 }
 
 #[test]
+fn each_backend_of_jeton_verifies_what_the_other_signed() {
+    if peer(Known::Jeton).is_none() {
+        return;
+    }
+    let all = "ecdsa-p256,ed25519,ml-dsa-44,ml-dsa-65,rsa2048";
+    for (signs, verifies) in [("aws-lc", "rustcrypto"), ("rustcrypto", "aws-lc")] {
+        let place = Place::new();
+        pipeline_with(&place, "jeton", all, &["--backend", signs]);
+        let mut command =
+            jeton(["verify-db", "--module", "jeton", "--backend", verifies, "--db", &place.file("db")]);
+        let text = succeed(&mut command);
+        // Four certificates, a CRL and four OCSP responses of jeton; as many of the floor.
+        assert_eq!(text.matches("9 verify").count(), 10, "{text}");
+    }
+}
+
+#[test]
 fn a_peer_verifies_what_in_process_signed() {
     let place = Place::new();
     pipeline(&place, "in-process", "ecdsa-p256,rsa2048");
@@ -75,9 +92,13 @@ fn a_peer_verifies_what_in_process_signed() {
 
 /// Runs the pipeline at size 4 and returns its report.
 fn pipeline(place: &Place, module: &str, algorithms: &str) -> Value {
+    pipeline_with(place, module, algorithms, &[])
+}
+
+fn pipeline_with(place: &Place, module: &str, algorithms: &str, more: &[&str]) -> Value {
     let (json, db, keep) = (place.file("report.json"), place.file("db"), place.file("keep"));
     let mut command = jeton(["pipeline", "--sizes", "4", "--min-seconds", "0", "--rsa-key-pool", "1"]);
-    command.args(["--module", module, "--ca-key-algo", algorithms]);
+    command.args(["--module", module, "--ca-key-algo", algorithms]).args(more);
     succeed(command.args(["--json", &json, "--db", &db, "--keep", &keep]));
     let text = std::fs::read_to_string(json).expect("the report was written");
     serde_json::from_str(&text).expect("the report is JSON")

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
@@ -23,6 +23,10 @@ pub struct Provider {
     pub digest: &'static dyn Digest,
     /// Key pairs: generation and loading.
     pub keys: &'static dyn Keys,
+    /// Symmetric ciphers.
+    pub ciphers: &'static dyn Ciphers,
+    /// Message authentication codes.
+    pub macs: &'static dyn Macs,
 }
 
 impl Provider {
@@ -48,7 +52,7 @@ pub trait Random: Sync {
     fn fill(&self, out: &mut [u8]) -> Result<()>;
 }
 
-/// Message digests (FIPS 180-4).
+/// Message digests (FIPS 180-4, FIPS 202).
 pub trait Digest: Sync {
     /// The digest of `data` into `out`, which is `hash.len()` bytes long.
     fn hash(&self, hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()>;
@@ -64,6 +68,181 @@ pub trait Hasher: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
     /// Forgets the input so far and starts over.
     fn reset(&mut self) -> Result<()>;
+}
+
+/// Symmetric ciphers, authenticated ones and key wraps too.
+pub trait Ciphers: Sync {
+    /// A cipher owned by one session. `KeySizeRange` where the key's length does not fit, `MechanismParamInvalid`
+    /// where the parameter does not (a nonce length, a tag length, a counter width), `MechanismInvalid` where this
+    /// backend lacks the cipher.
+    fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>>;
+}
+
+/// Encrypts or decrypts one message in any number of parts, again and again with the same key and parameter.
+///
+/// What an authenticated cipher decrypts is given out by [`finish`](Self::finish) alone, after the tag was verified.
+pub trait Cipher: Send {
+    /// How many bytes [`update`](Self::update) will write for an input of `len` bytes: exact.
+    fn update_len(&self, len: usize) -> usize;
+    /// Takes a part of the message and writes what is complete into the front of `out`; how much. `input` and
+    /// `out` do not overlap. `BufferTooSmall` leaves the state as it was.
+    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
+    /// How many bytes [`finish`](Self::finish) will write at most; exact but for the removal of padding.
+    fn finish_len(&self) -> usize;
+    /// Writes the end of the message and starts over. Encryption: `DataLenRange` where the message has no whole
+    /// number of blocks and the mode wants one. Decryption: `EncryptedDataLenRange` likewise (and for input shorter
+    /// than a tag), `EncryptedDataInvalid` where tag or padding is wrong.
+    fn finish(&mut self, out: &mut [u8]) -> Result<usize>;
+    /// Forgets the message so far and starts over.
+    fn reset(&mut self) -> Result<()>;
+}
+
+/// Which way a cipher works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Direction {
+    Encrypt,
+    Decrypt,
+}
+
+/// A symmetric cipher with its parameter. AES keys are of 16, 24 or 32 bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub enum CipherScheme {
+    /// SP 800-38A ECB; whole blocks.
+    AesEcb,
+    /// SP 800-38A CBC; whole blocks, or padded as PKCS #7 does.
+    AesCbc {
+        /// The initialisation vector.
+        iv: [u8; 16],
+        /// PKCS #7 padding.
+        padded: bool,
+    },
+    /// CBC with ciphertext stealing, CS1 of the addendum to SP 800-38A (the PKCS#11 form); at least one block.
+    AesCts {
+        /// The initialisation vector.
+        iv: [u8; 16],
+    },
+    /// SP 800-38A CTR.
+    AesCtr {
+        /// The first counter block.
+        block: [u8; 16],
+        /// How many of its last bits count (1 to 128); a message that would make them wrap is `DataLenRange`.
+        bits: u32,
+    },
+    /// SP 800-38A OFB.
+    AesOfb {
+        /// The initialisation vector.
+        iv: [u8; 16],
+    },
+    /// SP 800-38A CFB.
+    AesCfb {
+        /// The initialisation vector.
+        iv: [u8; 16],
+        /// Segment size: 1, 8, 64 or 128 bits. Whole segments, but for 128, which takes any length.
+        bits: u32,
+    },
+    /// SP 800-38E XTS; a key of 32 or 64 bytes, at least one block.
+    AesXts {
+        /// The tweak (data unit sequence number), little-endian.
+        tweak: [u8; 16],
+    },
+    /// SP 800-38D GCM; ciphertext with the tag behind it.
+    AesGcm {
+        /// 1 to 256 bytes.
+        iv: Box<[u8]>,
+        /// Additional authenticated data.
+        aad: Box<[u8]>,
+        /// 4, 8, 12 to 16 bytes.
+        tag_len: usize,
+    },
+    /// SP 800-38C CCM; ciphertext with the tag behind it.
+    AesCcm {
+        /// 7 to 13 bytes.
+        nonce: Box<[u8]>,
+        /// Additional authenticated data.
+        aad: Box<[u8]>,
+        /// 4, 6, … 16 bytes.
+        tag_len: usize,
+        /// Length of the message, without the tag, that was announced; another is `DataLenRange`.
+        data_len: usize,
+    },
+    /// SP 800-38F KW; a multiple of 8 bytes, at least 16.
+    AesKw {
+        /// The initial value in place of A6A6A6A6A6A6A6A6.
+        iv: Option<[u8; 8]>,
+    },
+    /// SP 800-38F KWP; 1 byte or more.
+    AesKwp {
+        /// The first half of the initial value in place of A65959A6.
+        iv: Option<[u8; 4]>,
+    },
+    /// ChaCha20 (RFC 8439 with a nonce of 12 bytes and a counter of 32 bits; the original with 8 and 64).
+    ChaCha20 {
+        /// 8 or 12 bytes.
+        nonce: Box<[u8]>,
+        /// The first block's counter.
+        counter: u64,
+    },
+    /// ChaCha20-Poly1305 (RFC 8439); ciphertext with the tag of 16 bytes behind it.
+    ChaCha20Poly1305 {
+        /// 12 bytes.
+        nonce: [u8; 12],
+        /// Additional authenticated data.
+        aad: Box<[u8]>,
+    },
+}
+
+impl CipherScheme {
+    /// The length of the result of a whole message of `len` bytes: exact, but for the padding that a decryption
+    /// removes, where it is what the result has at most.
+    pub fn output_len(&self, direction: Direction, len: usize) -> usize {
+        let encrypts = direction == Direction::Encrypt;
+        let grown = match self {
+            Self::AesCbc { padded: true, .. } if encrypts => return len - len % 16 + 16,
+            Self::AesKwp { .. } if encrypts => return len.next_multiple_of(8) + 8,
+            Self::AesGcm { tag_len, .. } | Self::AesCcm { tag_len, .. } => *tag_len,
+            Self::ChaCha20Poly1305 { .. } => 16,
+            Self::AesKw { .. } | Self::AesKwp { .. } => 8,
+            _ => 0,
+        };
+        if encrypts { len + grown } else { len.saturating_sub(grown) }
+    }
+}
+
+/// Message authentication codes.
+pub trait Macs: Sync {
+    /// A code owned by one session; the errors of [`Ciphers::cipher`].
+    fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>>;
+}
+
+/// Makes codes, again and again with one key.
+pub trait Mac: Send {
+    /// Length of the whole code in bytes. Cutting it and comparing it is the caller's work.
+    fn mac_len(&self) -> usize;
+    /// Takes a part of the message.
+    fn update(&mut self, data: &[u8]) -> Result<()>;
+    /// Writes the code into `out[..mac_len]` and starts over.
+    fn finish(&mut self, out: &mut [u8]) -> Result<()>;
+    /// Forgets the message so far.
+    fn reset(&mut self) -> Result<()>;
+}
+
+/// A message authentication code.
+#[derive(Clone, PartialEq, Eq)]
+pub enum MacScheme {
+    /// FIPS 198-1, any key length.
+    Hmac(Hash),
+    /// SP 800-38B with AES.
+    AesCmac,
+    /// SP 800-38D GMAC with AES, tag of 16 bytes.
+    AesGmac {
+        /// 1 to 256 bytes.
+        iv: Box<[u8]>,
+    },
+    /// ISO/IEC 9797-1 algorithm 1 with zero padding, as `CKM_AES_MAC` (FIPS 113 with AES).
+    AesCbcMac,
+    /// RFC 3566 AES-XCBC-MAC, whole (16 bytes); keys of 16 bytes.
+    AesXcbc,
 }
 
 /// Key pairs.
@@ -85,12 +264,60 @@ pub trait PrivateKey: Send + Sync {
     /// A signer owned by one session. `KeyTypeInconsistent` where key and scheme do not fit; `KeySizeRange` where
     /// the key is too small for the scheme (RSA-512 with SHA-512).
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>>;
+    /// Decrypts with RSA; the plaintext into the front of `out` (at least the modulus' length), how long it is.
+    /// `EncryptedDataInvalid` where it does not decrypt, `EncryptedDataLenRange` where the length is not the
+    /// modulus'. Constant time as far as the library goes.
+    fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
+        Err(Error::KeyTypeInconsistent)
+    }
+    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, or a
+    /// u-coordinate): the x-coordinate, or RFC 7748's output; `DataInvalid` where the peer's key is none or the
+    /// result is the neutral element.
+    fn agree(&self, _peer: &[u8]) -> Result<Secret> {
+        Err(Error::KeyTypeInconsistent)
+    }
+    /// ML-KEM decapsulation: 32 bytes, by implicit rejection for a wrong ciphertext; `EncryptedDataLenRange` where
+    /// its length is wrong.
+    fn decapsulate(&self, _ciphertext: &[u8]) -> Result<Secret> {
+        Err(Error::KeyTypeInconsistent)
+    }
 }
 
 /// A parsed public key, shared by the sessions that use it.
 pub trait PublicKey: Send + Sync {
     /// A verifier owned by one session; the errors of [`PrivateKey::signer`].
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>>;
+    /// Encrypts with RSA; the ciphertext, of the modulus' length, into the front of `out`. `DataLenRange` where the
+    /// input is too long, `DataInvalid` where a raw one is not below the modulus.
+    fn encrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
+        Err(Error::KeyTypeInconsistent)
+    }
+    /// Length of an RSA modulus in bytes, 0 for other keys.
+    fn encrypted_len(&self) -> usize {
+        0
+    }
+    /// ML-KEM encapsulation: the ciphertext and the 32 bytes of the secret.
+    fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
+        Err(Error::KeyTypeInconsistent)
+    }
+}
+
+/// How an RSA key encrypts.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Encryption {
+    /// RFC 8017 RSAEP on the input as an integer, padded with zeros on the left.
+    Raw,
+    /// RSAES-PKCS1-v1_5. A wrong padding is `EncryptedDataInvalid`.
+    Pkcs1,
+    /// RSAES-OAEP.
+    Oaep {
+        /// The hash of the label.
+        hash: Hash,
+        /// The hash of MGF1.
+        mgf: Hash,
+        /// The label.
+        label: Box<[u8]>,
+    },
 }
 
 /// Signs, again and again, with one key and one scheme; keeps its scratch memory and library contexts.
@@ -140,6 +367,38 @@ pub enum Scheme {
     Ecdsa,
     /// Ed25519 (RFC 8032, pure); the input is the message.
     Ed25519,
+    /// Ed25519ctx or Ed25519ph (RFC 8032); the input is the message, or its SHA-512 digest where `prehash`.
+    Ed25519Context {
+        /// Ed25519ph.
+        prehash: bool,
+        /// At most 255 bytes; Ed25519ctx wants at least one (`MechanismParamInvalid`).
+        context: Box<[u8]>,
+    },
+    /// Ed448 or Ed448ph (RFC 8032); the input is the message, or its SHAKE256 digest of 64 bytes where `prehash`.
+    Ed448 {
+        /// Ed448ph.
+        prehash: bool,
+        /// At most 255 bytes.
+        context: Box<[u8]>,
+    },
+    /// HashML-DSA (FIPS 204, 5.4); the input is the digest of `hash`.
+    HashMlDsa {
+        /// The hash that made the input.
+        hash: Hash,
+        /// At most 255 bytes.
+        context: Box<[u8]>,
+        /// Whether randomness enters a signature.
+        deterministic: bool,
+    },
+    /// SLH-DSA (FIPS 205): pure, the input is the message; with a hash HashSLH-DSA, the input is its digest.
+    SlhDsa {
+        /// The hash that made the input.
+        hash: Option<Hash>,
+        /// At most 255 bytes.
+        context: Box<[u8]>,
+        /// Whether randomness enters a signature.
+        deterministic: bool,
+    },
     /// ML-DSA (FIPS 204, pure); the input is the message.
     MlDsa {
         /// At most 255 bytes; `MechanismParamInvalid` beyond.
@@ -149,7 +408,7 @@ pub enum Scheme {
     },
 }
 
-/// Hash functions (FIPS 180-4).
+/// Hash functions (FIPS 180-4, FIPS 202); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Hash {
@@ -158,9 +417,34 @@ pub enum Hash {
     Sha256,
     Sha384,
     Sha512,
+    Sha512_224,
+    Sha512_256,
+    Sha3_224,
+    Sha3_256,
+    Sha3_384,
+    Sha3_512,
+    Shake128,
+    Shake256,
 }
 
 impl Hash {
+    /// Every hash.
+    pub const ALL: [Hash; 13] = [
+        Hash::Sha1,
+        Hash::Sha224,
+        Hash::Sha256,
+        Hash::Sha384,
+        Hash::Sha512,
+        Hash::Sha512_224,
+        Hash::Sha512_256,
+        Hash::Sha3_224,
+        Hash::Sha3_256,
+        Hash::Sha3_384,
+        Hash::Sha3_512,
+        Hash::Shake128,
+        Hash::Shake256,
+    ];
+
     /// The longest digest of all, in bytes.
     pub const MAX_LEN: usize = 64;
 
@@ -169,10 +453,10 @@ impl Hash {
     pub const fn len(self) -> usize {
         match self {
             Self::Sha1 => 20,
-            Self::Sha224 => 28,
-            Self::Sha256 => 32,
-            Self::Sha384 => 48,
-            Self::Sha512 => 64,
+            Self::Sha224 | Self::Sha512_224 | Self::Sha3_224 => 28,
+            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 => 32,
+            Self::Sha384 | Self::Sha3_384 => 48,
+            Self::Sha512 | Self::Sha3_512 | Self::Shake256 => 64,
         }
     }
 }
@@ -181,19 +465,22 @@ impl Hash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Curve {
+    P224,
     P256,
     P384,
     P521,
+    Secp256k1,
 }
 
 impl Curve {
     /// Every curve.
-    pub const ALL: [Curve; 3] = [Curve::P256, Curve::P384, Curve::P521];
+    pub const ALL: [Curve; 5] = [Curve::P224, Curve::P256, Curve::P384, Curve::P521, Curve::Secp256k1];
 
     /// Size of the order in bits.
     pub const fn bits(self) -> usize {
         match self {
-            Self::P256 => 256,
+            Self::P224 => 224,
+            Self::P256 | Self::Secp256k1 => 256,
             Self::P384 => 384,
             Self::P521 => 521,
         }
@@ -251,6 +538,108 @@ impl MlDsa {
     }
 }
 
+/// Parameter sets of ML-KEM (FIPS 203, table 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum MlKem {
+    MlKem512,
+    MlKem768,
+    MlKem1024,
+}
+
+impl MlKem {
+    /// Every parameter set.
+    pub const ALL: [MlKem; 3] = [MlKem::MlKem512, MlKem::MlKem768, MlKem::MlKem1024];
+    /// Length of a seed (d || z) in bytes.
+    pub const SEED_LEN: usize = 64;
+    /// Length of the shared secret in bytes.
+    pub const SECRET_LEN: usize = 32;
+
+    /// Length of an encapsulation key in bytes.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 800,
+            Self::MlKem768 => 1184,
+            Self::MlKem1024 => 1568,
+        }
+    }
+
+    /// Length of a decapsulation key in bytes.
+    pub const fn private_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 1632,
+            Self::MlKem768 => 2400,
+            Self::MlKem1024 => 3168,
+        }
+    }
+
+    /// Length of a ciphertext in bytes.
+    pub const fn ciphertext_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 768,
+            Self::MlKem768 => 1088,
+            Self::MlKem1024 => 1568,
+        }
+    }
+}
+
+/// Parameter sets of SLH-DSA (FIPS 205, table 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum SlhDsa {
+    Sha2_128s,
+    Shake128s,
+    Sha2_128f,
+    Shake128f,
+    Sha2_192s,
+    Shake192s,
+    Sha2_192f,
+    Shake192f,
+    Sha2_256s,
+    Shake256s,
+    Sha2_256f,
+    Shake256f,
+}
+
+impl SlhDsa {
+    /// Every parameter set, in the order of `CKP_SLH_DSA_*`.
+    pub const ALL: [SlhDsa; 12] = [
+        SlhDsa::Sha2_128s,
+        SlhDsa::Shake128s,
+        SlhDsa::Sha2_128f,
+        SlhDsa::Shake128f,
+        SlhDsa::Sha2_192s,
+        SlhDsa::Shake192s,
+        SlhDsa::Sha2_192f,
+        SlhDsa::Shake192f,
+        SlhDsa::Sha2_256s,
+        SlhDsa::Shake256s,
+        SlhDsa::Sha2_256f,
+        SlhDsa::Shake256f,
+    ];
+
+    /// The security parameter n in bytes; a public key has two of them, a private key four.
+    pub const fn n(self) -> usize {
+        match self {
+            Self::Sha2_128s | Self::Shake128s | Self::Sha2_128f | Self::Shake128f => 16,
+            Self::Sha2_192s | Self::Shake192s | Self::Sha2_192f | Self::Shake192f => 24,
+            Self::Sha2_256s | Self::Shake256s | Self::Sha2_256f | Self::Shake256f => 32,
+        }
+    }
+
+    /// Length of a signature in bytes.
+    pub const fn signature_len(self) -> usize {
+        match self {
+            Self::Sha2_128s | Self::Shake128s => 7856,
+            Self::Sha2_128f | Self::Shake128f => 17088,
+            Self::Sha2_192s | Self::Shake192s => 16224,
+            Self::Sha2_192f | Self::Shake192f => 35664,
+            Self::Sha2_256s | Self::Shake256s => 29792,
+            Self::Sha2_256f | Self::Shake256f => 49856,
+        }
+    }
+}
+
 /// What key pair to make.
 pub enum PairSpec<'a> {
     /// RSA; the exponent is a big-endian integer without leading zeros.
@@ -269,6 +658,26 @@ pub enum PairSpec<'a> {
         /// The parameter set.
         set: MlDsa,
         /// 32 bytes; random without.
+        seed: Option<&'a Secret>,
+    },
+    /// Ed448.
+    Ed448,
+    /// X25519.
+    X25519,
+    /// X448.
+    X448,
+    /// ML-KEM, from a seed (d || z) where one is given.
+    MlKem {
+        /// The parameter set.
+        set: MlKem,
+        /// 64 bytes; random without.
+        seed: Option<&'a Secret>,
+    },
+    /// SLH-DSA, from a seed (SK.seed || SK.prf || PK.seed) where one is given.
+    SlhDsa {
+        /// The parameter set.
+        set: SlhDsa,
+        /// `3 * set.n()` bytes; random without.
         seed: Option<&'a Secret>,
     },
 }
@@ -293,6 +702,24 @@ pub enum PublicParts {
         set: MlDsa,
         key: Vec<u8>,
     },
+    Ed448 {
+        point: [u8; 57],
+    },
+    X25519 {
+        point: [u8; 32],
+    },
+    X448 {
+        point: [u8; 56],
+    },
+    MlKem {
+        set: MlKem,
+        key: Vec<u8>,
+    },
+    SlhDsa {
+        set: SlhDsa,
+        /// PK.seed || PK.root
+        key: Vec<u8>,
+    },
 }
 
 /// A private key as its numbers, in the forms of [`PublicParts`].
@@ -313,6 +740,30 @@ pub enum PrivateParts {
         /// 32 bytes, where known.
         seed: Option<Secret>,
         /// The expanded key, `set.private_len()` bytes.
+        key: Secret,
+    },
+    Ed448 {
+        /// 57 bytes (RFC 8032).
+        seed: Secret,
+    },
+    X25519 {
+        /// 32 bytes (RFC 7748), as given: clamping is the computation's work.
+        scalar: Secret,
+    },
+    X448 {
+        /// 56 bytes (RFC 7748).
+        scalar: Secret,
+    },
+    MlKem {
+        set: MlKem,
+        /// 64 bytes (d || z), where known.
+        seed: Option<Secret>,
+        /// The expanded decapsulation key, `set.private_len()` bytes.
+        key: Secret,
+    },
+    SlhDsa {
+        set: SlhDsa,
+        /// SK.seed || SK.prf || PK.seed || PK.root
         key: Secret,
     },
 }

@@ -11,6 +11,12 @@ pub(super) const ROWS: &[Mechanism] = &[
     digests(MechanismType::SHA256, Hash::Sha256),
     digests(MechanismType::SHA384, Hash::Sha384),
     digests(MechanismType::SHA512, Hash::Sha512),
+    digests(MechanismType::SHA512_224, Hash::Sha512_224),
+    digests(MechanismType::SHA512_256, Hash::Sha512_256),
+    digests(MechanismType::SHA3_224, Hash::Sha3_224),
+    digests(MechanismType::SHA3_256, Hash::Sha3_256),
+    digests(MechanismType::SHA3_384, Hash::Sha3_384),
+    digests(MechanismType::SHA3_512, Hash::Sha3_512),
 ];
 
 const fn digests(id: MechanismType, hash: Hash) -> Mechanism {

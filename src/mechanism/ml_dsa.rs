@@ -1,7 +1,7 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
 use super::{Action, Mechanism, Primitive, Shape};
-use crate::backend::MlDsa;
+use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
@@ -19,15 +19,30 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::None,
         action: Action::GeneratePair,
     },
+    signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
+    signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
+    signs(M::HASH_ML_DSA_SHA224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha224)),
+    signs(M::HASH_ML_DSA_SHA256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha256)),
+    signs(M::HASH_ML_DSA_SHA384, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha384)),
+    signs(M::HASH_ML_DSA_SHA512, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha512)),
+    signs(M::HASH_ML_DSA_SHA3_224, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_224)),
+    signs(M::HASH_ML_DSA_SHA3_256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_256)),
+    signs(M::HASH_ML_DSA_SHA3_384, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_384)),
+    signs(M::HASH_ML_DSA_SHA3_512, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Sha3_512)),
+    signs(M::HASH_ML_DSA_SHAKE128, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake128)),
+    signs(M::HASH_ML_DSA_SHAKE256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake256)),
+];
+
+const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> Mechanism {
     Mechanism {
-        id: M::ML_DSA,
+        id,
         flags: SIGN | VERIFY,
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
-        shape: Shape::SignContext,
-        action: Action::Sign(Primitive::MlDsa, None),
-    },
-];
+        shape,
+        action: Action::Sign(primitive, hash),
+    }
+}
 
 /// `CKP_ML_DSA_*`.
 pub(super) const fn number(set: MlDsa) -> u64 {

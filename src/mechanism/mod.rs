@@ -1,14 +1,23 @@
 //! The mechanisms: a row each. Lists, info, permission, dispatch and sizes read the row; a family is a file.
 
-use crate::backend::{Curve, Hash, MlDsa, Scheme};
-use crate::error::{Error, Result};
-use crate::id::{KeyType, MechanismType};
+use std::sync::LazyLock;
 
+use crate::backend::{Hash, MlDsa, MlKem, SlhDsa};
+use crate::id::{KeyType, MechanismType, ObjectHandle};
+
+mod aes;
+mod chacha20;
+pub mod curve;
+mod derive;
 mod digest;
 mod ec;
+pub mod hmac;
 mod ml_dsa;
+mod ml_kem;
+pub mod parameters;
 mod rsa;
 mod secret;
+mod slh_dsa;
 
 /// A mechanism.
 pub struct Mechanism {
@@ -34,6 +43,16 @@ pub enum Action {
     Digest(Hash),
     /// Signs and verifies; the hash is applied to the message first.
     Sign(Primitive, Option<Hash>),
+    /// Makes and compares message authentication codes.
+    Mac(Code),
+    /// Encrypts and decrypts, wraps and unwraps, with a secret key.
+    Cipher(Mode),
+    /// Encrypts and decrypts, wraps and unwraps, with an RSA key pair.
+    Encrypt(Asymmetric),
+    /// Makes a key out of another.
+    Derive(Derivation),
+    /// Encapsulates and decapsulates a key.
+    Encapsulate,
     /// Makes a secret key of `key_type`.
     Generate,
     /// Makes a key pair of `key_type`.
@@ -50,6 +69,77 @@ pub enum Primitive {
     Ecdsa,
     Eddsa,
     MlDsa,
+    /// HashML-DSA; the hash is the row's, or the one that the parameter names.
+    HashMlDsa,
+    SlhDsa,
+    /// HashSLH-DSA; the hash is the row's, or the one that the parameter names.
+    HashSlhDsa,
+}
+
+/// A message authentication code below a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the codes'")]
+pub enum Code {
+    /// With [`Params::Length`] the code is cut to that length.
+    Hmac(Hash),
+    AesCmac,
+    AesGmac,
+    /// Half a block without [`Params::Length`], as `CKM_AES_MAC` says.
+    AesCbcMac,
+    /// Cut to so many bytes: 16 or 12.
+    AesXcbc(usize),
+}
+
+/// A cipher below a mechanism; its parameter completes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the modes'")]
+pub enum Mode {
+    AesEcb,
+    AesCbc,
+    AesCbcPad,
+    AesCts,
+    AesCtr,
+    AesOfb,
+    /// Segment size in bits.
+    AesCfb(u32),
+    AesXts,
+    AesGcm,
+    AesCcm,
+    AesKw,
+    AesKwp,
+    ChaCha20,
+    ChaCha20Poly1305,
+}
+
+/// An RSA encryption below a mechanism that does not sign as well; `CKM_RSA_PKCS` and `CKM_RSA_X_509` are
+/// [`Action::Sign`] and encrypt with the same padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asymmetric {
+    /// RSAES-OAEP
+    Oaep,
+    /// `CKM_RSA_AES_KEY_WRAP`: a fresh AES key under OAEP, and what is wrapped under that with KWP.
+    AesWrap,
+}
+
+/// A way to make a key out of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum Derivation {
+    /// ECDH; the cofactor of every curve here is 1 or part of the computation, so both mechanisms are this.
+    Ecdh,
+    /// HKDF to a key.
+    Hkdf,
+    /// HKDF to a data object.
+    HkdfData,
+    /// `CKM_SHA256_KEY_DERIVATION` and its like.
+    HashOfKey(Hash),
+    ConcatenateBaseAndKey,
+    ConcatenateBaseAndData,
+    ConcatenateDataAndBase,
+    XorBaseAndData,
+    ExtractKeyFromKey,
+    AesEcbEncryptData,
+    AesCbcEncryptData,
 }
 
 /// The form of a mechanism's parameter.
@@ -63,6 +153,42 @@ pub enum Shape {
     Eddsa,
     /// `CK_SIGN_ADDITIONAL_CONTEXT`, or none.
     SignContext,
+    /// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
+    HashSignContext,
+    /// `CK_RSA_PKCS_OAEP_PARAMS`.
+    Oaep,
+    /// `CK_RSA_AES_KEY_WRAP_PARAMS`.
+    RsaAesWrap,
+    /// So many bytes of initialisation vector: [`Params::Iv`].
+    Iv(usize),
+    /// So many bytes of initialisation vector, or none.
+    OptionalIv(usize),
+    /// `CK_AES_CTR_PARAMS`.
+    Counter,
+    /// `CK_GCM_PARAMS`.
+    Gcm,
+    /// `CK_CCM_PARAMS`.
+    Ccm,
+    /// The initialisation vector of GMAC: 1 to 256 bytes.
+    Gmac,
+    /// `CK_CHACHA20_PARAMS`.
+    ChaCha20,
+    /// `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
+    ChaCha20Poly1305,
+    /// `CK_MAC_GENERAL_PARAMS`: a length in bytes.
+    Length,
+    /// `CK_ECDH1_DERIVE_PARAMS`, and `CK_ECDH2_DERIVE_PARAMS` not.
+    Ecdh,
+    /// `CK_HKDF_PARAMS`.
+    Hkdf,
+    /// `CK_KEY_DERIVATION_STRING_DATA`.
+    Data,
+    /// `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
+    CbcData,
+    /// `CK_OBJECT_HANDLE`.
+    Key,
+    /// `CK_EXTRACT_PARAMS`: the first bit.
+    Bit,
 }
 
 /// A mechanism's parameter, parsed.
@@ -81,18 +207,115 @@ pub enum Params {
     },
     /// EdDSA.
     Eddsa {
-        /// `phFlag`: Ed25519ph.
+        /// `phFlag`: Ed25519ph, Ed448ph.
         prehash: bool,
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
     },
-    /// ML-DSA and SLH-DSA.
+    /// ML-DSA and SLH-DSA, and their forms with a hash.
     SignContext {
         /// `CKH_DETERMINISTIC_REQUIRED`.
         deterministic: bool,
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
+        /// The hash, in `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
+        hash: Option<Hash>,
     },
+    /// RSAES-OAEP.
+    Oaep {
+        /// The hash of the label.
+        hash: Hash,
+        /// The hash of MGF1.
+        mgf: Hash,
+        /// The label (`CKZ_DATA_SPECIFIED`), or nothing.
+        label: Box<[u8]>,
+    },
+    /// `CKM_RSA_AES_KEY_WRAP`.
+    RsaAesWrap {
+        /// Size of the AES key in bits.
+        aes_bits: u64,
+        /// OAEP: the hash of the label.
+        hash: Hash,
+        /// OAEP: the hash of MGF1.
+        mgf: Hash,
+        /// OAEP: the label.
+        label: Box<[u8]>,
+    },
+    /// An initialisation vector.
+    Iv(Box<[u8]>),
+    /// AES-CTR.
+    Counter {
+        /// The first counter block.
+        block: [u8; 16],
+        /// How many of its last bits count.
+        bits: u32,
+    },
+    /// AES-GCM, AES-CCM, ChaCha20-Poly1305.
+    Aead {
+        /// The initialisation vector or nonce.
+        nonce: Box<[u8]>,
+        /// Additional authenticated data.
+        aad: Box<[u8]>,
+        /// Length of the tag in bytes.
+        tag_len: usize,
+        /// Length of the message that CCM announces.
+        data_len: usize,
+    },
+    /// ChaCha20.
+    ChaCha20 {
+        /// 8 or 12 bytes.
+        nonce: Box<[u8]>,
+        /// The first block's counter.
+        counter: u64,
+    },
+    /// A length in bytes.
+    Length(usize),
+    /// ECDH.
+    Ecdh {
+        /// The hash of X9.63's key derivation function; the shared secret itself without (`CKD_NULL`).
+        kdf: Option<Hash>,
+        /// The shared information.
+        shared: Box<[u8]>,
+        /// The peer's public key: a point or u-coordinate, raw or as a DER octet string.
+        peer: Box<[u8]>,
+    },
+    /// HKDF.
+    Hkdf {
+        /// `bExtract`
+        extract: bool,
+        /// `bExpand`
+        expand: bool,
+        /// The hash.
+        hash: Hash,
+        /// The salt.
+        salt: HkdfSalt,
+        /// `pInfo`
+        info: Box<[u8]>,
+    },
+    /// Bytes.
+    Data(Box<[u8]>),
+    /// An initialisation vector and bytes.
+    CbcData {
+        /// The initialisation vector.
+        iv: [u8; 16],
+        /// The bytes.
+        data: Box<[u8]>,
+    },
+    /// Another key.
+    Key(ObjectHandle),
+    /// The number of a bit.
+    Bit(u64),
+}
+
+/// The salt of HKDF (`CKF_HKDF_SALT_*`).
+#[derive(Clone, PartialEq, Eq)]
+pub enum HkdfSalt {
+    /// As many zeros as the hash is long.
+    Null,
+    /// These bytes.
+    Data(Box<[u8]>),
+    /// The value of a key.
+    Key(ObjectHandle),
 }
 
 /// A mechanism with its parameter: what an `Init` function or a key generation is given.
@@ -110,41 +333,20 @@ impl PartialEq for Invocation {
     }
 }
 
-impl Invocation {
-    /// How the backend signs, and the hash that the message goes through before. `MechanismInvalid` where the
-    /// mechanism does not sign, `MechanismParamInvalid` where the parameter does not fit it.
-    pub fn scheme(&self) -> Result<(Scheme, Option<Hash>)> {
-        let Action::Sign(primitive, hash) = self.mechanism.action else {
-            return Err(Error::MechanismInvalid);
-        };
-        let scheme = match (primitive, &self.params) {
-            (Primitive::RsaRaw, Params::None) => Scheme::RsaRaw,
-            (Primitive::RsaPkcs1, Params::None) => Scheme::RsaPkcs1 { hash },
-            (Primitive::RsaPss, Params::Pss { hash: named, mgf, salt_len })
-                if hash.is_none_or(|h| h == *named) =>
-            {
-                Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
-            }
-            (Primitive::Ecdsa, Params::None) => Scheme::Ecdsa,
-            (Primitive::Eddsa, Params::None) => Scheme::Ed25519,
-            // PKCS#11 3.2, table "Mapping to RFC 8032": no prehash and no context is plain Ed25519.
-            (Primitive::Eddsa, Params::Eddsa { prehash: false, context }) if context.is_empty() => {
-                Scheme::Ed25519
-            }
-            (Primitive::MlDsa, Params::None) => {
-                Scheme::MlDsa { context: Box::default(), deterministic: false }
-            }
-            (Primitive::MlDsa, Params::SignContext { deterministic, context }) => {
-                Scheme::MlDsa { context: context.clone(), deterministic: *deterministic }
-            }
-            _ => return Err(Error::MechanismParamInvalid),
-        };
-        Ok((scheme, hash))
-    }
-}
-
 /// The families, each sorted as it likes.
-const FAMILIES: &[&[Mechanism]] = &[rsa::ROWS, ec::ROWS, ml_dsa::ROWS, secret::ROWS, digest::ROWS];
+const FAMILIES: &[&[Mechanism]] = &[
+    rsa::ROWS,
+    ec::ROWS,
+    ml_dsa::ROWS,
+    slh_dsa::ROWS,
+    ml_kem::ROWS,
+    aes::ROWS,
+    chacha20::ROWS,
+    hmac::ROWS,
+    derive::ROWS,
+    secret::ROWS,
+    digest::ROWS,
+];
 
 /// Every mechanism of this build.
 pub fn all() -> impl Iterator<Item = &'static Mechanism> {
@@ -153,7 +355,13 @@ pub fn all() -> impl Iterator<Item = &'static Mechanism> {
 
 /// The mechanism of that number.
 pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
-    all().find(|mechanism| mechanism.id == id)
+    static SORTED: LazyLock<Vec<&Mechanism>> = LazyLock::new(|| {
+        let mut rows: Vec<_> = all().collect();
+        rows.sort_by_key(|mechanism| mechanism.id);
+        rows
+    });
+    let at = SORTED.binary_search_by_key(&id, |mechanism| mechanism.id).ok()?;
+    Some(SORTED[at])
 }
 
 /// The hash that a digest mechanism computes, as parameters name it.
@@ -164,27 +372,34 @@ pub fn hash_named(id: MechanismType) -> Option<Hash> {
     }
 }
 
-/// Object identifiers (content octets with tag and length) and names by which `CKA_EC_PARAMS` names a curve.
-pub struct NamedCurve {
-    /// The curve; `None` is Ed25519.
-    pub curve: Option<Curve>,
-    /// DER of the object identifier: the form that the token gives.
-    pub oid: &'static [u8],
-    /// The name as a printable string (PKCS#11 3.2, "Elliptic curve": `curveName`).
-    pub name: &'static str,
-}
-
-/// The curves that `CKA_EC_PARAMS` may name.
-pub use ec::NAMED_CURVES;
-
 /// The parameter set of ML-DSA that `CKA_PARAMETER_SET` names.
 pub fn ml_dsa_set(number: u64) -> Option<MlDsa> {
-    MlDsa::ALL.into_iter().find(|set| ml_dsa::number(*set) == number)
+    MlDsa::ALL.into_iter().find(|set| ml_dsa_number(*set) == number)
+}
+
+/// The parameter set of ML-KEM that `CKA_PARAMETER_SET` names.
+pub fn ml_kem_set(number: u64) -> Option<MlKem> {
+    MlKem::ALL.into_iter().find(|set| ml_kem_number(*set) == number)
+}
+
+/// The parameter set of SLH-DSA that `CKA_PARAMETER_SET` names.
+pub fn slh_dsa_set(number: u64) -> Option<SlhDsa> {
+    SlhDsa::ALL.into_iter().find(|set| slh_dsa_number(*set) == number)
 }
 
 /// The number by which `CKA_PARAMETER_SET` names a parameter set of ML-DSA.
 pub fn ml_dsa_number(set: MlDsa) -> u64 {
     ml_dsa::number(set)
+}
+
+/// The number by which `CKA_PARAMETER_SET` names a parameter set of ML-KEM.
+pub fn ml_kem_number(set: MlKem) -> u64 {
+    ml_kem::number(set)
+}
+
+/// The number by which `CKA_PARAMETER_SET` names a parameter set of SLH-DSA.
+pub fn slh_dsa_number(set: SlhDsa) -> u64 {
+    slh_dsa::number(set)
 }
 
 #[cfg(test)]
@@ -206,18 +421,5 @@ mod tests {
             assert!(mechanism.id.name().is_some());
             assert!(mechanism.sizes.0 <= mechanism.sizes.1, "{}", mechanism.id);
         }
-    }
-
-    #[test]
-    fn a_pss_parameter_must_name_the_mechanism_hash() {
-        let mechanism = find(MechanismType::SHA256_RSA_PKCS_PSS).expect("a row");
-        let params = |hash| Params::Pss { hash, mgf: Hash::Sha1, salt_len: 0 };
-        assert!(Invocation { mechanism, params: params(Hash::Sha256) }.scheme().is_ok());
-        let wrong = Invocation { mechanism, params: params(Hash::Sha384) }.scheme();
-        assert_eq!(wrong.err(), Some(Error::MechanismParamInvalid));
-        assert_eq!(
-            Invocation { mechanism, params: Params::None }.scheme().err(),
-            Some(Error::MechanismParamInvalid)
-        );
     }
 }

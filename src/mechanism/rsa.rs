@@ -1,9 +1,11 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
-use super::{Action, Mechanism, Primitive, Shape};
+use super::{Action, Asymmetric, Mechanism, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
+use crate::id::mechanism_flag::{
+    DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, SIGN_RECOVER, UNWRAP, VERIFY, VERIFY_RECOVER, WRAP,
+};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a modulus in bits.
@@ -18,19 +20,29 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::None,
         action: Action::GeneratePair,
     },
-    signs(M::RSA_X_509, Primitive::RsaRaw, None),
-    signs(M::RSA_PKCS, Primitive::RsaPkcs1, None),
+    both(M::RSA_X_509, Primitive::RsaRaw),
+    both(M::RSA_PKCS, Primitive::RsaPkcs1),
+    encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep),
+    encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap),
     signs(M::SHA1_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha1)),
     signs(M::SHA224_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha224)),
     signs(M::SHA256_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha256)),
     signs(M::SHA384_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha384)),
     signs(M::SHA512_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha512)),
+    signs(M::SHA3_224_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha3_224)),
+    signs(M::SHA3_256_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha3_256)),
+    signs(M::SHA3_384_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha3_384)),
+    signs(M::SHA3_512_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha3_512)),
     signs(M::RSA_PKCS_PSS, Primitive::RsaPss, None),
     signs(M::SHA1_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha1)),
     signs(M::SHA224_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha224)),
     signs(M::SHA256_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha256)),
     signs(M::SHA384_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha384)),
     signs(M::SHA512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha512)),
+    signs(M::SHA3_224_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_224)),
+    signs(M::SHA3_256_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_256)),
+    signs(M::SHA3_384_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_384)),
+    signs(M::SHA3_512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_512)),
 ];
 
 const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> Mechanism {
@@ -42,4 +54,15 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
         shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
         action: Action::Sign(primitive, hash),
     }
+}
+
+/// Signs and encrypts with the same padding.
+const fn both(id: MechanismType, primitive: Primitive) -> Mechanism {
+    let mut row = signs(id, primitive, None);
+    row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
+    row
+}
+
+const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> Mechanism {
+    Mechanism { id, flags, sizes: BITS, key_type: Some(KeyType::RSA), shape, action: Action::Encrypt(scheme) }
 }

@@ -1,12 +1,11 @@
-//! Secret keys (PKCS#11 3.2, "Generic secret key" and "AES").
+//! Secret keys (PKCS#11 3.2, "Generic secret key").
 
 use super::{Action, Mechanism, Shape};
 use crate::id::mechanism_flag::GENERATE;
 use crate::id::{KeyType, MechanismType};
 
 pub(super) const ROWS: &[Mechanism] = &[
-    generates(MechanismType::AES_KEY_GEN, KeyType::AES, (16, 32)),
-    // PKCS#11 3.2, "Generic secret key generation": sizes are in bits, and AES's in bytes.
+    // PKCS#11 3.2, "Generic secret key generation": sizes are in bits.
     generates(MechanismType::GENERIC_SECRET_KEY_GEN, KeyType::GENERIC_SECRET, (8, 32768)),
 ];
 

@@ -5,12 +5,16 @@
 use super::Module;
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation, Mechanism};
+use crate::object::attribute::Sorts;
 use crate::object::template::Template;
 use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
 use crate::token::Token;
+
+/// Longest secret key in bytes.
+const MAX_SECRET: usize = 4096;
 
 impl Module {
     /// `C_GenerateKey`
@@ -77,12 +81,11 @@ fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
 
 /// A random secret key of `len` bytes.
 fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret> {
-    match mechanism.key_type {
-        Some(KeyType::AES) if !matches!(len, 16 | 24 | 32) => return Err(Error::KeySizeRange),
-        Some(KeyType::AES) => {}
-        _ => in_range(mechanism, len.saturating_mul(8))?,
+    let sort = Sorts::of(ObjectClass::SECRET_KEY, mechanism.key_type.map(|key_type| key_type.0));
+    let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
+    if !sort.is_some_and(|sort| key::secret_len_fits(sort, len)) {
+        return Err(Error::KeySizeRange);
     }
-    let len = usize::try_from(len).map_err(|_| Error::KeySizeRange)?;
     let mut key = Secret::zeroed(len);
     provider.random.fill(&mut key)?;
     Ok(key)

@@ -17,11 +17,16 @@ use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::token::Token;
 
+mod crypt;
+mod derive;
+mod kem;
 mod key;
 mod object;
 mod operation;
+mod recover;
 mod session;
 mod slot;
+mod wrap;
 
 pub use crate::session::operation::Output;
 pub use session::{SessionInfo, User};

@@ -5,7 +5,6 @@ use super::Module;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
-use crate::object::attribute::Sorts;
 use crate::session::Session;
 use crate::session::operation::Output;
 
@@ -35,7 +34,7 @@ impl Module {
                 return Err(Error::OperationNotInitialized);
             }
             let object = session.token.object(session.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
-            if !Sorts::AES.or(Sorts::GENERIC_SECRET).has(object.sort()) {
+            if !object.sort().is_secret() {
                 return Err(Error::KeyIndigestible);
             }
             session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
@@ -119,7 +118,7 @@ impl Module {
 }
 
 /// Whether the configuration offers the mechanism.
-fn offered(session: &Session, with: &Invocation) -> Result<()> {
+pub(super) fn offered(session: &Session, with: &Invocation) -> Result<()> {
     let offered = session.token.settings.mechanism(with.mechanism.id).is_some();
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }

@@ -87,6 +87,19 @@ impl Module {
             }
             if flags & flag::VERIFY != 0 {
                 session.verify.cancel();
+                session.verify_signature.cancel();
+            }
+            if flags & flag::SIGN_RECOVER != 0 {
+                session.sign_recover.cancel();
+            }
+            if flags & flag::VERIFY_RECOVER != 0 {
+                session.verify_recover.cancel();
+            }
+            if flags & flag::ENCRYPT != 0 {
+                session.encrypt.cancel();
+            }
+            if flags & flag::DECRYPT != 0 {
+                session.decrypt.cancel();
             }
             Ok(())
         })
@@ -117,7 +130,7 @@ impl Module {
     /// PKCS#11 3.2, C_Login: a login for the operation that was just started with a key that wants one.
     fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
         self.sessions.with(session, |session| {
-            if session.sign.active() { Ok(()) } else { Err(Error::OperationNotInitialized) }
+            if session.waits() { Ok(()) } else { Err(Error::OperationNotInitialized) }
         })?;
         token.authenticate(pin)?;
         self.sessions.with(session, Session::unlock)

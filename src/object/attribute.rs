@@ -17,19 +17,51 @@ impl Sorts {
     pub const RSA_PUBLIC: Self = Self(1 << 2);
     pub const EC_PUBLIC: Self = Self(1 << 3);
     pub const EDWARDS_PUBLIC: Self = Self(1 << 4);
-    pub const ML_DSA_PUBLIC: Self = Self(1 << 5);
-    pub const RSA_PRIVATE: Self = Self(1 << 8);
-    pub const EC_PRIVATE: Self = Self(1 << 9);
-    pub const EDWARDS_PRIVATE: Self = Self(1 << 10);
-    pub const ML_DSA_PRIVATE: Self = Self(1 << 11);
-    pub const AES: Self = Self(1 << 16);
-    pub const GENERIC_SECRET: Self = Self(1 << 17);
+    pub const MONTGOMERY_PUBLIC: Self = Self(1 << 5);
+    pub const ML_DSA_PUBLIC: Self = Self(1 << 6);
+    pub const SLH_DSA_PUBLIC: Self = Self(1 << 7);
+    pub const ML_KEM_PUBLIC: Self = Self(1 << 8);
+    pub const RSA_PRIVATE: Self = Self(1 << 10);
+    pub const EC_PRIVATE: Self = Self(1 << 11);
+    pub const EDWARDS_PRIVATE: Self = Self(1 << 12);
+    pub const MONTGOMERY_PRIVATE: Self = Self(1 << 13);
+    pub const ML_DSA_PRIVATE: Self = Self(1 << 14);
+    pub const SLH_DSA_PRIVATE: Self = Self(1 << 15);
+    pub const ML_KEM_PRIVATE: Self = Self(1 << 16);
+    pub const AES: Self = Self(1 << 20);
+    pub const GENERIC_SECRET: Self = Self(1 << 21);
+    pub const AES_XTS: Self = Self(1 << 22);
+    pub const CHACHA20: Self = Self(1 << 23);
+    pub const HKDF: Self = Self(1 << 24);
+    /// The key types of the HMACs.
+    pub const HMAC: Self = Self(1 << 25);
 
-    const PUBLIC: Self =
-        Self::RSA_PUBLIC.or(Self::EC_PUBLIC).or(Self::EDWARDS_PUBLIC).or(Self::ML_DSA_PUBLIC);
-    const PRIVATE: Self =
-        Self::RSA_PRIVATE.or(Self::EC_PRIVATE).or(Self::EDWARDS_PRIVATE).or(Self::ML_DSA_PRIVATE);
-    const SECRET: Self = Self::AES.or(Self::GENERIC_SECRET);
+    const CURVE_PUBLIC: Self = Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
+    const CURVE_PRIVATE: Self = Self::EC_PRIVATE.or(Self::EDWARDS_PRIVATE).or(Self::MONTGOMERY_PRIVATE);
+    /// Keys with a parameter set.
+    const SET_PUBLIC: Self = Self::ML_DSA_PUBLIC.or(Self::SLH_DSA_PUBLIC).or(Self::ML_KEM_PUBLIC);
+    const SET_PRIVATE: Self = Self::ML_DSA_PRIVATE.or(Self::SLH_DSA_PRIVATE).or(Self::ML_KEM_PRIVATE);
+    /// Keys that a seed makes.
+    const SEEDED: Self = Self::ML_DSA_PRIVATE.or(Self::ML_KEM_PRIVATE);
+    const PUBLIC: Self = Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC);
+    const PRIVATE: Self = Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE);
+    const SECRET: Self = Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC);
+    const SECRET_BUT_CHACHA20: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0);
+    const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20);
+    const SIGNS: Self = Self::RSA_PRIVATE
+        .or(Self::EC_PRIVATE)
+        .or(Self::EDWARDS_PRIVATE)
+        .or(Self::ML_DSA_PRIVATE)
+        .or(Self::SLH_DSA_PRIVATE)
+        .or(Self::CODES);
+    const VERIFIES: Self = Self::RSA_PUBLIC
+        .or(Self::EC_PUBLIC)
+        .or(Self::EDWARDS_PUBLIC)
+        .or(Self::ML_DSA_PUBLIC)
+        .or(Self::SLH_DSA_PUBLIC)
+        .or(Self::CODES);
+    /// Keys of message authentication codes.
+    const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC);
     const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
     const ALL: Self = Self::KEYS.or(Self::DATA).or(Self::X_509);
@@ -55,6 +87,16 @@ impl Sorts {
         Self::KEYS.has(self)
     }
 
+    /// Whether it is a secret key.
+    pub const fn is_secret(self) -> bool {
+        Self::SECRET.has(self)
+    }
+
+    /// Whether it is a private key.
+    pub const fn is_private(self) -> bool {
+        Self::PRIVATE.has(self)
+    }
+
     /// Whether it is a private or secret key.
     pub const fn is_hidden(self) -> bool {
         Self::HIDDEN.has(self)
@@ -75,6 +117,26 @@ const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::PRIVATE_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PRIVATE),
     (ObjectClass::SECRET_KEY, Some(K::AES.0), Sorts::AES),
     (ObjectClass::SECRET_KEY, Some(K::GENERIC_SECRET.0), Sorts::GENERIC_SECRET),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES_XTS.0), Sorts::AES_XTS),
+    (ObjectClass::SECRET_KEY, Some(K::CHACHA20.0), Sorts::CHACHA20),
+    (ObjectClass::SECRET_KEY, Some(K::HKDF.0), Sorts::HKDF),
+    (ObjectClass::SECRET_KEY, Some(K::SHA_1_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_512_HMAC.0), Sorts::HMAC),
 ];
 
 /// Whether a template may or must give an attribute.
@@ -255,7 +317,15 @@ const RULES: &[Rule] = &[
     text(A::ID, Sorts::KEYS.or(Sorts::X_509)),
     Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
     Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
-    flag(A::DERIVE, Sorts::KEYS, Sorts::NONE),
+    flag(
+        A::DERIVE,
+        Sorts::KEYS,
+        Sorts::EC_PRIVATE
+            .or(Sorts::MONTGOMERY_PRIVATE)
+            .or(Sorts::GENERIC_SECRET)
+            .or(Sorts::HKDF)
+            .or(Sorts::AES),
+    ),
     record(A::LOCAL, Sorts::KEYS),
     Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, Sorts::KEYS)
         .needs(Need::Never, Need::Never)
@@ -264,16 +334,20 @@ const RULES: &[Rule] = &[
     text(A::SUBJECT, Sorts::PUBLIC.or(Sorts::PRIVATE)),
     text(A::PUBLIC_KEY_INFO, Sorts::PUBLIC.or(Sorts::PRIVATE).or(Sorts::X_509)).changes(Change::Fixed),
     // What a key may do: true by default where its type can.
-    flag(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::AES)),
-    flag(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::AES)),
-    flag(A::SIGN, Sorts::HIDDEN, Sorts::HIDDEN),
-    flag(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::PUBLIC.or(Sorts::SECRET)),
+    flag(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
+    flag(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
+    flag(A::SIGN, Sorts::HIDDEN, Sorts::SIGNS),
+    flag(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::VERIFIES),
     flag(A::SIGN_RECOVER, Sorts::PRIVATE, Sorts::RSA_PRIVATE),
     flag(A::VERIFY_RECOVER, Sorts::PUBLIC, Sorts::RSA_PUBLIC),
-    flag(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::AES)),
-    flag(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::AES)),
+    flag(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
+    flag(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
+    flag(A::ENCAPSULATE, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::ML_KEM_PUBLIC),
+    flag(A::DECAPSULATE, Sorts::HIDDEN, Sorts::ML_KEM_PRIVATE),
     Rule::new(A::WRAP_TEMPLATE, Kind::Template, Sorts::PUBLIC.or(Sorts::SECRET)).changes(Change::Fixed),
     Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
+    Rule::new(A::ENCAPSULATE_TEMPLATE, Kind::Template, Sorts::PUBLIC).changes(Change::Fixed),
+    Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, Sorts::PRIVATE).changes(Change::Fixed),
     Rule::new(A::DERIVE_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
     // What protects a key.
     flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::HIDDEN).changes(Change::Raise),
@@ -300,26 +374,30 @@ const RULES: &[Rule] = &[
     hidden(A::EXPONENT_2, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
     hidden(A::COEFFICIENT, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
     // Elliptic curves.
-    Rule::new(A::EC_PARAMS, Kind::Bytes, Sorts::EC_PUBLIC.or(Sorts::EDWARDS_PUBLIC))
+    Rule::new(A::EC_PARAMS, Kind::Bytes, Sorts::CURVE_PUBLIC)
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    made(A::EC_POINT, Kind::Bytes, Sorts::EC_PUBLIC.or(Sorts::EDWARDS_PUBLIC)),
-    made(A::EC_PARAMS, Kind::Bytes, Sorts::EC_PRIVATE.or(Sorts::EDWARDS_PRIVATE)),
-    hidden(A::VALUE, Kind::Bytes, Sorts::EC_PRIVATE.or(Sorts::EDWARDS_PRIVATE), Need::Must),
-    // ML-DSA.
-    Rule::new(A::PARAMETER_SET, Kind::Number, Sorts::ML_DSA_PUBLIC)
+    made(A::EC_POINT, Kind::Bytes, Sorts::CURVE_PUBLIC),
+    made(A::EC_PARAMS, Kind::Bytes, Sorts::CURVE_PRIVATE),
+    hidden(A::VALUE, Kind::Bytes, Sorts::CURVE_PRIVATE.or(Sorts::SLH_DSA_PRIVATE), Need::Must),
+    // ML-DSA, ML-KEM, SLH-DSA.
+    Rule::new(A::PARAMETER_SET, Kind::Number, Sorts::SET_PUBLIC)
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    made(A::VALUE, Kind::Bytes, Sorts::ML_DSA_PUBLIC),
-    made(A::PARAMETER_SET, Kind::Number, Sorts::ML_DSA_PRIVATE),
-    // PKCS#11 3.2, "ML-DSA private key objects": at least one of SEED and VALUE.
-    hidden(A::VALUE, Kind::Bytes, Sorts::ML_DSA_PRIVATE, Need::May),
-    hidden(A::SEED, Kind::Bytes, Sorts::ML_DSA_PRIVATE, Need::May),
+    made(A::VALUE, Kind::Bytes, Sorts::SET_PUBLIC),
+    made(A::PARAMETER_SET, Kind::Number, Sorts::SET_PRIVATE),
+    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED and VALUE.
+    hidden(A::VALUE, Kind::Bytes, Sorts::SEEDED, Need::May),
+    hidden(A::SEED, Kind::Bytes, Sorts::SEEDED, Need::May),
     // Secret keys.
     hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
-    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET)
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET_BUT_CHACHA20)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::CHACHA20)
+        .needs(Need::Never, Need::May)
+        .changes(Change::Fixed)
+        .or(Default::Number(32)),
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::id::AttributeType as A;
 pub struct Flag(u8);
 
 /// The flags, in the order of their bits, which are never stored.
-const FLAGS: [A; 22] = [
+const FLAGS: [A; 24] = [
     A::TOKEN,
     A::PRIVATE,
     A::MODIFIABLE,
@@ -30,6 +30,8 @@ const FLAGS: [A; 22] = [
     A::ALWAYS_SENSITIVE,
     A::ALWAYS_AUTHENTICATE,
     A::WRAP_WITH_TRUSTED,
+    A::ENCAPSULATE,
+    A::DECAPSULATE,
 ];
 
 impl Flag {
@@ -51,6 +53,32 @@ impl Flag {
     pub const SIGN: Self = Self::at(A::SIGN);
     /// `CKA_VERIFY`
     pub const VERIFY: Self = Self::at(A::VERIFY);
+    /// `CKA_ENCRYPT`
+    pub const ENCRYPT: Self = Self::at(A::ENCRYPT);
+    /// `CKA_DECRYPT`
+    pub const DECRYPT: Self = Self::at(A::DECRYPT);
+    /// `CKA_WRAP`
+    pub const WRAP: Self = Self::at(A::WRAP);
+    /// `CKA_UNWRAP`
+    pub const UNWRAP: Self = Self::at(A::UNWRAP);
+    /// `CKA_DERIVE`
+    pub const DERIVE: Self = Self::at(A::DERIVE);
+    /// `CKA_SIGN_RECOVER`
+    pub const SIGN_RECOVER: Self = Self::at(A::SIGN_RECOVER);
+    /// `CKA_VERIFY_RECOVER`
+    pub const VERIFY_RECOVER: Self = Self::at(A::VERIFY_RECOVER);
+    /// `CKA_ENCAPSULATE`
+    pub const ENCAPSULATE: Self = Self::at(A::ENCAPSULATE);
+    /// `CKA_DECAPSULATE`
+    pub const DECAPSULATE: Self = Self::at(A::DECAPSULATE);
+    /// `CKA_WRAP_WITH_TRUSTED`
+    pub const WRAP_WITH_TRUSTED: Self = Self::at(A::WRAP_WITH_TRUSTED);
+    /// `CKA_TRUSTED`
+    pub const TRUSTED: Self = Self::at(A::TRUSTED);
+    /// `CKA_ALWAYS_SENSITIVE`
+    pub const ALWAYS_SENSITIVE: Self = Self::at(A::ALWAYS_SENSITIVE);
+    /// `CKA_NEVER_EXTRACTABLE`
+    pub const NEVER_EXTRACTABLE: Self = Self::at(A::NEVER_EXTRACTABLE);
     /// `CKA_ALWAYS_AUTHENTICATE`
     pub const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
 

@@ -6,10 +6,11 @@ use der::{Decode, Encode};
 use super::Attributes;
 use super::attribute::Sorts;
 use super::value::Value;
-use crate::backend::{Curve, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
+use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
-use crate::mechanism::{NAMED_CURVES, NamedCurve, ml_dsa_number, ml_dsa_set};
+use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
+use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::Secret;
 
 /// The public exponent of an RSA pair whose template names none: 65537.
@@ -25,12 +26,16 @@ pub fn pair_spec(public: &Attributes) -> Result<PairSpec<'_>> {
                 .ok_or(Error::TemplateIncomplete)?,
             public_exponent: public.bytes(A::PUBLIC_EXPONENT).unwrap_or(DEFAULT_EXPONENT),
         },
-        KeyType::EC => PairSpec::Ec(named_curve(public)?.curve.ok_or(Error::CurveNotSupported)?),
-        KeyType::EC_EDWARDS => match named_curve(public)?.curve {
-            None => PairSpec::Ed25519,
-            Some(_) => return Err(Error::CurveNotSupported),
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => match named_curve(public)?.group {
+            Group::Ec(curve) => PairSpec::Ec(curve),
+            Group::Ed25519 => PairSpec::Ed25519,
+            Group::Ed448 => PairSpec::Ed448,
+            Group::X25519 => PairSpec::X25519,
+            Group::X448 => PairSpec::X448,
         },
-        KeyType::ML_DSA => PairSpec::MlDsa { set: parameter_set(public)?, seed: None },
+        KeyType::ML_DSA => PairSpec::MlDsa { set: parameter_set(public, ml_dsa_set)?, seed: None },
+        KeyType::ML_KEM => PairSpec::MlKem { set: parameter_set(public, ml_kem_set)?, seed: None },
+        KeyType::SLH_DSA => PairSpec::SlhDsa { set: parameter_set(public, slh_dsa_set)?, seed: None },
         _ => return Err(Error::MechanismInvalid),
     })
 }
@@ -42,18 +47,28 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
             n: bytes(attributes, A::MODULUS)?.to_vec(),
             e: bytes(attributes, A::PUBLIC_EXPONENT)?.to_vec(),
         },
-        KeyType::EC => PublicParts::Ec {
-            curve: named_curve(attributes)?.curve.ok_or(Error::CurveNotSupported)?,
-            point: octets(bytes(attributes, A::EC_POINT)?)?.to_vec(),
-        },
-        KeyType::EC_EDWARDS => PublicParts::Ed25519 {
-            point: octets(bytes(attributes, A::EC_POINT)?)?
-                .try_into()
-                .map_err(|_| Error::AttributeValueInvalid)?,
-        },
-        KeyType::ML_DSA => {
-            PublicParts::MlDsa { set: parameter_set(attributes)?, key: bytes(attributes, A::VALUE)?.to_vec() }
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
+            let point = octets(bytes(attributes, A::EC_POINT)?)?;
+            match named_curve(attributes)?.group {
+                Group::Ec(curve) => PublicParts::Ec { curve, point: point.to_vec() },
+                Group::Ed25519 => PublicParts::Ed25519 { point: exact(point)? },
+                Group::Ed448 => PublicParts::Ed448 { point: exact(point)? },
+                Group::X25519 => PublicParts::X25519 { point: exact(point)? },
+                Group::X448 => PublicParts::X448 { point: exact(point)? },
+            }
         }
+        KeyType::ML_DSA => PublicParts::MlDsa {
+            set: parameter_set(attributes, ml_dsa_set)?,
+            key: value(attributes)?.to_vec(),
+        },
+        KeyType::ML_KEM => PublicParts::MlKem {
+            set: parameter_set(attributes, ml_kem_set)?,
+            key: value(attributes)?.to_vec(),
+        },
+        KeyType::SLH_DSA => PublicParts::SlhDsa {
+            set: parameter_set(attributes, slh_dsa_set)?,
+            key: value(attributes)?.to_vec(),
+        },
         _ => return Err(Error::KeyTypeInconsistent),
     })
 }
@@ -67,17 +82,29 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
             d: bytes(attributes, A::PRIVATE_EXPONENT)?.into(),
             crt: crt(attributes),
         }),
-        KeyType::EC => {
-            let curve = named_curve(attributes)?.curve.ok_or(Error::CurveNotSupported)?;
-            PrivateParts::Ec { curve, scalar: padded(bytes(attributes, A::VALUE)?, curve.len())? }
-        }
-        KeyType::EC_EDWARDS => {
-            PrivateParts::Ed25519 { seed: edwards_seed(bytes(attributes, A::VALUE)?)?.into() }
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
+            let scalar = value(attributes)?;
+            match named_curve(attributes)?.group {
+                Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
+                Group::Ed25519 => PrivateParts::Ed25519 { seed: fixed(scalar, 32)? },
+                Group::Ed448 => PrivateParts::Ed448 { seed: fixed(scalar, 57)? },
+                Group::X25519 => PrivateParts::X25519 { scalar: fixed(scalar, 32)? },
+                Group::X448 => PrivateParts::X448 { scalar: fixed(scalar, 56)? },
+            }
         }
         KeyType::ML_DSA => PrivateParts::MlDsa {
-            set: parameter_set(attributes)?,
+            set: parameter_set(attributes, ml_dsa_set)?,
             seed: attributes.bytes(A::SEED).map(Secret::from),
-            key: bytes(attributes, A::VALUE)?.into(),
+            key: value(attributes)?.into(),
+        },
+        KeyType::ML_KEM => PrivateParts::MlKem {
+            set: parameter_set(attributes, ml_kem_set)?,
+            seed: attributes.bytes(A::SEED).map(Secret::from),
+            key: value(attributes)?.into(),
+        },
+        KeyType::SLH_DSA => PrivateParts::SlhDsa {
+            set: parameter_set(attributes, slh_dsa_set)?,
+            key: value(attributes)?.into(),
         },
         _ => return Err(Error::KeyTypeInconsistent),
     })
@@ -86,7 +113,7 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 /// Sees that a created key is one, and brings its attributes into the form that the token gives: the curve as its
 /// object identifier, the point as a DER octet string, an ML-DSA key expanded from its seed.
 pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
-    if sort.has(Sorts::AES.or(Sorts::GENERIC_SECRET)) {
+    if sort.is_secret() {
         return check_secret(attributes, sort);
     }
     if attributes.has(A::EC_PARAMS) {
@@ -103,6 +130,21 @@ pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> R
     put_public(attributes, &parts)
 }
 
+/// Whether it is a key of edwards448; Ed25519's otherwise.
+pub fn is_edwards448(attributes: &Attributes) -> bool {
+    named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
+}
+
+/// The value of a secret key.
+pub fn secret(attributes: &Attributes) -> Result<&[u8]> {
+    value(attributes)
+}
+
+/// The length of an RSA modulus in bytes.
+pub fn modulus_len(attributes: &Attributes) -> Result<usize> {
+    bytes(attributes, A::MODULUS).map(<[u8]>::len)
+}
+
 /// Puts the numbers of a public key.
 pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     match parts {
@@ -112,9 +154,14 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
             put_same(attributes, A::PUBLIC_EXPONENT, e)?;
             attributes.put(A::MODULUS_BITS, Value::Number(bits));
         }
-        PublicParts::Ec { curve, point } => put_point(attributes, Some(*curve), point)?,
-        PublicParts::Ed25519 { point } => put_point(attributes, None, point)?,
-        PublicParts::MlDsa { key, .. } => put_same(attributes, A::VALUE, key)?,
+        PublicParts::Ec { curve, point } => put_point(attributes, Group::Ec(*curve), point)?,
+        PublicParts::Ed25519 { point } => put_point(attributes, Group::Ed25519, point)?,
+        PublicParts::Ed448 { point } => put_point(attributes, Group::Ed448, point)?,
+        PublicParts::X25519 { point } => put_point(attributes, Group::X25519, point)?,
+        PublicParts::X448 { point } => put_point(attributes, Group::X448, point)?,
+        PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
+            put_same(attributes, A::VALUE, key)?
+        }
     }
     Ok(())
 }
@@ -132,48 +179,76 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
                 put_crt(attributes, crt);
             }
         }
-        PrivateParts::Ec { curve, scalar } => {
-            put_same(attributes, A::EC_PARAMS, oid(Some(curve))?)?;
-            attributes.put(A::VALUE, Value::Bytes(scalar));
-        }
-        PrivateParts::Ed25519 { seed } => {
-            put_same(attributes, A::EC_PARAMS, oid(None)?)?;
-            attributes.put(A::VALUE, Value::Bytes(seed));
-        }
-        PrivateParts::MlDsa { set, seed, key } => {
-            put_set(attributes, set)?;
-            attributes.put(A::VALUE, Value::Bytes(key));
-            if let Some(seed) = seed {
-                attributes.put(A::SEED, Value::Bytes(seed));
-            }
-        }
+        PrivateParts::Ec { curve, scalar } => put_scalar(attributes, Group::Ec(curve), scalar)?,
+        PrivateParts::Ed25519 { seed } => put_scalar(attributes, Group::Ed25519, seed)?,
+        PrivateParts::Ed448 { seed } => put_scalar(attributes, Group::Ed448, seed)?,
+        PrivateParts::X25519 { scalar } => put_scalar(attributes, Group::X25519, scalar)?,
+        PrivateParts::X448 { scalar } => put_scalar(attributes, Group::X448, scalar)?,
+        PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key)?,
+        PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key)?,
+        PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key)?,
     }
     Ok(())
 }
 
-/// PKCS#11 3.2, "AES secret key objects": 16, 24 or 32 bytes; a generic secret has at least one.
+fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
+    put_same(attributes, A::EC_PARAMS, oid(group)?)?;
+    attributes.put(A::VALUE, Value::Bytes(scalar));
+    Ok(())
+}
+
+fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: Secret) -> Result<()> {
+    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != set) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::PARAMETER_SET, Value::Number(set));
+    attributes.put(A::VALUE, Value::Bytes(key));
+    if let Some(seed) = seed {
+        attributes.put(A::SEED, Value::Bytes(seed));
+    }
+    Ok(())
+}
+
+/// Whether a secret key of that sort may have so many bytes.
+pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
+    match sort {
+        Sorts::AES => matches!(len, 16 | 24 | 32),
+        Sorts::AES_XTS => matches!(len, 32 | 64),
+        Sorts::CHACHA20 => len == 32,
+        _ => len > 0,
+    }
+}
+
 fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
-    if len == 0 || sort == Sorts::AES && !matches!(len, 16 | 24 | 32) {
+    if !secret_len_fits(sort, len) {
         return Err(Error::AttributeValueInvalid);
     }
     attributes.put(A::VALUE_LEN, Value::Number(len as u64));
     Ok(())
 }
 
-/// PKCS#11 3.2, "ML-DSA private key objects": a seed alone suffices; where both are given they must agree.
+/// PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": a seed alone suffices; where both are
+/// given they must agree.
 fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
-    if sort != Sorts::ML_DSA_PRIVATE {
+    if !sort.has(Sorts::ML_DSA_PRIVATE.or(Sorts::ML_KEM_PRIVATE)) {
         return Ok(());
     }
     let Some(seed) = attributes.bytes(A::SEED) else {
         return if attributes.has(A::VALUE) { Ok(()) } else { Err(Error::TemplateIncomplete) };
     };
-    if seed.len() != MlDsa::SEED_LEN {
+    let (len, seed) = (seed.len(), Secret::from(seed));
+    let (wanted, spec) = if sort == Sorts::ML_DSA_PRIVATE {
+        (MlDsa::SEED_LEN, PairSpec::MlDsa { set: parameter_set(attributes, ml_dsa_set)?, seed: Some(&seed) })
+    } else {
+        (MlKem::SEED_LEN, PairSpec::MlKem { set: parameter_set(attributes, ml_kem_set)?, seed: Some(&seed) })
+    };
+    if len != wanted {
         return Err(Error::AttributeValueInvalid);
     }
-    let spec = PairSpec::MlDsa { set: parameter_set(attributes)?, seed: Some(&seed.into()) };
-    let (_, PrivateParts::MlDsa { key, .. }) = provider.keys.generate(&spec)? else {
+    let (PrivateParts::MlDsa { key, .. } | PrivateParts::MlKem { key, .. }) =
+        provider.keys.generate(&spec)?.1
+    else {
         return Err(Error::GeneralError);
     };
     match attributes.bytes(A::VALUE) {
@@ -202,22 +277,13 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn put_set(attributes: &mut Attributes, set: MlDsa) -> Result<()> {
-    let made = ml_dsa_number(set);
-    if attributes.number(A::PARAMETER_SET).is_some_and(|given| given != made) {
-        return Err(Error::TemplateInconsistent);
-    }
-    attributes.put(A::PARAMETER_SET, Value::Number(made));
-    Ok(())
-}
-
-fn put_point(attributes: &mut Attributes, curve: Option<Curve>, point: &[u8]) -> Result<()> {
+fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
     if attributes.bytes(A::EC_POINT).is_some_and(|given| octets(given) != Ok(point)) {
         return Err(Error::TemplateInconsistent);
     }
     let der =
         OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
-    attributes.put(A::EC_PARAMS, Value::Bytes(oid(curve)?.into()));
+    attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
     attributes.put(A::EC_POINT, Value::Bytes(Secret::new(der)));
     Ok(())
 }
@@ -258,38 +324,46 @@ fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     Ok(out)
 }
 
-/// RFC 8032 keys are 32 bytes; RFC 8410's inner octet string around them is taken too.
-fn edwards_seed(bytes: &[u8]) -> Result<&[u8]> {
-    match bytes.len() {
-        32 => Ok(bytes),
-        _ => octets(bytes).ok().filter(|inner| inner.len() == 32).ok_or(Error::AttributeValueInvalid),
-    }
+/// A key of that length; RFC 8410's inner octet string around it is taken too.
+fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
+    let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
+    if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
+}
+
+fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
 }
 
 /// The point in a `CKA_EC_POINT`: a DER octet string, or the bare point that some callers give (an uncompressed
 /// point starts with 04 as well, so the DER form must fit to its last byte).
-fn octets(bytes: &[u8]) -> Result<&[u8]> {
+pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);
     }
     Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
 }
 
-/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string.
-fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
+/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type.
+pub fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = der::asn1::PrintableStringRef::from_der(params).ok();
+    let key_type = key_type(attributes)?;
     NAMED_CURVES
         .iter()
+        .filter(|curve| curve.key_type == key_type)
         .find(|curve| curve.oid == params || name.as_ref().is_some_and(|name| name.as_str() == curve.name))
         .ok_or(Error::CurveNotSupported)
 }
 
-fn oid(curve: Option<Curve>) -> Result<&'static [u8]> {
-    NAMED_CURVES.iter().find(|named| named.curve == curve).map(|named| named.oid).ok_or(Error::GeneralError)
+fn oid(group: Group) -> Result<&'static [u8]> {
+    named_group(group).map(|named| named.oid).ok_or(Error::GeneralError)
 }
 
-fn parameter_set(attributes: &Attributes) -> Result<MlDsa> {
+fn value(attributes: &Attributes) -> Result<&[u8]> {
+    bytes(attributes, A::VALUE)
+}
+
+fn parameter_set<S>(attributes: &Attributes, set: impl Fn(u64) -> Option<S>) -> Result<S> {
     let number = attributes.number(A::PARAMETER_SET).ok_or(Error::TemplateIncomplete)?;
-    ml_dsa_set(number).ok_or(Error::AttributeValueInvalid)
+    set(number).ok_or(Error::AttributeValueInvalid)
 }

@@ -17,13 +17,28 @@ use crate::secret::Secret;
 enum Use {
     Create,
     Generate,
+    /// Unwrap, derive, encapsulate, decapsulate: the material comes from elsewhere.
+    Receive,
+}
+
+/// How a key comes to be out of another.
+pub struct Origin<'a> {
+    /// Attributes that the other key's `CKA_UNWRAP_TEMPLATE` or such forces upon it.
+    pub forced: Option<&'a Value>,
+    /// `CKA_EXTRACTABLE` where the template says nothing. PKCS#11 3.2, C_UnwrapKey: true.
+    pub extractable: bool,
+    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the key that it comes out of; both false where it was
+    /// outside the token.
+    pub history: (bool, bool),
+    /// The key type where the template names none.
+    pub key_type: Option<KeyType>,
 }
 
 /// The attributes of `C_CreateObject`. Keys are parsed by the provider, so that one that is no key is refused here
 /// and not at its first signature.
 pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Result<Attributes> {
     let sort = sort(template)?;
-    let mut attributes = read(template, sort, Use::Create, officer)?;
+    let mut attributes = read(&template.0, sort, Use::Create, officer)?;
     complete(&mut attributes, sort, Use::Create)?;
     if sort == Sorts::X_509 && [A::VALUE, A::URL].iter().all(|id| attributes.bytes(*id) == Some(&[])) {
         return Err(Error::TemplateIncomplete);
@@ -75,6 +90,132 @@ pub fn put_pair(
     Ok((finish(public, mechanism)?, finish(private, mechanism)?))
 }
 
+/// The attributes of a key that comes out of another key, before its material: what the template says.
+pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> Result<Attributes> {
+    let number = |id, default| match template.bytes(id) {
+        Some(bytes) => super::value::number(bytes),
+        None => default,
+    };
+    let class = number(A::CLASS, Ok(ObjectClass::SECRET_KEY.0))?;
+    let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
+    let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
+    let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
+    // Only what was wrapped may be a private key.
+    let fits = if origin.key_type.is_some() { sort.is_secret() } else { sort.is_hidden() };
+    if !fits {
+        return Err(Error::TemplateInconsistent);
+    }
+    let mut attributes = read(&template.0, sort, Use::Receive, officer)?;
+    for (id, number) in identity {
+        attributes.put(id, Value::Number(number));
+    }
+    if let Some(Value::Template(forced)) = origin.forced {
+        force(&mut attributes, forced)?;
+    }
+    if !attributes.has(A::EXTRACTABLE) {
+        attributes.put(A::EXTRACTABLE, Value::Flag(origin.extractable));
+    }
+    complete(&mut attributes, sort, Use::Receive)?;
+    put_origin(&mut attributes, sort, None);
+    let (sensitive, unextractable) = origin.history;
+    let always = sensitive && attributes.flag(A::SENSITIVE) == Some(true);
+    let never = unextractable && attributes.flag(A::EXTRACTABLE) == Some(false);
+    attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
+    attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
+    Ok(attributes)
+}
+
+/// The attributes of a data object that comes out of a key, before its value, and the length that the template asks
+/// for: data objects have no `CKA_VALUE_LEN`.
+pub fn derived_data(
+    template: &Template<'_>,
+    forced: Option<&Value>,
+    officer: bool,
+) -> Result<(Attributes, Option<u64>)> {
+    let len = template.bytes(A::VALUE_LEN).map(super::value::number).transpose()?;
+    if template.bytes(A::VALUE).is_some() {
+        return Err(Error::AttributeReadOnly);
+    }
+    let given = template.0.iter().filter(|given| given.id != A::VALUE_LEN);
+    let mut attributes = read(given, Sorts::DATA, Use::Receive, officer)?;
+    let class = Value::Number(ObjectClass::DATA.0);
+    if attributes.has(A::CLASS) && !attributes.is(A::CLASS, &class) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::CLASS, class);
+    if let Some(Value::Template(forced)) = forced {
+        // What only a key can have, data must not be without.
+        if forced.iter().any(|(id, _)| attribute::rule(*id, Sorts::DATA).is_none()) {
+            return Err(Error::TemplateInconsistent);
+        }
+        force(&mut attributes, forced)?;
+    }
+    complete(&mut attributes, Sorts::DATA, Use::Receive)?;
+    Ok((attributes, len))
+}
+
+/// Puts the value of such a data object: the first `len` bytes, or all.
+pub fn put_data(mut attributes: Attributes, value: &Secret, len: Option<usize>) -> Result<Attributes> {
+    let value = value.get(..len.unwrap_or(value.len())).ok_or(Error::TemplateInconsistent)?;
+    attributes.put(A::VALUE, Value::Bytes(value.into()));
+    Ok(attributes)
+}
+
+/// PKCS#11 3.2, `CKA_UNWRAP_TEMPLATE`: a template that says otherwise is inconsistent.
+fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
+    for (id, value) in forced {
+        if attributes.has(*id) && !attributes.is(*id, value) {
+            return Err(Error::TemplateInconsistent);
+        }
+        attributes.put(*id, value.duplicate());
+    }
+    Ok(())
+}
+
+/// Puts the value of a secret key that comes out of another: `CKA_VALUE_LEN` bytes of it, cut at the `cut` end, or
+/// all. `TemplateInconsistent` where it has not so many, `KeySizeRange` where its type has no such length.
+pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
+    let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
+    let value = match cut {
+        Cut::Leading => &secret[spare..],
+        Cut::Trailing => &secret[..secret.len() - spare],
+        Cut::Not if spare == 0 => secret,
+        Cut::Not => return Err(Error::TemplateInconsistent),
+    };
+    if !key::secret_len_fits(sort, value.len()) {
+        return Err(Error::KeySizeRange);
+    }
+    attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
+    attributes.put(A::VALUE, Value::Bytes(value.into()));
+    Ok(attributes)
+}
+
+/// Which end of a secret is cut off where a key is shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Cut {
+    Leading,
+    Trailing,
+    Not,
+}
+
+/// Puts what a wrapped private key held; what the template says of it must be the same.
+pub fn put_private_key(
+    mut attributes: Attributes,
+    parts: Vec<(A, Value)>,
+    provider: &Provider,
+) -> Result<Attributes> {
+    force(&mut attributes, &parts)?;
+    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    key::check(&mut attributes, sort, provider).map_err(|error| match error {
+        Error::AttributeValueInvalid | Error::TemplateIncomplete => Error::WrappedKeyInvalid,
+        other => other,
+    })?;
+    Ok(attributes)
+}
+
 /// The attributes of `C_CopyObject`.
 pub fn copy(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
     changed(object, template, officer, true)
@@ -120,7 +261,7 @@ fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> R
         own.put(*id, Value::Number(*number));
     }
     let sort = own.sort().ok_or(Error::MechanismInvalid)?;
-    let mut attributes = read(template, sort, Use::Generate, officer)?;
+    let mut attributes = read(&template.0, sort, Use::Generate, officer)?;
     for (id, number) in identity {
         if attributes.number(*id).is_some_and(|given| given != *number) {
             return Err(Error::TemplateInconsistent);
@@ -152,9 +293,14 @@ fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<Mechanis
 }
 
 /// Reads a template by the rules of its sort.
-fn read(template: &Template<'_>, sort: Sorts, usage: Use, officer: bool) -> Result<Attributes> {
+fn read<'a>(
+    template: impl IntoIterator<Item = &'a Given<'a>>,
+    sort: Sorts,
+    usage: Use,
+    officer: bool,
+) -> Result<Attributes> {
     let mut attributes = Attributes::default();
-    for given in &template.0 {
+    for given in template {
         let rule = attribute::rule(given.id, sort).ok_or(Error::AttributeTypeInvalid)?;
         if need(rule, usage) == Need::Never {
             return Err(Error::AttributeReadOnly);
@@ -202,9 +348,11 @@ fn coherent(attributes: &Attributes) -> Result<()> {
 }
 
 fn need(rule: &Rule, usage: Use) -> Need {
-    match usage {
-        Use::Create => rule.create,
-        Use::Generate => rule.generate,
+    match (usage, rule.generate) {
+        (Use::Create, _) => rule.create,
+        // What a generation must be told, a key that is there already knows.
+        (Use::Receive, Need::Must) => Need::May,
+        (_, generate) => generate,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod attribute;
 pub mod bits;
 pub mod key;
 pub mod make;
+pub mod pkcs8;
 pub mod policy;
 pub mod template;
 pub mod value;

@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
+use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
-use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Invocation};
-use crate::object::Object;
+use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
+use crate::mechanism::{Action, Code, Invocation, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
+use crate::object::{Object, key};
 use crate::token::Token;
 
+pub mod crypt;
+pub mod digest;
 pub mod find;
 pub mod operation;
+pub mod recover;
+pub mod sign;
 pub mod table;
 
+use crypt::{Crypting, RsaHalf};
+use digest::Digesting;
 use find::Find;
-use operation::{Digesting, Message, Operation, Signing, Verifying};
+use operation::{Message, Operation};
+use recover::Recovering;
+use sign::{Signing, Verifying};
 
 /// A session.
 pub struct Session {
@@ -33,6 +42,42 @@ pub struct Session {
     pub sign: Operation<Signing>,
     /// The verification.
     pub verify: Operation<Verifying>,
+    /// The encryption.
+    pub encrypt: Operation<Crypting>,
+    /// The decryption.
+    pub decrypt: Operation<Crypting>,
+    /// The signature that gives its data back.
+    pub sign_recover: Operation<Signing>,
+    /// The recovery of such data.
+    pub verify_recover: Operation<Recovering>,
+    /// The verification of a signature that came first.
+    pub verify_signature: Operation<Verifying>,
+    /// That signature.
+    pub signature: Vec<u8>,
+}
+
+/// What a key is used for.
+#[derive(Clone, Copy)]
+pub struct Usage {
+    /// The flag that the mechanism has (`CKF_*`).
+    pub mechanism: u64,
+    /// The flag that the key has.
+    pub key: Flag,
+}
+
+#[allow(missing_docs, reason = "the names are the specification's")]
+impl Usage {
+    pub const SIGN: Self = Self { mechanism: does::SIGN, key: Flag::SIGN };
+    pub const SIGN_RECOVER: Self = Self { mechanism: does::SIGN_RECOVER, key: Flag::SIGN_RECOVER };
+    pub const VERIFY_RECOVER: Self = Self { mechanism: does::VERIFY_RECOVER, key: Flag::VERIFY_RECOVER };
+    pub const VERIFY: Self = Self { mechanism: does::VERIFY, key: Flag::VERIFY };
+    pub const ENCRYPT: Self = Self { mechanism: does::ENCRYPT, key: Flag::ENCRYPT };
+    pub const DECRYPT: Self = Self { mechanism: does::DECRYPT, key: Flag::DECRYPT };
+    pub const WRAP: Self = Self { mechanism: does::WRAP, key: Flag::WRAP };
+    pub const UNWRAP: Self = Self { mechanism: does::UNWRAP, key: Flag::UNWRAP };
+    pub const DERIVE: Self = Self { mechanism: does::DERIVE, key: Flag::DERIVE };
+    pub const ENCAPSULATE: Self = Self { mechanism: does::ENCAPSULATE, key: Flag::ENCAPSULATE };
+    pub const DECAPSULATE: Self = Self { mechanism: does::DECAPSULATE, key: Flag::DECAPSULATE };
 }
 
 impl Session {
@@ -46,6 +91,12 @@ impl Session {
             digest: Operation::default(),
             sign: Operation::default(),
             verify: Operation::default(),
+            encrypt: Operation::default(),
+            decrypt: Operation::default(),
+            sign_recover: Operation::default(),
+            verify_recover: Operation::default(),
+            verify_signature: Operation::default(),
+            signature: Vec::new(),
         }
     }
 
@@ -70,57 +121,185 @@ impl Session {
         if self.sign.rearm(with, key, epoch)? {
             return Ok(());
         }
-        let (scheme, hash) = with.scheme()?;
-        let object = self.key(with, key, Flag::SIGN)?;
-        let provider = self.token.provider();
-        let signer = object.private_key(provider)?.signer(&scheme)?;
-        let engine = Signing { message: Message::new(provider, hash), signer };
+        let object = usable(&self.token, self.rights(), with, key, Usage::SIGN)?;
+        let engine = signing(&self.token, with, &object)?;
         self.sign.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
+        Ok(())
+    }
+
+    /// `C_SignRecoverInit`
+    pub fn sign_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.sign_recover.rearm(with, key, epoch)? {
+            return Ok(());
+        }
+        let object = usable(&self.token, self.rights(), with, key, Usage::SIGN_RECOVER)?;
+        let engine = signing(&self.token, with, &object)?;
+        self.sign_recover.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
         Ok(())
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
         let epoch = self.token.epoch();
-        if self.verify.rearm(with, key, epoch)? {
+        if !self.verify.rearm(with, key, epoch)? {
+            let engine = self.verifying(with, key)?;
+            self.verify.start(with, key, epoch, engine, false);
+        }
+        Ok(())
+    }
+
+    /// `C_VerifySignatureInit`
+    pub fn verify_init_with(&mut self, with: &Invocation, key: ObjectHandle, signature: &[u8]) -> Result<()> {
+        let epoch = self.token.epoch();
+        if !self.verify_signature.rearm(with, key, epoch)? {
+            let engine = self.verifying(with, key)?;
+            self.verify_signature.start(with, key, epoch, engine, false);
+        }
+        self.signature.clear();
+        self.signature.extend_from_slice(signature);
+        Ok(())
+    }
+
+    /// `C_VerifyRecoverInit`
+    pub fn verify_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.verify_recover.rearm(with, key, epoch)? {
             return Ok(());
         }
-        let (scheme, hash) = with.scheme()?;
-        let object = self.key(with, key, Flag::VERIFY)?;
-        let provider = self.token.provider();
-        let verifier = object.public_key(provider)?.verifier(&scheme)?;
-        self.verify.start(
-            with,
-            key,
-            epoch,
-            Verifying { message: Message::new(provider, hash), verifier },
-            false,
-        );
+        let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY_RECOVER)?;
+        let engine = Recovering {
+            key: object.public_key(self.token.provider())?,
+            padded: with.encryption()? == Encryption::Pkcs1,
+        };
+        self.verify_recover.start(with, key, epoch, engine, false);
         Ok(())
+    }
+
+    fn verifying(&self, with: &Invocation, key: ObjectHandle) -> Result<Verifying> {
+        let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY)?;
+        let provider = self.token.provider();
+        if let Action::Mac(_) = with.mechanism.action {
+            return Ok(Verifying::Code(code(&self.token, with, &object)?));
+        }
+        let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+        let verifier = object.public_key(provider)?.verifier(&scheme)?;
+        Ok(Verifying::Signature(Message::new(provider, hash), verifier))
+    }
+
+    /// `C_EncryptInit`
+    pub fn encrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.encrypt.rearm(with, key, epoch)? {
+            return Ok(());
+        }
+        let object = usable(&self.token, self.rights(), with, key, Usage::ENCRYPT)?;
+        let engine = crypting(&self.token, with, &object, Direction::Encrypt)?;
+        self.encrypt.start(with, key, epoch, engine, false);
+        Ok(())
+    }
+
+    /// `C_DecryptInit`
+    pub fn decrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let epoch = self.token.epoch();
+        if self.decrypt.rearm(with, key, epoch)? {
+            return Ok(());
+        }
+        let object = usable(&self.token, self.rights(), with, key, Usage::DECRYPT)?;
+        let engine = crypting(&self.token, with, &object, Direction::Decrypt)?;
+        self.decrypt.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
+        Ok(())
+    }
+
+    /// Whether an operation waits for the PIN of its key, which has `CKA_ALWAYS_AUTHENTICATE`.
+    pub fn waits(&self) -> bool {
+        self.sign.active() || self.decrypt.active() || self.sign_recover.active()
     }
 
     /// The PIN came for an operation with a key that has `CKA_ALWAYS_AUTHENTICATE`.
     pub fn unlock(&mut self) -> Result<()> {
-        if self.sign.unlock() { Ok(()) } else { Err(Error::OperationNotInitialized) }
+        let unlocked = self.sign.unlock() | self.decrypt.unlock() | self.sign_recover.unlock();
+        if unlocked { Ok(()) } else { Err(Error::OperationNotInitialized) }
     }
 
     /// Lets go what a login left behind: operations and parsed private keys.
     pub fn clear_keys(&mut self) {
         self.sign.clear();
         self.verify.clear();
+        self.encrypt.clear();
+        self.decrypt.clear();
+        self.sign_recover.clear();
+        self.verify_recover.clear();
+        self.verify_signature.clear();
     }
+}
 
-    /// The key of a handle, where it may be used for that.
-    fn key(&self, with: &Invocation, key: ObjectHandle, usage: Flag) -> Result<Arc<Object>> {
-        let object = self.token.object(self.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
-        if !object.sort().is_key() {
-            return Err(Error::KeyHandleInvalid);
-        }
-        if object.key_type() != with.mechanism.key_type {
-            return Err(Error::KeyTypeInconsistent);
-        }
-        // The rules give CKA_SIGN to private keys alone and CKA_VERIFY to public ones, so the flag tells the half.
-        let permitted = object.flag(usage) && object.allows(with.mechanism.id);
-        if permitted { Ok(object) } else { Err(Error::KeyFunctionNotPermitted) }
+/// The key of a handle, where a session with these rights may use it for that with this mechanism.
+pub fn usable(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    key: ObjectHandle,
+    usage: Usage,
+) -> Result<Arc<Object>> {
+    if with.mechanism.flags & usage.mechanism == 0 {
+        return Err(Error::MechanismInvalid);
     }
+    let object = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
+    if !object.sort().is_key() {
+        return Err(Error::KeyHandleInvalid);
+    }
+    if !accepts(with, &object) {
+        return Err(Error::KeyTypeInconsistent);
+    }
+    // The rules give CKA_SIGN to private keys alone and CKA_VERIFY to public ones, so the flag tells the half.
+    let permitted = object.flag(usage.key) && object.allows(with.mechanism.id);
+    if permitted { Ok(object) } else { Err(Error::KeyFunctionNotPermitted) }
+}
+
+/// Whether a mechanism works with a key of that type.
+fn accepts(with: &Invocation, object: &Object) -> bool {
+    let (own, wanted) = (object.key_type(), with.mechanism.key_type);
+    match with.mechanism.action {
+        // PKCS#11 3.2, "HMAC mechanisms": generic secrets, and the key types of the hashes.
+        Action::Mac(Code::Hmac(hash)) => own == wanted || own == hmac::key_type(hash),
+        // Any secret key.
+        Action::Derive(_) if wanted.is_none() => object.sort().is_secret(),
+        Action::Derive(_) if wanted == Some(KeyType::EC) => {
+            own == wanted || own == Some(KeyType::EC_MONTGOMERY)
+        }
+        _ => own == wanted,
+    }
+}
+
+fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing> {
+    if let Action::Mac(_) = with.mechanism.action {
+        return Ok(Signing::Code(code(token, with, object)?));
+    }
+    let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+    let signer = object.private_key(token.provider())?.signer(&scheme)?;
+    Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
+}
+
+fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
+    let request = with.mac()?;
+    let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
+    sign::Code::new(mac, request.len)
+}
+
+/// An encryption or decryption with that key.
+pub fn crypting(token: &Token, with: &Invocation, object: &Object, direction: Direction) -> Result<Crypting> {
+    let provider = token.provider();
+    if let Action::Cipher(_) = with.mechanism.action {
+        let scheme = with.cipher()?;
+        let cipher = provider.ciphers.cipher(&scheme, direction, key::secret(object.attributes())?)?;
+        return Ok(Crypting::Cipher { cipher, scheme, direction });
+    }
+    let scheme = with.encryption()?;
+    let key = match direction {
+        Direction::Encrypt => RsaHalf::Public(object.public_key(provider)?),
+        Direction::Decrypt => RsaHalf::Private(object.private_key(provider)?),
+    };
+    let len = key::modulus_len(object.attributes())?;
+    Ok(Crypting::Rsa { key, scheme, len, collected: Default::default() })
 }

@@ -3,7 +3,7 @@
 //! An operation that is over keeps its engine. The next `Init` with the same mechanism, parameter and key, while
 //! the token's epoch is the same, takes it again: nothing is looked up, checked, parsed or allocated.
 
-use crate::backend::{Hash, Hasher, Provider, Signer, Verifier};
+use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::Invocation;
@@ -124,6 +124,25 @@ impl<E: Engine> Operation<E> {
         self.engine()?.update(data).inspect_err(|_| self.cancel())
     }
 
+    /// One part that gives something out. An error ends the operation, but for a buffer that is too small.
+    pub fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        match self.stage {
+            Stage::Ready | Stage::Parts => {}
+            Stage::Idle => return Err(Error::OperationNotInitialized),
+            Stage::Locked => return self.locked(),
+        }
+        let outcome = work(self.engine()?);
+        match outcome {
+            Ok(_) => self.stage = Stage::Parts,
+            Err(Error::BufferTooSmall { .. }) => {}
+            Err(_) => {
+                self.stage = Stage::Parts;
+                self.cancel();
+            }
+        }
+        outcome
+    }
+
     /// The end after any number of parts, none too.
     pub fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
@@ -187,7 +206,8 @@ impl Message {
         Self { provider, hash, hasher: None, collected: Secret::default() }
     }
 
-    fn update(&mut self, data: &[u8]) -> Result<()> {
+    /// Takes a part.
+    pub fn update(&mut self, data: &[u8]) -> Result<()> {
         let Some(hash) = self.hash else {
             self.collected.extend(data);
             return Ok(());
@@ -198,7 +218,8 @@ impl Message {
         self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
     }
 
-    fn forget(&mut self) {
+    /// Forgets the parts so far.
+    pub fn forget(&mut self) {
         self.collected.clear();
         if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
             self.hasher = None;
@@ -206,7 +227,7 @@ impl Message {
     }
 
     /// A whole message as the signer takes it.
-    fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    pub fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(data) };
         let mut digest = [0; Hash::MAX_LEN];
         self.provider.digest.hash(hash, data, &mut digest[..hash.len()])?;
@@ -214,7 +235,7 @@ impl Message {
     }
 
     /// The parts so far as the signer takes them.
-    fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    pub fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(&self.collected) };
         let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };
         let mut digest = [0; Hash::MAX_LEN];
@@ -223,140 +244,7 @@ impl Message {
     }
 }
 
-/// A signature in the making.
-pub struct Signing {
-    /// The message.
-    pub message: Message,
-    /// The key and the scheme.
-    pub signer: Box<dyn Signer>,
-}
-
-impl Engine for Signing {
-    fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.message.update(data)
-    }
-
-    fn forget(&mut self) {
-        self.message.forget();
-    }
-}
-
-impl Operation<Signing> {
-    /// `C_Sign`
-    pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(true, |engine| engine.signer.signature_len());
-        };
-        self.once(|engine| {
-            let place = place(out, engine.signer.signature_len())?;
-            let signer = &mut engine.signer;
-            engine.message.whole(data, |input| signer.sign(input, place).map(|()| place.len()))
-        })
-    }
-
-    /// `C_SignFinal`
-    pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else {
-            return self.length(false, |engine| engine.signer.signature_len());
-        };
-        self.end(|engine| {
-            let place = place(out, engine.signer.signature_len())?;
-            let signer = &mut engine.signer;
-            engine.message.parts(|input| signer.sign(input, place).map(|()| place.len()))
-        })
-    }
-}
-
-/// A verification in the making.
-pub struct Verifying {
-    /// The message.
-    pub message: Message,
-    /// The key and the scheme.
-    pub verifier: Box<dyn Verifier>,
-}
-
-impl Engine for Verifying {
-    fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.message.update(data)
-    }
-
-    fn forget(&mut self) {
-        self.message.forget();
-    }
-}
-
-impl Operation<Verifying> {
-    /// `C_Verify`
-    pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.once(|engine| {
-            let verifier = &mut engine.verifier;
-            engine.message.whole(data, |input| verifier.verify(input, signature))
-        })
-    }
-
-    /// `C_VerifyFinal`
-    pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
-        self.end(|engine| {
-            let verifier = &mut engine.verifier;
-            engine.message.parts(|input| verifier.verify(input, signature))
-        })
-    }
-}
-
-/// A digest in the making.
-pub struct Digesting {
-    provider: &'static Provider,
-    hash: Hash,
-    hasher: Option<Box<dyn Hasher>>,
-}
-
-impl Digesting {
-    /// With that hash.
-    pub fn new(provider: &'static Provider, hash: Hash) -> Self {
-        Self { provider, hash, hasher: None }
-    }
-}
-
-impl Engine for Digesting {
-    fn update(&mut self, data: &[u8]) -> Result<()> {
-        if self.hasher.is_none() {
-            self.hasher = Some(self.provider.digest.start(self.hash)?);
-        }
-        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
-    }
-
-    fn forget(&mut self) {
-        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
-            self.hasher = None;
-        }
-    }
-}
-
-impl Operation<Digesting> {
-    /// `C_Digest`
-    pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.hash.len()) };
-        self.once(|engine| {
-            let place = place(out, engine.hash.len())?;
-            engine.provider.digest.hash(engine.hash, data, place).map(|()| place.len())
-        })
-    }
-
-    /// `C_DigestFinal`
-    pub fn digest_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.hash.len()) };
-        self.end(|engine| {
-            let place = place(out, engine.hash.len())?;
-            match &mut engine.hasher {
-                Some(hasher) => hasher.finish(place),
-                None => engine.provider.digest.hash(engine.hash, &[], place),
-            }
-            .map(|()| place.len())
-        })
-    }
-}
-
 /// Where a result of `needed` bytes goes. Known before any work is done.
-fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
+pub(super) fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
     out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
 }

@@ -8,7 +8,7 @@ use jeton::secret::Secret;
 
 use crate::support::{HASHES, bytes, pairs, sign, verify};
 
-type Pair = (PublicParts, PrivateParts);
+pub type Pair = (PublicParts, PrivateParts);
 
 /// RSA keys take their time: one a backend serves every test.
 static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
@@ -17,10 +17,10 @@ static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 });
 
 const RSA_BITS: usize = 2048;
-const RSA_LEN: usize = RSA_BITS / 8;
+pub const RSA_LEN: usize = RSA_BITS / 8;
 
 /// For every ordered pair of backends: a key that `from` made.
-fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'static Pair)> {
+pub fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'static Pair)> {
     pairs().map(|(from, to)| {
         let made = Provider::ALL.iter().position(|provider| provider.name == from.name).expect("one of all");
         (from, to, &RSA[made])
@@ -29,7 +29,7 @@ fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'s
 
 /// `from` signs `inputs` with its key, `to` verifies; then `to` signs with it, and `from` verifies. Spoilt signatures
 /// and inputs are refused by both.
-fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs: &[Vec<u8>]) {
+pub fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs: &[Vec<u8>]) {
     for (signing, verifying) in [(from, to), (to, from)] {
         let what = format!("{} to {}", signing.name, verifying.name);
         let mut signer = signing.keys.private(&key.1).unwrap().signer(scheme).unwrap();
@@ -66,7 +66,7 @@ fn refuses_spoilt(what: &str, verifier: &mut dyn jeton::backend::Verifier, input
     }
 }
 
-fn public_half_is_computed(from: &Provider, to: &Provider, (public, private): &Pair) {
+pub fn public_half_is_computed(from: &Provider, to: &Provider, (public, private): &Pair) {
     let computed = to.keys.private(private).unwrap().public().unwrap();
     assert!(computed == *public, "{} to {}", from.name, to.name);
 }

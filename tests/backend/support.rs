@@ -1,7 +1,9 @@
 //! What the tests of the backends share: one call for a signature or a verification, and pairs of backends.
 
-use jeton::backend::{Hash, PrivateParts, Provider, PublicParts, Scheme};
-use jeton::error::Result;
+use jeton::backend::{
+    Cipher, CipherScheme, Direction, Hash, MacScheme, PrivateParts, Provider, PublicParts, Scheme,
+};
+use jeton::error::{Error, Result};
 
 /// Every backend with every backend, itself too.
 pub fn pairs() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
@@ -47,4 +49,54 @@ pub fn hex(digits: &str) -> Vec<u8> {
 /// A big-endian integer without leading zeros.
 pub fn integer(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().skip_while(|byte| *byte == 0).collect()
+}
+
+/// What a cipher makes of a message in one part.
+pub fn crypt(
+    provider: &Provider,
+    scheme: &CipherScheme,
+    direction: Direction,
+    key: &[u8],
+    message: &[u8],
+) -> Result<Vec<u8>> {
+    run(&mut *provider.ciphers.cipher(scheme, direction, key)?, [message])
+}
+
+/// What a cipher makes of a message in parts. Every length that it announces must be right.
+pub fn run<'a>(cipher: &mut dyn Cipher, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
+    let mut whole = Vec::new();
+    for part in parts {
+        let announced = cipher.update_len(part.len());
+        if announced > 0 {
+            let short = cipher.update(part, &mut vec![0; announced - 1]);
+            assert_eq!(short, Err(Error::BufferTooSmall { needed: announced }));
+        }
+        let mut out = vec![0xa5; announced + 1];
+        assert_eq!(cipher.update(part, &mut out)?, announced);
+        assert_eq!(out.pop(), Some(0xa5), "written past the end");
+        whole.extend(out);
+    }
+    let most = cipher.finish_len();
+    let mut out = vec![0; most];
+    let len = cipher.finish(&mut out)?;
+    assert!(len <= most);
+    whole.extend_from_slice(&out[..len]);
+    Ok(whole)
+}
+
+/// The code of a message, in parts of `part` bytes.
+pub fn mac(
+    provider: &Provider,
+    scheme: &MacScheme,
+    key: &[u8],
+    message: &[u8],
+    part: usize,
+) -> Result<Vec<u8>> {
+    let mut mac = provider.macs.mac(scheme, key)?;
+    for part in message.chunks(part) {
+        mac.update(part)?;
+    }
+    let mut out = vec![0; mac.mac_len()];
+    mac.finish(&mut out)?;
+    Ok(out)
 }

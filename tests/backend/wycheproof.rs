@@ -26,24 +26,38 @@ const DEVIATIONS: &[(&str, &[usize], &str)] = &[
     ("EcdsaSecp384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
     ("EcdsaSecp384r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
     ("EcdsaSecp521r1Sha512P1363", &[190, 192, 194, 196, 198, 200, 210, 212, 214, 216], SHORT_HALVES),
+    ("EcdsaSecp224r1Sha224P1363", &[93, 95, 97, 99, 101, 103, 105, 115, 117, 119, 121], SHORT_HALVES),
+    ("EcdsaSecp224r1Sha256P1363", &[122, 124, 126, 128, 130, 132, 134, 144, 146, 148, 150], SHORT_HALVES),
+    ("EcdsaSecp224r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 203, 213, 215, 217, 219], SHORT_HALVES),
+    ("EcdsaSecp224r1Shake128P1363", &[128, 130, 132, 134, 136, 138, 140, 150, 152, 154, 156], SHORT_HALVES),
+    ("EcdsaSecp256k1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
+    ("EcdsaSecp256k1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
+    ("EcdsaSecp256k1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
+    (
+        "EcdsaSecp256r1Shake128P1363",
+        &[127, 129, 131, 133, 135, 137, 139, 141, 151, 153, 155, 157],
+        SHORT_HALVES,
+    ),
+    ("EcdsaSecp384r1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
+    ("EcdsaSecp521r1Shake256P1363", &[196, 198, 200, 202, 204, 206, 216, 218, 220, 222], SHORT_HALVES),
 ];
 
 const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \
     shorter halves";
 
 /// The vectors of one set under one backend.
-struct Run {
-    provider: &'static Provider,
+pub struct Run {
+    pub provider: &'static Provider,
     set: String,
     executed: usize,
-    skipped: usize,
+    pub skipped: usize,
     deviating: usize,
     failures: Vec<String>,
 }
 
 impl Run {
     /// Runs `cases` under every backend, and fails where there were none or where one went wrong.
-    fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
+    pub fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
         for provider in Provider::ALL {
             let mut run = Run {
                 provider,
@@ -64,7 +78,7 @@ impl Run {
         }
     }
 
-    fn judge(&mut self, case: usize, comment: &str, expected: TestResult, outcome: Result<()>) {
+    pub fn judge(&mut self, case: usize, comment: &str, expected: TestResult, outcome: Result<()>) {
         self.executed += 1;
         let right = match (expected, outcome) {
             (TestResult::Valid, outcome) => outcome.is_ok(),
@@ -87,14 +101,32 @@ impl Run {
     }
 }
 
-fn hash(function: HashFunction) -> Hash {
+pub fn hash(function: HashFunction) -> Hash {
     match function {
         HashFunction::Sha1 => Hash::Sha1,
         HashFunction::Sha2_224 => Hash::Sha224,
         HashFunction::Sha2_256 => Hash::Sha256,
         HashFunction::Sha2_384 => Hash::Sha384,
         HashFunction::Sha2_512 => Hash::Sha512,
-        other => panic!("no hash of ours: {other:?}"),
+        HashFunction::Sha2_512_224 => Hash::Sha512_224,
+        HashFunction::Sha2_512_256 => Hash::Sha512_256,
+        HashFunction::Sha3_224 => Hash::Sha3_224,
+        HashFunction::Sha3_256 => Hash::Sha3_256,
+        HashFunction::Sha3_384 => Hash::Sha3_384,
+        HashFunction::Sha3_512 => Hash::Sha3_512,
+        HashFunction::Shake128 => Hash::Shake128,
+        HashFunction::Shake256 => Hash::Shake256,
+    }
+}
+
+pub fn curve(curve: EllipticCurve) -> Curve {
+    match curve {
+        EllipticCurve::Secp224r1 => Curve::P224,
+        EllipticCurve::Secp256r1 => Curve::P256,
+        EllipticCurve::Secp384r1 => Curve::P384,
+        EllipticCurve::Secp521r1 => Curve::P521,
+        EllipticCurve::Secp256k1 => Curve::Secp256k1,
+        other => panic!("no curve of ours: {other:?}"),
     }
 }
 
@@ -102,6 +134,16 @@ fn hash(function: HashFunction) -> Hash {
 fn ecdsa_signatures() {
     use ecdsa::TestName as T;
     for name in [
+        T::EcdsaSecp224r1Sha224P1363,
+        T::EcdsaSecp224r1Sha256P1363,
+        T::EcdsaSecp224r1Sha512P1363,
+        T::EcdsaSecp224r1Shake128P1363,
+        T::EcdsaSecp256k1Sha256P1363,
+        T::EcdsaSecp256k1Sha512P1363,
+        T::EcdsaSecp256k1Shake256P1363,
+        T::EcdsaSecp256r1Shake128P1363,
+        T::EcdsaSecp384r1Shake256P1363,
+        T::EcdsaSecp521r1Shake256P1363,
         T::EcdsaSecp256r1Sha256P1363,
         T::EcdsaSecp256r1Sha512P1363,
         T::EcdsaSecp384r1Sha384P1363,
@@ -112,6 +154,11 @@ fn ecdsa_signatures() {
     }
     // The same with DER around the integers, which is none of a backend's business: what our strict parser takes.
     for name in [
+        T::EcdsaSecp224r1Sha3_224,
+        T::EcdsaSecp256k1Sha3_256,
+        T::EcdsaSecp256r1Sha3_512,
+        T::EcdsaSecp384r1Sha3_384,
+        T::EcdsaSecp521r1Sha3_512,
         T::EcdsaSecp256r1Sha256,
         T::EcdsaSecp256r1Sha512,
         T::EcdsaSecp384r1Sha256,
@@ -127,12 +174,7 @@ fn ecdsa_set(name: ecdsa::TestName, raw: fn(&[u8]) -> Option<Vec<u8>>) {
     let set = ecdsa::TestSet::load(name).expect("a set of the crate");
     Run::each(&format!("{name:?}"), |run| {
         for group in &set.test_groups {
-            let curve = match group.key.curve {
-                EllipticCurve::Secp256r1 => Curve::P256,
-                EllipticCurve::Secp384r1 => Curve::P384,
-                EllipticCurve::Secp521r1 => Curve::P521,
-                other => panic!("no curve of ours: {other:?}"),
-            };
+            let curve = curve(group.key.curve);
             let key = PublicParts::Ec { curve, point: group.key.key.to_vec() };
             let mut verifier = run.verifier(&key, &Scheme::Ecdsa).expect("a key of the set");
             for test in &group.tests {
@@ -180,6 +222,12 @@ fn rsa_pkcs1_signatures() {
     use pkcs1::TestName as T;
     for name in [
         T::Rsa2048Sha224,
+        T::Rsa2048Sha512_224,
+        T::Rsa2048Sha512_256,
+        T::Rsa2048Sha3_224,
+        T::Rsa2048Sha3_256,
+        T::Rsa2048Sha3_384,
+        T::Rsa2048Sha3_512,
         T::Rsa2048Sha256,
         T::Rsa2048Sha384,
         T::Rsa2048Sha512,
@@ -219,6 +267,8 @@ fn rsa_pss_signatures() {
         T::RsaPss2048Sha256Mgf1SaltLen32,
         T::RsaPss2048Sha256Mgf1Sha1_20,
         T::RsaPss2048Sha384Mgf1SaltLen48,
+        T::RsaPss2048Sha512_224Mgf1SaltLen28,
+        T::RsaPss2048Sha512_256Mgf1SaltLen32,
         T::RsaPss2048Sha512Mgf1Sha256SaltLen32WithParams,
         T::RsaPss3072Sha256Mgf1SaltLen32,
         T::RsaPss4096Sha256Mgf1SaltLen32,
@@ -245,12 +295,24 @@ fn rsa_pss_signatures() {
 
 #[test]
 fn ed25519_signatures() {
-    let set = eddsa::TestSet::load(eddsa::TestName::Ed25519).expect("a set of the crate");
-    Run::each("Ed25519", |run| {
+    eddsa_set(eddsa::TestName::Ed25519, &Scheme::Ed25519, |point| PublicParts::Ed25519 {
+        point: point.try_into().expect("32 bytes"),
+    });
+}
+
+#[test]
+fn ed448_signatures() {
+    let scheme = Scheme::Ed448 { prehash: false, context: Box::default() };
+    eddsa_set(eddsa::TestName::Ed448, &scheme, |point| PublicParts::Ed448 {
+        point: point.try_into().expect("57 bytes"),
+    });
+}
+
+fn eddsa_set(name: eddsa::TestName, scheme: &Scheme, key: fn(&[u8]) -> PublicParts) {
+    let set = eddsa::TestSet::load(name).expect("a set of the crate");
+    Run::each(&format!("{name:?}"), |run| {
         for group in &set.test_groups {
-            let point = group.key.pk[..].try_into().expect("32 bytes");
-            let mut verifier =
-                run.verifier(&PublicParts::Ed25519 { point }, &Scheme::Ed25519).expect("a key of the set");
+            let mut verifier = run.verifier(&key(&group.key.pk), scheme).expect("a key of the set");
             for test in &group.tests {
                 run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&test.msg, &test.sig));
             }

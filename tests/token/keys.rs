@@ -7,69 +7,132 @@ use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
 
-use crate::support::{Attributes, Client, none};
+use crate::support::{Attributes, Client, none, plain};
 
-/// A kind of key pair.
+/// A kind of key pair, or of secret key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Rsa,
+    P224,
     P256,
     P384,
     P521,
+    Secp256k1,
     Ed25519,
+    Ed448,
     MlDsa44,
     MlDsa65,
     MlDsa87,
+    SlhDsaSha2,
+    SlhDsaShake,
+    X25519,
+    X448,
+    MlKem512,
+    MlKem768,
+    MlKem1024,
+    Aes,
+    Generic,
+    Hmac,
 }
 
+pub const P224: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21];
 pub const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 pub const P384: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22];
 pub const P521: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
+pub const SECP256K1: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a];
 pub const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
+pub const ED448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x71];
+pub const X25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6e];
+pub const X448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6f];
+/// `CKP_SLH_DSA_SHA2_128F`, `CKP_SLH_DSA_SHAKE_128F`
+const SLH_DSA_128F: [u64; 2] = [value::SLH_DSA_SHA2_128S + 2, value::SLH_DSA_SHA2_128S + 3];
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    /// The pairs that sign.
+    pub const PAIRS: [Kind; 13] = [
         Kind::Rsa,
+        Kind::P224,
         Kind::P256,
         Kind::P384,
         Kind::P521,
+        Kind::Secp256k1,
         Kind::Ed25519,
+        Kind::Ed448,
         Kind::MlDsa44,
         Kind::MlDsa65,
         Kind::MlDsa87,
+        Kind::SlhDsaSha2,
+        Kind::SlhDsaShake,
     ];
+    /// The pairs that agree on a secret.
+    pub const AGREEING: [Kind; 7] =
+        [Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::Secp256k1, Kind::X25519, Kind::X448];
+    /// The pairs that encapsulate.
+    pub const ENCAPSULATING: [Kind; 3] = [Kind::MlKem512, Kind::MlKem768, Kind::MlKem1024];
+    /// The secret keys that make codes.
+    pub const SECRETS: [Kind; 3] = [Kind::Aes, Kind::Generic, Kind::Hmac];
 
     pub fn key_type(self) -> KeyType {
         match self {
             Kind::Rsa => KeyType::RSA,
-            Kind::P256 | Kind::P384 | Kind::P521 => KeyType::EC,
-            Kind::Ed25519 => KeyType::EC_EDWARDS,
+            Kind::P224 | Kind::P256 | Kind::P384 | Kind::P521 | Kind::Secp256k1 => KeyType::EC,
+            Kind::Ed25519 | Kind::Ed448 => KeyType::EC_EDWARDS,
             Kind::MlDsa44 | Kind::MlDsa65 | Kind::MlDsa87 => KeyType::ML_DSA,
+            Kind::SlhDsaSha2 | Kind::SlhDsaShake => KeyType::SLH_DSA,
+            Kind::X25519 | Kind::X448 => KeyType::EC_MONTGOMERY,
+            Kind::MlKem512 | Kind::MlKem768 | Kind::MlKem1024 => KeyType::ML_KEM,
+            Kind::Aes => KeyType::AES,
+            Kind::Generic => KeyType::GENERIC_SECRET,
+            Kind::Hmac => KeyType::SHA256_HMAC,
         }
     }
 
-    /// The mechanism that makes such a pair.
+    /// The mechanism that makes such a key.
     pub fn generator(self) -> M {
-        match self {
-            Kind::Rsa => M::RSA_PKCS_KEY_PAIR_GEN,
-            Kind::P256 | Kind::P384 | Kind::P521 => M::EC_KEY_PAIR_GEN,
-            Kind::Ed25519 => M::EC_EDWARDS_KEY_PAIR_GEN,
-            Kind::MlDsa44 | Kind::MlDsa65 | Kind::MlDsa87 => M::ML_DSA_KEY_PAIR_GEN,
+        match self.key_type() {
+            KeyType::RSA => M::RSA_PKCS_KEY_PAIR_GEN,
+            KeyType::EC => M::EC_KEY_PAIR_GEN,
+            KeyType::EC_EDWARDS => M::EC_EDWARDS_KEY_PAIR_GEN,
+            KeyType::EC_MONTGOMERY => M::EC_MONTGOMERY_KEY_PAIR_GEN,
+            KeyType::ML_DSA => M::ML_DSA_KEY_PAIR_GEN,
+            KeyType::ML_KEM => M::ML_KEM_KEY_PAIR_GEN,
+            KeyType::SLH_DSA => M::SLH_DSA_KEY_PAIR_GEN,
+            KeyType::AES => M::AES_KEY_GEN,
+            KeyType::SHA256_HMAC => M::SHA256_KEY_GEN,
+            _ => M::GENERIC_SECRET_KEY_GEN,
         }
     }
 
-    /// What the public template has to say for that.
+    /// What the public template, or the only one, has to say for that.
     pub fn request(self) -> Attributes {
+        let curve = |oid| none().bytes(A::EC_PARAMS, oid);
+        let set = |number| none().number(A::PARAMETER_SET, number);
         match self {
             Kind::Rsa => none().number(A::MODULUS_BITS, 2048),
-            Kind::P256 => none().bytes(A::EC_PARAMS, P256),
-            Kind::P384 => none().bytes(A::EC_PARAMS, P384),
-            Kind::P521 => none().bytes(A::EC_PARAMS, P521),
-            Kind::Ed25519 => none().bytes(A::EC_PARAMS, ED25519),
-            Kind::MlDsa44 => none().number(A::PARAMETER_SET, value::ML_DSA_44),
-            Kind::MlDsa65 => none().number(A::PARAMETER_SET, value::ML_DSA_65),
-            Kind::MlDsa87 => none().number(A::PARAMETER_SET, value::ML_DSA_87),
+            Kind::P224 => curve(P224),
+            Kind::P256 => curve(P256),
+            Kind::P384 => curve(P384),
+            Kind::P521 => curve(P521),
+            Kind::Secp256k1 => curve(SECP256K1),
+            Kind::Ed25519 => curve(ED25519),
+            Kind::Ed448 => curve(ED448),
+            Kind::X25519 => curve(X25519),
+            Kind::X448 => curve(X448),
+            Kind::MlDsa44 => set(value::ML_DSA_44),
+            Kind::MlDsa65 => set(value::ML_DSA_65),
+            Kind::MlDsa87 => set(value::ML_DSA_87),
+            Kind::SlhDsaSha2 => set(SLH_DSA_128F[0]),
+            Kind::SlhDsaShake => set(SLH_DSA_128F[1]),
+            Kind::MlKem512 => set(value::ML_KEM_512),
+            Kind::MlKem768 => set(value::ML_KEM_768),
+            Kind::MlKem1024 => set(value::ML_KEM_1024),
+            Kind::Aes => none().number(A::VALUE_LEN, 16),
+            Kind::Generic | Kind::Hmac => none().number(A::VALUE_LEN, 40),
         }
+    }
+
+    pub fn is_secret(self) -> bool {
+        Self::SECRETS.contains(&self)
     }
 }
 
@@ -106,7 +169,7 @@ pub fn key_object(class: ObjectClass, key_type: KeyType) -> Attributes {
     Attributes::of(class).number(A::KEY_TYPE, key_type.0)
 }
 
-/// A pair of that kind, public key first; both get these attributes.
+/// A pair of that kind, public key first; both get these attributes. A secret key stands for both halves.
 pub fn pair(
     client: &Client,
     session: SessionHandle,
@@ -117,5 +180,11 @@ pub fn pair(
         let create = |half: &Attributes| client.create(session, &half.clone().and(both)).expect("a key");
         return (create(&RSA.public), create(&RSA.private));
     }
-    client.generate(session, kind.generator(), &kind.request().and(both), both).expect("a pair")
+    let request = kind.request().and(both);
+    if kind.is_secret() {
+        let with = plain(kind.generator());
+        let key = client.module.generate_key(session, &with, &request.template()).expect("a key");
+        return (key, key);
+    }
+    client.generate(session, kind.generator(), &request, both).expect("a pair")
 }

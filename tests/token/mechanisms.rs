@@ -21,49 +21,134 @@ pub struct Case {
 }
 
 const RSA: &[Kind] = &[Kind::Rsa];
-const CURVES: &[Kind] = &[Kind::P256, Kind::P384, Kind::P521];
+const CURVES: &[Kind] = &[Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::Secp256k1];
 const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
+const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
+const AES: &[Kind] = &[Kind::Aes];
 /// Longer than the blocks of every hash.
 const LONG: usize = 1000;
 
 pub fn cases() -> Vec<Case> {
-    let simple = |id, kinds, message, repeats| Case { with: plain(id), kinds, message, repeats };
-    let mut cases = vec![
-        simple(M::RSA_X_509, RSA, 256, true),
-        simple(M::RSA_PKCS, RSA, 51, true),
-        simple(M::SHA1_RSA_PKCS, RSA, LONG, true),
-        simple(M::SHA224_RSA_PKCS, RSA, LONG, true),
-        simple(M::SHA256_RSA_PKCS, RSA, LONG, true),
-        simple(M::SHA384_RSA_PKCS, RSA, LONG, true),
-        simple(M::SHA512_RSA_PKCS, RSA, LONG, true),
-        simple(M::ECDSA, CURVES, 32, false),
-        simple(M::ECDSA_SHA1, CURVES, LONG, false),
-        simple(M::ECDSA_SHA224, CURVES, LONG, false),
-        simple(M::ECDSA_SHA256, CURVES, LONG, false),
-        simple(M::ECDSA_SHA384, CURVES, LONG, false),
-        simple(M::ECDSA_SHA512, CURVES, LONG, false),
-        simple(M::EDDSA, &[Kind::Ed25519], LONG, true),
-        simple(M::ML_DSA, ML_DSA, LONG, false),
-    ];
-    for (id, hash) in [
-        (M::SHA1_RSA_PKCS_PSS, Hash::Sha1),
-        (M::SHA224_RSA_PKCS_PSS, Hash::Sha224),
-        (M::SHA256_RSA_PKCS_PSS, Hash::Sha256),
-        (M::SHA384_RSA_PKCS_PSS, Hash::Sha384),
-        (M::SHA512_RSA_PKCS_PSS, Hash::Sha512),
-    ] {
-        cases.push(pss(id, hash, hash, hash.len(), LONG));
+    let mut cases = Vec::new();
+    for (id, message) in [(M::RSA_X_509, 256), (M::RSA_PKCS, 51)] {
+        cases.push(Case { message, repeats: true, ..simple(id, RSA) });
+    }
+    for (pkcs1, pss_id, ecdsa, hash) in HASHED {
+        cases.push(Case { repeats: true, ..simple(pkcs1, RSA) });
+        cases.push(simple(ecdsa, CURVES));
+        cases.push(pss(pss_id, hash, hash, hash.len(), LONG));
         cases.push(pss(M::RSA_PKCS_PSS, hash, hash, hash.len(), hash.len()));
     }
     cases.push(pss(M::RSA_PKCS_PSS, Hash::Sha256, Hash::Sha1, 7, 32));
     cases.push(pss(M::SHA256_RSA_PKCS_PSS, Hash::Sha256, Hash::Sha512, 0, LONG));
-    let plain_ed25519 = Params::Eddsa { prehash: false, context: Box::default() };
-    cases.push(Case { repeats: true, ..parameterized(M::EDDSA, &[Kind::Ed25519], plain_ed25519) });
+    cases.push(Case { message: 32, ..simple(M::ECDSA, CURVES) });
+    cases.push(Case { repeats: true, ..simple(M::EDDSA, &[Kind::Ed25519, Kind::Ed448]) });
+    for (prehash, context) in [(false, &b""[..]), (false, b"foo"), (true, b""), (true, b"foo")] {
+        let params = Params::Eddsa { prehash, context: context.into() };
+        cases.push(Case { repeats: true, ..parameterized(M::EDDSA, &[Kind::Ed25519, Kind::Ed448], params) });
+    }
+    cases.extend(post_quantum());
+    cases.extend(codes());
+    cases
+}
+
+/// RSASSA-PKCS1-v1_5, RSASSA-PSS and ECDSA with each hash.
+const HASHED: [(M, M, M, Hash); 9] = [
+    (M::SHA1_RSA_PKCS, M::SHA1_RSA_PKCS_PSS, M::ECDSA_SHA1, Hash::Sha1),
+    (M::SHA224_RSA_PKCS, M::SHA224_RSA_PKCS_PSS, M::ECDSA_SHA224, Hash::Sha224),
+    (M::SHA256_RSA_PKCS, M::SHA256_RSA_PKCS_PSS, M::ECDSA_SHA256, Hash::Sha256),
+    (M::SHA384_RSA_PKCS, M::SHA384_RSA_PKCS_PSS, M::ECDSA_SHA384, Hash::Sha384),
+    (M::SHA512_RSA_PKCS, M::SHA512_RSA_PKCS_PSS, M::ECDSA_SHA512, Hash::Sha512),
+    (M::SHA3_224_RSA_PKCS, M::SHA3_224_RSA_PKCS_PSS, M::ECDSA_SHA3_224, Hash::Sha3_224),
+    (M::SHA3_256_RSA_PKCS, M::SHA3_256_RSA_PKCS_PSS, M::ECDSA_SHA3_256, Hash::Sha3_256),
+    (M::SHA3_384_RSA_PKCS, M::SHA3_384_RSA_PKCS_PSS, M::ECDSA_SHA3_384, Hash::Sha3_384),
+    (M::SHA3_512_RSA_PKCS, M::SHA3_512_RSA_PKCS_PSS, M::ECDSA_SHA3_512, Hash::Sha3_512),
+];
+
+/// HashML-DSA and HashSLH-DSA with each hash.
+const PREHASHED: [(M, M, Hash); 10] = [
+    (M::HASH_ML_DSA_SHA224, M::HASH_SLH_DSA_SHA224, Hash::Sha224),
+    (M::HASH_ML_DSA_SHA256, M::HASH_SLH_DSA_SHA256, Hash::Sha256),
+    (M::HASH_ML_DSA_SHA384, M::HASH_SLH_DSA_SHA384, Hash::Sha384),
+    (M::HASH_ML_DSA_SHA512, M::HASH_SLH_DSA_SHA512, Hash::Sha512),
+    (M::HASH_ML_DSA_SHA3_224, M::HASH_SLH_DSA_SHA3_224, Hash::Sha3_224),
+    (M::HASH_ML_DSA_SHA3_256, M::HASH_SLH_DSA_SHA3_256, Hash::Sha3_256),
+    (M::HASH_ML_DSA_SHA3_384, M::HASH_SLH_DSA_SHA3_384, Hash::Sha3_384),
+    (M::HASH_ML_DSA_SHA3_512, M::HASH_SLH_DSA_SHA3_512, Hash::Sha3_512),
+    (M::HASH_ML_DSA_SHAKE128, M::HASH_SLH_DSA_SHAKE128, Hash::Shake128),
+    (M::HASH_ML_DSA_SHAKE256, M::HASH_SLH_DSA_SHAKE256, Hash::Shake256),
+];
+
+/// ML-DSA and SLH-DSA. The hash that `CKM_HASH_ML_DSA` names was applied by the caller.
+fn post_quantum() -> Vec<Case> {
+    let mut cases = vec![simple(M::ML_DSA, ML_DSA), simple(M::SLH_DSA, SLH_DSA)];
     for (deterministic, context) in [(true, &b""[..]), (true, b"a context"), (false, &[7; 255])] {
-        let params = Params::SignContext { deterministic, context: context.into() };
+        let params = Params::SignContext { deterministic, context: context.into(), hash: None };
         cases.push(Case { repeats: deterministic, ..parameterized(M::ML_DSA, ML_DSA, params) });
     }
+    let params =
+        Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
+    cases.push(Case { repeats: true, ..parameterized(M::SLH_DSA, SLH_DSA, params) });
+    for (ml_dsa, _, hash) in PREHASHED {
+        cases.push(simple(ml_dsa, &[Kind::MlDsa44]));
+        let params =
+            Params::SignContext { deterministic: true, context: b"a context".as_slice().into(), hash: None };
+        cases.push(Case { repeats: true, ..parameterized(ml_dsa, &[Kind::MlDsa65], params) });
+        let params = Params::SignContext { deterministic: true, context: Box::default(), hash: Some(hash) };
+        let named = parameterized(M::HASH_ML_DSA, &[Kind::MlDsa44], params);
+        cases.push(Case { message: hash.len(), repeats: true, ..named });
+    }
+    // Each takes its time: two of the hashes are signed with.
+    for (_, slh_dsa, hash) in PREHASHED {
+        if matches!(hash, Hash::Sha256 | Hash::Shake128) {
+            let params =
+                Params::SignContext { deterministic: false, context: Box::default(), hash: Some(hash) };
+            let named = parameterized(M::HASH_SLH_DSA, &[Kind::SlhDsaSha2], params);
+            cases.push(Case { message: hash.len(), ..named });
+        }
+        cases.push(simple(slh_dsa, &[Kind::SlhDsaSha2]));
+    }
     cases
+}
+
+/// HMAC and its form that is cut.
+const HMACS: [(M, M, Hash); 11] = [
+    (M::SHA_1_HMAC, M::SHA_1_HMAC_GENERAL, Hash::Sha1),
+    (M::SHA224_HMAC, M::SHA224_HMAC_GENERAL, Hash::Sha224),
+    (M::SHA256_HMAC, M::SHA256_HMAC_GENERAL, Hash::Sha256),
+    (M::SHA384_HMAC, M::SHA384_HMAC_GENERAL, Hash::Sha384),
+    (M::SHA512_HMAC, M::SHA512_HMAC_GENERAL, Hash::Sha512),
+    (M::SHA512_224_HMAC, M::SHA512_224_HMAC_GENERAL, Hash::Sha512_224),
+    (M::SHA512_256_HMAC, M::SHA512_256_HMAC_GENERAL, Hash::Sha512_256),
+    (M::SHA3_224_HMAC, M::SHA3_224_HMAC_GENERAL, Hash::Sha3_224),
+    (M::SHA3_256_HMAC, M::SHA3_256_HMAC_GENERAL, Hash::Sha3_256),
+    (M::SHA3_384_HMAC, M::SHA3_384_HMAC_GENERAL, Hash::Sha3_384),
+    (M::SHA3_512_HMAC, M::SHA3_512_HMAC_GENERAL, Hash::Sha3_512),
+];
+
+/// Message authentication codes. One byte is too short for a test that expects two codes to differ.
+fn codes() -> Vec<Case> {
+    let code = |id, kinds, params| Case { repeats: true, ..parameterized(id, kinds, params) };
+    let mut cases = Vec::new();
+    for (whole, cut, hash) in HMACS {
+        cases.push(code(whole, &[Kind::Generic], Params::None));
+        for len in [4, hash.len() - 1, hash.len()] {
+            cases.push(code(cut, &[Kind::Generic], Params::Length(len)));
+        }
+    }
+    cases.push(code(M::SHA256_HMAC, &[Kind::Hmac], Params::None));
+    for id in [M::AES_CMAC, M::AES_MAC, M::AES_XCBC_MAC, M::AES_XCBC_MAC_96] {
+        cases.push(code(id, AES, Params::None));
+    }
+    for id in [M::AES_CMAC_GENERAL, M::AES_MAC_GENERAL] {
+        cases.extend([4, 8, 15, 16].map(|len| code(id, AES, Params::Length(len))));
+    }
+    cases.extend([1, 12, 256].map(|len| code(M::AES_GMAC, AES, Params::Iv(vec![3; len].into()))));
+    cases
+}
+
+fn simple(id: M, kinds: &'static [Kind]) -> Case {
+    parameterized(id, kinds, Params::None)
 }
 
 fn pss(id: M, hash: Hash, mgf: Hash, salt_len: usize, message: usize) -> Case {
@@ -85,7 +170,8 @@ fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectH
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let pairs = Kind::ALL.map(|kind| (kind, pair(&client, session, kind, &none())));
+        let kinds = Kind::PAIRS.into_iter().chain(Kind::SECRETS);
+        let pairs: Vec<_> = kinds.map(|kind| (kind, pair(&client, session, kind, &none()))).collect();
         for case in cases() {
             for (kind, keys) in pairs.iter().filter(|(kind, _)| case.kinds.contains(kind)) {
                 println!("{} with {kind:?}", case.with.mechanism.id);
@@ -99,10 +185,16 @@ fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectH
 fn every_row_of_the_table_has_a_case() {
     let signing: Vec<_> = cases().iter().map(|case| case.with.mechanism.id).collect();
     let generating: Vec<_> = crate::generate::covered().collect();
+    let ciphers: Vec<_> = crate::ciphers::cases().iter().map(|case| case.with.mechanism.id).collect();
+    let deriving: Vec<_> = crate::derive::covered().collect();
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
     for row in mechanism::all() {
         let covered = match row.action {
-            Action::Sign(..) => signing.contains(&row.id),
+            Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
+            Action::Cipher(_) => ciphers.contains(&row.id),
+            Action::Encrypt(_) => crate::rsa::COVERED.contains(&row.id),
+            Action::Derive(_) => deriving.contains(&row.id),
+            Action::Encapsulate => crate::kem::COVERED.contains(&row.id),
             Action::Generate | Action::GeneratePair => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
         };
@@ -121,7 +213,11 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
             let info = client.module.mechanism(client.slot, row.id).expect("a mechanism");
             assert_eq!((info.min, info.max), row.sizes);
             let does = match row.action {
-                Action::Sign(..) => flag::SIGN | flag::VERIFY,
+                Action::Sign(..) | Action::Mac(_) => flag::SIGN | flag::VERIFY,
+                Action::Cipher(_) => flag::ENCRYPT | flag::DECRYPT | flag::WRAP | flag::UNWRAP,
+                Action::Encrypt(_) => flag::WRAP | flag::UNWRAP,
+                Action::Derive(_) => flag::DERIVE,
+                Action::Encapsulate => flag::ENCAPSULATE | flag::DECAPSULATE,
                 Action::Digest(_) => flag::DIGEST,
                 Action::Generate => flag::GENERATE,
                 Action::GeneratePair => flag::GENERATE_KEY_PAIR,

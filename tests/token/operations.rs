@@ -67,15 +67,21 @@ fn parameters_must_fit_the_mechanism() {
         let (_, ed) = pair(&client, session, Kind::Ed25519, &none());
         let (_, ml_dsa) = pair(&client, session, Kind::MlDsa44, &none());
         let pss = |hash, salt_len| Params::Pss { hash, mgf: hash, salt_len };
-        let prehashed = Params::Eddsa { prehash: true, context: Box::default() };
-        let in_context = Params::Eddsa { prehash: false, context: b"context".as_slice().into() };
-        let too_long = Params::SignContext { deterministic: true, context: [0; 256].as_slice().into() };
+        let (_, ed448) = pair(&client, session, Kind::Ed448, &none());
+        let long = || [0; 256].as_slice().into();
+        let prehashed = Params::Eddsa { prehash: true, context: long() };
+        let in_context = Params::Eddsa { prehash: false, context: long() };
+        let unnamed = Params::SignContext { deterministic: true, context: Box::default(), hash: None };
+        let too_long = Params::SignContext { deterministic: true, context: long(), hash: None };
         for (id, params, key) in [
             (M::RSA_PKCS_PSS, Params::None, rsa),
             (M::SHA256_RSA_PKCS_PSS, pss(Hash::Sha1, 20), rsa),
             (M::SHA256_RSA_PKCS, pss(Hash::Sha256, 32), rsa),
             (M::EDDSA, prehashed, ed),
-            (M::EDDSA, in_context, ed),
+            (M::EDDSA, in_context.clone(), ed),
+            (M::EDDSA, in_context, ed448),
+            (M::HASH_ML_DSA, unnamed, ml_dsa),
+            (M::HASH_ML_DSA, Params::None, ml_dsa),
             (M::ML_DSA, too_long, ml_dsa),
             (M::ML_DSA, pss(Hash::Sha256, 32), ml_dsa),
         ] {
@@ -196,7 +202,7 @@ fn parameters_are_part_of_what_is_armed_again() {
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::MlDsa44, &none());
         let within = |context: &[u8]| Invocation {
-            params: Params::SignContext { deterministic: true, context: context.into() },
+            params: Params::SignContext { deterministic: true, context: context.into(), hash: None },
             ..plain(M::ML_DSA)
         };
         let (one, two) = (within(b"one"), within(b"two"));

@@ -1,11 +1,26 @@
 //! A client of the module's C interface, as an application has it: function lists, and nothing of Rust behind them.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_macros, reason = "each test binary uses its part")]
+#![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
+
+/// Calls a function of the list.
+macro_rules! rv {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        unsafe { $crate::common::functions().$name.expect("an entry")($($argument),*) }
+    };
+}
+
+/// Calls a function of the list, which succeeds.
+macro_rules! ok {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(rv!($name($($argument),*)), CKR_OK, stringify!($name))
+    };
+}
 
 /// The functions by the name and version of an interface.
 pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
@@ -42,6 +57,12 @@ pub fn room<T: ?Sized>(type_: CK_ATTRIBUTE_TYPE, value: &mut T) -> CK_ATTRIBUTE 
 /// A mechanism without parameter.
 pub fn mechanism(mechanism: CK_MECHANISM_TYPE) -> CK_MECHANISM {
     CK_MECHANISM { mechanism, pParameter: null_mut(), ulParameterLen: 0 }
+}
+
+/// A mechanism with a parameter, which lives as long as the mechanism is used.
+pub fn mechanism_with<T: ?Sized>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> CK_MECHANISM {
+    let ulParameterLen = size_of_val(parameter) as CK_ULONG;
+    CK_MECHANISM { mechanism, pParameter: mutable(parameter).cast(), ulParameterLen }
 }
 
 /// `pulLen`-style two calls: asks for the length, then for the bytes.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
 use jeton_driver::peers::{KNOWN, Seat, Selection};
@@ -14,6 +14,7 @@ use jeton_driver::pipeline::{Event, Job, Outcome, Target, TokenAccess, run_child
 use jeton_driver::pki::Algorithm;
 use jeton_driver::report::{self, Report};
 
+use super::backend::Backend;
 use super::{pin, printing};
 
 /// Run the X.509 PKI pipeline through modules side by side.
@@ -69,24 +70,6 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
-
-/// A backend of Jeton.
-#[derive(Clone, Copy, ValueEnum)]
-enum Backend {
-    /// AWS-LC.
-    AwsLc,
-    /// RustCrypto.
-    Rustcrypto,
-}
-
-impl Backend {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::AwsLc => "aws-lc",
-            Self::Rustcrypto => "rustcrypto",
-        }
-    }
-}
 
 /// The hidden command of a module's process.
 pub fn child() -> Result<ExitCode, Error> {

@@ -9,6 +9,7 @@ use jeton_driver::client::Module;
 use jeton_driver::peers::{self, Seat, Selection};
 use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, TokenAccess, Verdict, verify_database};
 
+use super::backend::Backend;
 use super::pin;
 
 /// Verify what a database of the pipeline holds, with the keys of the stored CA certificates.
@@ -20,6 +21,9 @@ pub struct VerifyDb {
     /// Who verifies: jeton, softhsm2, nss, in-process, or the path of a shared object.
     #[arg(long, default_value = "jeton")]
     module: String,
+    /// The backend of jeton.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
     /// The token of a module given by its path.
     #[arg(long)]
     token_label: Option<String>,
@@ -56,7 +60,7 @@ impl VerifyDb {
         // Looked for here, so that an absent module is said once and plainly.
         library(known)?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let seat = Seat::fresh(known, directory.path(), None)?;
+        let seat = Seat::fresh(known, directory.path(), self.backend.map(Backend::name))?;
         let text = serde_json::to_string(&(&seat.reserved, &seat.token))
             .map_err(|error| Error::Usage(error.to_string()))?;
         let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;

@@ -1,10 +1,11 @@
-//! ECDSA on the NIST curves, signatures as r || s.
+//! The NIST curves and secp256k1: ECDSA with signatures as r || s, and ECDH.
 
 use std::sync::Arc;
 
 use super::{ffi, prefix, verdict};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     let key = ffi::EcKey::generate(curve)?;
@@ -37,6 +38,19 @@ impl PrivateKey for Private {
             Scheme::Ecdsa => Ok(Box::new(EcdsaSigner(self))),
             _ => Err(Error::KeyTypeInconsistent),
         }
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        // The form's byte and the length belong together; AWS-LC checks the rest.
+        let len = match peer.first() {
+            Some(4) => 1 + 2 * self.curve.len(),
+            Some(2 | 3) => 1 + self.curve.len(),
+            _ => return Err(Error::DataInvalid),
+        };
+        if peer.len() != len {
+            return Err(Error::DataInvalid);
+        }
+        self.key.agree(&ffi::EcKey::public(self.curve, peer)?)
     }
 }
 
@@ -105,10 +119,16 @@ mod tests {
     use super::super::tests::{generate, hex, sign, verifier, verify};
     use super::*;
     use crate::backend::{Hash, PairSpec};
-    use crate::secret::Secret;
 
-    /// RFC 6979, A.2.5 to A.2.7, message "sample": private key, hash, r, s.
-    const RFC_6979: [(Curve, &str, Hash, &str, &str); 3] = [
+    /// RFC 6979, A.2.4 to A.2.7, message "sample": private key, hash, r, s.
+    const RFC_6979: [(Curve, &str, Hash, &str, &str); 4] = [
+        (
+            Curve::P224,
+            "F220266E1105BFE3083E03EC7A3A654651F45E37167E88600BF257C1",
+            Hash::Sha256,
+            "61AA3DA010E8E8406C656BC477A7A7189895E7E840CDFE8FF42307BA",
+            "BC814050DAB5D23770879494F9E0A680DC1AF7161991BDE692B10101",
+        ),
         (
             Curve::P256,
             "C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721",
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn the_public_key_is_the_published_one() {
         let PublicParts::Ec { point, .. } =
-            Private::parse(Curve::P256, &hex(RFC_6979[0].1)).unwrap().public().unwrap()
+            Private::parse(Curve::P256, &hex(RFC_6979[1].1)).unwrap().public().unwrap()
         else {
             panic!("not EC")
         };
@@ -249,6 +269,58 @@ mod tests {
             let zero = [&[4][..], &vec![0; 2 * curve.len()]].concat();
             for bad in [&off[..], &compressed, &hybrid, &out_of_range, &zero, &point[1..], &[0], &[]] {
                 assert_eq!(Public::parse(curve, bad).err(), Some(Error::DataInvalid), "{curve:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn secp256k1_signature_verifies_with_the_derived_public_key() {
+        // The Bitcoin developers' vector of RFC 6979 with the key 1.
+        let mut one = [0; 32];
+        one[31] = 1;
+        let public = Private::parse(Curve::Secp256k1, &one).unwrap().public().unwrap();
+        let mut digest = [0; 32];
+        super::super::PROVIDER.digest.hash(Hash::Sha256, b"Satoshi Nakamoto", &mut digest).unwrap();
+        let signature = hex("934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8\
+             2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5");
+        verify(&public, &Scheme::Ecdsa, &digest, &signature).unwrap();
+    }
+
+    #[test]
+    fn rfc_5903_diffie_hellman() {
+        let i = hex("C88F01F510D9AC3F70A292DAA2316DE544E9AAB8AFE84049C62A9C57862D1433");
+        let r = hex("C6EF9C5D78AE012A011164ACB397CE2088685D8F06BF9BE0B283AB46476BEE53");
+        let secret = hex("D6840F6B42F6EDAFD13116E0E12565202FEF8E9ECE7DCE03812464D04B9442DE");
+        let [i, r] = [i, r].map(|scalar| Private::parse(Curve::P256, &scalar).unwrap());
+        assert_eq!(i.agree(&r.key.point().unwrap()).unwrap()[..], secret);
+        assert_eq!(r.agree(&i.key.point().unwrap()).unwrap()[..], secret);
+    }
+
+    #[test]
+    fn peers_may_be_compressed_and_must_be_points() {
+        for curve in Curve::ALL {
+            let pair = || {
+                let (PublicParts::Ec { point, .. }, PrivateParts::Ec { scalar, .. }) =
+                    generate(PairSpec::Ec(curve))
+                else {
+                    panic!("not EC")
+                };
+                (point, Private::parse(curve, &scalar).unwrap())
+            };
+            let ((point, own), (_, other)) = (pair(), pair());
+            let len = curve.len();
+            let compressed = [&[2 | point[2 * len] & 1], &point[1..=len]].concat();
+            let secret = other.agree(&point).unwrap();
+            assert_eq!(secret.len(), len);
+            assert_eq!(other.agree(&compressed).unwrap()[..], secret[..]);
+            assert_eq!(own.agree(&other.key.point().unwrap()).unwrap()[..], secret[..]);
+
+            let mut off = point.clone();
+            off[2 * len] ^= 1;
+            let hybrid = [&[6 | point[2 * len] & 1], &point[1..]].concat();
+            let out_of_range = [&[2][..], &vec![0xff; len]].concat();
+            for bad in [&off[..], &hybrid, &out_of_range, &point[1..], &point[..len], &[0], &[]] {
+                assert_eq!(own.agree(bad).err(), Some(Error::DataInvalid), "{curve:?}");
             }
         }
     }

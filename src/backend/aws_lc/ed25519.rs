@@ -1,4 +1,4 @@
-//! Ed25519 (RFC 8032, pure).
+//! Ed25519 (RFC 8032): pure, with a context, and of a digest.
 
 use std::sync::Arc;
 
@@ -40,6 +40,9 @@ impl PrivateKey for Private {
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
         match scheme {
             Scheme::Ed25519 => Ok(Box::new(Ed25519Signer(self))),
+            Scheme::Ed25519Context { prehash, context } => {
+                Ok(Box::new(ContextSigner { key: self, form: Form::parse(*prehash, context)? }))
+            }
             _ => Err(Error::KeyTypeInconsistent),
         }
     }
@@ -58,6 +61,9 @@ impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
         match scheme {
             Scheme::Ed25519 => Ok(Box::new(Ed25519Verifier(self))),
+            Scheme::Ed25519Context { prehash, context } => {
+                Ok(Box::new(ContextVerifier { key: self, form: Form::parse(*prehash, context)? }))
+            }
             _ => Err(Error::KeyTypeInconsistent),
         }
     }
@@ -86,6 +92,66 @@ impl Verifier for Ed25519Verifier {
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;
         verdict(ffi::ed25519_verify(&self.0.0, input, signature))
+    }
+}
+
+/// Ed25519ctx or Ed25519ph with a context that it takes.
+struct Form {
+    prehash: bool,
+    context: Box<[u8]>,
+}
+
+impl Form {
+    fn parse(prehash: bool, context: &[u8]) -> Result<Self> {
+        // RFC 8032, 8.3: Ed25519ctx without a context is not to be used.
+        let shortest = usize::from(!prehash);
+        if (shortest..=255).contains(&context.len()) {
+            Ok(Self { prehash, context: context.into() })
+        } else {
+            Err(Error::MechanismParamInvalid)
+        }
+    }
+
+    fn input<'a>(&self, input: &'a [u8]) -> Result<ffi::Ed25519Input<'a>> {
+        if self.prehash {
+            input.as_array().map(ffi::Ed25519Input::Digest).ok_or(Error::DataLenRange)
+        } else {
+            Ok(ffi::Ed25519Input::Message(input))
+        }
+    }
+}
+
+struct ContextSigner {
+    key: Arc<Private>,
+    form: Form,
+}
+
+impl Signer for ContextSigner {
+    fn signature_len(&self) -> usize {
+        SIGNATURE_LEN
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let input = self.form.input(input)?;
+        let out = out.first_chunk_mut().ok_or(Error::BufferTooSmall { needed: SIGNATURE_LEN })?;
+        ffi::ed25519_sign_context(&self.key.key, &self.form.context, input, out)
+    }
+}
+
+struct ContextVerifier {
+    key: Arc<Public>,
+    form: Form,
+}
+
+impl Verifier for ContextVerifier {
+    fn signature_len(&self) -> usize {
+        SIGNATURE_LEN
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        let input = self.form.input(input)?;
+        let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;
+        verdict(ffi::ed25519_verify_context(&self.key.0, &self.form.context, input, signature))
     }
 }
 
@@ -160,5 +226,57 @@ mod tests {
         let mut point = [0; 32];
         point[0] = 2;
         assert_eq!(Public::parse(point).err(), Some(Error::DataInvalid));
+    }
+
+    fn form(prehash: bool, context: &[u8]) -> Scheme {
+        Scheme::Ed25519Context { prehash, context: context.into() }
+    }
+
+    /// RFC 8032, 7.2 ("foo") and 7.3.
+    #[test]
+    fn published_signatures_with_a_context_and_of_a_digest() {
+        let mut digest = [0; 64];
+        super::super::PROVIDER.digest.hash(crate::backend::Hash::Sha512, b"abc", &mut digest).unwrap();
+        for (seed, scheme, input, expected) in [
+            (
+                "0305334e381af78f141cb666f6199f57bc3495335a256a95bd2a55bf546663f6",
+                form(false, b"foo"),
+                hex("f726936d19c800494e3fdaff20b276a8"),
+                "55a4cc2f70a54e04288c5f4cd1e45a7bb520b36292911876cada7323198dd87a\
+                 8b36950b95130022907a7fb7c4e9b2d5f6cca685a587b4b21f4b888e4e7edb0d",
+            ),
+            (
+                "833fe62409237b9d62ec77587520911e9a759cec1d19755b7da901b96dca3d42",
+                form(true, b""),
+                digest.to_vec(),
+                "98a70222f0b8121aa9d30f813d683f809e462b469c7ff87639499bb94e6dae41\
+                 31f85042463c2a355a2003d062adf5aaa10b8c61e636062aaad11c2a26083406",
+            ),
+        ] {
+            let private = PrivateParts::Ed25519 { seed: Secret::new(hex(seed)) };
+            let public = Private::parse(&hex(seed)).unwrap().public().unwrap();
+            assert_eq!(sign(&private, &scheme, &input).unwrap(), hex(expected));
+            verify(&public, &scheme, &input, &hex(expected)).unwrap();
+            let other = form(input.len() == 64, b"bar");
+            let wrong = Err(Error::SignatureInvalid);
+            assert_eq!(verify(&public, &other, &input, &hex(expected)), wrong);
+            assert_eq!(verify(&public, &Scheme::Ed25519, &input, &hex(expected)), wrong);
+        }
+    }
+
+    #[test]
+    fn contexts_and_digests_have_their_lengths() {
+        let (public, private) = generate(PairSpec::Ed25519);
+        for bad in [form(false, b""), form(false, &[1; 256]), form(true, &[1; 256])] {
+            let refused = Some(Error::MechanismParamInvalid);
+            assert_eq!(sign(&private, &bad, &[1; 64]).err(), refused);
+            assert_eq!(verifier(&public, &bad).err(), refused);
+        }
+        for longest in [form(false, &[1; 255]), form(true, &[1; 255])] {
+            let signature = sign(&private, &longest, &[1; 64]).unwrap();
+            verify(&public, &longest, &[1; 64], &signature).unwrap();
+        }
+        assert_eq!(sign(&private, &form(true, b""), &[1; 63]), Err(Error::DataLenRange));
+        assert_eq!(verify(&public, &form(true, b""), &[1; 65], &[1; 64]), Err(Error::DataLenRange));
     }
 }

@@ -1,9 +1,11 @@
-//! ML-DSA (FIPS 204, pure), hedged or deterministic, with a context.
+//! ML-DSA and HashML-DSA (FIPS 204), hedged or deterministic, with a context.
 
 use std::sync::Arc;
 
 use super::{ffi, prefix};
-use crate::backend::{MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::backend::{
+    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier,
+};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -55,8 +57,8 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let (context, deterministic) = parameters(scheme)?;
-        Ok(Box::new(MlDsaSigner { key: self, context, deterministic }))
+        let (form, deterministic) = Form::parse(scheme)?;
+        Ok(Box::new(MlDsaSigner { key: self, form, deterministic }))
     }
 }
 
@@ -77,24 +79,67 @@ impl Public {
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        let (context, _) = parameters(scheme)?;
-        Ok(Box::new(MlDsaVerifier { key: self, context }))
+        let (form, _) = Form::parse(scheme)?;
+        Ok(Box::new(MlDsaVerifier { key: self, form }))
     }
 }
 
-/// What goes before the message (FIPS 204, algorithm 2, line 10), and whether signatures are deterministic.
-fn parameters(scheme: &Scheme) -> Result<(Vec<u8>, bool)> {
-    let Scheme::MlDsa { context, deterministic } = scheme else {
-        return Err(Error::KeyTypeInconsistent);
+/// What is signed, and what goes before it.
+struct Form {
+    /// The hash of the input, where it is a digest.
+    hash: Option<Hash>,
+    prefix: Vec<u8>,
+}
+
+impl Form {
+    /// The form, and whether signatures are deterministic.
+    fn parse(scheme: &Scheme) -> Result<(Self, bool)> {
+        let (hash, context, deterministic) = match scheme {
+            Scheme::MlDsa { context, deterministic } => (None, context, deterministic),
+            Scheme::HashMlDsa { hash, context, deterministic } => (Some(*hash), context, deterministic),
+            _ => return Err(Error::KeyTypeInconsistent),
+        };
+        // The length is at most MlDsa::MAX_CONTEXT, which is all that fits into its byte.
+        let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
+        // FIPS 204, algorithm 2, line 10, and algorithm 4, line 23.
+        let mut prefix = [&[u8::from(hash.is_some()), len], &context[..]].concat();
+        if let Some(hash) = hash {
+            prefix.extend(oid(hash)?);
+        }
+        Ok((Self { hash, prefix }, *deterministic))
+    }
+
+    fn takes(&self, input: &[u8]) -> Result<()> {
+        match self.hash {
+            Some(hash) if input.len() != hash.len() => Err(Error::DataLenRange),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The DER of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. SHA-1 is under another arc, and not for HashML-DSA.
+fn oid(hash: Hash) -> Result<[u8; 11]> {
+    let number = match hash {
+        Hash::Sha1 => return Err(Error::MechanismParamInvalid),
+        Hash::Sha256 => 1,
+        Hash::Sha384 => 2,
+        Hash::Sha512 => 3,
+        Hash::Sha224 => 4,
+        Hash::Sha512_224 => 5,
+        Hash::Sha512_256 => 6,
+        Hash::Sha3_224 => 7,
+        Hash::Sha3_256 => 8,
+        Hash::Sha3_384 => 9,
+        Hash::Sha3_512 => 10,
+        Hash::Shake128 => 11,
+        Hash::Shake256 => 12,
     };
-    // The length is at most MlDsa::MAX_CONTEXT, which is all that fits into its byte.
-    let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
-    Ok(([&[0, len], &context[..]].concat(), *deterministic))
+    Ok([6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, number])
 }
 
 struct MlDsaSigner {
     key: Arc<Private>,
-    context: Vec<u8>,
+    form: Form,
     deterministic: bool,
 }
 
@@ -104,19 +149,20 @@ impl Signer for MlDsaSigner {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.form.takes(input)?;
         let out = prefix(out, self.key.set.signature_len())?;
         // FIPS 204, algorithm 2: zeros make the deterministic variant.
         let mut random = [0; 32];
         if !self.deterministic {
             ffi::random(&mut random)?;
         }
-        ffi::ml_dsa_sign(self.key.set, &self.key.key, &self.context, input, &random, out)
+        ffi::ml_dsa_sign(self.key.set, &self.key.key, &self.form.prefix, input, &random, out)
     }
 }
 
 struct MlDsaVerifier {
     key: Arc<Public>,
-    context: Vec<u8>,
+    form: Form,
 }
 
 impl Verifier for MlDsaVerifier {
@@ -125,10 +171,11 @@ impl Verifier for MlDsaVerifier {
     }
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        self.form.takes(input)?;
         if signature.len() != self.key.set.signature_len() {
             return Err(Error::SignatureLenRange);
         }
-        ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.context, input, signature)
+        ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.form.prefix, input, signature)
     }
 }
 
@@ -213,5 +260,35 @@ mod tests {
         }
         let too_long = scheme(&[3; MlDsa::MAX_CONTEXT + 1], true);
         assert_eq!(signer(&private, &too_long).err(), Some(Error::MechanismParamInvalid));
+    }
+
+    fn of_digest(hash: Hash, context: &[u8]) -> Scheme {
+        Scheme::HashMlDsa { hash, context: context.into(), deterministic: false }
+    }
+
+    #[test]
+    fn signatures_of_digests_are_bound_to_their_hash_and_context() {
+        let (public, private) = pair(MlDsa::MlDsa44, 1);
+        for hash in Hash::ALL.into_iter().filter(|hash| *hash != Hash::Sha1) {
+            let digest = vec![7; hash.len()];
+            let own = of_digest(hash, b"context");
+            let signature = sign(&private, &own, &digest).unwrap();
+            verify(&public, &own, &digest, &signature).unwrap();
+            for other in Hash::ALL.into_iter().filter(|other| *other != hash && other.len() == hash.len()) {
+                let wrong = verify(&public, &of_digest(other, b"context"), &digest, &signature);
+                assert_eq!(wrong, Err(Error::SignatureInvalid));
+            }
+            for other in [of_digest(hash, b""), scheme(b"context", false)] {
+                assert_eq!(verify(&public, &other, &digest, &signature), Err(Error::SignatureInvalid));
+            }
+            // FIPS 204, algorithm 4: the digest behind the hash's name is the message of a prefix of its own kind.
+            let Ok((form, _)) = Form::parse(&own) else { panic!("no form") };
+            assert_eq!(form.prefix[..9], *b"\x01\x07context");
+            assert_eq!(form.prefix[9..19], [6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2]);
+            assert_eq!(sign(&private, &own, &digest[1..]), Err(Error::DataLenRange));
+            assert_eq!(verify(&public, &own, &digest[1..], &signature), Err(Error::DataLenRange));
+        }
+        let refused = signer(&private, &of_digest(Hash::Sha1, b"")).err();
+        assert_eq!(refused, Some(Error::MechanismParamInvalid));
     }
 }

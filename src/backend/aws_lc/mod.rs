@@ -3,13 +3,17 @@
 //! `ffi/` is the one place that touches C: it turns pointers into owned values and return codes into errors, and knows
 //! no schemes. The files beside it are safe Rust and hold the rules of `backend/`: lengths, ranges, who erred.
 
+mod cipher;
 mod digest;
 mod ec;
 mod ed25519;
 mod ffi;
+mod mac;
 mod ml_dsa;
+mod ml_kem;
 mod random;
 mod rsa;
+mod x25519;
 
 use std::sync::Arc;
 
@@ -17,8 +21,14 @@ use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, Publi
 use crate::error::{Error, Result};
 
 /// AWS-LC.
-pub static PROVIDER: Provider =
-    Provider { name: "aws-lc", random: &random::Generator, digest: &digest::Digests, keys: &KeyPairs };
+pub static PROVIDER: Provider = Provider {
+    name: "aws-lc",
+    random: &random::Generator,
+    digest: &digest::Digests,
+    keys: &KeyPairs,
+    ciphers: &cipher::Symmetric,
+    macs: &mac::Codes,
+};
 
 struct KeyPairs;
 
@@ -29,6 +39,9 @@ impl Keys for KeyPairs {
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
+            PairSpec::X25519 => x25519::generate(),
+            PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
+            PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.generate(spec),
         }
     }
 
@@ -40,6 +53,13 @@ impl Keys for KeyPairs {
             PrivateParts::MlDsa { set, seed, key } => {
                 Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
             }
+            PrivateParts::X25519 { scalar } => Ok(Arc::new(x25519::Private::parse(scalar)?)),
+            PrivateParts::MlKem { set, seed, key } => {
+                Ok(Arc::new(ml_kem::Private::parse(*set, seed.as_ref(), key)?))
+            }
+            PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
+                elsewhere()?.private(parts)
+            }
         }
     }
 
@@ -49,8 +69,25 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
+            PublicParts::X25519 { .. } => Ok(Arc::new(x25519::Public)),
+            PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
+            PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
+                elsewhere()?.public(parts)
+            }
         }
     }
+}
+
+/// Who serves what AWS-LC has not: Ed448, X448 and SLH-DSA.
+#[cfg(feature = "rustcrypto")]
+fn elsewhere() -> Result<&'static dyn Keys> {
+    Ok(super::rustcrypto::PROVIDER.keys)
+}
+
+/// Nobody, in a build without the second backend.
+#[cfg(not(feature = "rustcrypto"))]
+fn elsewhere() -> Result<&'static dyn Keys> {
+    Err(Error::MechanismInvalid)
 }
 
 /// The first `len` bytes of an output: what a digest or a signature fills.

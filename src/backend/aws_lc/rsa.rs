@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::{ffi, prefix, verdict};
 use crate::backend::{
-    Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer, Verifier,
+    Encryption, Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
+    Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -76,6 +77,16 @@ impl Private {
         let mut out = Secret::zeroed(self.modulus.len());
         self.rsa.try_out(&two, &mut out)
     }
+
+    fn decrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+        let decrypted = if self.modulus.is_fixed(input) {
+            out.copy_from_slice(input);
+            true
+        } else {
+            self.rsa.decrypt_unpadded(input, out)?
+        };
+        Ok(decrypted.then_some(out.len()))
+    }
 }
 
 impl PrivateKey for Private {
@@ -88,6 +99,24 @@ impl PrivateKey for Private {
         let padding = Padding::of(scheme, &self.modulus)?;
         let scratch = vec![0; self.modulus.len()];
         Ok(Box::new(RsaSigner { key: self, padding, scratch }))
+    }
+
+    fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if input.len() != self.modulus.len() {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        let out = prefix(out, self.modulus.len())?;
+        let len = match scheme {
+            Encryption::Raw => self.decrypt_unpadded(input, out)?,
+            Encryption::Pkcs1 => self.rsa.decrypt_pkcs1(input, out)?,
+            Encryption::Oaep { hash, mgf, label } => {
+                oaep_room(*hash, *mgf, &self.modulus)?;
+                let mut encoded = Secret::zeroed(self.modulus.len());
+                let decrypted = self.rsa.decrypt_unpadded(input, &mut encoded)?;
+                if decrypted { ffi::oaep_decode(*hash, *mgf, label, &encoded, out) } else { None }
+            }
+        };
+        len.ok_or(Error::EncryptedDataInvalid)
     }
 }
 
@@ -109,6 +138,54 @@ impl PublicKey for Public {
         let padding = Padding::of(scheme, &self.modulus)?;
         let scratch = vec![0; self.modulus.len()];
         Ok(Box::new(RsaVerifier { key: self, padding, scratch }))
+    }
+
+    fn encrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.modulus.len();
+        let room = match scheme {
+            Encryption::Raw => len,
+            Encryption::Pkcs1 => len - 11,
+            Encryption::Oaep { hash, mgf, .. } => oaep_room(*hash, *mgf, &self.modulus)?,
+        };
+        if input.len() > room {
+            return Err(Error::DataLenRange);
+        }
+        let out = prefix(out, len)?;
+        let mut encoded = Secret::zeroed(len);
+        match scheme {
+            Encryption::Raw => {
+                pad_left(&mut encoded, input);
+                if *encoded >= *self.modulus.0 {
+                    return Err(Error::DataInvalid);
+                }
+                self.rsa.encrypt_unpadded(&encoded, out)?;
+            }
+            Encryption::Pkcs1 => self.rsa.encrypt_pkcs1(input, out)?,
+            Encryption::Oaep { hash, mgf, label } => {
+                ffi::oaep_encode(*hash, *mgf, label, input, &mut encoded)?;
+                self.rsa.encrypt_unpadded(&encoded, out)?;
+            }
+        }
+        Ok(len)
+    }
+
+    fn encrypted_len(&self) -> usize {
+        self.modulus.len()
+    }
+}
+
+/// How long a message may be under OAEP (RFC 8017, 7.1.1); `KeySizeRange` where there is no room at all.
+fn oaep_room(hash: Hash, mgf: Hash, modulus: &Modulus) -> Result<usize> {
+    fixed_length(hash)?;
+    fixed_length(mgf)?;
+    modulus.len().checked_sub(2 * hash.len() + 2).ok_or(Error::KeySizeRange)
+}
+
+/// The encodings of RFC 8017 are of hashes; AWS-LC does not put an extendable output in their place (RFC 8702).
+fn fixed_length(hash: Hash) -> Result<()> {
+    match hash {
+        Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismParamInvalid),
+        _ => Ok(()),
     }
 }
 
@@ -174,13 +251,15 @@ impl Padding {
             Scheme::RsaRaw => Ok(Self::None),
             Scheme::RsaPkcs1 { hash: None } => Ok(Self::Pkcs1),
             // The longest DigestInfo (83 bytes) and 11 of padding fit into the smallest modulus that is loaded.
-            Scheme::RsaPkcs1 { hash: Some(hash) } => Ok(Self::Pkcs1Digest(hash)),
+            Scheme::RsaPkcs1 { hash: Some(hash) } => fixed_length(hash).map(|()| Self::Pkcs1Digest(hash)),
             Scheme::RsaPss { hash, mgf, salt_len } => Self::pss(hash, mgf, salt_len, modulus),
             _ => Err(Error::KeyTypeInconsistent),
         }
     }
 
     fn pss(hash: Hash, mgf: Hash, salt_len: usize, modulus: &Modulus) -> Result<Self> {
+        fixed_length(hash)?;
+        fixed_length(mgf)?;
         // RFC 8017, 9.1.1: emBits is the modulus's size less 1, and hash, salt and two bytes must fit.
         let room = (modulus.bits() - 1).div_ceil(8) - hash.len() - 2;
         match c_int::try_from(salt_len) {
@@ -297,7 +376,11 @@ mod tests {
     const F4: [u8; 3] = [1, 0, 1];
     const RAW: Scheme = Scheme::RsaRaw;
     const PKCS1: Scheme = Scheme::RsaPkcs1 { hash: None };
-    const HASHES: [Hash; 5] = [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512];
+
+    /// The hashes that RFC 8017's encodings take here: not the SHAKEs, which stand last.
+    fn hashes() -> &'static [Hash] {
+        &Hash::ALL[..11]
+    }
 
     static PAIR: LazyLock<(PublicParts, PrivateParts)> =
         LazyLock::new(|| generate(PairSpec::Rsa { bits: 2048, public_exponent: &F4 }));
@@ -336,7 +419,7 @@ mod tests {
     #[test]
     fn every_scheme_verifies_and_one_changed_bit_does_not() {
         let mut schemes = vec![(RAW, 256), (PKCS1, 245), (PKCS1, 0)];
-        for hash in HASHES {
+        for &hash in hashes() {
             schemes.push((Scheme::RsaPkcs1 { hash: Some(hash) }, hash.len()));
             schemes.push((pss(hash, hash, hash.len()), hash.len()));
         }
@@ -517,5 +600,99 @@ mod tests {
         let mut out = vec![0xaa; len];
         pad_left(&mut out, number);
         out
+    }
+
+    fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Encryption {
+        Encryption::Oaep { hash, mgf, label: label.into() }
+    }
+
+    fn encrypt(scheme: &Encryption, input: &[u8]) -> Result<Vec<u8>> {
+        let key = Public::parse(n(), &F4)?;
+        let mut out = vec![0; key.encrypted_len()];
+        assert_eq!(key.encrypt(scheme, input, &mut out)?, out.len());
+        Ok(out)
+    }
+
+    fn decrypt(parts: &RsaPrivate, scheme: &Encryption, input: &[u8]) -> Result<Vec<u8>> {
+        let mut out = vec![0; 256];
+        let len = Private::parse(parts)?.decrypt(scheme, input, &mut out)?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    #[test]
+    fn every_encryption_is_undone_by_its_own_decryption_alone() {
+        let mut schemes = vec![(Encryption::Pkcs1, 245)];
+        for &hash in hashes() {
+            let room = 256 - 2 * hash.len() - 2;
+            schemes.push((oaep(hash, hash, b""), room));
+            schemes.push((oaep(hash, Hash::Sha1, b"label"), room));
+        }
+        let (private, other) = (private(), oaep(Hash::Sha256, Hash::Sha384, b"other"));
+        for (scheme, room) in schemes {
+            for len in [0, 1, room] {
+                let plain = vec![0x55; len];
+                let mut ciphertext = encrypt(&scheme, &plain).unwrap();
+                assert_eq!(decrypt(private, &scheme, &ciphertext).unwrap(), plain);
+                let refused = Err(Error::EncryptedDataInvalid);
+                assert_eq!(decrypt(private, &other, &ciphertext), refused);
+                ciphertext[0] = 0xff;
+                assert_eq!(decrypt(private, &scheme, &ciphertext), refused);
+            }
+            assert_eq!(encrypt(&scheme, &vec![0; room + 1]), Err(Error::DataLenRange));
+            for len in [0, 255, 257] {
+                assert_eq!(decrypt(private, &scheme, &vec![1; len]), Err(Error::EncryptedDataLenRange));
+            }
+        }
+        for bad in [oaep(Hash::Shake256, Hash::Sha256, b""), oaep(Hash::Sha256, Hash::Shake128, b"")] {
+            assert_eq!(encrypt(&bad, b""), Err(Error::MechanismParamInvalid));
+            assert_eq!(decrypt(private, &bad, &[1; 256]), Err(Error::MechanismParamInvalid));
+        }
+    }
+
+    #[test]
+    fn raw_encryption_is_the_bare_power_in_every_form_of_the_key() {
+        let minus_one = {
+            let mut number = n().to_vec();
+            number[255] -= 1;
+            number
+        };
+        for plain in [&[7][..], &[0], &[], &[1], &[0x11; 256], &minus_one] {
+            let ciphertext = encrypt(&Encryption::Raw, plain).unwrap();
+            for (e, crt) in [(true, true), (true, false), (false, true)] {
+                let decrypted = decrypt(&parts(e, crt), &Encryption::Raw, &ciphertext).unwrap();
+                assert_eq!(decrypted, pad_to(256, plain));
+            }
+        }
+        for (input, error) in [(n(), Error::DataInvalid), (&[0; 257], Error::DataLenRange)] {
+            assert_eq!(encrypt(&Encryption::Raw, input), Err(error));
+        }
+        assert_eq!(decrypt(private(), &Encryption::Raw, n()), Err(Error::EncryptedDataInvalid));
+    }
+
+    #[test]
+    fn a_padding_that_decrypts_to_nothing_is_refused() {
+        let ps = [0x22; 253];
+        for encoded in [
+            [&[0, 1], &ps[..252], &[0, 9]].concat(),
+            [&[0, 2], &ps[..254 - 1], &[9]].concat(),
+            [&[0, 2], &ps[..7], &[0], &ps[..246]].concat(),
+            [&[1, 2], &ps[..252], &[0, 9]].concat(),
+        ] {
+            let ciphertext = encrypt(&Encryption::Raw, &encoded).unwrap_or_else(|_| vec![2; 256]);
+            let refused = decrypt(private(), &Encryption::Pkcs1, &ciphertext);
+            assert_eq!(refused, Err(Error::EncryptedDataInvalid));
+        }
+        let short = Private::parse(private()).unwrap();
+        let refused = short.decrypt(&Encryption::Pkcs1, &[1; 256], &mut [0; 255]);
+        assert_eq!(refused, Err(Error::BufferTooSmall { needed: 256 }));
+    }
+
+    #[test]
+    fn oaep_without_room_is_a_key_too_small() {
+        let PublicParts::Rsa { n, e } = public_1024() else { panic!("not RSA") };
+        let key = Public::parse(&n, &e).unwrap();
+        let refused = key.encrypt(&oaep(Hash::Sha512, Hash::Sha512, b""), b"", &mut [0; 128]);
+        assert_eq!(refused, Err(Error::KeySizeRange));
     }
 }

@@ -1,23 +1,39 @@
-//! SHA-1 and SHA-2.
+//! SHA-1, SHA-2 (FIPS 180-4), SHA-3 and the SHAKEs (FIPS 202).
 
-use digest::{Digest as OneShot, DynDigest};
+use digest::consts::{U32, U64};
+use digest::{Digest as OneShot, DynDigest, XofFixedWrapper};
 use sha1::Sha1;
-use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use zeroize::Zeroizing;
 
+use super::aes::xor;
 use super::failed;
 use crate::backend::{Digest, Hash, Hasher};
 use crate::error::Result;
+
+/// The SHAKEs at the one length that [`Hash`] has of them.
+type Shake128 = XofFixedWrapper<shake::Shake128, U32>;
+type Shake256 = XofFixedWrapper<shake::Shake256, U64>;
 
 pub(super) struct Digests;
 
 impl Digest for Digests {
     fn hash(&self, hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
         match hash {
-            Hash::Sha1 => write(out, &Sha1::digest(data)),
-            Hash::Sha224 => write(out, &Sha224::digest(data)),
-            Hash::Sha256 => write(out, &Sha256::digest(data)),
-            Hash::Sha384 => write(out, &Sha384::digest(data)),
-            Hash::Sha512 => write(out, &Sha512::digest(data)),
+            Hash::Sha1 => write::<Sha1>(data, out),
+            Hash::Sha224 => write::<Sha224>(data, out),
+            Hash::Sha256 => write::<Sha256>(data, out),
+            Hash::Sha384 => write::<Sha384>(data, out),
+            Hash::Sha512 => write::<Sha512>(data, out),
+            Hash::Sha512_224 => write::<Sha512_224>(data, out),
+            Hash::Sha512_256 => write::<Sha512_256>(data, out),
+            Hash::Sha3_224 => write::<Sha3_224>(data, out),
+            Hash::Sha3_256 => write::<Sha3_256>(data, out),
+            Hash::Sha3_384 => write::<Sha3_384>(data, out),
+            Hash::Sha3_512 => write::<Sha3_512>(data, out),
+            Hash::Shake128 => write::<Shake128>(data, out),
+            Hash::Shake256 => write::<Shake256>(data, out),
         }
     }
 
@@ -26,8 +42,8 @@ impl Digest for Digests {
     }
 }
 
-fn write(out: &mut [u8], digest: &[u8]) -> Result<()> {
-    super::output(out, digest.len())?.copy_from_slice(digest);
+fn write<D: OneShot>(data: &[u8], out: &mut [u8]) -> Result<()> {
+    super::output(out, <D as OneShot>::output_size())?.copy_from_slice(&D::digest(data));
     Ok(())
 }
 
@@ -45,8 +61,28 @@ impl State {
             Hash::Sha256 => Box::new(Sha256::default()),
             Hash::Sha384 => Box::new(Sha384::default()),
             Hash::Sha512 => Box::new(Sha512::default()),
+            Hash::Sha512_224 => Box::new(Sha512_224::default()),
+            Hash::Sha512_256 => Box::new(Sha512_256::default()),
+            Hash::Sha3_224 => Box::new(Sha3_224::default()),
+            Hash::Sha3_256 => Box::new(Sha3_256::default()),
+            Hash::Sha3_384 => Box::new(Sha3_384::default()),
+            Hash::Sha3_512 => Box::new(Sha3_512::default()),
+            Hash::Shake128 => Box::new(Shake128::default()),
+            Hash::Shake256 => Box::new(Shake256::default()),
         };
         Self { state, len: hash.len() }
+    }
+
+    /// XORs `MGF1(seed)` onto `data` (RFC 8017, B.2.1).
+    pub(super) fn mask(&mut self, seed: &[u8], data: &mut [u8]) -> Result<()> {
+        let mut block = Zeroizing::new([0; Hash::MAX_LEN]);
+        for (counter, chunk) in (0u32..).zip(data.chunks_mut(self.len)) {
+            self.update(seed)?;
+            self.update(&counter.to_be_bytes())?;
+            self.finish(&mut block[..])?;
+            xor(chunk, &block[..]);
+        }
+        Ok(())
     }
 }
 

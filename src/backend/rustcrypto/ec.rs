@@ -1,12 +1,15 @@
-//! ECDSA on the NIST curves (FIPS 186-5, 6).
+//! ECDSA and ECDH on the NIST curves and secp256k1 (FIPS 186-5, 6; SP 800-56A, 5.7.1.2).
 
 use std::sync::Arc;
 
+use ecdsa::elliptic_curve::ecdh::diffie_hellman;
 use ecdsa::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
-use ecdsa::elliptic_curve::{AffinePoint, CurveArithmetic, FieldBytesSize, Generate};
+use ecdsa::elliptic_curve::{self, AffinePoint, CurveArithmetic, FieldBytesSize, Generate};
 use ecdsa::signature::hazmat::{PrehashVerifier, RandomizedPrehashSigner};
 use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
 use getrandom::SysRng;
+use k256::Secp256k1;
+use p224::NistP224;
 use p256::NistP256;
 use p384::NistP384;
 use p521::NistP521;
@@ -19,33 +22,39 @@ use crate::secret::Secret;
 
 pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     match curve {
+        Curve::P224 => generate_on::<NistP224>(curve),
         Curve::P256 => generate_on::<NistP256>(curve),
         Curve::P384 => generate_on::<NistP384>(curve),
         Curve::P521 => generate_on::<NistP521>(curve),
+        Curve::Secp256k1 => generate_on::<Secp256k1>(curve),
     }
 }
 
 pub(super) fn private(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
     match curve {
+        Curve::P224 => private_on::<NistP224>(curve, scalar),
         Curve::P256 => private_on::<NistP256>(curve, scalar),
         Curve::P384 => private_on::<NistP384>(curve, scalar),
         Curve::P521 => private_on::<NistP521>(curve, scalar),
+        Curve::Secp256k1 => private_on::<Secp256k1>(curve, scalar),
     }
 }
 
 pub(super) fn public(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>> {
     match curve {
+        Curve::P224 => public_on::<NistP224>(curve, point),
         Curve::P256 => public_on::<NistP256>(curve, point),
         Curve::P384 => public_on::<NistP384>(curve, point),
         Curve::P521 => public_on::<NistP521>(curve, point),
+        Curve::Secp256k1 => public_on::<Secp256k1>(curve, point),
     }
 }
 
 /// What is needed of a curve, beyond its point encoding.
-trait Nist: EcdsaCurve + CurveArithmetic + DigestAlgorithm {}
-impl<C: EcdsaCurve + CurveArithmetic + DigestAlgorithm> Nist for C {}
+trait Weierstrass: EcdsaCurve + CurveArithmetic + DigestAlgorithm {}
+impl<C: EcdsaCurve + CurveArithmetic + DigestAlgorithm> Weierstrass for C {}
 
-fn generate_on<C: Nist>(curve: Curve) -> Result<(PublicParts, PrivateParts)>
+fn generate_on<C: Weierstrass>(curve: Curve) -> Result<(PublicParts, PrivateParts)>
 where
     AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
     FieldBytesSize<C>: ModulusSize,
@@ -55,7 +64,7 @@ where
     Ok((public_parts(curve, key.verifying_key()), PrivateParts::Ec { curve, scalar }))
 }
 
-fn private_on<C: Nist>(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>>
+fn private_on<C: Weierstrass>(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKey>>
 where
     AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
     FieldBytesSize<C>: ModulusSize,
@@ -68,7 +77,7 @@ where
     Ok(Arc::new(Private { curve, key }))
 }
 
-fn public_on<C: Nist>(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>>
+fn public_on<C: Weierstrass>(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>>
 where
     AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
     FieldBytesSize<C>: ModulusSize,
@@ -81,7 +90,7 @@ where
     Ok(Arc::new(Public { curve, key }))
 }
 
-fn public_parts<C: Nist>(curve: Curve, key: &VerifyingKey<C>) -> PublicParts
+fn public_parts<C: Weierstrass>(curve: Curve, key: &VerifyingKey<C>) -> PublicParts
 where
     AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
     FieldBytesSize<C>: ModulusSize,
@@ -90,12 +99,12 @@ where
 }
 
 /// The library wipes the key when it is dropped.
-struct Private<C: Nist> {
+struct Private<C: Weierstrass> {
     curve: Curve,
     key: SigningKey<C>,
 }
 
-impl<C: Nist> PrivateKey for Private<C>
+impl<C: Weierstrass> PrivateKey for Private<C>
 where
     AffinePoint<C>: FromSec1Point<C> + ToSec1Point<C>,
     FieldBytesSize<C>: ModulusSize,
@@ -110,11 +119,27 @@ where
             _ => Err(Error::KeyTypeInconsistent),
         }
     }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        // Compressed or not; the crate takes other forms too.
+        let len = match peer.first() {
+            Some(2 | 3) => 1 + self.curve.len(),
+            Some(4) => 1 + 2 * self.curve.len(),
+            _ => return Err(Error::DataInvalid),
+        };
+        if peer.len() != len {
+            return Err(Error::DataInvalid);
+        }
+        // Points off the curve are refused here; the orders are prime, so that no product is the neutral element.
+        let peer = elliptic_curve::PublicKey::<C>::from_sec1_bytes(peer).map_err(|_| Error::DataInvalid)?;
+        let shared = diffie_hellman(self.key.as_nonzero_scalar(), peer.as_affine());
+        Ok(Secret::from(&shared.raw_secret_bytes()[..]))
+    }
 }
 
-struct EcdsaSigner<C: Nist>(Arc<Private<C>>);
+struct EcdsaSigner<C: Weierstrass>(Arc<Private<C>>);
 
-impl<C: Nist> Signer for EcdsaSigner<C> {
+impl<C: Weierstrass> Signer for EcdsaSigner<C> {
     fn signature_len(&self) -> usize {
         2 * self.0.curve.len()
     }
@@ -134,12 +159,12 @@ impl<C: Nist> Signer for EcdsaSigner<C> {
     }
 }
 
-struct Public<C: Nist> {
+struct Public<C: Weierstrass> {
     curve: Curve,
     key: VerifyingKey<C>,
 }
 
-impl<C: Nist> PublicKey for Public<C> {
+impl<C: Weierstrass> PublicKey for Public<C> {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
         match scheme {
             Scheme::Ecdsa => Ok(Box::new(EcdsaVerifier(self))),
@@ -148,9 +173,9 @@ impl<C: Nist> PublicKey for Public<C> {
     }
 }
 
-struct EcdsaVerifier<C: Nist>(Arc<Public<C>>);
+struct EcdsaVerifier<C: Weierstrass>(Arc<Public<C>>);
 
-impl<C: Nist> Verifier for EcdsaVerifier<C> {
+impl<C: Weierstrass> Verifier for EcdsaVerifier<C> {
     fn signature_len(&self) -> usize {
         2 * self.0.curve.len()
     }
@@ -159,6 +184,8 @@ impl<C: Nist> Verifier for EcdsaVerifier<C> {
         let mut padded = [0; 2 * LONGEST];
         let padded = pad_halves(self.0.curve, signature, &mut padded)?;
         let signature = Signature::<C>::from_slice(padded).map_err(|_| Error::SignatureInvalid)?;
+        // With s its negative is right too; the crate for secp256k1 takes the lower of the two alone (Bitcoin's rule).
+        let signature = if C::NORMALIZE_S { signature.normalize_s() } else { signature };
         let digest = Representative::new(self.0.curve, input);
         self.0.key.verify_prehash(digest.as_bytes(), &signature).map_err(|_| Error::SignatureInvalid)
     }

@@ -19,7 +19,7 @@ impl Encoding {
     pub(super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
         let encoding = match *scheme {
             Scheme::RsaRaw => Self::Raw,
-            Scheme::RsaPkcs1 { hash } => Self::Pkcs1 { hash, prefix: hash.map_or(&[], digest_info) },
+            Scheme::RsaPkcs1 { hash } => Self::Pkcs1 { hash, prefix: hash.map_or(Ok(&[][..]), digest_info)? },
             Scheme::RsaPss { hash, mgf, salt_len } => Self::Pss(Pss::new(hash, mgf, salt_len, modulus_bits)?),
             _ => return Err(Error::KeyTypeInconsistent),
         };
@@ -92,14 +92,22 @@ fn pkcs1(prefix: &[u8], input: &[u8], em: &mut [u8]) -> Result<()> {
 }
 
 /// The DER of a DigestInfo up to the digest (RFC 8017, 9.2, note 1).
-fn digest_info(hash: Hash) -> &'static [u8] {
-    match hash {
+fn digest_info(hash: Hash) -> Result<&'static [u8]> {
+    Ok(match hash {
         Hash::Sha1 => b"\x30\x21\x30\x09\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00\x04\x14",
         Hash::Sha224 => b"\x30\x2d\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x04\x05\x00\x04\x1c",
         Hash::Sha256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20",
         Hash::Sha384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30",
         Hash::Sha512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40",
-    }
+        Hash::Sha512_224 => b"\x30\x2d\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x05\x05\x00\x04\x1c",
+        Hash::Sha512_256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x06\x05\x00\x04\x20",
+        Hash::Sha3_224 => b"\x30\x2d\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x07\x05\x00\x04\x1c",
+        Hash::Sha3_256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x08\x05\x00\x04\x20",
+        Hash::Sha3_384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x09\x05\x00\x04\x30",
+        Hash::Sha3_512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x0a\x05\x00\x04\x40",
+        // No OID of a DigestInfo has a SHAKE of a fixed length.
+        Hash::Shake128 | Hash::Shake256 => return Err(Error::MechanismParamInvalid),
+    })
 }
 
 /// EMSA-PSS (RFC 8017, 9.1); the names are its.
@@ -107,7 +115,6 @@ pub(super) struct Pss {
     hash: State,
     mgf: State,
     hash_len: usize,
-    mgf_len: usize,
     salt_len: usize,
     em_len: usize,
     /// What of the first byte of EM belongs to it: EM has one bit less than the modulus.
@@ -126,7 +133,6 @@ impl Pss {
             hash: State::new(hash),
             mgf: State::new(mgf),
             hash_len: hash.len(),
-            mgf_len: mgf.len(),
             salt_len,
             em_len,
             top: 0xff >> (8 * em_len - em_bits),
@@ -146,7 +152,7 @@ impl Pss {
         random::fill(salt)?;
         self.hash_with_salt(m_hash, salt, h)?;
         *trailer = TRAILER;
-        self.mask(h, db)?;
+        self.mgf.mask(h, db)?;
         db[0] &= self.top;
         Ok(())
     }
@@ -159,7 +165,7 @@ impl Pss {
         let em = self.strip(em, |byte| surplus = *byte);
         let (db, h, trailer) = self.split(em);
         consistent(surplus == 0 && *trailer == TRAILER && db[0] & !self.top == 0)?;
-        self.mask(h, db)?;
+        self.mgf.mask(h, db)?;
         db[0] &= self.top;
         let (padding, salt) = db.split_at(db.len() - self.salt_len);
         let (one, zeros) = padding.split_last().ok_or(Error::SignatureInvalid)?;
@@ -190,20 +196,6 @@ impl Pss {
         self.hash.update(m_hash)?;
         self.hash.update(salt)?;
         self.hash.finish(h)
-    }
-
-    /// XORs `MGF1(seed)` onto `data` (RFC 8017, B.2.1).
-    fn mask(&mut self, seed: &[u8], data: &mut [u8]) -> Result<()> {
-        let mut block = [0; Hash::MAX_LEN];
-        for (counter, chunk) in (0u32..).zip(data.chunks_mut(self.mgf_len)) {
-            self.mgf.update(seed)?;
-            self.mgf.update(&counter.to_be_bytes())?;
-            self.mgf.finish(&mut block)?;
-            for (byte, mask) in chunk.iter_mut().zip(&block) {
-                *byte ^= mask;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,16 +1,23 @@
-//! ML-DSA (FIPS 204).
+//! ML-DSA and HashML-DSA (FIPS 204).
 
 use std::sync::Arc;
 
+use digest::array::Array;
+use digest::consts::U64;
 use getrandom::SysRng;
 use ml_dsa::{
     EncodedVerifyingKey, ExpandedSigningKey, ExpandedSigningKeyBytes, MlDsa44, MlDsa65, MlDsa87, MlDsaParams,
     Seed, Signature, VerifyingKey,
 };
+use shake::Shake256;
+use shake::digest::{ExtendableOutput, Update};
 use zeroize::Zeroizing;
 
+use super::prehash::{expect_len, prefix};
 use super::{failed, output, random};
-use crate::backend::{MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::backend::{
+    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier,
+};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -143,6 +150,10 @@ impl<P: Set> PrivateKey for Private<P> {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        if let Scheme::HashMlDsa { hash, context, deterministic } = scheme {
+            let mu = Mu::new(*hash, context, &self.key.verifying_key())?;
+            return Ok(Box::new(HashSigner { key: self, mu, deterministic: *deterministic }));
+        }
         let (context, deterministic) = options(scheme)?;
         Ok(Box::new(MlDsaSigner { key: self, context, deterministic }))
     }
@@ -190,6 +201,10 @@ struct Public<P: Set> {
 
 impl<P: Set> PublicKey for Public<P> {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        if let Scheme::HashMlDsa { hash, context, .. } = scheme {
+            let mu = Mu::new(*hash, context, &self.key)?;
+            return Ok(Box::new(HashVerifier { key: self, mu }));
+        }
         let (context, _) = options(scheme)?;
         Ok(Box::new(MlDsaVerifier { key: self, context }))
     }
@@ -214,6 +229,76 @@ impl<P: Set> Verifier for MlDsaVerifier<P> {
             true => Ok(()),
             false => Err(Error::SignatureInvalid),
         }
+    }
+}
+
+type B64 = Array<u8, U64>;
+
+/// The message representative of HashML-DSA (FIPS 204, 5.4): the library has it of a message alone.
+struct Mu {
+    hash: Hash,
+    /// SHAKE256 after `tr` and what stands before the digest.
+    start: Shake256,
+}
+
+impl Mu {
+    fn new<P: Set>(hash: Hash, context: &[u8], key: &VerifyingKey<P>) -> Result<Self> {
+        let prefix = prefix(Some(hash), context)?;
+        let mut tr = B64::default();
+        Shake256::default().chain(key.encode()).finalize_xof_into(&mut tr);
+        Ok(Self { hash, start: Shake256::default().chain(tr).chain(prefix) })
+    }
+
+    fn of(&self, digest: &[u8]) -> Result<B64> {
+        expect_len(Some(self.hash), digest)?;
+        let mut mu = B64::default();
+        self.start.clone().chain(digest).finalize_xof_into(&mut mu);
+        Ok(mu)
+    }
+}
+
+struct HashSigner<P: Set> {
+    key: Arc<Private<P>>,
+    mu: Mu,
+    deterministic: bool,
+}
+
+impl<P: Set> Signer for HashSigner<P> {
+    fn signature_len(&self) -> usize {
+        self.key.set.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let mu = self.mu.of(input)?;
+        let out = output(out, self.signature_len())?;
+        let signature = if self.deterministic {
+            self.key.key.sign_mu_deterministic(&mu)
+        } else {
+            let signature = self.key.key.sign_mu_randomized(&mu, &mut SysRng);
+            signature.map_err(|error| failed("a HashML-DSA signature")(&error))?
+        };
+        out.copy_from_slice(&signature.encode());
+        Ok(())
+    }
+}
+
+struct HashVerifier<P: Set> {
+    key: Arc<Public<P>>,
+    mu: Mu,
+}
+
+impl<P: Set> Verifier for HashVerifier<P> {
+    fn signature_len(&self) -> usize {
+        self.key.set.signature_len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        let mu = self.mu.of(input)?;
+        if signature.len() != self.signature_len() {
+            return Err(Error::SignatureLenRange);
+        }
+        let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;
+        if self.key.key.verify_mu(&mu, &signature) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }
 }
 

@@ -1,15 +1,24 @@
 //! The pure Rust backend: the RustCrypto crates and ed25519-dalek.
 //!
-//! One file an algorithm, mirroring `aws_lc/`; `emsa.rs` has the encodings of RSA signatures (RFC 8017, 9), which
-//! the `rsa` crate offers with one hash function for both roles only.
+//! One file an algorithm, mirroring `aws_lc/`; `emsa.rs` and `eme.rs` have the encodings of RSA signatures and
+//! encryption (RFC 8017, 9 and 7), which the `rsa` crate offers with one hash function for both roles only.
 
+mod aes;
+mod cipher;
 mod digest;
 mod ec;
 mod ed25519;
+mod ed448;
+mod eme;
 mod emsa;
+mod mac;
 mod ml_dsa;
+mod ml_kem;
+mod prehash;
 mod random;
 mod rsa;
+mod slh_dsa;
+mod xdh;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,8 +27,14 @@ use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, Publi
 use crate::error::{Error, Result};
 
 /// The backend `rustcrypto`.
-pub const PROVIDER: Provider =
-    Provider { name: "rustcrypto", random: &random::System, digest: &digest::Digests, keys: &KeyPairs };
+pub const PROVIDER: Provider = Provider {
+    name: "rustcrypto",
+    random: &random::System,
+    digest: &digest::Digests,
+    keys: &KeyPairs,
+    ciphers: &cipher::AllCiphers,
+    macs: &mac::AllMacs,
+};
 
 struct KeyPairs;
 
@@ -29,7 +44,12 @@ impl Keys for KeyPairs {
             PairSpec::Rsa { bits, public_exponent } => rsa::generate(bits, public_exponent),
             PairSpec::Ec(curve) => ec::generate(curve),
             PairSpec::Ed25519 => ed25519::generate(),
+            PairSpec::Ed448 => ed448::generate(),
+            PairSpec::X25519 => xdh::generate_x25519(),
+            PairSpec::X448 => xdh::generate_x448(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(set, seed),
+            PairSpec::MlKem { set, seed } => ml_kem::generate(set, seed),
+            PairSpec::SlhDsa { set, seed } => slh_dsa::generate(set, seed),
         }
     }
 
@@ -38,7 +58,12 @@ impl Keys for KeyPairs {
             PrivateParts::Rsa(parts) => rsa::private(parts),
             PrivateParts::Ec { curve, scalar } => ec::private(*curve, scalar),
             PrivateParts::Ed25519 { seed } => ed25519::private(seed),
+            PrivateParts::Ed448 { seed } => ed448::private(seed),
+            PrivateParts::X25519 { scalar } => xdh::private_x25519(scalar),
+            PrivateParts::X448 { scalar } => xdh::private_x448(scalar),
             PrivateParts::MlDsa { set, seed, key } => ml_dsa::private(*set, seed.as_ref(), key),
+            PrivateParts::MlKem { set, seed, key } => ml_kem::private(*set, seed.as_ref(), key),
+            PrivateParts::SlhDsa { set, key } => slh_dsa::private(*set, key),
         }
     }
 
@@ -47,7 +72,11 @@ impl Keys for KeyPairs {
             PublicParts::Rsa { n, e } => rsa::public(n, e),
             PublicParts::Ec { curve, point } => ec::public(*curve, point),
             PublicParts::Ed25519 { point } => ed25519::public(point),
+            PublicParts::Ed448 { point } => ed448::public(point),
+            PublicParts::X25519 { .. } | PublicParts::X448 { .. } => xdh::public(),
             PublicParts::MlDsa { set, key } => ml_dsa::public(*set, key),
+            PublicParts::MlKem { set, key } => ml_kem::public(*set, key),
+            PublicParts::SlhDsa { set, key } => slh_dsa::public(*set, key),
         }
     }
 }

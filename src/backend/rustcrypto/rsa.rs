@@ -1,4 +1,4 @@
-//! RSA signatures (RFC 8017) on the integer operations of the `rsa` crate.
+//! RSA signatures and encryption (RFC 8017) on the integer operations of the `rsa` crate.
 //!
 //! Private operations are blinded and their results checked with the public exponent, so there is no key without one.
 
@@ -15,9 +15,10 @@ use rsa::{RsaPrivateKey, RsaPublicKey};
 use zeroize::Zeroizing;
 
 use super::emsa::Encoding;
-use super::{failed, output, random};
+use super::{eme, failed, output, random};
 use crate::backend::{
-    PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer, Verifier,
+    Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
+    Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -222,18 +223,18 @@ fn number(bytes: &[u8], bits: u32) -> Result<BoxedUint> {
     BoxedUint::from_be_slice(&bytes[zeros..], bits).map_err(|_| Error::DataInvalid)
 }
 
-/// RSASP1 (RFC 8017, 5.2.1) on an input of the modulus' length.
+/// RSASP1 (RFC 8017, 5.2.1), which is RSADP too, on an input of the modulus' length.
 fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
-    let message = integer(em, key)?;
-    if message >= *key.n().as_ref() {
+    let message = Zeroizing::new(integer(em, key)?);
+    if *message >= *key.n().as_ref() {
         return Err(Error::DataInvalid);
     }
     let signature = rsa_decrypt_and_check(key, Some(&mut SysRng), &message);
-    write(&signature.map_err(|error| failed("an RSA signature")(&error))?, out);
+    write(&Zeroizing::new(signature.map_err(|error| failed("an RSA private operation")(&error))?), out);
     Ok(())
 }
 
-/// RSAVP1 (RFC 8017, 5.2.2) on a signature of the modulus' length.
+/// RSAVP1 (RFC 8017, 5.2.2), which is RSAEP too, on a signature of the modulus' length.
 fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()> {
     let signature = integer(signature, public)?;
     if signature >= *public.n().as_ref() {
@@ -270,6 +271,18 @@ impl PrivateKey for Private {
         let em = vec![0; self.0.size()];
         Ok(Box::new(RsaSigner { key: self, encoding, em }))
     }
+
+    fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if input.len() != self.0.size() {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        let mut em = Zeroizing::new(vec![0; input.len()]);
+        sign(&self.0, input, &mut em).map_err(|error| match error {
+            Error::DataInvalid => Error::EncryptedDataInvalid,
+            error => error,
+        })?;
+        eme::decode(scheme, &mut em, out)
+    }
 }
 
 fn bits(key: &impl PublicKeyParts) -> usize {
@@ -301,6 +314,22 @@ impl PublicKey for Public {
         let encoding = Encoding::new(scheme, bits(&self.0))?;
         let (em, expected) = (vec![0; self.0.size()], vec![0; self.0.size()]);
         Ok(Box::new(RsaVerifier { key: self, encoding, em, expected }))
+    }
+
+    fn encrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.0.size();
+        let out = output(out, len)?;
+        let mut em = Zeroizing::new(vec![0; len]);
+        eme::encode(scheme, input, &mut em)?;
+        recover(&self.0, &em, out).map_err(|error| match error {
+            Error::SignatureInvalid => Error::DataInvalid,
+            error => error,
+        })?;
+        Ok(len)
+    }
+
+    fn encrypted_len(&self) -> usize {
+        self.0.size()
     }
 }
 

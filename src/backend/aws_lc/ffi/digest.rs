@@ -1,4 +1,4 @@
-//! SHA-1 and SHA-2, and the numbers and tables by which AWS-LC knows them.
+//! SHA-1, SHA-2, SHA-3 and SHAKE, and the numbers and tables by which AWS-LC knows them.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -12,13 +12,21 @@ pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
     if out.len() != hash.len() {
         return Err(Error::BufferTooSmall { needed: hash.len() });
     }
+    let Some(one_call) = names(hash).one_call else {
+        let mut context = DigestCtx::new(hash)?;
+        context.update(data)?;
+        return context.finish(out);
+    };
     // SAFETY: `data` is readable for its length, `out` writable for the digest's.
-    unsafe { (names(hash).one_call)(data.as_ptr(), data.len(), out.as_mut_ptr()) };
+    unsafe { one_call(data.as_ptr(), data.len(), out.as_mut_ptr()) };
     Ok(())
 }
 
 /// An owned `EVP_MD_CTX`, always between a DigestInit and a DigestFinal.
-pub(crate) struct DigestCtx(NonNull<aws::EVP_MD_CTX>);
+pub(crate) struct DigestCtx {
+    context: NonNull<aws::EVP_MD_CTX>,
+    hash: Hash,
+}
 
 // SAFETY: a context has no ties to the thread that made it; it is used through `&mut` alone.
 unsafe impl Send for DigestCtx {}
@@ -26,33 +34,38 @@ unsafe impl Send for DigestCtx {}
 impl DigestCtx {
     pub(crate) fn new(hash: Hash) -> Result<Self> {
         // SAFETY: takes nothing; what it returns is ours.
-        let mut context = Self(owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?);
-        context.reset(hash)?;
+        let context = owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?;
+        let mut context = Self { context, hash };
+        context.reset()?;
         Ok(context)
     }
 
-    /// Starts over; allocates nothing when the hash is the one from before.
-    pub(crate) fn reset(&mut self, hash: Hash) -> Result<()> {
+    /// Starts over; allocates nothing.
+    pub(crate) fn reset(&mut self) -> Result<()> {
         // SAFETY: the context is ours; a null engine means the built-in functions.
-        let code = unsafe { aws::EVP_DigestInit_ex(self.0.as_ptr(), md(hash), ptr::null_mut()) };
+        let code = unsafe { aws::EVP_DigestInit_ex(self.context.as_ptr(), md(self.hash), ptr::null_mut()) };
         check("EVP_DigestInit_ex", code)
     }
 
     pub(crate) fn update(&mut self, data: &[u8]) -> Result<()> {
         // SAFETY: the context is started, `data` is readable for its length.
-        let code = unsafe { aws::EVP_DigestUpdate(self.0.as_ptr(), data.as_ptr().cast(), data.len()) };
+        let code = unsafe { aws::EVP_DigestUpdate(self.context.as_ptr(), data.as_ptr().cast(), data.len()) };
         check("EVP_DigestUpdate", code)
     }
 
     /// Writes the digest, which is as long as `out`; [`reset`](Self::reset) must follow.
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        // SAFETY: the context is started.
-        let len = unsafe { aws::EVP_MD_CTX_size(self.0.as_ptr()) };
-        if out.len() != len {
-            return Err(Error::BufferTooSmall { needed: len });
+        if out.len() != self.hash.len() {
+            return Err(Error::BufferTooSmall { needed: self.hash.len() });
+        }
+        let context = self.context.as_ptr();
+        if matches!(self.hash, Hash::Shake128 | Hash::Shake256) {
+            // SAFETY: the context is started and of an extendable output, which fills `out`.
+            let code = unsafe { aws::EVP_DigestFinalXOF(context, out.as_mut_ptr(), out.len()) };
+            return check("EVP_DigestFinalXOF", code);
         }
         // SAFETY: `out` is as long as the digest; the length is not asked for.
-        let code = unsafe { aws::EVP_DigestFinal_ex(self.0.as_ptr(), out.as_mut_ptr(), ptr::null_mut()) };
+        let code = unsafe { aws::EVP_DigestFinal_ex(context, out.as_mut_ptr(), ptr::null_mut()) };
         check("EVP_DigestFinal_ex", code)
     }
 }
@@ -60,24 +73,38 @@ impl DigestCtx {
 impl Drop for DigestCtx {
     fn drop(&mut self) {
         // SAFETY: we own the context and nobody uses it after this.
-        unsafe { aws::EVP_MD_CTX_free(self.0.as_ptr()) }
+        unsafe { aws::EVP_MD_CTX_free(self.context.as_ptr()) }
     }
 }
 
 /// What AWS-LC calls a hash.
 pub(super) struct Names {
     pub(super) nid: c_int,
-    md: unsafe extern "C" fn() -> *const aws::EVP_MD,
-    one_call: unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8,
+    md: Md,
+    one_call: Option<OneCall>,
 }
 
+type Md = unsafe extern "C" fn() -> *const aws::EVP_MD;
+type OneCall = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
+
 pub(super) const fn names(hash: Hash) -> Names {
+    const fn of(nid: c_int, md: Md, one_call: Option<OneCall>) -> Names {
+        Names { nid, md, one_call }
+    }
     match hash {
-        Hash::Sha1 => Names { nid: aws::NID_sha1, md: aws::EVP_sha1, one_call: aws::SHA1 },
-        Hash::Sha224 => Names { nid: aws::NID_sha224, md: aws::EVP_sha224, one_call: aws::SHA224 },
-        Hash::Sha256 => Names { nid: aws::NID_sha256, md: aws::EVP_sha256, one_call: aws::SHA256 },
-        Hash::Sha384 => Names { nid: aws::NID_sha384, md: aws::EVP_sha384, one_call: aws::SHA384 },
-        Hash::Sha512 => Names { nid: aws::NID_sha512, md: aws::EVP_sha512, one_call: aws::SHA512 },
+        Hash::Sha1 => of(aws::NID_sha1, aws::EVP_sha1, Some(aws::SHA1)),
+        Hash::Sha224 => of(aws::NID_sha224, aws::EVP_sha224, Some(aws::SHA224)),
+        Hash::Sha256 => of(aws::NID_sha256, aws::EVP_sha256, Some(aws::SHA256)),
+        Hash::Sha384 => of(aws::NID_sha384, aws::EVP_sha384, Some(aws::SHA384)),
+        Hash::Sha512 => of(aws::NID_sha512, aws::EVP_sha512, Some(aws::SHA512)),
+        Hash::Sha512_224 => of(aws::NID_sha512_224, aws::EVP_sha512_224, Some(aws::SHA512_224)),
+        Hash::Sha512_256 => of(aws::NID_sha512_256, aws::EVP_sha512_256, Some(aws::SHA512_256)),
+        Hash::Sha3_224 => of(aws::NID_sha3_224, aws::EVP_sha3_224, None),
+        Hash::Sha3_256 => of(aws::NID_sha3_256, aws::EVP_sha3_256, None),
+        Hash::Sha3_384 => of(aws::NID_sha3_384, aws::EVP_sha3_384, None),
+        Hash::Sha3_512 => of(aws::NID_sha3_512, aws::EVP_sha3_512, None),
+        Hash::Shake128 => of(aws::NID_shake128, aws::EVP_shake128, None),
+        Hash::Shake256 => of(aws::NID_shake256, aws::EVP_shake256, None),
     }
 }
 

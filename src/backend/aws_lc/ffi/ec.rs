@@ -1,4 +1,4 @@
-//! Keys on the NIST curves, and ECDSA as two integers.
+//! Keys on the NIST curves and secp256k1, ECDSA as two integers, and Diffie-Hellman.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -52,7 +52,7 @@ impl EcKey {
         Ok(key)
     }
 
-    /// A public key from `04 || x || y`; coordinates in range, on the curve, not at infinity.
+    /// A public key from `04 || x || y` or a compressed point; coordinates in range, on the curve, not at infinity.
     pub(crate) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let point = Point::new(&key)?;
@@ -122,6 +122,26 @@ impl EcKey {
             refused(Error::SignatureInvalid);
         }
         code == 1
+    }
+
+    /// ECDH: the x-coordinate of the product of this private key and the peer's point.
+    pub(crate) fn agree(&self, peer: &EcKey) -> Result<Secret> {
+        if peer.curve != self.curve {
+            return Err(Error::DataInvalid);
+        }
+        let mut out = Secret::zeroed(self.curve.len());
+        // SAFETY: both keys are alive and of one group, `out` goes with its length; a null function derives nothing.
+        let len = unsafe {
+            aws::ECDH_compute_key(
+                out.as_mut_ptr().cast(),
+                out.len(),
+                aws::EC_KEY_get0_public_key(peer.key.as_ptr()),
+                self.key.as_ptr(),
+                None,
+            )
+        };
+        // The order is prime and the point was validated: nothing but a failure of the library is left.
+        if usize::try_from(len) == Ok(out.len()) { Ok(out) } else { Err(failed("ECDH_compute_key")) }
     }
 
     fn empty(curve: Curve) -> Result<Self> {
@@ -224,8 +244,10 @@ unsafe fn to_padded(number: *const aws::BIGNUM, out: &mut [u8]) -> Result<()> {
 
 const fn nid(curve: Curve) -> c_int {
     match curve {
+        Curve::P224 => aws::NID_secp224r1,
         Curve::P256 => aws::NID_X9_62_prime256v1,
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
+        Curve::Secp256k1 => aws::NID_secp256k1,
     }
 }

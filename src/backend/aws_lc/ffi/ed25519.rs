@@ -48,3 +48,57 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8;
     }
     good
 }
+
+/// Ed25519ctx, or Ed25519ph of a digest of 64 bytes; the context has the length that the form takes.
+pub(crate) fn ed25519_sign_context(
+    private: &[u8],
+    context: &[u8],
+    input: Input<'_>,
+    out: &mut [u8; 64],
+) -> Result<()> {
+    let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
+    let (out, private, context, len) = (out.as_mut_ptr(), private.as_ptr(), context.as_ptr(), context.len());
+    match input {
+        // SAFETY: message and context go with their lengths; the others have the function's lengths.
+        Input::Message(message) => check("ED25519ctx_sign", unsafe {
+            aws::ED25519ctx_sign(out, message.as_ptr(), message.len(), private, context, len)
+        }),
+        // SAFETY: the context goes with its length; the others have the function's lengths.
+        Input::Digest(digest) => check("ED25519ph_sign_digest", unsafe {
+            aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context, len)
+        }),
+    }
+}
+
+pub(crate) fn ed25519_verify_context(
+    public: &[u8; 32],
+    context: &[u8],
+    input: Input<'_>,
+    signature: &[u8; 64],
+) -> bool {
+    let (public, context, len, signature) =
+        (public.as_ptr(), context.as_ptr(), context.len(), signature.as_ptr());
+    let code = match input {
+        // SAFETY: message and context go with their lengths; the others have the function's lengths.
+        Input::Message(message) => unsafe {
+            aws::ED25519ctx_verify(message.as_ptr(), message.len(), signature, public, context, len)
+        },
+        // SAFETY: the context goes with its length; the others have the function's lengths.
+        Input::Digest(digest) => unsafe {
+            aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context, len)
+        },
+    };
+    if code != 1 {
+        refused(Error::SignatureInvalid);
+    }
+    code == 1
+}
+
+/// What goes under a signature with a context.
+#[derive(Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// Ed25519ctx: the message.
+    Message(&'a [u8]),
+    /// Ed25519ph: its SHA-512 digest.
+    Digest(&'a [u8; 64]),
+}

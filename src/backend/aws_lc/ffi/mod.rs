@@ -4,11 +4,15 @@
 //! queue, [`refused`] only empties it, where the failure is an answer (a bad signature, a malformed key).
 #![allow(unsafe_code)]
 
+mod cipher;
 mod digest;
 mod ec;
 mod ed25519;
+mod mac;
 mod ml_dsa;
+mod ml_kem;
 mod rsa;
+mod x25519;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -18,11 +22,18 @@ use aws_lc_sys as aws;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
+pub(super) use cipher::{ChaChaPoly, CipherCtx, Mode, chacha20};
 pub(super) use digest::{DigestCtx, hash};
 pub(super) use ec::{EcKey, EcdsaSig};
-pub(super) use ed25519::{ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_verify};
+pub(super) use ed25519::{
+    Input as Ed25519Input, ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_sign_context,
+    ed25519_verify, ed25519_verify_context,
+};
+pub(super) use mac::{Cmac, Hmac};
 pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
-pub(super) use rsa::{Crt, Numbers, Rsa};
+pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml_kem_expand, ml_kem_public};
+pub(super) use rsa::{Crt, Numbers, Rsa, oaep_decode, oaep_encode};
+pub(super) use x25519::{x25519, x25519_public};
 
 /// Fills `out` with random bytes.
 pub(super) fn random(out: &mut [u8]) -> Result<()> {

@@ -214,6 +214,62 @@ impl Rsa {
         self.recover(aws::RSA_NO_PADDING, signature, scratch)
     }
 
+    /// RSAEP; `input` is as long as the modulus and below it.
+    pub(crate) fn encrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.encrypt(aws::RSA_NO_PADDING, input, out)
+    }
+
+    /// RSAES-PKCS1-v1_5; at least 11 bytes of the modulus remain for the padding.
+    pub(crate) fn encrypt_pkcs1(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.encrypt(aws::RSA_PKCS1_PADDING, input, out)
+    }
+
+    fn encrypt(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.fits(out)?;
+        let mut len = 0;
+        // SAFETY: both slices go with their lengths. The pointer is not const, but encrypting only caches, under a lock.
+        check("RSA_encrypt", unsafe {
+            aws::RSA_encrypt(
+                self.0.as_ptr(),
+                &mut len,
+                out.as_mut_ptr(),
+                out.len(),
+                input.as_ptr(),
+                input.len(),
+                padding,
+            )
+        })
+    }
+
+    /// RSADP on a number of the modulus's length; whether it was below the modulus, and neither 0, 1 nor the modulus
+    /// less 1.
+    pub(crate) fn decrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<bool> {
+        self.decrypt(aws::RSA_NO_PADDING, input, out).map(|len| len.is_some())
+    }
+
+    /// RSAES-PKCS1-v1_5; the plaintext's length, if the ciphertext is one.
+    pub(crate) fn decrypt_pkcs1(&self, input: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+        self.decrypt(aws::RSA_PKCS1_PADDING, input, out)
+    }
+
+    fn decrypt(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+        self.fits(out)?;
+        let mut len = 0;
+        // SAFETY: as for `encrypt`.
+        let code = unsafe {
+            aws::RSA_decrypt(
+                self.0.as_ptr(),
+                &mut len,
+                out.as_mut_ptr(),
+                out.len(),
+                input.as_ptr(),
+                input.len(),
+                padding,
+            )
+        };
+        Ok(good(code).then_some(len))
+    }
+
     fn recover<'a>(&self, padding: c_int, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         let mut len = 0;
         // SAFETY: both slices go with their lengths.
@@ -274,6 +330,65 @@ impl Drop for Rsa {
         // SAFETY: we own the key and nobody uses it after this; AWS-LC wipes what it frees.
         unsafe { aws::RSA_free(self.0.as_ptr()) }
     }
+}
+
+unsafe extern "C" {
+    /// `rsa/internal.h`, exported but not bound by aws-lc-sys.
+    #[link_name = "aws_lc_0_47_0_RSA_padding_check_PKCS1_OAEP_mgf1"]
+    fn RSA_padding_check_PKCS1_OAEP_mgf1(
+        out: *mut u8,
+        out_len: *mut usize,
+        max_out: usize,
+        from: *const u8,
+        from_len: usize,
+        label: *const u8,
+        label_len: usize,
+        hash: *const aws::EVP_MD,
+        mgf: *const aws::EVP_MD,
+    ) -> c_int;
+}
+
+/// EME-OAEP encoding (RFC 8017, 7.1.1) into all of `out`, where there is room for it.
+pub(crate) fn oaep_encode(hash: Hash, mgf: Hash, label: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
+    // SAFETY: the slices go with their lengths, the hashes are statics.
+    check("RSA_padding_add_PKCS1_OAEP_mgf1", unsafe {
+        aws::RSA_padding_add_PKCS1_OAEP_mgf1(
+            out.as_mut_ptr(),
+            out.len(),
+            input.as_ptr(),
+            input.len(),
+            label.as_ptr(),
+            label.len(),
+            md(hash),
+            md(mgf),
+        )
+    })
+}
+
+/// EME-OAEP decoding (RFC 8017, 7.1.2): the length of the message in `out`, if it is one.
+pub(crate) fn oaep_decode(
+    hash: Hash,
+    mgf: Hash,
+    label: &[u8],
+    input: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let mut len = 0;
+    // SAFETY: the slices go with their lengths, the hashes are statics.
+    let code = unsafe {
+        RSA_padding_check_PKCS1_OAEP_mgf1(
+            out.as_mut_ptr(),
+            &mut len,
+            out.len(),
+            input.as_ptr(),
+            input.len(),
+            label.as_ptr(),
+            label.len(),
+            md(hash),
+            md(mgf),
+        )
+    };
+    good(code).then_some(len)
 }
 
 fn good(code: c_int) -> bool {

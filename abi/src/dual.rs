@@ -1,0 +1,98 @@
+//! "Dual-function cryptographic functions".
+//!
+//! Refused arguments end the encryption or decryption, as they do in `C_EncryptUpdate` and `C_DecryptUpdate`. The other
+//! operation has been passed nothing (PKCS#11 3.2, C_DigestEncryptUpdate: where a call does not produce output, "then no
+//! plaintext is passed to the active digest operation") and goes on.
+
+use cryptoki_sys::*;
+
+use crate::call::{call, ending};
+use crate::input::{In, Out, transform};
+use crate::number::session;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
+    handle: CK_SESSION_HANDLE,
+    part: *mut CK_BYTE,
+    part_len: CK_ULONG,
+    encrypted: *mut CK_BYTE,
+    encrypted_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let session = session(handle);
+        let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
+        // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
+        let outcome = unsafe {
+            transform(part, encrypted, |part, out| module.digest_encrypt_update(session, part, out))
+        };
+        ending(outcome, || module.encrypt_cancel(session))
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
+    handle: CK_SESSION_HANDLE,
+    encrypted: *mut CK_BYTE,
+    encrypted_len: CK_ULONG,
+    part: *mut CK_BYTE,
+    part_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let session = session(handle);
+        let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
+        // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
+        let outcome = unsafe {
+            transform(encrypted, part, |encrypted, out| module.decrypt_digest_update(session, encrypted, out))
+        };
+        ending(outcome, || module.decrypt_cancel(session))
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
+    handle: CK_SESSION_HANDLE,
+    part: *mut CK_BYTE,
+    part_len: CK_ULONG,
+    encrypted: *mut CK_BYTE,
+    encrypted_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let session = session(handle);
+        let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
+        // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
+        let outcome =
+            unsafe { transform(part, encrypted, |part, out| module.sign_encrypt_update(session, part, out)) };
+        ending(outcome, || module.encrypt_cancel(session))
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
+    handle: CK_SESSION_HANDLE,
+    encrypted: *mut CK_BYTE,
+    encrypted_len: CK_ULONG,
+    part: *mut CK_BYTE,
+    part_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let session = session(handle);
+        let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
+        // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
+        let outcome = unsafe {
+            transform(encrypted, part, |encrypted, out| module.decrypt_verify_update(session, encrypted, out))
+        };
+        ending(outcome, || module.decrypt_cancel(session))
+    })
+}

@@ -1,0 +1,348 @@
+//! The parameters of ciphers with a secret key.
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::mechanism::Params;
+
+use super::{copy, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// The most additional authenticated data in bytes. It is held as long as the operation; headers of protocols, for which
+/// it is made, are a thousand times shorter.
+const MAX_AAD: u64 = 1 << 20;
+/// The longest initialisation vector of GCM in bytes (PKCS#11 3.2, "AES-GCM").
+const MAX_GCM_IV: u64 = 256;
+/// The longest message that CCM may announce in bytes. The whole of it is held in memory before anything comes out.
+const MAX_CCM_MESSAGE: u64 = 1 << 31;
+/// The nonce of ChaCha20-Poly1305 in bytes (RFC 8439, 2.8). That of 64 bits, which the specification has too, cannot be
+/// drawn at random and belongs to a construction that no RFC describes.
+const CHACHA20_POLY1305_NONCE: u64 = 12;
+/// The tag of ChaCha20-Poly1305 in bytes.
+const POLY1305_TAG: usize = 16;
+
+/// Lengths of a tag of GCM in bits (SP 800-38D, 5.2.1.2).
+const GCM_TAGS: [u64; 7] = [32, 64, 96, 104, 112, 120, 128];
+/// Lengths of a tag of CCM in bytes (SP 800-38C, A.1).
+const CCM_TAGS: [u64; 7] = [4, 6, 8, 10, 12, 14, 16];
+/// The bits of counter and nonce in the variants of ChaCha20 (PKCS#11 3.2, "ChaCha20: Nonce and block counter lengths"):
+/// the original and the IETF's.
+const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
+
+/// `CK_GCM_PARAMS` as the text of 2.40 had it, before the header's `ulIvBits` became part of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct GcmWithoutBits {
+    iv: *mut CK_BYTE,
+    iv_len: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+    tag_bits: CK_ULONG,
+}
+
+/// The initialisation vector as it is.
+pub(super) fn iv(len: usize, parameter: &[u8]) -> Result<Params> {
+    if parameter.len() == len { Ok(Params::Iv(parameter.into())) } else { Err(Error::MechanismParamInvalid) }
+}
+
+/// `CK_AES_CTR_PARAMS`
+pub(super) fn counter(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer and bytes.
+    let given: CK_AES_CTR_PARAMS = unsafe { read(parameter) }?;
+    match wide(given.ulCounterBits) {
+        bits @ 1..=128 => Ok(Params::Counter { block: given.cb, bits: bits as u32 }),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+/// `CK_GCM_PARAMS`; the length tells which of its two forms it is.
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
+    let given = if parameter.len() == size_of::<GcmWithoutBits>() {
+        // SAFETY: integers and pointers.
+        unsafe { read(parameter) }?
+    } else {
+        // SAFETY: integers and pointers.
+        without_bits(unsafe { read(parameter) }?)?
+    };
+    let tag_bits = wide(given.tag_bits);
+    if given.iv_len == 0 || !GCM_TAGS.contains(&tag_bits) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    let nonce = unsafe { copy(In(given.iv, given.iv_len), MAX_GCM_IV) }?;
+    // SAFETY: the caller's promise.
+    let aad = unsafe { copy(In(given.aad, given.aad_len), MAX_AAD) }?;
+    Ok(Params::Aead { nonce, aad, tag_len: tag_bits as usize / 8, data_len: 0 })
+}
+
+/// The length in bits says what the length in bytes says, or nothing: clients leave it 0.
+fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
+    if given.ulIvBits != 0 && given.ulIvLen.checked_mul(8) != Some(given.ulIvBits) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(GcmWithoutBits {
+        iv: given.pIv,
+        iv_len: given.ulIvLen,
+        aad: given.pAAD,
+        aad_len: given.ulAADLen,
+        tag_bits: given.ulTagBits,
+    })
+}
+
+/// `CK_CCM_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_CCM_PARAMS = unsafe { read(parameter) }?;
+    let (data_len, nonce_len, tag_len) =
+        (wide(given.ulDataLen), wide(given.ulNonceLen), wide(given.ulMACLen));
+    let fits = (7..=13).contains(&nonce_len)
+        && data_len <= MAX_CCM_MESSAGE
+        // SP 800-38C, A.1: the length of the message has the bytes that the nonce leaves of 15.
+        && data_len.checked_shr(8 * (15 - nonce_len as u32)).unwrap_or(0) == 0;
+    if !fits || !CCM_TAGS.contains(&tag_len) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    let nonce = unsafe { copy(In(given.pNonce, given.ulNonceLen), nonce_len) }?;
+    // SAFETY: the caller's promise.
+    let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
+    Ok(Params::Aead { nonce, aad, tag_len: tag_len as usize, data_len: data_len as usize })
+}
+
+/// `CK_CHACHA20_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_CHACHA20_PARAMS = unsafe { read(parameter) }?;
+    if !CHACHA20.contains(&(wide(given.blockCounterBits), wide(given.ulNonceBits))) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { copy(In(given.pBlockCounter, given.blockCounterBits / 8), 8) }?;
+    // SAFETY: the caller's promise.
+    let nonce = unsafe { copy(In(given.pNonce, given.ulNonceBits / 8), 12) }?;
+    // RFC 8439, 2.3: the counter stands in the state as it is given here, in little-endian order.
+    let mut counter = [0; 8];
+    counter.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
+    Ok(Params::ChaCha20 { nonce, counter: u64::from_le_bytes(counter) })
+}
+
+/// `CK_SALSA20_CHACHA20_POLY1305_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_SALSA20_CHACHA20_POLY1305_PARAMS = unsafe { read(parameter) }?;
+    if wide(given.ulNonceLen) != CHACHA20_POLY1305_NONCE {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    let nonce = unsafe { copy(In(given.pNonce, given.ulNonceLen), CHACHA20_POLY1305_NONCE) }?;
+    // SAFETY: the caller's promise.
+    let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
+    Ok(Params::Aead { nonce, aad, tag_len: POLY1305_TAG, data_len: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use super::super::testing::{BYTES, HUGE, INVALID, invoke, wants, with};
+    use super::*;
+
+    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
+
+    fn gcm_of(iv_len: CK_ULONG, iv_bits: CK_ULONG, aad_len: CK_ULONG, tag_bits: CK_ULONG) -> CK_GCM_PARAMS {
+        CK_GCM_PARAMS {
+            pIv: SOME,
+            ulIvLen: iv_len,
+            ulIvBits: iv_bits,
+            pAAD: SOME,
+            ulAADLen: aad_len,
+            ulTagBits: tag_bits,
+        }
+    }
+
+    fn ccm_of(
+        data_len: CK_ULONG,
+        nonce_len: CK_ULONG,
+        aad_len: CK_ULONG,
+        tag_len: CK_ULONG,
+    ) -> CK_CCM_PARAMS {
+        CK_CCM_PARAMS {
+            ulDataLen: data_len,
+            pNonce: SOME,
+            ulNonceLen: nonce_len,
+            pAAD: SOME,
+            ulAADLen: aad_len,
+            ulMACLen: tag_len,
+        }
+    }
+
+    fn chacha20_of(counter: &[u8], counter_bits: CK_ULONG, nonce_bits: CK_ULONG) -> CK_CHACHA20_PARAMS {
+        CK_CHACHA20_PARAMS {
+            pBlockCounter: counter.as_ptr().cast_mut(),
+            blockCounterBits: counter_bits,
+            pNonce: SOME,
+            ulNonceBits: nonce_bits,
+        }
+    }
+
+    fn poly1305_of(nonce_len: CK_ULONG, aad_len: CK_ULONG) -> CK_SALSA20_CHACHA20_POLY1305_PARAMS {
+        CK_SALSA20_CHACHA20_POLY1305_PARAMS {
+            pNonce: SOME,
+            ulNonceLen: nonce_len,
+            pAAD: SOME,
+            ulAADLen: aad_len,
+        }
+    }
+
+    fn aead(nonce: usize, aad: usize, tag_len: usize, data_len: usize) -> Result<Params> {
+        Ok(Params::Aead { nonce: BYTES[..nonce].into(), aad: BYTES[..aad].into(), tag_len, data_len })
+    }
+
+    #[test]
+    fn an_initialisation_vector_has_its_length() {
+        wants(CKM_AES_CBC_PAD, &[7_u8; 16]);
+        assert!(with(CKM_AES_CTS, &[7_u8; 16]) == Ok(Params::Iv([7; 16].into())));
+    }
+
+    #[test]
+    fn key_wrapping_takes_an_initial_value_or_none() {
+        for (id, len) in [(CKM_AES_KEY_WRAP, 8), (CKM_AES_KEY_WRAP_KWP, 4)] {
+            assert!(invoke(id, null(), 0) == Ok(Params::None));
+            assert!(invoke(id, SOME, len) == Ok(Params::Iv(BYTES[..len].into())));
+            for wrong in [1, len - 1, len + 1, usize::MAX] {
+                assert_eq!(invoke(id, SOME, wrong).err(), INVALID);
+            }
+            assert_eq!(invoke(id, null(), len).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn a_counter_has_1_to_128_bits() {
+        let of = |ulCounterBits| CK_AES_CTR_PARAMS { ulCounterBits, cb: [7; 16] };
+        wants(CKM_AES_CTR, &of(32));
+        for bits in [1, 128] {
+            let params = with(CKM_AES_CTR, &of(bits));
+            assert!(params == Ok(Params::Counter { block: [7; 16], bits: bits as u32 }));
+        }
+        for wrong in [0, 129, HUGE] {
+            assert_eq!(with(CKM_AES_CTR, &of(wrong)).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn gcm_takes_both_forms_of_its_struct() {
+        let old = |tag_bits| GcmWithoutBits { iv: SOME, iv_len: 12, aad: SOME, aad_len: 3, tag_bits };
+        assert!(with(CKM_AES_GCM, &old(128)) == aead(12, 3, 16, 0));
+        assert!(with(CKM_AES_GCM, &gcm_of(12, 96, 3, 128)) == aead(12, 3, 16, 0));
+        assert!(with(CKM_AES_GCM, &gcm_of(12, 0, 3, 96)) == aead(12, 3, 12, 0));
+        assert_eq!(with(CKM_AES_GCM, &old(HUGE)).err(), INVALID);
+        wants(CKM_AES_GCM, &gcm_of(256, 2048, 0, 128));
+        wants(CKM_AES_GCM, &old(128));
+    }
+
+    #[test]
+    fn gcm_refuses_lengths_that_are_none() {
+        let beyond = MAX_AAD as CK_ULONG + 1;
+        for wrong in [
+            gcm_of(0, 0, 0, 128),
+            gcm_of(257, 0, 0, 128),
+            gcm_of(HUGE, 0, 0, 128),
+            gcm_of(HUGE, HUGE, 0, 128),
+            gcm_of(HUGE / 8 + 2, 8, 0, 128),
+            gcm_of(12, 12, 0, 128),
+            gcm_of(12, 97, 0, 128),
+            gcm_of(12, 96, beyond, 128),
+            gcm_of(12, 96, HUGE, 128),
+            gcm_of(12, 96, 0, 0),
+            gcm_of(12, 96, 0, 127),
+            gcm_of(12, 96, 0, 136),
+            gcm_of(12, 96, 0, HUGE),
+            CK_GCM_PARAMS { pIv: null_mut(), ..gcm_of(12, 96, 0, 128) },
+            CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_of(12, 96, 1, 128) },
+        ] {
+            assert_eq!(with(CKM_AES_GCM, &wrong).err(), INVALID);
+        }
+        let no_aad = CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_of(12, 96, 0, 128) };
+        assert!(with(CKM_AES_GCM, &no_aad) == aead(12, 0, 16, 0));
+    }
+
+    #[test]
+    fn ccm_announces_what_its_nonce_leaves_room_for() {
+        wants(CKM_AES_CCM, &ccm_of(32, 12, 3, 16));
+        assert!(with(CKM_AES_CCM, &ccm_of(32, 7, 3, 4)) == aead(7, 3, 4, 32));
+        assert!(with(CKM_AES_CCM, &ccm_of(0xffff, 13, 0, 16)) == aead(13, 0, 16, 0xffff));
+        for wrong in [
+            ccm_of(0x1_0000, 13, 0, 16),
+            ccm_of(HUGE, 7, 0, 16),
+            ccm_of(MAX_CCM_MESSAGE as CK_ULONG + 1, 7, 0, 16),
+            ccm_of(32, 6, 0, 16),
+            ccm_of(32, 14, 0, 16),
+            ccm_of(32, HUGE, 0, 16),
+            ccm_of(32, 12, HUGE, 16),
+            ccm_of(32, 12, 0, 0),
+            ccm_of(32, 12, 0, 5),
+            ccm_of(32, 12, 0, 18),
+            ccm_of(32, 12, 0, HUGE),
+            CK_CCM_PARAMS { pNonce: null_mut(), ..ccm_of(32, 12, 0, 16) },
+            CK_CCM_PARAMS { pAAD: null_mut(), ..ccm_of(32, 12, 1, 16) },
+        ] {
+            assert_eq!(with(CKM_AES_CCM, &wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn chacha20_counts_in_little_endian_order() {
+        let counter = [1, 2, 3, 4, 5, 6, 7, 8];
+        wants(CKM_CHACHA20, &chacha20_of(&counter, 32, 96));
+        let of =
+            |counter_bits, nonce_bits| with(CKM_CHACHA20, &chacha20_of(&counter, counter_bits, nonce_bits));
+        let expected = |nonce: usize, counter| Ok(Params::ChaCha20 { nonce: BYTES[..nonce].into(), counter });
+        assert!(of(32, 96) == expected(12, 0x0403_0201));
+        assert!(of(64, 64) == expected(8, 0x0807_0605_0403_0201));
+        for (counter_bits, nonce_bits) in
+            [(32, 64), (64, 96), (64, 192), (0, 96), (32, 0), (HUGE, 96), (32, HUGE)]
+        {
+            assert_eq!(of(counter_bits, nonce_bits).err(), INVALID);
+        }
+        let good = chacha20_of(&counter, 32, 96);
+        for wrong in [
+            CK_CHACHA20_PARAMS { pBlockCounter: null_mut(), ..good },
+            CK_CHACHA20_PARAMS { pNonce: null_mut(), ..good },
+        ] {
+            assert_eq!(with(CKM_CHACHA20, &wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn chacha20_poly1305_takes_the_nonce_of_its_rfc() {
+        wants(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3));
+        assert!(with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3)) == aead(12, 3, 16, 0));
+        for wrong in [
+            poly1305_of(0, 0),
+            poly1305_of(8, 0),
+            poly1305_of(24, 0),
+            poly1305_of(HUGE, 0),
+            poly1305_of(12, HUGE),
+            CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce: null_mut(), ..poly1305_of(12, 0) },
+            CK_SALSA20_CHACHA20_POLY1305_PARAMS { pAAD: null_mut(), ..poly1305_of(12, 1) },
+        ] {
+            assert_eq!(with(CKM_CHACHA20_POLY1305, &wrong).err(), INVALID);
+        }
+    }
+}

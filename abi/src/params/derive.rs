@@ -1,0 +1,289 @@
+//! The parameters of mechanisms that make a key out of another.
+
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::mechanism::{HkdfSalt, Params};
+
+use super::{MAX_DATA, boolean, copy, hash, named, read};
+use crate::input::In;
+use crate::number::{object, wide};
+
+/// The longest public key of a peer in bytes: a point of P-521 in its octet string has 136.
+const MAX_PEER: u64 = 256;
+/// One more than the number of the last bit of the longest secret key, which has 4096 bytes.
+const MAX_BIT: u64 = 8 * 4096;
+
+/// The key derivation functions of X9.63 (PKCS#11 3.2, "EC: Key Derivation Functions").
+const KDFS: [(CK_EC_KDF_TYPE, Option<Hash>); 10] = [
+    (CKD_NULL, None),
+    (CKD_SHA1_KDF, Some(Hash::Sha1)),
+    (CKD_SHA224_KDF, Some(Hash::Sha224)),
+    (CKD_SHA256_KDF, Some(Hash::Sha256)),
+    (CKD_SHA384_KDF, Some(Hash::Sha384)),
+    (CKD_SHA512_KDF, Some(Hash::Sha512)),
+    (CKD_SHA3_224_KDF, Some(Hash::Sha3_224)),
+    (CKD_SHA3_256_KDF, Some(Hash::Sha3_256)),
+    (CKD_SHA3_384_KDF, Some(Hash::Sha3_384)),
+    (CKD_SHA3_512_KDF, Some(Hash::Sha3_512)),
+];
+
+/// `CK_ECDH1_DERIVE_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn ecdh(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_ECDH1_DERIVE_PARAMS = unsafe { read(parameter) }?;
+    let kdf = named(&KDFS, given.kdf)?;
+    // PKCS#11 3.2, CK_ECDH1_DERIVE_PARAMS: with CKD_NULL there is no shared information.
+    let limit = if kdf.is_some() { MAX_DATA } else { 0 };
+    // SAFETY: the caller's promise.
+    let shared = unsafe { copy(In(given.pSharedData, given.ulSharedDataLen), limit) }?;
+    // SAFETY: the caller's promise.
+    let peer = unsafe { copy(In(given.pPublicData, given.ulPublicDataLen), MAX_PEER) }?;
+    if peer.is_empty() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Params::Ecdh { kdf, shared, peer })
+}
+
+/// `CK_HKDF_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_HKDF_PARAMS = unsafe { read(parameter) }?;
+    let (extract, expand) = (boolean(given.bExtract)?, boolean(given.bExpand)?);
+    if !extract && !expand {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let hash = hash(given.prfHashMechanism)?;
+    // Salt is for the extraction and information for the expansion: without, the fields may hold anything.
+    // SAFETY: the caller's promise.
+    let salt = if extract { unsafe { salt(&given) }? } else { HkdfSalt::Null };
+    let info = if expand { In(given.pInfo, given.ulInfoLen) } else { In(std::ptr::null(), 0) };
+    // SAFETY: the caller's promise.
+    let info = unsafe { copy(info, MAX_DATA) }?;
+    Ok(Params::Hkdf { extract, expand, hash, salt, info })
+}
+
+/// # Safety
+///
+/// The salt is readable.
+unsafe fn salt(given: &CK_HKDF_PARAMS) -> Result<HkdfSalt> {
+    match given.ulSaltType {
+        CKF_HKDF_SALT_NULL => Ok(HkdfSalt::Null),
+        // SAFETY: the caller's promise.
+        CKF_HKDF_SALT_DATA => unsafe { copy(In(given.pSalt, given.ulSaltLen), MAX_DATA) }.map(HkdfSalt::Data),
+        CKF_HKDF_SALT_KEY => Ok(HkdfSalt::Key(object(given.hSaltKey))),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+/// `CK_KEY_DERIVATION_STRING_DATA`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn data(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer and a pointer.
+    let given: CK_KEY_DERIVATION_STRING_DATA = unsafe { read(parameter) }?;
+    // SAFETY: the caller's promise.
+    unsafe { copy(In(given.pData, given.ulLen), MAX_DATA) }.map(Params::Data)
+}
+
+/// `CK_AES_CBC_ENCRYPT_DATA_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn cbc_data(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: bytes, an integer and a pointer.
+    let given: CK_AES_CBC_ENCRYPT_DATA_PARAMS = unsafe { read(parameter) }?;
+    // SAFETY: the caller's promise.
+    let data = unsafe { copy(In(given.pData, given.length), MAX_DATA) }?;
+    Ok(Params::CbcData { iv: given.iv, data })
+}
+
+/// `CK_OBJECT_HANDLE`. Whether it names a key the session knows.
+pub(super) fn key(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer.
+    unsafe { read::<CK_OBJECT_HANDLE>(parameter) }.map(|handle| Params::Key(object(handle)))
+}
+
+/// `CK_EXTRACT_PARAMS`
+pub(super) fn bit(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer.
+    let number = wide(unsafe { read::<CK_EXTRACT_PARAMS>(parameter) }?);
+    if number < MAX_BIT { Ok(Params::Bit(number)) } else { Err(Error::MechanismParamInvalid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
+    use super::*;
+
+    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
+    const BEYOND: CK_ULONG = MAX_DATA as CK_ULONG + 1;
+
+    fn ecdh_of(kdf: CK_EC_KDF_TYPE, shared: CK_ULONG, peer: CK_ULONG) -> CK_ECDH1_DERIVE_PARAMS {
+        CK_ECDH1_DERIVE_PARAMS {
+            kdf,
+            ulSharedDataLen: shared,
+            pSharedData: SOME,
+            ulPublicDataLen: peer,
+            pPublicData: SOME,
+        }
+    }
+
+    fn hkdf_of(
+        bExtract: CK_BBOOL,
+        bExpand: CK_BBOOL,
+        ulSaltType: CK_ULONG,
+        salt: CK_ULONG,
+    ) -> CK_HKDF_PARAMS {
+        CK_HKDF_PARAMS {
+            bExtract,
+            bExpand,
+            prfHashMechanism: CKM_SHA256,
+            ulSaltType,
+            pSalt: SOME,
+            ulSaltLen: salt,
+            hSaltKey: 9,
+            pInfo: SOME,
+            ulInfoLen: 3,
+        }
+    }
+
+    fn string_of(len: CK_ULONG) -> CK_KEY_DERIVATION_STRING_DATA {
+        CK_KEY_DERIVATION_STRING_DATA { pData: SOME, ulLen: len }
+    }
+
+    #[test]
+    fn ecdh_names_a_derivation_and_a_peer() {
+        for id in [CKM_ECDH1_DERIVE, CKM_ECDH1_COFACTOR_DERIVE] {
+            wants(id, &ecdh_of(CKD_SHA256_KDF, 3, 65));
+            for (number, kdf) in KDFS {
+                let shared = if kdf.is_some() { 3 } else { 0 };
+                let params = with(id, &ecdh_of(number, shared, 65));
+                let shared = BYTES[..shared as usize].into();
+                assert!(params == Ok(Params::Ecdh { kdf, shared, peer: BYTES[..65].into() }));
+            }
+        }
+    }
+
+    #[test]
+    fn ecdh_refuses_what_it_does_not_know() {
+        let good = ecdh_of(CKD_SHA256_KDF, 3, 65);
+        for wrong in [
+            ecdh_of(0, 0, 65),
+            ecdh_of(CKD_SHA1_KDF_ASN1, 0, 65),
+            ecdh_of(CKD_SHA256_KDF_SP800, 0, 65),
+            ecdh_of(CKD_NULL, 1, 65),
+            ecdh_of(CKD_NULL, 0, 0),
+            ecdh_of(CKD_NULL, 0, 257),
+            ecdh_of(CKD_NULL, 0, HUGE),
+            ecdh_of(CKD_SHA256_KDF, HUGE, 65),
+            ecdh_of(CKD_SHA256_KDF, BEYOND, 65),
+            CK_ECDH1_DERIVE_PARAMS { pSharedData: null_mut(), ..good },
+            CK_ECDH1_DERIVE_PARAMS { pPublicData: null_mut(), ..good },
+        ] {
+            assert_eq!(with(CKM_ECDH1_DERIVE, &wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn hkdf_takes_three_kinds_of_salt() {
+        for (kind, salt) in [
+            (CKF_HKDF_SALT_NULL, HkdfSalt::Null),
+            (CKF_HKDF_SALT_DATA, HkdfSalt::Data(BYTES[..5].into())),
+            (CKF_HKDF_SALT_KEY, HkdfSalt::Key(object(9))),
+        ] {
+            for id in [CKM_HKDF_DERIVE, CKM_HKDF_DATA] {
+                let given = hkdf_of(CK_TRUE, CK_TRUE, kind, 5);
+                wants(id, &given);
+                let (hash, info, salt) = (Hash::Sha256, BYTES[..3].into(), salt.clone());
+                let expected = Params::Hkdf { extract: true, expand: true, hash, salt, info };
+                assert!(with(id, &given) == Ok(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn hkdf_reads_what_its_steps_use() {
+        let hash = Hash::Sha256;
+        let given = CK_HKDF_PARAMS { pSalt: null_mut(), ..hkdf_of(CK_FALSE, CK_TRUE, 0, HUGE) };
+        let info = BYTES[..3].into();
+        let expected = Params::Hkdf { extract: false, expand: true, hash, salt: HkdfSalt::Null, info };
+        assert!(with(CKM_HKDF_DERIVE, &given) == Ok(expected));
+        let given = CK_HKDF_PARAMS { ulInfoLen: HUGE, ..hkdf_of(CK_TRUE, CK_FALSE, CKF_HKDF_SALT_NULL, 0) };
+        let info = [].into();
+        let expected = Params::Hkdf { extract: true, expand: false, hash, salt: HkdfSalt::Null, info };
+        assert!(with(CKM_HKDF_DERIVE, &given) == Ok(expected));
+    }
+
+    #[test]
+    fn hkdf_refuses_what_it_does_not_know() {
+        let good = hkdf_of(CK_TRUE, CK_TRUE, CKF_HKDF_SALT_DATA, 5);
+        for wrong in [
+            hkdf_of(CK_FALSE, CK_FALSE, CKF_HKDF_SALT_NULL, 0),
+            hkdf_of(2, CK_TRUE, CKF_HKDF_SALT_NULL, 0),
+            hkdf_of(CK_TRUE, 2, CKF_HKDF_SALT_NULL, 0),
+            hkdf_of(CK_TRUE, CK_TRUE, 0, 0),
+            hkdf_of(CK_TRUE, CK_TRUE, CKF_HKDF_SALT_NULL | CKF_HKDF_SALT_DATA, 0),
+            hkdf_of(CK_TRUE, CK_TRUE, CKF_HKDF_SALT_DATA, BEYOND),
+            hkdf_of(CK_TRUE, CK_TRUE, CKF_HKDF_SALT_DATA, HUGE),
+            CK_HKDF_PARAMS { pSalt: null_mut(), ..good },
+            CK_HKDF_PARAMS { pInfo: null_mut(), ..good },
+            CK_HKDF_PARAMS { ulInfoLen: HUGE, ..good },
+            CK_HKDF_PARAMS { prfHashMechanism: CKM_ECDSA, ..good },
+        ] {
+            assert_eq!(with(CKM_HKDF_DERIVE, &wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn data_is_copied() {
+        for id in [CKM_CONCATENATE_BASE_AND_DATA, CKM_XOR_BASE_AND_DATA, CKM_AES_ECB_ENCRYPT_DATA] {
+            wants(id, &string_of(16));
+            assert!(with(id, &string_of(16)) == Ok(Params::Data([7; 16].into())));
+            let null = CK_KEY_DERIVATION_STRING_DATA { pData: null_mut(), ulLen: 1 };
+            for wrong in [string_of(BEYOND), string_of(HUGE), null] {
+                assert_eq!(with(id, &wrong).err(), INVALID);
+            }
+        }
+    }
+
+    #[test]
+    fn data_comes_with_an_initialisation_vector() {
+        let of = |pData, length| CK_AES_CBC_ENCRYPT_DATA_PARAMS { iv: [9; 16], pData, length };
+        wants(CKM_AES_CBC_ENCRYPT_DATA, &of(SOME, 32));
+        let expected = Params::CbcData { iv: [9; 16], data: [7; 32].into() };
+        assert!(with(CKM_AES_CBC_ENCRYPT_DATA, &of(SOME, 32)) == Ok(expected));
+        for wrong in [of(SOME, BEYOND), of(SOME, HUGE), of(null_mut(), 1)] {
+            assert_eq!(with(CKM_AES_CBC_ENCRYPT_DATA, &wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn a_key_is_named_by_its_handle() {
+        let handle: CK_OBJECT_HANDLE = 9;
+        wants(CKM_CONCATENATE_BASE_AND_KEY, &handle);
+        assert!(with(CKM_CONCATENATE_BASE_AND_KEY, &handle) == Ok(Params::Key(object(9))));
+    }
+
+    #[test]
+    fn a_bit_lies_in_a_key() {
+        let at = |number: CK_EXTRACT_PARAMS| with(CKM_EXTRACT_KEY_FROM_KEY, &number);
+        wants(CKM_EXTRACT_KEY_FROM_KEY, &(21 as CK_EXTRACT_PARAMS));
+        assert!(at(21) == Ok(Params::Bit(21)));
+        assert_eq!(at(MAX_BIT as CK_ULONG).err(), INVALID);
+        assert_eq!(at(HUGE).err(), INVALID);
+    }
+}

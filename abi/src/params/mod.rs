@@ -1,0 +1,232 @@
+//! `CK_MECHANISM` with the parameter behind it: the one place that reads C parameter structs. Here is the way from a
+//! mechanism to its parameter and what all of them need; the structs stand in a file for each kind of mechanism.
+//!
+//! A parameter that is not what its mechanism takes is `MechanismParamInvalid`, whatever is wrong with it. What it
+//! points to is copied, after its length was held against a limit.
+
+use std::mem::size_of;
+
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::id::MechanismType;
+use jeton::mechanism::{self, Invocation, Params, Shape};
+
+use crate::input::In;
+use crate::number::wide;
+
+mod cipher;
+mod derive;
+mod rsa;
+mod sign;
+
+/// The longest label, salt, shared information or other input of a key derivation in bytes. The specification has no
+/// limit; nothing that is made from it has more than 4096 bytes.
+const MAX_DATA: u64 = 1 << 16;
+
+/// The mechanism; `None` for a `NULL` pointer, which ends an operation in the Init functions.
+///
+/// # Safety
+///
+/// `pointer` is `NULL` or readable, and so is the parameter in it, with what that points to.
+pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Invocation>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null; readable by the caller's promise.
+    let given = unsafe { pointer.read_unaligned() };
+    let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
+    // SAFETY: the caller's promise.
+    let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
+    let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
+    // SAFETY: the caller's promise, for what the parameter points to.
+    let params = unsafe { params(mechanism.shape, parameter) }?;
+    Ok(Some(Invocation { mechanism, params }))
+}
+
+/// The mechanism of a function that has no use for `NULL`.
+///
+/// # Safety
+///
+/// As for [`mechanism`].
+pub(crate) unsafe fn mechanism_given(pointer: *const CK_MECHANISM) -> Result<Invocation> {
+    // SAFETY: the caller's promise.
+    unsafe { mechanism(pointer) }?.ok_or(Error::ArgumentsBad)
+}
+
+/// # Safety
+///
+/// What the struct in `parameter` points to is readable.
+unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
+    // SAFETY: the caller's promise, for each of those that follow a pointer.
+    unsafe {
+        match shape {
+            Shape::None if parameter.is_empty() => Ok(Params::None),
+            Shape::None => Err(Error::MechanismParamInvalid),
+            // The parameter is optional: "If no parameter is supplied …".
+            Shape::Eddsa | Shape::SignContext | Shape::OptionalIv(_) if parameter.is_empty() => {
+                Ok(Params::None)
+            }
+            Shape::Eddsa => sign::eddsa(parameter),
+            Shape::SignContext => sign::context(parameter),
+            Shape::HashSignContext => sign::hash_context(parameter),
+            Shape::Length => sign::length(parameter),
+            Shape::Gmac => sign::gmac(parameter),
+            Shape::Pss => rsa::pss(parameter),
+            Shape::Oaep => rsa::oaep(parameter),
+            Shape::RsaAesWrap => rsa::aes_wrap(parameter),
+            Shape::Iv(len) | Shape::OptionalIv(len) => cipher::iv(len, parameter),
+            Shape::Counter => cipher::counter(parameter),
+            Shape::Gcm => cipher::gcm(parameter),
+            Shape::Ccm => cipher::ccm(parameter),
+            Shape::ChaCha20 => cipher::chacha20(parameter),
+            Shape::ChaCha20Poly1305 => cipher::chacha20_poly1305(parameter),
+            Shape::Ecdh => derive::ecdh(parameter),
+            Shape::Hkdf => derive::hkdf(parameter),
+            Shape::Data => derive::data(parameter),
+            Shape::CbcData => derive::cbc_data(parameter),
+            Shape::Key => derive::key(parameter),
+            Shape::Bit => derive::bit(parameter),
+        }
+    }
+}
+
+/// A parameter struct, which has exactly the length of its type.
+///
+/// # Safety
+///
+/// `T` is a struct for which any bytes are a value.
+unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
+    if parameter.len() != size_of::<T>() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: as long as a `T`; any bytes are one by the caller's promise; alignment is not asked for.
+    Ok(unsafe { parameter.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A copy of what a parameter struct points to, of at most `limit` bytes.
+///
+/// # Safety
+///
+/// The bytes are readable.
+unsafe fn copy(bytes: In, limit: u64) -> Result<Box<[u8]>> {
+    if wide(bytes.1) > limit {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { bytes.bytes() }.map(Box::from).map_err(|_| Error::MechanismParamInvalid)
+}
+
+fn boolean(given: CK_BBOOL) -> Result<bool> {
+    match given {
+        CK_FALSE => Ok(false),
+        CK_TRUE => Ok(true),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+/// The hash that a digest mechanism names.
+fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
+    mechanism::hash_named(MechanismType(wide(given))).ok_or(Error::MechanismParamInvalid)
+}
+
+/// What a number stands for in a table.
+fn named<T: Copy>(table: &[(CK_ULONG, T)], given: CK_ULONG) -> Result<T> {
+    let row = table.iter().find(|(number, _)| *number == given);
+    row.map(|(_, meaning)| *meaning).ok_or(Error::MechanismParamInvalid)
+}
+
+/// What the tests of the parameters share.
+#[cfg(test)]
+mod testing {
+    use std::ptr::from_ref;
+
+    use super::*;
+
+    pub(super) use crate::number::length;
+
+    pub(super) const INVALID: Option<Error> = Some(Error::MechanismParamInvalid);
+    pub(super) const HUGE: CK_ULONG = CK_ULONG::MAX;
+    /// Something to point to.
+    pub(super) const BYTES: [u8; 257] = [7; 257];
+
+    pub(super) fn invoke(mechanism: CK_MECHANISM_TYPE, parameter: *const u8, len: usize) -> Result<Params> {
+        let given =
+            CK_MECHANISM { mechanism, pParameter: parameter.cast_mut().cast(), ulParameterLen: length(len) };
+        // SAFETY: the tests pass live memory, or what must not be read.
+        unsafe { mechanism_given(&raw const given) }.map(|invocation| invocation.params)
+    }
+
+    pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
+        invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
+    }
+
+    /// A mechanism's struct is read at an odd address, and refused when it is `NULL`, empty, short, long or endless.
+    pub(super) fn wants<T: Copy>(mechanism: CK_MECHANISM_TYPE, good: &T) {
+        let len = size_of::<T>();
+        let mut memory = vec![0; len + 2];
+        let place = memory.as_mut_ptr().wrapping_add(1);
+        // SAFETY: the memory has one byte more before and behind.
+        unsafe { place.cast::<T>().write_unaligned(*good) };
+        assert!(invoke(mechanism, place, len).is_ok_and(|params| params != Params::None));
+        for wrong in [0, 1, len - 1, len + 1, usize::MAX] {
+            assert_eq!(invoke(mechanism, place, wrong).err(), INVALID, "{wrong} bytes");
+        }
+        assert_eq!(invoke(mechanism, std::ptr::null(), len).err(), INVALID);
+        assert_eq!(invoke(mechanism, std::ptr::null(), 0).err(), INVALID);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{null, null_mut};
+
+    use super::testing::*;
+    use super::*;
+
+    #[test]
+    fn null_is_no_mechanism() {
+        // SAFETY: nothing is read through null.
+        assert!(unsafe { mechanism(null()) }.is_ok_and(|mechanism| mechanism.is_none()));
+        // SAFETY: nothing is read through null.
+        assert_eq!(unsafe { mechanism_given(null()) }.err(), Some(Error::ArgumentsBad));
+    }
+
+    #[test]
+    fn an_unknown_mechanism_is_refused_before_its_parameter_is_read() {
+        let dangling = std::ptr::without_provenance(8);
+        assert_eq!(invoke(CKM_VENDOR_DEFINED | 7, dangling, 64).err(), Some(Error::MechanismInvalid));
+    }
+
+    #[test]
+    fn a_mechanism_without_parameter_takes_none() {
+        assert!(invoke(CKM_ECDSA, null(), 0) == Ok(Params::None));
+        assert!(invoke(CKM_ECDSA, BYTES.as_ptr(), 0) == Ok(Params::None));
+        assert_eq!(invoke(CKM_ECDSA, BYTES.as_ptr(), 1).err(), INVALID);
+        assert_eq!(invoke(CKM_ECDSA, null(), 1).err(), INVALID);
+    }
+
+    #[test]
+    fn an_unaligned_mechanism_is_read() {
+        let given = CK_MECHANISM { mechanism: CKM_ECDSA, pParameter: null_mut(), ulParameterLen: 0 };
+        let mut memory = [0_u8; size_of::<CK_MECHANISM>() + 1];
+        let place = memory.as_mut_ptr().wrapping_add(1).cast::<CK_MECHANISM>();
+        // SAFETY: `place` lies inside `memory`.
+        let invocation = unsafe {
+            place.write_unaligned(given);
+            mechanism_given(place)
+        };
+        assert!(invocation.is_ok_and(|invocation| invocation.mechanism.id == MechanismType::ECDSA));
+    }
+
+    #[test]
+    fn what_a_struct_points_to_is_copied_within_a_limit() {
+        // SAFETY: live memory, or refused before it is read.
+        let copy = |pointer, len, limit| unsafe { copy(In(pointer, len), limit) };
+        assert_eq!(copy(BYTES.as_ptr(), 3, 3).as_deref(), Ok(&[7; 3][..]));
+        assert_eq!(copy(null(), 0, 3).as_deref(), Ok(&[][..]));
+        assert_eq!(copy(null(), 1, 3).err(), INVALID);
+        assert_eq!(copy(BYTES.as_ptr(), 4, 3).err(), INVALID);
+        assert_eq!(copy(BYTES.as_ptr(), HUGE, u64::MAX).err(), INVALID);
+    }
+}

@@ -1,0 +1,175 @@
+//! The parameters of RSA: PSS, OAEP, and key wrapping with a fresh AES key.
+
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::mechanism::Params;
+
+use super::{MAX_DATA, copy, hash, named, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// The longest salt in bytes: no signature of an RSA key up to 8192 bits has room for more.
+const MAX_SALT: u64 = 8192 / 8;
+
+/// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
+const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [
+    (CKG_MGF1_SHA1, Hash::Sha1),
+    (CKG_MGF1_SHA224, Hash::Sha224),
+    (CKG_MGF1_SHA256, Hash::Sha256),
+    (CKG_MGF1_SHA384, Hash::Sha384),
+    (CKG_MGF1_SHA512, Hash::Sha512),
+    (CKG_MGF1_SHA3_224, Hash::Sha3_224),
+    (CKG_MGF1_SHA3_256, Hash::Sha3_256),
+    (CKG_MGF1_SHA3_384, Hash::Sha3_384),
+    (CKG_MGF1_SHA3_512, Hash::Sha3_512),
+];
+
+/// `CK_RSA_PKCS_PSS_PARAMS`
+pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: three integers.
+    let given: CK_RSA_PKCS_PSS_PARAMS = unsafe { read(parameter) }?;
+    let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
+    let salt_len = wide(given.sLen);
+    if salt_len > MAX_SALT {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Params::Pss { hash, mgf, salt_len: salt_len as usize })
+}
+
+/// `CK_RSA_PKCS_OAEP_PARAMS`
+///
+/// # Safety
+///
+/// The label that the struct points to is readable.
+pub(super) unsafe fn oaep(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and a pointer, and the caller's promise.
+    let Padding { hash, mgf, label } = unsafe { padding(&read(parameter)?) }?;
+    Ok(Params::Oaep { hash, mgf, label })
+}
+
+/// `CK_RSA_AES_KEY_WRAP_PARAMS`
+///
+/// # Safety
+///
+/// The struct that the struct points to is readable, and the label that that points to.
+pub(super) unsafe fn aes_wrap(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer and a pointer.
+    let given: CK_RSA_AES_KEY_WRAP_PARAMS = unsafe { read(parameter) }?;
+    let aes_bits = wide(given.ulAESKeyBits);
+    if ![128, 192, 256].contains(&aes_bits) || given.pOAEPParams.is_null() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: not null; the caller's promise.
+    let Padding { hash, mgf, label } = unsafe { padding(&given.pOAEPParams.read_unaligned()) }?;
+    Ok(Params::RsaAesWrap { aes_bits, hash, mgf, label })
+}
+
+/// What completes OAEP.
+struct Padding {
+    hash: Hash,
+    mgf: Hash,
+    label: Box<[u8]>,
+}
+
+/// # Safety
+///
+/// The label is readable.
+unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
+    let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
+    // PKCS#11 3.2, "PKCS #1 RSA OAEP mechanism parameters": 0 is an empty label, and so leaves no other.
+    let limit = named(&[(CKZ_DATA_SPECIFIED, MAX_DATA), (0, 0)], given.source)?;
+    // SAFETY: the caller's promise.
+    let label = unsafe { copy(In(given.pSourceData.cast(), given.ulSourceDataLen), limit) }?;
+    Ok(Padding { hash, mgf, label })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{from_ref, null_mut};
+
+    use super::super::testing::{BYTES, HUGE, INVALID, length, wants, with};
+    use super::*;
+
+    fn pss_of(hash: CK_MECHANISM_TYPE, mgf: CK_RSA_PKCS_MGF_TYPE, salt: CK_ULONG) -> CK_RSA_PKCS_PSS_PARAMS {
+        CK_RSA_PKCS_PSS_PARAMS { hashAlg: hash, mgf, sLen: salt }
+    }
+
+    fn oaep_of(source: CK_RSA_PKCS_OAEP_SOURCE_TYPE, len: CK_ULONG) -> CK_RSA_PKCS_OAEP_PARAMS {
+        CK_RSA_PKCS_OAEP_PARAMS {
+            hashAlg: CKM_SHA256,
+            mgf: CKG_MGF1_SHA3_256,
+            source,
+            pSourceData: BYTES.as_ptr().cast_mut().cast(),
+            ulSourceDataLen: len,
+        }
+    }
+
+    fn wrap_of(ulAESKeyBits: CK_ULONG, oaep: &CK_RSA_PKCS_OAEP_PARAMS) -> CK_RSA_AES_KEY_WRAP_PARAMS {
+        CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits, pOAEPParams: from_ref(oaep).cast_mut() }
+    }
+
+    #[test]
+    fn pss_names_hash_mask_and_salt() {
+        wants(CKM_RSA_PKCS_PSS, &pss_of(CKM_SHA256, CKG_MGF1_SHA384, 32));
+        let of = |hash, mgf, salt| with(CKM_RSA_PKCS_PSS, &pss_of(hash, mgf, salt));
+        let params = of(CKM_SHA256, CKG_MGF1_SHA384, 32);
+        assert!(params == Ok(Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha384, salt_len: 32 }));
+        assert_eq!(of(CKM_ECDSA, CKG_MGF1_SHA256, 32).err(), INVALID);
+        assert_eq!(of(CKM_SHA256, 0, 32).err(), INVALID);
+        assert_eq!(of(CKM_SHA256, CKG_MGF1_SHA256, HUGE).err(), INVALID);
+    }
+
+    #[test]
+    fn oaep_names_hashes_and_a_label() {
+        wants(CKM_RSA_PKCS_OAEP, &oaep_of(CKZ_DATA_SPECIFIED, 5));
+        let of = |params| with(CKM_RSA_PKCS_OAEP, &params);
+        let (hash, mgf) = (Hash::Sha256, Hash::Sha3_256);
+        for len in [0, 5] {
+            let label = BYTES[..len].into();
+            let params = of(oaep_of(CKZ_DATA_SPECIFIED, length(len)));
+            assert!(params == Ok(Params::Oaep { hash, mgf, label }));
+        }
+        assert!(of(oaep_of(0, 0)) == Ok(Params::Oaep { hash, mgf, label: [].into() }));
+        let good = oaep_of(CKZ_DATA_SPECIFIED, 5);
+        for wrong in [
+            oaep_of(0, 1),
+            oaep_of(2, 0),
+            oaep_of(CKZ_DATA_SPECIFIED, HUGE),
+            oaep_of(CKZ_DATA_SPECIFIED, MAX_DATA as CK_ULONG + 1),
+            CK_RSA_PKCS_OAEP_PARAMS { pSourceData: null_mut(), ..good },
+            CK_RSA_PKCS_OAEP_PARAMS { hashAlg: CKM_RSA_PKCS, ..good },
+            CK_RSA_PKCS_OAEP_PARAMS { mgf: 10, ..good },
+        ] {
+            assert_eq!(of(wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn a_wrap_with_a_fresh_key_names_its_size_and_oaep() {
+        let oaep = oaep_of(CKZ_DATA_SPECIFIED, 5);
+        wants(CKM_RSA_AES_KEY_WRAP, &wrap_of(256, &oaep));
+        let of = |params| with(CKM_RSA_AES_KEY_WRAP, &params);
+        let (hash, mgf, label) = (Hash::Sha256, Hash::Sha3_256, BYTES[..5].into());
+        assert!(of(wrap_of(192, &oaep)) == Ok(Params::RsaAesWrap { aes_bits: 192, hash, mgf, label }));
+        for wrong in [
+            wrap_of(0, &oaep),
+            wrap_of(255, &oaep),
+            wrap_of(HUGE, &oaep),
+            wrap_of(256, &oaep_of(2, 0)),
+            CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits: 256, pOAEPParams: null_mut() },
+        ] {
+            assert_eq!(of(wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn oaep_inside_a_struct_may_be_unaligned() {
+        let mut memory = [0_u8; size_of::<CK_RSA_PKCS_OAEP_PARAMS>() + 1];
+        let place = memory.as_mut_ptr().wrapping_add(1).cast::<CK_RSA_PKCS_OAEP_PARAMS>();
+        // SAFETY: `place` lies inside `memory`.
+        unsafe { place.write_unaligned(oaep_of(CKZ_DATA_SPECIFIED, 5)) };
+        let given = CK_RSA_AES_KEY_WRAP_PARAMS { ulAESKeyBits: 128, pOAEPParams: place };
+        assert!(with(CKM_RSA_AES_KEY_WRAP, &given).is_ok());
+    }
+}

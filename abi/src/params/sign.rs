@@ -1,0 +1,186 @@
+//! The parameters of signatures and message authentication codes; those of RSA stand with RSA.
+
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::mechanism::Params;
+
+use super::{boolean, copy, hash, named, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// The longest context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and SLH-DSA (FIPS 205, 10.2) in bytes.
+const MAX_CONTEXT: u64 = 255;
+/// The longest code to which a message authentication code is cut in bytes.
+const MAX_CODE: u64 = Hash::MAX_LEN as u64;
+/// The longest initialisation vector of GMAC in bytes (PKCS#11 3.2, "AES-GMAC").
+const MAX_GMAC_IV: usize = 256;
+
+/// PKCS#11 3.2, "ML-DSA Signature": preferred leaves the choice to the token, which hedges.
+const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
+    [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
+
+/// The SHAKEs are no digest mechanisms; the numbers of their key derivations are the only ones that name them.
+const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
+    [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
+
+/// `CK_EDDSA_PARAMS`
+///
+/// # Safety
+///
+/// The context that the struct points to is readable.
+pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and a pointer.
+    let given: CK_EDDSA_PARAMS = unsafe { read(parameter) }?;
+    let prehash = boolean(given.phFlag)?;
+    // SAFETY: the caller's promise.
+    let context = unsafe { copy(In(given.pContextData, given.ulContextDataLen), MAX_CONTEXT) }?;
+    Ok(Params::Eddsa { prehash, context })
+}
+
+/// `CK_SIGN_ADDITIONAL_CONTEXT`
+///
+/// # Safety
+///
+/// The context that the struct points to is readable.
+pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and a pointer.
+    let given: CK_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
+    let context = In(given.pContext, given.ulContextLen);
+    // SAFETY: the caller's promise.
+    unsafe { sign_context(given.hedgeVariant, context, None) }
+}
+
+/// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`
+///
+/// # Safety
+///
+/// The context that the struct points to is readable.
+pub(super) unsafe fn hash_context(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and a pointer.
+    let given: CK_HASH_SIGN_ADDITIONAL_CONTEXT = unsafe { read(parameter) }?;
+    let hash = hash(given.hash).or_else(|_| named(&SHAKES, given.hash))?;
+    let context = In(given.pContext, given.ulContextLen);
+    // SAFETY: the caller's promise.
+    unsafe { sign_context(given.hedgeVariant, context, Some(hash)) }
+}
+
+/// # Safety
+///
+/// The context is readable.
+unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) -> Result<Params> {
+    let deterministic = named(&DETERMINISTIC, hedge)?;
+    // SAFETY: the caller's promise.
+    let context = unsafe { copy(context, MAX_CONTEXT) }?;
+    Ok(Params::SignContext { deterministic, context, hash })
+}
+
+/// `CK_MAC_GENERAL_PARAMS`
+pub(super) fn length(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer.
+    let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
+    if !(1..=MAX_CODE).contains(&given) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Params::Length(given as usize))
+}
+
+/// The parameter of GMAC is the initialisation vector itself.
+pub(super) fn gmac(parameter: &[u8]) -> Result<Params> {
+    if !(1..=MAX_GMAC_IV).contains(&parameter.len()) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Params::Iv(parameter.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null;
+
+    use super::super::testing::{BYTES, HUGE, INVALID, invoke, wants, with};
+    use super::*;
+
+    fn eddsa_of(phFlag: CK_BBOOL, context: *const u8, len: CK_ULONG) -> Result<Params> {
+        with(CKM_EDDSA, &CK_EDDSA_PARAMS { phFlag, ulContextDataLen: len, pContextData: context.cast_mut() })
+    }
+
+    fn ml_dsa_of(hedge: CK_HEDGE_TYPE, context: *const u8, len: CK_ULONG) -> Result<Params> {
+        let (hedgeVariant, pContext) = (hedge, context.cast_mut());
+        with(CKM_ML_DSA, &CK_SIGN_ADDITIONAL_CONTEXT { hedgeVariant, pContext, ulContextLen: len })
+    }
+
+    fn hash_context_of(hash: CK_MECHANISM_TYPE, len: CK_ULONG) -> CK_HASH_SIGN_ADDITIONAL_CONTEXT {
+        CK_HASH_SIGN_ADDITIONAL_CONTEXT {
+            hedgeVariant: CKH_DETERMINISTIC_REQUIRED,
+            pContext: BYTES.as_ptr().cast_mut(),
+            ulContextLen: len,
+            hash,
+        }
+    }
+
+    #[test]
+    fn eddsa_takes_a_context_or_none() {
+        assert!(invoke(CKM_EDDSA, null(), 0) == Ok(Params::None));
+        let params = eddsa_of(CK_TRUE, BYTES.as_ptr(), 255);
+        assert!(params == Ok(Params::Eddsa { prehash: true, context: BYTES[..255].into() }));
+        assert!(eddsa_of(CK_FALSE, null(), 0) == Ok(Params::Eddsa { prehash: false, context: [].into() }));
+        assert_eq!(eddsa_of(2, null(), 0).err(), INVALID);
+        assert_eq!(eddsa_of(CK_FALSE, null(), 1).err(), INVALID);
+        assert_eq!(eddsa_of(CK_FALSE, BYTES.as_ptr(), 256).err(), INVALID);
+    }
+
+    #[test]
+    fn ml_dsa_takes_a_context_or_none() {
+        assert!(invoke(CKM_ML_DSA, null(), 0) == Ok(Params::None));
+        for (hedge, deterministic) in DETERMINISTIC {
+            let params = ml_dsa_of(hedge, BYTES.as_ptr(), 3);
+            let context = BYTES[..3].into();
+            assert!(params == Ok(Params::SignContext { deterministic, context, hash: None }));
+        }
+        assert_eq!(ml_dsa_of(3, null(), 0).err(), INVALID);
+        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, null(), 1).err(), INVALID);
+        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, BYTES.as_ptr(), 256).err(), INVALID);
+        assert_eq!(ml_dsa_of(CKH_HEDGE_REQUIRED, BYTES.as_ptr(), HUGE).err(), INVALID);
+    }
+
+    #[test]
+    fn a_context_with_a_hash_names_it() {
+        for id in [CKM_HASH_ML_DSA, CKM_HASH_SLH_DSA] {
+            wants(id, &hash_context_of(CKM_SHA256, 3));
+            for (number, hash) in [
+                (CKM_SHA512, Hash::Sha512),
+                (CKM_SHA3_256, Hash::Sha3_256),
+                (CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128),
+                (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256),
+            ] {
+                let (context, hash) = (BYTES[..3].into(), Some(hash));
+                let params = with(id, &hash_context_of(number, 3));
+                assert!(params == Ok(Params::SignContext { deterministic: true, context, hash }));
+            }
+            assert_eq!(with(id, &hash_context_of(CKM_ECDSA, 3)).err(), INVALID);
+            assert_eq!(with(id, &hash_context_of(CKM_SHA256, 256)).err(), INVALID);
+            assert_eq!(with(id, &hash_context_of(CKM_SHA256, HUGE)).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn a_code_is_cut_to_a_length() {
+        wants(CKM_SHA256_HMAC_GENERAL, &(16 as CK_MAC_GENERAL_PARAMS));
+        let cut = |len: CK_MAC_GENERAL_PARAMS| with(CKM_AES_CMAC_GENERAL, &len);
+        assert!(cut(8) == Ok(Params::Length(8)));
+        for wrong in [0, 65, HUGE] {
+            assert_eq!(cut(wrong).err(), INVALID);
+        }
+    }
+
+    #[test]
+    fn gmac_takes_an_initialisation_vector_as_it_is() {
+        for len in [1, 12, 256] {
+            let params = invoke(CKM_AES_GMAC, BYTES.as_ptr(), len);
+            assert!(params == Ok(Params::Iv(BYTES[..len].into())));
+        }
+        assert_eq!(invoke(CKM_AES_GMAC, null(), 0).err(), INVALID);
+        assert_eq!(invoke(CKM_AES_GMAC, null(), 12).err(), INVALID);
+        assert_eq!(invoke(CKM_AES_GMAC, BYTES.as_ptr(), 257).err(), INVALID);
+    }
+}

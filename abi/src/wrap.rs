@@ -1,0 +1,57 @@
+//! "Key management functions": wrapping and unwrapping.
+
+use cryptoki_sys::*;
+
+use crate::call::call;
+use crate::input::{In, Out, Place, produce, template};
+use crate::number::{narrow, object, session};
+use crate::params::mechanism_given;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_WrapKey(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    wrapping: CK_OBJECT_HANDLE,
+    key: CK_OBJECT_HANDLE,
+    wrapped: *mut CK_BYTE,
+    wrapped_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let with = unsafe { mechanism_given(given) }?;
+        let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
+        let wrapped = Out(wrapped, wrapped_len);
+        // SAFETY: the contract of PKCS#11 for pWrappedKey and its length.
+        unsafe { produce(wrapped, |out| module.wrap_key(session, &with, wrapping, key, out)) }
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_UnwrapKey(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    unwrapping: CK_OBJECT_HANDLE,
+    wrapped: *mut CK_BYTE,
+    wrapped_len: CK_ULONG,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+    key: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(key)?;
+        // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
+        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        // SAFETY: the contract of PKCS#11 for pWrappedKey.
+        let wrapped = unsafe { In(wrapped, wrapped_len).bytes() }?;
+        let key = module.unwrap_key(session(handle), &with, object(unwrapping), wrapped, &template)?;
+        // SAFETY: the contract of PKCS#11 for phKey.
+        unsafe { place.put(narrow(key.0)) };
+        Ok(())
+    })
+}

@@ -1,0 +1,664 @@
+//! Encryption, codes, wrapping, derivation and encapsulation through the function list as a C client calls it. The tests
+//! share a token; each has a session.
+
+#![allow(non_snake_case, reason = "fields have the names of the specification")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
+
+#[macro_use]
+mod common;
+
+use std::sync::OnceLock;
+
+use common::{attribute, mechanism, mechanism_with, mutable, nothing, room, two_calls};
+use cryptoki_sys::*;
+
+const PIN: &[u8] = b"pin of a test";
+/// DER of the object identifier of P-256.
+const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+/// Neither a whole number of blocks nor less than one.
+const MESSAGE: &[u8] = b"a message that is longer than two blocks of the cipher";
+const IV: [u8; 16] = [7; 16];
+
+type Session = CK_SESSION_HANDLE;
+type Object = CK_OBJECT_HANDLE;
+
+/// A session of the token, with the user logged in.
+fn session() -> Session {
+    static SLOT: OnceLock<CK_SLOT_ID> = OnceLock::new();
+    let slot = *SLOT.get_or_init(token);
+    open(slot)
+}
+
+fn open(slot: CK_SLOT_ID) -> Session {
+    let mut session = 0;
+    ok!(C_OpenSession(slot, CKF_SERIAL_SESSION | CKF_RW_SESSION, nothing(), None, &raw mut session));
+    session
+}
+
+/// A fresh token whose user is logged in.
+fn token() -> CK_SLOT_ID {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("jeton-crypt");
+    // The token of an earlier run, if any.
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    // Every test waits for its first session, so nobody else reads the environment.
+    unsafe {
+        std::env::set_var("JETON_DIR", &directory);
+        std::env::remove_var("JETON_CONF");
+    }
+    ok!(C_Initialize(nothing()));
+    let (pin, pin_len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    ok!(C_InitToken(slot(), pin, pin_len, mutable(&[b' '; 32]).cast()));
+    let slot = slot();
+    let session = open(slot);
+    ok!(C_Login(session, CKU_SO, pin, pin_len));
+    ok!(C_InitPIN(session, pin, pin_len));
+    ok!(C_Logout(session));
+    ok!(C_Login(session, CKU_USER, pin, pin_len));
+    slot
+}
+
+/// The first slot: the token's once there is one, for the slot to be initialised comes last.
+fn slot() -> CK_SLOT_ID {
+    let (mut slots, mut count) = ([0; 4], 4);
+    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    slots[0]
+}
+
+fn len(bytes: &[u8]) -> CK_ULONG {
+    bytes.len() as CK_ULONG
+}
+
+fn pointer(bytes: &[u8]) -> *mut u8 {
+    bytes.as_ptr().cast_mut()
+}
+
+fn generated(session: Session, id: CK_MECHANISM_TYPE, attributes: &[CK_ATTRIBUTE]) -> Object {
+    let mut key = 0;
+    let (mut with, count) = (mechanism(id), attributes.len() as CK_ULONG);
+    ok!(C_GenerateKey(session, &raw mut with, attributes.as_ptr().cast_mut(), count, &raw mut key));
+    key
+}
+
+fn generated_pair(
+    session: Session,
+    id: CK_MECHANISM_TYPE,
+    public: &[CK_ATTRIBUTE],
+    private: &[CK_ATTRIBUTE],
+) -> (Object, Object) {
+    let (mut public_key, mut private_key) = (0, 0);
+    ok!(C_GenerateKeyPair(
+        session,
+        &mut mechanism(id),
+        public.as_ptr().cast_mut(),
+        public.len() as CK_ULONG,
+        private.as_ptr().cast_mut(),
+        private.len() as CK_ULONG,
+        &raw mut public_key,
+        &raw mut private_key,
+    ));
+    (public_key, private_key)
+}
+
+fn created(session: Session, attributes: &[CK_ATTRIBUTE]) -> Object {
+    let mut key = 0;
+    let count = attributes.len() as CK_ULONG;
+    ok!(C_CreateObject(session, attributes.as_ptr().cast_mut(), count, &raw mut key));
+    key
+}
+
+/// An AES key of 256 bits that may all.
+fn aes_key(session: Session) -> Object {
+    let attributes = [
+        attribute(CKA_VALUE_LEN, &(32 as CK_ULONG)),
+        attribute(CKA_ENCRYPT, &CK_TRUE),
+        attribute(CKA_DECRYPT, &CK_TRUE),
+        attribute(CKA_WRAP, &CK_TRUE),
+        attribute(CKA_UNWRAP, &CK_TRUE),
+        attribute(CKA_EXTRACTABLE, &CK_TRUE),
+    ];
+    generated(session, CKM_AES_KEY_GEN, &attributes)
+}
+
+/// What an AES key becomes that is unwrapped, derived or encapsulated.
+fn aes_template() -> [CK_ATTRIBUTE; 4] {
+    [
+        attribute(CKA_CLASS, &CKO_SECRET_KEY),
+        attribute(CKA_KEY_TYPE, &CKK_AES),
+        attribute(CKA_ENCRYPT, &CK_TRUE),
+        attribute(CKA_DECRYPT, &CK_TRUE),
+    ]
+}
+
+/// The secret of "RFC 4231, 4.3".
+fn hmac_key(session: Session) -> Object {
+    let attributes = [
+        attribute(CKA_CLASS, &CKO_SECRET_KEY),
+        attribute(CKA_KEY_TYPE, &CKK_GENERIC_SECRET),
+        attribute(CKA_SIGN, &CK_TRUE),
+        attribute(CKA_VERIFY, &CK_TRUE),
+        attribute(CKA_VALUE, b"Jefe"),
+    ];
+    created(session, &attributes)
+}
+
+fn encrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]) -> Vec<u8> {
+    ok!(C_EncryptInit(session, with, key));
+    two_calls(|out, room| rv!(C_Encrypt(session, pointer(data), len(data), out, room)))
+}
+
+fn decrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]) -> Vec<u8> {
+    ok!(C_DecryptInit(session, with, key));
+    two_calls(|out, room| rv!(C_Decrypt(session, pointer(data), len(data), out, room)))
+}
+
+/// Whether two keys encrypt alike, and so have the same value.
+fn same_value(session: Session, one: Object, other: Object) -> bool {
+    let with = &mut mechanism(CKM_AES_ECB);
+    encrypted(session, with, one, &[3; 32]) == encrypted(session, with, other, &[3; 32])
+}
+
+/// Runs a test with a mechanism that authenticates, one that pads and one that does neither.
+fn with_each(test: impl Fn(&mut CK_MECHANISM)) {
+    let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
+    test(&mut mechanism_with(CKM_AES_GCM, &gcm()));
+    test(&mut mechanism_with(CKM_AES_CBC_PAD, &IV));
+    test(&mut mechanism_with(CKM_AES_CTR, &counter));
+}
+
+fn gcm() -> CK_GCM_PARAMS {
+    CK_GCM_PARAMS {
+        pIv: pointer(&IV),
+        ulIvLen: 12,
+        ulIvBits: 96,
+        pAAD: pointer(MESSAGE),
+        ulAADLen: 9,
+        ulTagBits: 128,
+    }
+}
+
+#[test]
+fn cbc_is_that_of_its_specification() {
+    // SP 800-38A, F.2.1.
+    let value = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
+    let block = 0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128.to_be_bytes();
+    let iv = 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f_u128.to_be_bytes();
+    let session = session();
+    let key = created(session, &[&aes_template()[..], &[attribute(CKA_VALUE, &value)]].concat());
+    let result = encrypted(session, &mut mechanism_with(CKM_AES_CBC, &iv), key, &block);
+    assert_eq!(result, 0x7649_abac_8119_b246_cee9_8e9b_12e9_197d_u128.to_be_bytes());
+}
+
+#[test]
+fn what_was_encrypted_is_decrypted() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        let result = encrypted(session, with, key, MESSAGE);
+        assert_ne!(result[..MESSAGE.len()], *MESSAGE);
+        assert_eq!(decrypted(session, with, key, &result), MESSAGE);
+    });
+}
+
+#[test]
+fn parts_make_the_whole() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        let whole = encrypted(session, with, key, MESSAGE);
+        for size in [1, 15, 16, 17, 48] {
+            ok!(C_EncryptInit(session, with, key));
+            let mut result = Vec::new();
+            for part in MESSAGE.chunks(size) {
+                result.extend(two_calls(|out, room| {
+                    rv!(C_EncryptUpdate(session, pointer(part), len(part), out, room))
+                }));
+            }
+            result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
+            assert_eq!(result, whole, "parts of {size}");
+
+            ok!(C_DecryptInit(session, with, key));
+            let mut message = Vec::new();
+            for part in whole.chunks(size) {
+                message.extend(two_calls(|out, room| {
+                    rv!(C_DecryptUpdate(session, pointer(part), len(part), out, room))
+                }));
+            }
+            message.extend(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))));
+            assert_eq!(message, MESSAGE, "parts of {size}");
+        }
+    });
+}
+
+#[test]
+fn output_may_lie_on_its_input() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        let whole = encrypted(session, with, key, MESSAGE);
+        // The input stands at 32; the output before, on and behind its start.
+        for at in [0, 1, 31, 32, 33, 64] {
+            let mut memory = [0_u8; 256];
+            memory[32..][..MESSAGE.len()].copy_from_slice(MESSAGE);
+            let (start, mut room) = (memory.as_mut_ptr(), 128);
+            let (input, output) = (start.wrapping_add(32), start.wrapping_add(at));
+            ok!(C_EncryptInit(session, with, key));
+            ok!(C_Encrypt(session, input, len(MESSAGE), output, &raw mut room));
+            assert_eq!(memory[at..][..room as usize], whole, "at {at}");
+
+            let (start, mut message_room) = (memory.as_mut_ptr(), 128);
+            let place = start.wrapping_add(at);
+            ok!(C_DecryptInit(session, with, key));
+            ok!(C_Decrypt(session, place, room, place, &raw mut message_room));
+            assert_eq!(memory[at..][..message_room as usize], *MESSAGE, "at {at}");
+        }
+    });
+}
+
+#[test]
+fn a_part_may_be_encrypted_in_place() {
+    let session = session();
+    let key = aes_key(session);
+    let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
+    let with = &mut mechanism_with(CKM_AES_CTR, &counter);
+    let whole = encrypted(session, with, key, MESSAGE);
+    let mut memory = MESSAGE.to_vec();
+    ok!(C_EncryptInit(session, with, key));
+    for part in memory.chunks_mut(20) {
+        let (place, mut room) = (part.as_mut_ptr(), part.len() as CK_ULONG);
+        ok!(C_EncryptUpdate(session, place, room, place, &raw mut room));
+        assert_eq!(room as usize, part.len());
+    }
+    assert_eq!(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))), []);
+    assert_eq!(memory, whole);
+}
+
+#[test]
+fn a_short_buffer_keeps_the_operation_active() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        let whole = encrypted(session, with, key, MESSAGE);
+        let mut memory = vec![0; whole.len()];
+        let place = memory.as_mut_ptr();
+        ok!(C_EncryptInit(session, with, key));
+        for short in [0, 1, len(&whole) - 1] {
+            let mut room = short;
+            let rv = rv!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
+            assert_eq!((rv, room), (CKR_BUFFER_TOO_SMALL, len(&whole)), "room for {short}");
+        }
+        let mut room = len(&whole);
+        ok!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
+        assert_eq!(memory, whole);
+        let rv = rv!(C_Encrypt(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
+        assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
+    });
+}
+
+#[test]
+fn a_short_buffer_for_a_part_loses_nothing() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        if with.mechanism == CKM_AES_GCM {
+            // A backend may keep the parts of an authenticated message to the end: no buffer is too short then.
+            return;
+        }
+        let whole = encrypted(session, with, key, MESSAGE);
+        let mut memory = vec![0; whole.len()];
+        let (mut place, mut done) = (memory.as_mut_ptr(), 0);
+        let mut room = 3;
+        ok!(C_EncryptInit(session, with, key));
+        let rv = rv!(C_EncryptUpdate(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
+        assert_eq!(rv, CKR_BUFFER_TOO_SMALL);
+        ok!(C_EncryptUpdate(session, pointer(MESSAGE), len(MESSAGE), place, &raw mut room));
+        done += room as usize;
+        place = place.wrapping_add(done);
+        let mut last = len(&whole) - room;
+        ok!(C_EncryptFinal(session, place, &raw mut last));
+        done += last as usize;
+        assert_eq!((done, &memory), (whole.len(), &whole));
+    });
+}
+
+#[test]
+fn a_wrong_tag_ends_the_decryption() {
+    let session = session();
+    let key = aes_key(session);
+    let params = gcm();
+    let with = &mut mechanism_with(CKM_AES_GCM, &params);
+    let mut forged = encrypted(session, with, key, MESSAGE);
+    *forged.last_mut().expect("a tag") ^= 1;
+    let mut memory = [0_u8; 128];
+    let (place, mut room) = (memory.as_mut_ptr(), 128);
+    ok!(C_DecryptInit(session, with, key));
+    let rv = rv!(C_Decrypt(session, pointer(&forged), len(&forged), place, &raw mut room));
+    assert_eq!(rv, CKR_ENCRYPTED_DATA_INVALID);
+    let rv = rv!(C_Decrypt(session, pointer(&forged), len(&forged), place, &raw mut room));
+    assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
+
+    // In several parts nothing comes out before the tag was seen.
+    room = 128;
+    ok!(C_DecryptInit(session, with, key));
+    ok!(C_DecryptUpdate(session, pointer(&forged), len(&forged), place, &raw mut room));
+    assert_eq!(room, 0);
+    room = 128;
+    assert_eq!(rv!(C_DecryptFinal(session, place, &raw mut room)), CKR_ENCRYPTED_DATA_INVALID);
+    assert_eq!(rv!(C_DecryptFinal(session, place, &raw mut room)), CKR_OPERATION_NOT_INITIALIZED);
+    assert_eq!(memory, [0; 128]);
+}
+
+#[test]
+fn null_mechanisms_and_refused_arguments_end_operations() {
+    let session = session();
+    let key = aes_key(session);
+    with_each(|with| {
+        let (mut memory, mut room) = ([0_u8; 128], 128);
+        let (place, room) = (memory.as_mut_ptr(), &raw mut room);
+        ok!(C_EncryptInit(session, with, key));
+        assert_eq!(rv!(C_EncryptInit(session, with, key)), CKR_OPERATION_ACTIVE);
+        ok!(C_EncryptInit(session, nothing(), 0));
+        assert_eq!(rv!(C_Encrypt(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
+        ok!(C_EncryptInit(session, with, key));
+        assert_eq!(rv!(C_Encrypt(session, place, 16, place, nothing())), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_Encrypt(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
+        ok!(C_DecryptInit(session, with, key));
+        assert_eq!(rv!(C_DecryptUpdate(session, nothing(), 16, place, room)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_DecryptUpdate(session, place, 16, place, room)), CKR_OPERATION_NOT_INITIALIZED);
+    });
+    let mut wrong = mechanism_with(CKM_AES_CBC_PAD, &IV[..15]);
+    assert_eq!(rv!(C_EncryptInit(session, &raw mut wrong, key)), CKR_MECHANISM_PARAM_INVALID);
+}
+
+#[test]
+fn hmac_is_that_of_its_rfc() {
+    let session = session();
+    let key = hmac_key(session);
+    let data = b"what do ya want for nothing?";
+    // RFC 4231, 4.3.
+    let code = [
+        0x5bdc_c146_bf60_754e_6a04_2426_0895_75c7_u128.to_be_bytes(),
+        0x5a00_3f08_9d27_3983_9dec_58b9_64ec_3843_u128.to_be_bytes(),
+    ]
+    .concat();
+    let cut: CK_MAC_GENERAL_PARAMS = 20;
+    for (mut with, size) in
+        [(mechanism(CKM_SHA256_HMAC), 32), (mechanism_with(CKM_SHA256_HMAC_GENERAL, &cut), 20)]
+    {
+        let with = &raw mut with;
+        ok!(C_SignInit(session, with, key));
+        let mut made = two_calls(|out, room| rv!(C_Sign(session, pointer(data), len(data), out, room)));
+        assert_eq!(made, code[..size]);
+        ok!(C_VerifyInit(session, with, key));
+        ok!(C_VerifyUpdate(session, pointer(data), 5));
+        ok!(C_VerifyUpdate(session, pointer(&data[5..]), len(data) - 5));
+        ok!(C_VerifyFinal(session, pointer(&made), len(&made)));
+        made[0] ^= 1;
+        ok!(C_VerifyInit(session, with, key));
+        let rv = rv!(C_Verify(session, pointer(data), len(data), pointer(&made), len(&made)));
+        assert_eq!(rv, CKR_SIGNATURE_INVALID);
+    }
+}
+
+#[test]
+fn oaep_decrypts_under_its_label_only() {
+    let session = session();
+    let bits: CK_ULONG = 2048;
+    let public = [
+        attribute(CKA_MODULUS_BITS, &bits),
+        attribute(CKA_PUBLIC_EXPONENT, &[1_u8, 0, 1]),
+        attribute(CKA_ENCRYPT, &CK_TRUE),
+    ];
+    let private = [attribute(CKA_DECRYPT, &CK_TRUE)];
+    let (public, private) = generated_pair(session, CKM_RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+    let label = |bytes: &[u8]| CK_RSA_PKCS_OAEP_PARAMS {
+        hashAlg: CKM_SHA256,
+        mgf: CKG_MGF1_SHA256,
+        source: CKZ_DATA_SPECIFIED,
+        pSourceData: pointer(bytes).cast(),
+        ulSourceDataLen: len(bytes),
+    };
+    let (right, wrong) = (label(b"label"), label(b"other"));
+    let with = &mut mechanism_with(CKM_RSA_PKCS_OAEP, &right);
+    let result = encrypted(session, with, public, MESSAGE);
+    assert_eq!(result.len(), 256);
+    assert_eq!(decrypted(session, with, private, &result), MESSAGE);
+
+    let (mut memory, mut room) = ([0_u8; 256], 256);
+    let mut with = mechanism_with(CKM_RSA_PKCS_OAEP, &wrong);
+    ok!(C_DecryptInit(session, &raw mut with, private));
+    let rv = rv!(C_Decrypt(session, pointer(&result), 256, memory.as_mut_ptr(), &raw mut room));
+    assert_eq!(rv, CKR_ENCRYPTED_DATA_INVALID);
+}
+
+#[test]
+fn a_wrapped_key_is_unwrapped() {
+    let session = session();
+    let (wrapping, key) = (aes_key(session), aes_key(session));
+    let with: *mut CK_MECHANISM = &mut mechanism(CKM_AES_KEY_WRAP);
+    let mut wrapped = two_calls(|out, room| rv!(C_WrapKey(session, with, wrapping, key, out, room)));
+    assert_eq!(wrapped.len(), 40);
+    let mut room = 39;
+    let rv = rv!(C_WrapKey(session, with, wrapping, key, wrapped.as_mut_ptr(), &raw mut room));
+    assert_eq!((rv, room), (CKR_BUFFER_TOO_SMALL, 40));
+
+    let mut template = aes_template();
+    let template = template.as_mut_ptr();
+    let mut again = 0;
+    ok!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, &raw mut again));
+    assert!(same_value(session, key, again));
+    assert!(!same_value(session, key, wrapping));
+
+    wrapped[7] ^= 1;
+    let mut none = 77;
+    let rv = rv!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, &raw mut none));
+    assert_eq!((rv, none), (CKR_WRAPPED_KEY_INVALID, 77));
+    let rv = rv!(C_UnwrapKey(session, with, wrapping, pointer(&wrapped), 40, template, 4, nothing()));
+    assert_eq!(rv, CKR_ARGUMENTS_BAD);
+    let rv = rv!(C_UnwrapKey(session, nothing(), wrapping, nothing(), 0, nothing(), 0, &raw mut none));
+    assert_eq!((rv, none), (CKR_ARGUMENTS_BAD, 77));
+}
+
+/// A pair for key agreement, and its public point as the token says it.
+fn ecdh_pair(session: Session) -> (Object, Vec<u8>) {
+    let public = [attribute(CKA_EC_PARAMS, P256)];
+    let private = [attribute(CKA_DERIVE, &CK_TRUE)];
+    let (public, private) = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &public, &private);
+    let mut point = [0_u8; 67];
+    ok!(C_GetAttributeValue(session, public, &mut room(CKA_EC_POINT, &mut point), 1));
+    (private, point.to_vec())
+}
+
+#[test]
+fn both_ends_of_ecdh_derive_the_same_key() {
+    let session = session();
+    let ((one, one_point), (other, other_point)) = (ecdh_pair(session), ecdh_pair(session));
+    let value_len: CK_ULONG = 32;
+    let template = [&aes_template()[..], &[attribute(CKA_VALUE_LEN, &value_len)]].concat();
+    let template = template.as_ptr().cast_mut();
+    let derive = |kdf, shared: &[u8], base, peer: &[u8]| {
+        let params = CK_ECDH1_DERIVE_PARAMS {
+            kdf,
+            ulSharedDataLen: len(shared),
+            pSharedData: pointer(shared),
+            ulPublicDataLen: len(peer),
+            pPublicData: pointer(peer),
+        };
+        let mut key = 0;
+        let mut with = mechanism_with(CKM_ECDH1_DERIVE, &params);
+        ok!(C_DeriveKey(session, &raw mut with, base, template, 5, &raw mut key));
+        key
+    };
+    // The point comes raw or as the DER that the token says; the two first bytes are its header.
+    let raw = derive(CKD_NULL, &[], one, &other_point[2..]);
+    assert!(same_value(session, raw, derive(CKD_NULL, &[], other, &one_point)));
+    let hashed = derive(CKD_SHA256_KDF, b"shared", one, &other_point);
+    assert!(same_value(session, hashed, derive(CKD_SHA256_KDF, b"shared", other, &one_point)));
+    assert!(!same_value(session, raw, hashed));
+
+    let params = CK_ECDH1_DERIVE_PARAMS {
+        kdf: CKD_NULL,
+        ulSharedDataLen: 0,
+        pSharedData: nothing(),
+        ulPublicDataLen: 0,
+        pPublicData: nothing(),
+    };
+    let (mut with, mut none) = (mechanism_with(CKM_ECDH1_DERIVE, &params), 77);
+    let rv = rv!(C_DeriveKey(session, &raw mut with, one, template, 5, &raw mut none));
+    assert_eq!((rv, none), (CKR_MECHANISM_PARAM_INVALID, 77));
+}
+
+/// How many objects have that label.
+fn labelled(session: Session, label: &[u8]) -> CK_ULONG {
+    let template = [attribute(CKA_LABEL, label)];
+    let (mut found, mut count) = ([0; 9], 0);
+    ok!(C_FindObjectsInit(session, template.as_ptr().cast_mut(), 1));
+    ok!(C_FindObjects(session, found.as_mut_ptr(), 9, &raw mut count));
+    ok!(C_FindObjectsFinal(session));
+    count
+}
+
+#[test]
+fn an_encapsulated_key_is_decapsulated() {
+    let session = session();
+    let public = [attribute(CKA_PARAMETER_SET, &CKP_ML_KEM_768), attribute(CKA_ENCAPSULATE, &CK_TRUE)];
+    let private = [attribute(CKA_DECAPSULATE, &CK_TRUE)];
+    let (public, private) = generated_pair(session, CKM_ML_KEM_KEY_PAIR_GEN, &public, &private);
+    let template = [&aes_template()[..], &[attribute(CKA_LABEL, b"kem")]].concat();
+    let template = template.as_ptr().cast_mut();
+    let with: *mut CK_MECHANISM = &mut mechanism(CKM_ML_KEM);
+
+    let mut room = 0;
+    ok!(C_EncapsulateKey(session, with, public, template, 5, nothing(), &raw mut room, nothing()));
+    assert_eq!((room, labelled(session, b"kem")), (1088, 0));
+    let (mut ciphertext, mut key, mut again) = ([0_u8; 1088], 77, 0);
+    let place = ciphertext.as_mut_ptr();
+    let encapsulate = |room: &mut CK_ULONG, key: *mut Object| {
+        rv!(C_EncapsulateKey(session, with, public, template, 5, place, room, key))
+    };
+    room = 1087;
+    assert_eq!(encapsulate(&mut room, &raw mut key), CKR_BUFFER_TOO_SMALL);
+    assert_eq!((room, key), (1088, 77));
+    assert_eq!(encapsulate(&mut room, nothing()), CKR_ARGUMENTS_BAD);
+    assert_eq!(labelled(session, b"kem"), 0);
+    assert_eq!(encapsulate(&mut room, &raw mut key), CKR_OK);
+    assert_eq!(labelled(session, b"kem"), 1);
+
+    ok!(C_DecapsulateKey(session, with, private, template, 5, pointer(&ciphertext), 1088, &raw mut again));
+    assert!(same_value(session, key, again));
+}
+
+#[test]
+fn a_signature_may_come_before_its_data() {
+    let session = session();
+    let public = [attribute(CKA_EC_PARAMS, P256), attribute(CKA_VERIFY, &CK_TRUE)];
+    let private = [attribute(CKA_SIGN, &CK_TRUE)];
+    let (public, private) = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &public, &private);
+    let with: *mut CK_MECHANISM = &mut mechanism(CKM_ECDSA_SHA256);
+    ok!(C_SignInit(session, with, private));
+    let made = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
+    let (signature, size) = (pointer(&made), len(&made));
+    ok!(C_VerifySignatureInit(session, with, public, signature, size));
+    ok!(C_VerifySignature(session, pointer(MESSAGE), len(MESSAGE)));
+    ok!(C_VerifySignatureInit(session, with, public, signature, size));
+    ok!(C_VerifySignatureUpdate(session, pointer(MESSAGE), 9));
+    ok!(C_VerifySignatureUpdate(session, pointer(&MESSAGE[9..]), len(MESSAGE) - 9));
+    ok!(C_VerifySignatureFinal(session));
+    ok!(C_VerifySignatureInit(session, with, public, signature, size));
+    assert_eq!(rv!(C_VerifySignature(session, pointer(MESSAGE), 9)), CKR_SIGNATURE_INVALID);
+    ok!(C_VerifySignatureInit(session, with, public, signature, size));
+    ok!(C_VerifySignatureInit(session, nothing(), 0, nothing(), 0));
+    assert_eq!(rv!(C_VerifySignatureFinal(session)), CKR_OPERATION_NOT_INITIALIZED);
+}
+
+#[test]
+fn dual_functions_do_what_the_single_ones_do() {
+    let session = session();
+    let (key, code_key) = (aes_key(session), hmac_key(session));
+    let digest: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
+    let code: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256_HMAC);
+    ok!(C_DigestInit(session, digest));
+    let digest_of = two_calls(|out, room| rv!(C_Digest(session, pointer(MESSAGE), len(MESSAGE), out, room)));
+    ok!(C_SignInit(session, code, code_key));
+    let code_of = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
+    with_each(|with| {
+        let whole = encrypted(session, with, key, MESSAGE);
+
+        ok!(C_DigestInit(session, digest));
+        ok!(C_EncryptInit(session, with, key));
+        let mut result = in_parts(MESSAGE, |part, size, out, room| {
+            rv!(C_DigestEncryptUpdate(session, part, size, out, room))
+        });
+        result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
+        assert_eq!(result, whole);
+        assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest_of);
+
+        ok!(C_SignInit(session, code, code_key));
+        ok!(C_EncryptInit(session, with, key));
+        let mut result = in_parts(MESSAGE, |part, size, out, room| {
+            rv!(C_SignEncryptUpdate(session, part, size, out, room))
+        });
+        result.extend(two_calls(|out, room| rv!(C_EncryptFinal(session, out, room))));
+        assert_eq!(result, whole);
+        assert_eq!(two_calls(|out, room| rv!(C_SignFinal(session, out, room))), code_of);
+    });
+}
+
+#[test]
+fn dual_functions_take_apart_what_they_made() {
+    // A mode without a last part: what C_DecryptFinal gives out is digested by no dual function.
+    let session = session();
+    let (key, code_key) = (aes_key(session), hmac_key(session));
+    let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
+    let with = &mut mechanism_with(CKM_AES_CTR, &counter);
+    let whole = encrypted(session, with, key, MESSAGE);
+    let digest: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
+    let code: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256_HMAC);
+
+    ok!(C_DigestInit(session, digest));
+    let digest_of = two_calls(|out, room| rv!(C_Digest(session, pointer(MESSAGE), len(MESSAGE), out, room)));
+    ok!(C_DecryptInit(session, with, key));
+    ok!(C_DigestInit(session, digest));
+    let result =
+        in_parts(&whole, |part, size, out, room| rv!(C_DecryptDigestUpdate(session, part, size, out, room)));
+    assert_eq!(result, MESSAGE);
+    assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), []);
+    assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest_of);
+
+    ok!(C_SignInit(session, code, code_key));
+    let code_of = two_calls(|out, room| rv!(C_Sign(session, pointer(MESSAGE), len(MESSAGE), out, room)));
+    ok!(C_DecryptInit(session, with, key));
+    ok!(C_VerifyInit(session, code, code_key));
+    let result =
+        in_parts(&whole, |part, size, out, room| rv!(C_DecryptVerifyUpdate(session, part, size, out, room)));
+    assert_eq!(result, MESSAGE);
+    assert_eq!(two_calls(|out, room| rv!(C_DecryptFinal(session, out, room))), []);
+    ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
+}
+
+#[test]
+fn a_dual_function_wants_both_operations() {
+    let session = session();
+    let key = aes_key(session);
+    let (mut memory, mut room) = ([0_u8; 64], 64);
+    let (place, room) = (memory.as_mut_ptr(), &raw mut room);
+    ok!(C_EncryptInit(session, &mut mechanism_with(CKM_AES_CBC_PAD, &IV), key));
+    let rv = rv!(C_DigestEncryptUpdate(session, place, 16, place, room));
+    assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
+    ok!(C_DigestInit(session, &mut mechanism(CKM_SHA256)));
+    ok!(C_DigestEncryptUpdate(session, place, 16, place, room));
+
+    // Refused arguments end the encryption and leave the digest.
+    let rv = rv!(C_DigestEncryptUpdate(session, place, 16, place, nothing()));
+    assert_eq!(rv, CKR_ARGUMENTS_BAD);
+    assert_eq!(rv!(C_EncryptFinal(session, place, room)), CKR_OPERATION_NOT_INITIALIZED);
+    let digest = two_calls(|out, room| rv!(C_DigestFinal(session, out, room)));
+    assert_eq!(digest.len(), 32);
+}
+
+/// The results of an Update function, one after the other. Asking for a length feeds no operation.
+fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
+    data.chunks(17)
+        .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))
+        .collect()
+}

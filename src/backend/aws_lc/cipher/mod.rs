@@ -1,0 +1,69 @@
+//! Symmetric ciphers: which parameters are taken, and what of a message can be given out when.
+//!
+//! A cipher is one of three: [a stream](stream), which gives out what it takes; [blocks](blocks), which hold back what
+//! is not yet complete; [a whole](whole), which must see the end of its message first.
+
+mod blocks;
+mod stream;
+mod whole;
+mod wrap;
+
+use super::ffi::Mode;
+use crate::backend::{Cipher, CipherScheme, Ciphers, Direction};
+use crate::error::{Error, Result};
+
+const BLOCK: usize = 16;
+
+pub(super) struct Symmetric;
+
+impl Ciphers for Symmetric {
+    fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
+        use CipherScheme as S;
+        let encrypt = direction == Direction::Encrypt;
+        match scheme {
+            S::AesEcb => blocks::plain(Mode::Ecb, key, &[], direction),
+            S::AesCbc { iv, padded: false } => blocks::plain(Mode::Cbc, key, iv, direction),
+            S::AesCbc { iv, padded: true } => blocks::padded(key, iv, direction),
+            S::AesCts { iv } => blocks::stealing(key, iv, direction),
+            S::AesCtr { block, bits } => stream::counter(key, block, *bits),
+            S::AesOfb { iv } => stream::plain(Mode::Ofb, key, iv, encrypt),
+            S::AesCfb { iv, bits: 1 } => stream::plain(Mode::Cfb1, key, iv, encrypt),
+            S::AesCfb { iv, bits: 8 } => stream::plain(Mode::Cfb8, key, iv, encrypt),
+            S::AesCfb { iv, bits: 64 } => blocks::feedback64(key, iv, direction),
+            S::AesCfb { iv, bits: 128 } => stream::plain(Mode::Cfb128, key, iv, encrypt),
+            S::AesCfb { .. } => Err(Error::MechanismParamInvalid),
+            S::AesXts { tweak } => whole::xts(key, tweak, direction),
+            S::AesGcm { iv, aad, tag_len } if encrypt => stream::gcm_seal(key, iv, aad, *tag_len),
+            S::AesGcm { iv, aad, tag_len } => whole::gcm_open(key, iv, aad, *tag_len),
+            S::AesCcm { nonce, aad, tag_len, data_len } => whole::ccm(
+                key,
+                whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
+                direction,
+            ),
+            S::AesKw { iv } => wrap::kw(key, *iv, direction),
+            S::AesKwp { iv } => wrap::kwp(key, *iv, direction),
+            S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
+            S::ChaCha20Poly1305 { nonce, aad } => whole::chacha20_poly1305(key, nonce, aad, direction),
+        }
+    }
+}
+
+/// The error for a message of a length that the cipher does not take.
+fn length_error(direction: Direction) -> Error {
+    match direction {
+        Direction::Encrypt => Error::DataLenRange,
+        Direction::Decrypt => Error::EncryptedDataLenRange,
+    }
+}
+
+/// SP 800-38D, 5.2.1.2, and the limit of PKCS#11 on initialisation vectors.
+fn gcm_lengths(iv: &[u8], tag_len: usize) -> Result<()> {
+    if (1..=256).contains(&iv.len()) && matches!(tag_len, 4 | 8 | 12..=16) {
+        Ok(())
+    } else {
+        Err(Error::MechanismParamInvalid)
+    }
+}
+
+#[cfg(test)]
+mod tests;

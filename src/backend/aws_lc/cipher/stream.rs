@@ -1,0 +1,237 @@
+//! Ciphers that give out a byte for each that they take: CTR, OFB, CFB, ChaCha20, and GCM when it encrypts.
+
+use super::super::ffi::{self, CipherCtx, Mode};
+use super::super::prefix;
+use super::{BLOCK, gcm_lengths};
+use crate::backend::Cipher;
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+pub(super) fn plain(mode: Mode, key: &[u8], iv: &[u8; BLOCK], encrypt: bool) -> Result<Box<dyn Cipher>> {
+    Ok(Box::new(Stream::new(mode, key, iv, encrypt, None)?))
+}
+
+pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<dyn Cipher>> {
+    if !(1..=128).contains(&bits) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // AWS-LC counts all 128 bits. It makes no difference as long as the counted ones do not wrap.
+    let last = u128::MAX >> (128 - bits);
+    let after_first = last - (u128::from_be_bytes(*block) & last);
+    let limit = after_first.saturating_add(1).checked_mul(BLOCK as u128);
+    Ok(Box::new(Stream::new(Mode::Ctr, key, block, true, limit)?))
+}
+
+/// A mode of AES; `limit` is how many bytes a message may have.
+struct Stream {
+    context: CipherCtx,
+    iv: [u8; BLOCK],
+    limit: Option<u128>,
+    taken: u128,
+}
+
+impl Stream {
+    fn new(mode: Mode, key: &[u8], iv: &[u8; BLOCK], encrypt: bool, limit: Option<u128>) -> Result<Self> {
+        let mut stream = Self { context: CipherCtx::new(mode, key, encrypt)?, iv: *iv, limit, taken: 0 };
+        stream.reset()?;
+        Ok(stream)
+    }
+}
+
+impl Cipher for Stream {
+    fn update_len(&self, len: usize) -> usize {
+        len
+    }
+
+    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = prefix(out, input.len())?;
+        let taken = self.taken + input.len() as u128;
+        if self.limit.is_some_and(|limit| taken > limit) {
+            return Err(Error::DataLenRange);
+        }
+        self.context.update(input, out)?;
+        self.taken = taken;
+        Ok(input.len())
+    }
+
+    fn finish_len(&self) -> usize {
+        0
+    }
+
+    fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {
+        self.reset()?;
+        Ok(0)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.taken = 0;
+        self.context.start(&self.iv)
+    }
+}
+
+pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
+    gcm_lengths(iv, tag_len)?;
+    let context = CipherCtx::gcm(key, iv.len(), true)?;
+    let mut seal = GcmSeal { context, iv: iv.into(), aad: aad.into(), tag_len, taken: 0 };
+    seal.reset()?;
+    Ok(Box::new(seal))
+}
+
+/// SP 800-38D, 5.2.1.1: a message has at most 2^39 - 256 bits.
+pub(super) const LONGEST_GCM: u64 = (1 << 36) - 32;
+
+struct GcmSeal {
+    context: CipherCtx,
+    iv: Box<[u8]>,
+    aad: Box<[u8]>,
+    tag_len: usize,
+    taken: u64,
+}
+
+impl Cipher for GcmSeal {
+    fn update_len(&self, len: usize) -> usize {
+        len
+    }
+
+    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = prefix(out, input.len())?;
+        let taken = self.taken.saturating_add(input.len() as u64);
+        if taken > LONGEST_GCM {
+            return Err(Error::DataLenRange);
+        }
+        self.context.update(input, out)?;
+        self.taken = taken;
+        Ok(input.len())
+    }
+
+    fn finish_len(&self) -> usize {
+        self.tag_len
+    }
+
+    fn finish(&mut self, out: &mut [u8]) -> Result<usize> {
+        self.context.gcm_tag(prefix(out, self.tag_len)?)?;
+        self.reset()?;
+        Ok(self.tag_len)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.taken = 0;
+        self.context.start(&self.iv)?;
+        self.context.authenticate(&self.aad)
+    }
+}
+
+const CHACHA_BLOCK: usize = 64;
+
+pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
+    if key.len() != 32 {
+        return Err(Error::KeySizeRange);
+    }
+    let (nonce, last): (&[u8], u64) = match nonce.len() {
+        8 => (nonce, u64::MAX),
+        12 if counter <= u64::from(u32::MAX) => (nonce, u64::from(u32::MAX)),
+        _ => return Err(Error::MechanismParamInvalid),
+    };
+    let keystream = Secret::zeroed(CHACHA_BLOCK);
+    Ok(Box::new(ChaCha {
+        key: key.into(),
+        nonce: nonce.into(),
+        first: counter,
+        next: u128::from(counter),
+        last,
+        keystream,
+        left: 0,
+    }))
+}
+
+/// Both forms of ChaCha20. They part in whose the state's word 13 is: the counter's, or the nonce's.
+struct ChaCha {
+    key: Secret,
+    nonce: Box<[u8]>,
+    first: u64,
+    /// The counter of the next block; past [`last`](Self::last) when there is none.
+    next: u128,
+    last: u64,
+    /// The block that a message stands in; its last `left` bytes are not used yet.
+    keystream: Secret,
+    left: usize,
+}
+
+impl ChaCha {
+    /// Works on whole blocks, or a last part of one.
+    fn blocks(&mut self, mut input: &[u8], mut out: &mut [u8]) -> Result<()> {
+        while !input.is_empty() {
+            let counter = self.next as u64;
+            // AWS-LC counts 32 bits, and must not wrap them.
+            let until_wrap = (1 << 32) - (counter & 0xffff_ffff);
+            let len =
+                usize::try_from(until_wrap * CHACHA_BLOCK as u64).unwrap_or(usize::MAX).min(input.len());
+            let (head, tail) = input.split_at(len);
+            let (head_out, tail_out) = out.split_at_mut(len);
+            let key = self.key.as_array().ok_or(Error::KeySizeRange)?;
+            ffi::chacha20(key, &self.nonce_at(counter), counter as u32, head, head_out)?;
+            self.next += len.div_ceil(CHACHA_BLOCK) as u128;
+            (input, out) = (tail, tail_out);
+        }
+        Ok(())
+    }
+
+    fn nonce_at(&self, counter: u64) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&((counter >> 32) as u32).to_le_bytes());
+        nonce[12 - self.nonce.len()..].copy_from_slice(&self.nonce);
+        nonce
+    }
+}
+
+impl Cipher for ChaCha {
+    fn update_len(&self, len: usize) -> usize {
+        len
+    }
+
+    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = prefix(out, input.len())?;
+        let of_old = self.left.min(input.len());
+        let new_blocks = (input.len() - of_old).div_ceil(CHACHA_BLOCK) as u128;
+        if self.next + new_blocks > u128::from(self.last) + 1 {
+            return Err(Error::DataLenRange);
+        }
+        let (old, new) = input.split_at(of_old);
+        let (old_out, new_out) = out.split_at_mut(of_old);
+        let keystream = &self.keystream[CHACHA_BLOCK - self.left..];
+        for ((out, byte), key) in old_out.iter_mut().zip(old).zip(keystream) {
+            *out = byte ^ key;
+        }
+        self.left -= of_old;
+
+        let whole = new.len() / CHACHA_BLOCK * CHACHA_BLOCK;
+        self.blocks(&new[..whole], &mut new_out[..whole])?;
+        let rest = &new[whole..];
+        if !rest.is_empty() {
+            let mut keystream = std::mem::take(&mut self.keystream);
+            let made = self.blocks(&[0; CHACHA_BLOCK], &mut keystream);
+            self.keystream = keystream;
+            made?;
+            for ((out, byte), key) in new_out[whole..].iter_mut().zip(rest).zip(self.keystream.iter()) {
+                *out = byte ^ key;
+            }
+            self.left = CHACHA_BLOCK - rest.len();
+        }
+        Ok(input.len())
+    }
+
+    fn finish_len(&self) -> usize {
+        0
+    }
+
+    fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {
+        self.reset()?;
+        Ok(0)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.next = u128::from(self.first);
+        self.left = 0;
+        Ok(())
+    }
+}

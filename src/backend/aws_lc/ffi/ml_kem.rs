@@ -1,0 +1,166 @@
+//! ML-KEM through AWS-LC's `ml_kem.h`, which the archive exports and aws-lc-sys does not bind. Success is 0 here.
+
+use std::ffi::c_int;
+
+use super::{failed, refused};
+use crate::backend::MlKem;
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// The key pair of a seed d || z (ML-KEM.KeyGen_internal): encapsulation key, decapsulation key.
+pub(crate) fn ml_kem_expand(set: MlKem, seed: &[u8; MlKem::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
+    let (mut public, mut private) = (vec![0; set.public_len()], Secret::zeroed(set.private_len()));
+    let (mut public_len, mut private_len) = (public.len(), private.len());
+    // SAFETY: both outputs go with their lengths, the seed has the function's.
+    succeeded("ml_kem_keypair_deterministic", unsafe {
+        (functions(set).keypair)(
+            public.as_mut_ptr(),
+            &mut public_len,
+            private.as_mut_ptr(),
+            &mut private_len,
+            seed.as_ptr(),
+        )
+    })?;
+    Ok((public, private))
+}
+
+/// The encapsulation key within a decapsulation key (FIPS 203, algorithm 16), after the checks of FIPS 203, 7.2 and 7.3.
+pub(crate) fn ml_kem_public(set: MlKem, private: &[u8]) -> Result<Vec<u8>> {
+    if private.len() != set.private_len() {
+        return Err(Error::DataInvalid);
+    }
+    // SAFETY: reads the key, which goes with its length.
+    let code = unsafe { (functions(set).check_private)(private.as_ptr(), private.len()) };
+    valid(code)?;
+    // dk is dk_PKE || ek || H(ek) || z, the last two of 32 bytes.
+    let end = set.private_len() - 64;
+    let public = private[end - set.public_len()..end].to_vec();
+    ml_kem_check(set, &public)?;
+    Ok(public)
+}
+
+/// The check of an encapsulation key (FIPS 203, 7.2).
+pub(crate) fn ml_kem_check(set: MlKem, public: &[u8]) -> Result<()> {
+    if public.len() != set.public_len() {
+        return Err(Error::DataInvalid);
+    }
+    // SAFETY: reads the key, which goes with its length.
+    valid(unsafe { (functions(set).check_public)(public.as_ptr(), public.len()) })
+}
+
+/// Ciphertext and shared secret.
+pub(crate) fn ml_kem_encapsulate(set: MlKem, public: &[u8]) -> Result<(Vec<u8>, Secret)> {
+    if public.len() != set.public_len() {
+        return Err(Error::DataInvalid);
+    }
+    let (mut ciphertext, mut secret) = (vec![0; set.ciphertext_len()], Secret::zeroed(MlKem::SECRET_LEN));
+    let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
+    // SAFETY: both outputs go with their lengths, the key has the parameter set's.
+    succeeded("ml_kem_encapsulate", unsafe {
+        (functions(set).encapsulate)(
+            ciphertext.as_mut_ptr(),
+            &mut ciphertext_len,
+            secret.as_mut_ptr(),
+            &mut secret_len,
+            public.as_ptr(),
+        )
+    })?;
+    Ok((ciphertext, secret))
+}
+
+pub(crate) fn ml_kem_decapsulate(set: MlKem, private: &[u8], ciphertext: &[u8]) -> Result<Secret> {
+    if private.len() != set.private_len() || ciphertext.len() != set.ciphertext_len() {
+        return Err(Error::EncryptedDataLenRange);
+    }
+    let mut secret = Secret::zeroed(MlKem::SECRET_LEN);
+    let mut len = secret.len();
+    // SAFETY: the output goes with its length, key and ciphertext have the parameter set's.
+    succeeded("ml_kem_decapsulate", unsafe {
+        (functions(set).decapsulate)(secret.as_mut_ptr(), &mut len, ciphertext.as_ptr(), private.as_ptr())
+    })?;
+    Ok(secret)
+}
+
+fn succeeded(function: &'static str, code: c_int) -> Result<()> {
+    if code == 0 { Ok(()) } else { Err(failed(function)) }
+}
+
+fn valid(code: c_int) -> Result<()> {
+    if code == 0 { Ok(()) } else { Err(refused(Error::DataInvalid)) }
+}
+
+type Keypair = unsafe extern "C" fn(*mut u8, *mut usize, *mut u8, *mut usize, *const u8) -> c_int;
+type Encapsulate = unsafe extern "C" fn(*mut u8, *mut usize, *mut u8, *mut usize, *const u8) -> c_int;
+type Decapsulate = unsafe extern "C" fn(*mut u8, *mut usize, *const u8, *const u8) -> c_int;
+type Check = unsafe extern "C" fn(*const u8, usize) -> c_int;
+
+/// The functions of one parameter set.
+struct Functions {
+    keypair: Keypair,
+    encapsulate: Encapsulate,
+    decapsulate: Decapsulate,
+    check_public: Check,
+    check_private: Check,
+}
+
+/// Declares the functions of a parameter set under the names in the archive, and gathers them.
+macro_rules! functions {
+    ($keypair:literal, $encapsulate:literal, $decapsulate:literal, $check_public:literal, $check_private:literal) => {{
+        unsafe extern "C" {
+            #[link_name = $keypair]
+            fn keypair(
+                public: *mut u8,
+                public_len: *mut usize,
+                private: *mut u8,
+                private_len: *mut usize,
+                seed: *const u8,
+            ) -> c_int;
+            #[link_name = $encapsulate]
+            fn encapsulate(
+                ciphertext: *mut u8,
+                ciphertext_len: *mut usize,
+                secret: *mut u8,
+                secret_len: *mut usize,
+                public: *const u8,
+            ) -> c_int;
+            #[link_name = $decapsulate]
+            fn decapsulate(
+                secret: *mut u8,
+                secret_len: *mut usize,
+                ciphertext: *const u8,
+                private: *const u8,
+            ) -> c_int;
+            #[link_name = $check_public]
+            fn check_public(public: *const u8, len: usize) -> c_int;
+            #[link_name = $check_private]
+            fn check_private(private: *const u8, len: usize) -> c_int;
+        }
+        Functions { keypair, encapsulate, decapsulate, check_public, check_private }
+    }};
+}
+
+const fn functions(set: MlKem) -> Functions {
+    match set {
+        MlKem::MlKem512 => functions!(
+            "aws_lc_0_47_0_ml_kem_512_keypair_deterministic",
+            "aws_lc_0_47_0_ml_kem_512_encapsulate",
+            "aws_lc_0_47_0_ml_kem_512_decapsulate",
+            "aws_lc_0_47_0_ml_kem_512_check_pk",
+            "aws_lc_0_47_0_ml_kem_512_check_sk"
+        ),
+        MlKem::MlKem768 => functions!(
+            "aws_lc_0_47_0_ml_kem_768_keypair_deterministic",
+            "aws_lc_0_47_0_ml_kem_768_encapsulate",
+            "aws_lc_0_47_0_ml_kem_768_decapsulate",
+            "aws_lc_0_47_0_ml_kem_768_check_pk",
+            "aws_lc_0_47_0_ml_kem_768_check_sk"
+        ),
+        MlKem::MlKem1024 => functions!(
+            "aws_lc_0_47_0_ml_kem_1024_keypair_deterministic",
+            "aws_lc_0_47_0_ml_kem_1024_encapsulate",
+            "aws_lc_0_47_0_ml_kem_1024_decapsulate",
+            "aws_lc_0_47_0_ml_kem_1024_check_pk",
+            "aws_lc_0_47_0_ml_kem_1024_check_sk"
+        ),
+    }
+}

@@ -1,0 +1,63 @@
+//! The AES block cipher (FIPS 197) with a key of any of its lengths: what the modes are composed on.
+
+use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use aes::{Aes128, Aes192, Aes256};
+
+use crate::error::{Error, Result};
+
+/// Length of a block in bytes.
+pub(super) const BLOCK: usize = 16;
+pub(super) type Block = [u8; BLOCK];
+
+/// The library wipes the round keys when it is dropped.
+pub(super) enum Aes {
+    K128(Aes128),
+    K192(Aes192),
+    K256(Aes256),
+}
+
+impl Aes {
+    pub(super) fn new(key: &[u8]) -> Result<Self> {
+        let cipher = match key.len() {
+            16 => Aes128::new_from_slice(key).map(Self::K128),
+            24 => Aes192::new_from_slice(key).map(Self::K192),
+            _ => Aes256::new_from_slice(key).map(Self::K256),
+        };
+        cipher.map_err(|_| Error::KeySizeRange)
+    }
+
+    /// Encrypts blocks independently of each other, several at a time.
+    pub(super) fn encrypt(&self, blocks: &mut [Block]) {
+        let blocks = aes::Block::cast_slice_from_core_mut(blocks);
+        match self {
+            Self::K128(cipher) => cipher.encrypt_blocks(blocks),
+            Self::K192(cipher) => cipher.encrypt_blocks(blocks),
+            Self::K256(cipher) => cipher.encrypt_blocks(blocks),
+        }
+    }
+
+    /// Decrypts blocks independently of each other, several at a time.
+    pub(super) fn decrypt(&self, blocks: &mut [Block]) {
+        let blocks = aes::Block::cast_slice_from_core_mut(blocks);
+        match self {
+            Self::K128(cipher) => cipher.decrypt_blocks(blocks),
+            Self::K192(cipher) => cipher.decrypt_blocks(blocks),
+            Self::K256(cipher) => cipher.decrypt_blocks(blocks),
+        }
+    }
+
+    pub(super) fn encrypt_block(&self, block: &mut Block) {
+        self.encrypt(std::slice::from_mut(block));
+    }
+
+    pub(super) fn decrypt_block(&self, block: &mut Block) {
+        self.decrypt(std::slice::from_mut(block));
+    }
+}
+
+/// XORs `mask` onto `data`, as far as the shorter goes.
+pub(super) fn xor(data: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in data.iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
+}

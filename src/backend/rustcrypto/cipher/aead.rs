@@ -1,0 +1,290 @@
+//! GCM (SP 800-38D), CCM (SP 800-38C), ChaCha20-Poly1305 (RFC 8439).
+
+use chacha20poly1305::aead::AeadInOut;
+use chacha20poly1305::{ChaCha20Poly1305, KeyInit as _, Nonce, Tag};
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::ctr::Counter;
+use super::whole::Whole;
+use crate::backend::Direction;
+use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
+use crate::backend::rustcrypto::{failed, output};
+use crate::error::{Error, Result};
+
+/// Length of the ciphertext with its tag, or of the plaintext.
+fn len_with_tag(direction: Direction, input: usize, tag_len: usize) -> usize {
+    match direction {
+        Direction::Encrypt => input + tag_len,
+        Direction::Decrypt => input.saturating_sub(tag_len),
+    }
+}
+
+/// Ciphertext and tag.
+fn split_tag(input: &[u8], tag_len: usize) -> Result<(&[u8], &[u8])> {
+    input.len().checked_sub(tag_len).map(|at| input.split_at(at)).ok_or(Error::EncryptedDataLenRange)
+}
+
+fn authentic(tag: &[u8], expected: &[u8]) -> Result<()> {
+    if bool::from(tag.ct_eq(expected)) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
+}
+
+/// GCM with one key, nonce and additional data, which are hashed once.
+pub(in crate::backend::rustcrypto) struct Gcm {
+    aes: Aes,
+    /// GHASH after the additional data.
+    hash: GHash,
+    aad_len: usize,
+    /// The counter block of the tag.
+    first: u128,
+    tag_len: usize,
+}
+
+/// What counts of GCM's counter block.
+const GCM_COUNTER: u128 = 0xffff_ffff;
+/// Bytes of the longest message (SP 800-38D, 5.2.1.1).
+const GCM_LONGEST: u64 = (1 << 36) - 32;
+
+impl Gcm {
+    pub(in crate::backend::rustcrypto) fn new(
+        aes: Aes,
+        iv: &[u8],
+        aad: &[u8],
+        tag_len: usize,
+    ) -> Result<Self> {
+        if !(1..=256).contains(&iv.len()) || !matches!(tag_len, 4 | 8 | 12..=16) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let mut h = Zeroizing::new([0; BLOCK]);
+        aes.encrypt_block(&mut h);
+        let mut hash = GHash::new(&(*h).into());
+        let first = gcm_first_block(&hash, iv);
+        hash.update_padded(aad);
+        Ok(Self { aes, hash, aad_len: aad.len(), first, tag_len })
+    }
+
+    /// The whole tag of `ciphertext`.
+    fn tag(&self, ciphertext: &[u8]) -> Block {
+        let mut hash = self.hash.clone();
+        hash.update_padded(ciphertext);
+        self.seal(hash, self.aad_len, ciphertext.len())
+    }
+
+    /// The tag of a hash over additional data and ciphertext of those lengths.
+    fn seal(&self, mut hash: GHash, aad_len: usize, len: usize) -> Block {
+        hash.update(&[lengths(aad_len, len).into()]);
+        let mut tag: Block = hash.finalize().into();
+        let mut mask = self.first.to_be_bytes();
+        self.aes.encrypt_block(&mut mask);
+        xor(&mut tag, &mask);
+        tag
+    }
+
+    /// GHASH of no data yet, for a GMAC whose additional data come later.
+    pub(in crate::backend::rustcrypto) fn hash(&self) -> GHash {
+        self.hash.clone()
+    }
+
+    /// The code of a [`hash`](Self::hash) that was given `len` bytes.
+    pub(in crate::backend::rustcrypto) fn mac(&self, hash: GHash, len: usize) -> Block {
+        self.seal(hash, len, 0)
+    }
+
+    fn crypt(&self, data: &mut [u8]) {
+        let second = self.first & !GCM_COUNTER | self.first.wrapping_add(1) & GCM_COUNTER;
+        Counter::new(second, GCM_COUNTER).apply(&self.aes, data);
+    }
+}
+
+/// SP 800-38D, 7.1, step 2: a nonce of 12 bytes is used as it is, others are hashed.
+fn gcm_first_block(hash: &GHash, iv: &[u8]) -> u128 {
+    if let Ok(iv) = <[u8; 12]>::try_from(iv) {
+        let mut block = [0; BLOCK];
+        block[..12].copy_from_slice(&iv);
+        return u128::from_be_bytes(block) | 1;
+    }
+    let mut hash = hash.clone();
+    hash.update_padded(iv);
+    hash.update(&[lengths(0, iv.len()).into()]);
+    u128::from_be_bytes(hash.finalize().into())
+}
+
+/// Two lengths in bits.
+fn lengths(one: usize, other: usize) -> Block {
+    (((one as u128) << 64 | other as u128) << 3).to_be_bytes()
+}
+
+impl Whole for Gcm {
+    fn len(&self, direction: Direction, input: usize) -> usize {
+        len_with_tag(direction, input, self.tag_len)
+    }
+
+    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if input.len() as u64 > GCM_LONGEST {
+            return Err(Error::DataLenRange);
+        }
+        let len = input.len() + self.tag_len;
+        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
+        ciphertext.copy_from_slice(input);
+        self.crypt(ciphertext);
+        tag.copy_from_slice(&self.tag(ciphertext)[..self.tag_len]);
+        Ok(len)
+    }
+
+    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let (ciphertext, tag) = split_tag(input, self.tag_len)?;
+        let out = output(out, ciphertext.len())?;
+        authentic(tag, &self.tag(ciphertext)[..self.tag_len])?;
+        out.copy_from_slice(ciphertext);
+        self.crypt(out);
+        Ok(ciphertext.len())
+    }
+}
+
+/// CCM with one key, nonce, additional data and announced length.
+pub(super) struct Ccm {
+    aes: Aes,
+    /// CBC-MAC after the additional data.
+    chain: Zeroizing<Block>,
+    /// The counter block of the tag.
+    first: u128,
+    /// What counts of it.
+    mask: u128,
+    tag_len: usize,
+    data_len: usize,
+}
+
+impl Ccm {
+    pub(super) fn new(aes: Aes, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<Self> {
+        if !(7..=13).contains(&nonce.len()) || !matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        // Length in bytes of the length field and of the counter.
+        let q = BLOCK - 1 - nonce.len();
+        if q < size_of::<usize>() && data_len >> (8 * q) != 0 {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let mut block = [0; BLOCK];
+        block[0] = (q - 1) as u8;
+        block[1..=nonce.len()].copy_from_slice(nonce);
+        let first = u128::from_be_bytes(block);
+        let flags = if aad.is_empty() { 0 } else { 0x40 } | (((tag_len - 2) / 2) << 3) as u8;
+        let mut chain = Zeroizing::new((first | data_len as u128).to_be_bytes());
+        chain[0] |= flags;
+        aes.encrypt_block(&mut chain);
+        if !aad.is_empty() {
+            absorb(&aes, &mut chain, &[&aad_len(aad.len()), aad].concat());
+        }
+        Ok(Self { aes, chain, first, mask: u128::MAX >> (128 - 8 * q), tag_len, data_len })
+    }
+
+    fn tag(&self, counter: &mut Counter, plaintext: &[u8]) -> Zeroizing<Block> {
+        let mut tag = self.chain.clone();
+        absorb(&self.aes, &mut tag, plaintext);
+        counter.apply(&self.aes, &mut *tag);
+        tag
+    }
+}
+
+/// The length of the additional data as SP 800-38C, A.2.2 writes it.
+fn aad_len(len: usize) -> Vec<u8> {
+    match len {
+        0..0xff00 => (len as u16).to_be_bytes().to_vec(),
+        0xff00..=0xffff_ffff => [&[0xff, 0xfe][..], &(len as u32).to_be_bytes()].concat(),
+        _ => [&[0xff, 0xff][..], &(len as u64).to_be_bytes()].concat(),
+    }
+}
+
+/// CBC-MAC over `data`, padded with zeros.
+fn absorb(aes: &Aes, chain: &mut Block, data: &[u8]) {
+    for block in data.chunks(BLOCK) {
+        xor(chain, block);
+        aes.encrypt_block(chain);
+    }
+}
+
+impl Whole for Ccm {
+    fn len(&self, direction: Direction, input: usize) -> usize {
+        len_with_tag(direction, input, self.tag_len)
+    }
+
+    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if input.len() != self.data_len {
+            return Err(Error::DataLenRange);
+        }
+        let len = input.len() + self.tag_len;
+        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
+        // The first block of the keystream is the tag's.
+        let mut tags = Counter::new(self.first, self.mask);
+        tag.copy_from_slice(&self.tag(&mut tags, input)[..self.tag_len]);
+        ciphertext.copy_from_slice(input);
+        tags.apply(&self.aes, ciphertext);
+        Ok(len)
+    }
+
+    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let (ciphertext, tag) = split_tag(input, self.tag_len)?;
+        if ciphertext.len() != self.data_len {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        let out = output(out, ciphertext.len())?;
+        out.copy_from_slice(ciphertext);
+        let mut counter = Counter::new(self.first, self.mask);
+        let mut skipped = [0; BLOCK];
+        counter.apply(&self.aes, &mut skipped);
+        counter.apply(&self.aes, out);
+        let expected = self.tag(&mut Counter::new(self.first, self.mask), out);
+        let outcome = authentic(tag, &expected[..self.tag_len]);
+        if outcome.is_err() {
+            // The tag is the plaintext's, so this was written before it was verified.
+            out.fill(0);
+        }
+        outcome.map(|()| out.len())
+    }
+}
+
+/// ChaCha20-Poly1305 with one key, nonce and additional data.
+pub(super) struct ChaChaPoly {
+    cipher: ChaCha20Poly1305,
+    nonce: [u8; 12],
+    aad: Box<[u8]>,
+}
+
+/// Length of a tag of Poly1305.
+const POLY_TAG: usize = 16;
+
+impl ChaChaPoly {
+    pub(super) fn new(key: &[u8], nonce: &[u8; 12], aad: &[u8]) -> Result<Self> {
+        let cipher = ChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
+        Ok(Self { cipher, nonce: *nonce, aad: aad.into() })
+    }
+}
+
+impl Whole for ChaChaPoly {
+    fn len(&self, direction: Direction, input: usize) -> usize {
+        len_with_tag(direction, input, POLY_TAG)
+    }
+
+    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = input.len() + POLY_TAG;
+        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
+        ciphertext.copy_from_slice(input);
+        let made = self.cipher.encrypt_inout_detached(&Nonce::from(self.nonce), &self.aad, ciphertext.into());
+        tag.copy_from_slice(&made.map_err(|error| failed("ChaCha20-Poly1305")(&error))?);
+        Ok(len)
+    }
+
+    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let (ciphertext, tag) = split_tag(input, POLY_TAG)?;
+        let out = output(out, ciphertext.len())?;
+        let tag = Tag::try_from(tag).map_err(|_| Error::EncryptedDataLenRange)?;
+        out.copy_from_slice(ciphertext);
+        // The library verifies before it decrypts.
+        self.cipher
+            .decrypt_inout_detached(&Nonce::from(self.nonce), &self.aad, out.into(), &tag)
+            .map_err(|_| Error::EncryptedDataInvalid)?;
+        Ok(ciphertext.len())
+    }
+}

@@ -1,0 +1,46 @@
+//! The keystream of counter mode (SP 800-38A, 6.5 and B.1), which CTR, GCM and CCM share.
+
+use zeroize::Zeroizing;
+
+use crate::backend::rustcrypto::aes::{Aes, BLOCK, xor};
+
+/// So many blocks of keystream are made at a time.
+const BATCH: usize = 8;
+
+/// Counts in the last bits of a block and wraps there; whether it may is the mode's business.
+pub(super) struct Counter {
+    block: u128,
+    /// The bits that count.
+    mask: u128,
+    keystream: Zeroizing<[u8; BATCH * BLOCK]>,
+    used: usize,
+}
+
+impl Counter {
+    pub(super) fn new(block: u128, mask: u128) -> Self {
+        Self { block, mask, keystream: Zeroizing::new([0; BATCH * BLOCK]), used: BATCH * BLOCK }
+    }
+
+    /// XORs the next bytes of the keystream onto `data`.
+    pub(super) fn apply(&mut self, aes: &Aes, mut data: &mut [u8]) {
+        while !data.is_empty() {
+            if self.used == self.keystream.len() {
+                self.refill(aes);
+            }
+            let (now, later) = data.split_at_mut(data.len().min(self.keystream.len() - self.used));
+            xor(now, &self.keystream[self.used..]);
+            self.used += now.len();
+            data = later;
+        }
+    }
+
+    fn refill(&mut self, aes: &Aes) {
+        let (blocks, _) = self.keystream.as_chunks_mut::<BLOCK>();
+        for block in &mut *blocks {
+            *block = self.block.to_be_bytes();
+            self.block = self.block & !self.mask | self.block.wrapping_add(1) & self.mask;
+        }
+        aes.encrypt(blocks);
+        self.used = 0;
+    }
+}

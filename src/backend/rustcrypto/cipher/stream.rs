@@ -1,0 +1,277 @@
+//! Modes that give a byte for a byte: CTR, OFB and CFB (SP 800-38A), and ChaCha20.
+
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use chacha20::{ChaCha20, ChaCha20Legacy};
+use zeroize::Zeroizing;
+
+use super::ctr::Counter;
+use super::wrong_len;
+use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
+use crate::backend::rustcrypto::output;
+use crate::backend::{Cipher, Direction};
+use crate::error::{Error, Result};
+
+/// What a stream mode does to bytes.
+pub(super) trait Mode: Send {
+    /// Works in place; `DataLenRange`, and nothing done, where the message grows too long.
+    fn apply(&mut self, data: &mut [u8]) -> Result<()>;
+    /// Whether so many bytes more would be too many.
+    fn fits(&self, _len: usize) -> Result<()> {
+        Ok(())
+    }
+    /// Whether the message may end here.
+    fn end(&self) -> Result<()> {
+        Ok(())
+    }
+    fn start_over(&mut self);
+}
+
+/// A stream mode as a [`Cipher`].
+pub(super) struct Stream<M>(pub(super) M);
+
+impl<M: Mode> Cipher for Stream<M> {
+    fn update_len(&self, len: usize) -> usize {
+        len
+    }
+
+    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let out = output(out, input.len())?;
+        self.0.fits(input.len())?;
+        out.copy_from_slice(input);
+        self.0.apply(out)?;
+        Ok(input.len())
+    }
+
+    fn finish_len(&self) -> usize {
+        0
+    }
+
+    fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {
+        let outcome = self.0.end();
+        self.0.start_over();
+        outcome.map(|()| 0)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.0.start_over();
+        Ok(())
+    }
+}
+
+pub(super) struct Ctr {
+    aes: Aes,
+    first: u128,
+    mask: u128,
+    counter: Counter,
+    /// Bytes so far.
+    len: u128,
+}
+
+impl Ctr {
+    pub(super) fn new(aes: Aes, block: &Block, bits: u32) -> Result<Self> {
+        if !(1..=128).contains(&bits) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let (first, mask) = (u128::from_be_bytes(*block), u128::MAX >> (128 - bits));
+        Ok(Self { aes, first, mask, counter: Counter::new(first, mask), len: 0 })
+    }
+}
+
+impl Mode for Ctr {
+    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+        self.counter.apply(&self.aes, data);
+        self.len += data.len() as u128;
+        Ok(())
+    }
+
+    fn fits(&self, len: usize) -> Result<()> {
+        let blocks = (self.len + len as u128).div_ceil(BLOCK as u128);
+        // The first block is there always: so many may follow it.
+        let more = self.mask - (self.first & self.mask);
+        if blocks > 0 && blocks - 1 > more { Err(Error::DataLenRange) } else { Ok(()) }
+    }
+
+    fn start_over(&mut self) {
+        self.counter = Counter::new(self.first, self.mask);
+        self.len = 0;
+    }
+}
+
+pub(super) struct Ofb {
+    aes: Aes,
+    iv: Block,
+    keystream: Zeroizing<Block>,
+    used: usize,
+}
+
+impl Ofb {
+    pub(super) fn new(aes: Aes, iv: &Block) -> Self {
+        Self { aes, iv: *iv, keystream: Zeroizing::new(*iv), used: BLOCK }
+    }
+}
+
+impl Mode for Ofb {
+    fn apply(&mut self, mut data: &mut [u8]) -> Result<()> {
+        while !data.is_empty() {
+            if self.used == BLOCK {
+                self.aes.encrypt_block(&mut self.keystream);
+                self.used = 0;
+            }
+            let (now, later) = data.split_at_mut(data.len().min(BLOCK - self.used));
+            xor(now, &self.keystream[self.used..]);
+            self.used += now.len();
+            data = later;
+        }
+        Ok(())
+    }
+
+    fn start_over(&mut self) {
+        *self.keystream = self.iv;
+        self.used = BLOCK;
+    }
+}
+
+/// CFB with segments of whole bytes.
+pub(super) struct Cfb {
+    aes: Aes,
+    direction: Direction,
+    iv: Block,
+    /// Length of a segment in bytes.
+    segment: usize,
+    /// The last ciphertext; its end is replaced while a segment is worked on.
+    register: Block,
+    keystream: Zeroizing<Block>,
+    /// Bytes of the segment that are done.
+    used: usize,
+}
+
+impl Cfb {
+    pub(super) fn new(aes: Aes, direction: Direction, iv: &Block, bits: u32) -> Result<Self> {
+        let segment = match bits {
+            8 => 1,
+            64 => 8,
+            128 => 16,
+            _ => return Err(Error::MechanismParamInvalid),
+        };
+        Ok(Self { aes, direction, iv: *iv, segment, register: *iv, keystream: Zeroizing::default(), used: 0 })
+    }
+}
+
+impl Mode for Cfb {
+    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+        let start = BLOCK - self.segment;
+        for byte in data {
+            if self.used == 0 {
+                *self.keystream = self.register;
+                self.aes.encrypt_block(&mut self.keystream);
+                self.register.copy_within(self.segment.., 0);
+            }
+            let given = *byte;
+            *byte ^= self.keystream[self.used];
+            self.register[start + self.used] =
+                if self.direction == Direction::Encrypt { *byte } else { given };
+            self.used = (self.used + 1) % self.segment;
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.used == 0 || self.segment == BLOCK { Ok(()) } else { Err(wrong_len(self.direction)) }
+    }
+
+    fn start_over(&mut self) {
+        self.register = self.iv;
+        self.used = 0;
+    }
+}
+
+/// CFB with segments of a bit, the first of a byte being its highest.
+pub(super) struct Cfb1 {
+    aes: Aes,
+    direction: Direction,
+    iv: Block,
+    register: u128,
+}
+
+impl Cfb1 {
+    pub(super) fn new(aes: Aes, direction: Direction, iv: &Block) -> Self {
+        Self { aes, direction, iv: *iv, register: u128::from_be_bytes(*iv) }
+    }
+}
+
+impl Mode for Cfb1 {
+    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+        let mut keystream = Zeroizing::new([0; BLOCK]);
+        for byte in data {
+            let mut result = 0;
+            for shift in (0..8).rev() {
+                *keystream = self.register.to_be_bytes();
+                self.aes.encrypt_block(&mut keystream);
+                let given = *byte >> shift & 1;
+                let bit = given ^ keystream[0] >> 7;
+                result = result << 1 | bit;
+                let ciphertext = if self.direction == Direction::Encrypt { bit } else { given };
+                self.register = self.register << 1 | u128::from(ciphertext);
+            }
+            *byte = result;
+        }
+        Ok(())
+    }
+
+    fn start_over(&mut self) {
+        self.register = u128::from_be_bytes(self.iv);
+    }
+}
+
+/// With a nonce of 12 bytes that of RFC 8439, with one of 8 the original.
+pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
+    if key.len() != 32 {
+        return Err(Error::KeySizeRange);
+    }
+    match nonce.len() {
+        8 => Ok(Box::new(Stream(ChaCha::<ChaCha20Legacy>::new(key, nonce, counter, u64::MAX)?))),
+        12 => Ok(Box::new(Stream(ChaCha::<ChaCha20>::new(key, nonce, counter, u32::MAX.into())?))),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+struct ChaCha<C> {
+    cipher: C,
+    /// Where the keystream starts, in bytes.
+    first: u128,
+    /// How many bytes it has from there.
+    most: u128,
+    len: u128,
+}
+
+impl<C: KeyIvInit + StreamCipherSeek> ChaCha<C> {
+    /// Length of a block in bytes.
+    const BLOCK: u128 = 64;
+
+    fn new(key: &[u8], nonce: &[u8], counter: u64, last: u64) -> Result<Self> {
+        let blocks = u128::from(last.checked_sub(counter).ok_or(Error::MechanismParamInvalid)?);
+        let mut cipher = C::new_from_slices(key, nonce).map_err(|_| Error::MechanismParamInvalid)?;
+        let first = Self::BLOCK * u128::from(counter);
+        cipher.try_seek(first).map_err(|_| Error::MechanismParamInvalid)?;
+        // The library does not give the very last block, after which its counter would be zero again.
+        Ok(Self { cipher, first, most: Self::BLOCK * blocks, len: 0 })
+    }
+}
+
+impl<C: StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
+    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
+        self.cipher.try_apply_keystream(data).map_err(|_| Error::DataLenRange)?;
+        self.len += data.len() as u128;
+        Ok(())
+    }
+
+    fn fits(&self, len: usize) -> Result<()> {
+        if self.len + len as u128 > self.most { Err(Error::DataLenRange) } else { Ok(()) }
+    }
+
+    fn start_over(&mut self) {
+        // It was there when the cipher was made.
+        let _ = self.cipher.try_seek(self.first);
+        self.len = 0;
+    }
+}

@@ -1,0 +1,170 @@
+//! The encodings of RSA encryption (RFC 8017, 7): OAEP with a mask hash of its own, PKCS #1 v1.5, and none.
+//!
+//! What was decrypted is secret, also how far it is right: it is decoded without a branch until the verdict is there.
+
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
+
+use super::digest::State;
+use super::random;
+use crate::backend::{Encryption, Hash, Hasher as _};
+use crate::error::{Error, Result};
+
+/// Encodes `input` into `em`, which has the length of the modulus.
+pub(super) fn encode(scheme: &Encryption, input: &[u8], em: &mut [u8]) -> Result<()> {
+    match scheme {
+        Encryption::Raw => {
+            let zeros = em.len().checked_sub(input.len()).ok_or(Error::DataLenRange)?;
+            em[..zeros].fill(0);
+            em[zeros..].copy_from_slice(input);
+            Ok(())
+        }
+        Encryption::Pkcs1 => pkcs1_encode(input, em),
+        Encryption::Oaep { hash, mgf, label } => Oaep::new(*hash, *mgf, label, em.len())?.encode(input, em),
+    }
+}
+
+/// Decodes `em`, which has the length of the modulus, into the front of `out`; how much.
+pub(super) fn decode(scheme: &Encryption, em: &mut [u8], out: &mut [u8]) -> Result<usize> {
+    let message = match scheme {
+        Encryption::Raw => em,
+        Encryption::Pkcs1 => pkcs1_decode(em)?,
+        Encryption::Oaep { hash, mgf, label } => Oaep::new(*hash, *mgf, label, em.len())?.decode(em)?,
+    };
+    super::output(out, message.len())?.copy_from_slice(message);
+    Ok(message.len())
+}
+
+/// `00 02`, eight or more random bytes, `00`.
+const PKCS1_OVERHEAD: usize = 11;
+
+fn pkcs1_encode(input: &[u8], em: &mut [u8]) -> Result<()> {
+    if input.len() + PKCS1_OVERHEAD > em.len() {
+        return Err(Error::DataLenRange);
+    }
+    let (padding, message) = em.split_at_mut(em.len() - input.len());
+    message.copy_from_slice(input);
+    let random_len = padding.len() - 3;
+    padding[..2].copy_from_slice(&[0, 2]);
+    padding[2 + random_len] = 0;
+    let random = &mut padding[2..][..random_len];
+    random::fill(random)?;
+    for byte in random {
+        while *byte == 0 {
+            random::fill(std::slice::from_mut(byte))?;
+        }
+    }
+    Ok(())
+}
+
+fn pkcs1_decode(em: &mut [u8]) -> Result<&mut [u8]> {
+    let (zero, _) = position(&em[2..], 0);
+    let zero = zero + 2;
+    let enough = zero.ct_gt(&(PKCS1_OVERHEAD as u32 - 2));
+    let ends = !zero.ct_eq(&(em.len() as u32));
+    message(em, em[0].ct_eq(&0) & em[1].ct_eq(&2) & enough & ends, zero)
+}
+
+/// Where the first byte of that value is, the length if there is none, and whether all before it are zero.
+fn position(data: &[u8], value: u8) -> (u32, Choice) {
+    let (mut position, mut found, mut zeros) = (data.len() as u32, Choice::from(0), Choice::from(1));
+    for (index, byte) in (0u32..).zip(data) {
+        let here = byte.ct_eq(&value) & !found;
+        position.conditional_assign(&index, here);
+        found |= here;
+        zeros &= found | byte.ct_eq(&0);
+    }
+    (position, zeros)
+}
+
+/// What stands behind the separator.
+fn message(data: &mut [u8], good: Choice, separator: u32) -> Result<&mut [u8]> {
+    if bool::from(good) { Ok(&mut data[separator as usize + 1..]) } else { Err(Error::EncryptedDataInvalid) }
+}
+
+/// EME-OAEP (RFC 8017, 7.1); the names are its.
+struct Oaep {
+    l_hash: [u8; Hash::MAX_LEN],
+    hash_len: usize,
+    mgf: State,
+}
+
+impl Oaep {
+    fn new(hash: Hash, mgf: Hash, label: &[u8], modulus_len: usize) -> Result<Self> {
+        if 2 * hash.len() + 2 > modulus_len {
+            return Err(Error::KeySizeRange);
+        }
+        let mut l_hash = [0; Hash::MAX_LEN];
+        let mut state = State::new(hash);
+        state.update(label)?;
+        state.finish(&mut l_hash)?;
+        Ok(Self { l_hash, hash_len: hash.len(), mgf: State::new(mgf) })
+    }
+
+    fn l_hash(&self) -> &[u8] {
+        &self.l_hash[..self.hash_len]
+    }
+
+    fn encode(&mut self, input: &[u8], em: &mut [u8]) -> Result<()> {
+        if input.len() + 2 * self.hash_len + 2 > em.len() {
+            return Err(Error::DataLenRange);
+        }
+        em.fill(0);
+        let (seed, db) = em[1..].split_at_mut(self.hash_len);
+        random::fill(seed)?;
+        db[..self.hash_len].copy_from_slice(self.l_hash());
+        let start = db.len() - input.len();
+        db[start - 1] = 1;
+        db[start..].copy_from_slice(input);
+        self.mgf.mask(seed, db)?;
+        self.mgf.mask(db, seed)
+    }
+
+    fn decode<'a>(&mut self, em: &'a mut [u8]) -> Result<&'a mut [u8]> {
+        let (y, rest) = em.split_at_mut(1);
+        let (seed, db) = rest.split_at_mut(self.hash_len);
+        self.mgf.mask(db, seed)?;
+        self.mgf.mask(seed, db)?;
+        let (l_hash, padded) = db.split_at_mut(self.hash_len);
+        let (one, zeros) = position(padded, 1);
+        let ends = !one.ct_eq(&(padded.len() as u32));
+        let good = y[0].ct_eq(&0) & l_hash.ct_eq(self.l_hash()) & zeros & ends;
+        message(padded, good, one)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded_at_every_length() {
+        let oaep = Encryption::Oaep { hash: Hash::Sha1, mgf: Hash::Sha256, label: b"label"[..].into() };
+        for (scheme, most) in [(Encryption::Pkcs1, 117), (oaep, 128 - 42)] {
+            for len in 0..=most {
+                let (mut em, mut out) = (Zeroizing::new([0; 128]), [0; 128]);
+                let input = vec![0; len];
+                encode(&scheme, &input, &mut em[..]).unwrap();
+                assert_eq!(decode(&scheme, &mut em[..], &mut out), Ok(len));
+                assert_eq!(out[..len], input);
+            }
+            assert_eq!(encode(&scheme, &vec![0; most + 1], &mut [0; 128]), Err(Error::DataLenRange));
+        }
+    }
+
+    #[test]
+    fn every_spoilt_byte_of_the_padding_is_noticed() {
+        for at in [0, 1, 5, 127 - 10] {
+            let mut em = [0; 128];
+            encode(&Encryption::Pkcs1, &[7; 10], &mut em).unwrap();
+            em[at] = if at == 5 { 0 } else { 0x55 };
+            // Without the separator's zero all is padding, as the message has none.
+            assert_eq!(
+                decode(&Encryption::Pkcs1, &mut em, &mut [0; 128]),
+                Err(Error::EncryptedDataInvalid),
+                "{at}"
+            );
+        }
+    }
+}

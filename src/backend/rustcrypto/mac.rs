@@ -1,0 +1,244 @@
+//! Message authentication codes: HMAC (FIPS 198-1), and those of AES.
+
+use digest::common::BlockSizeUser;
+use digest::{Digest, FixedOutputReset, KeyInit, Reset, Update};
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash;
+use hmac::SimpleHmacReset;
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::aes::{Aes, BLOCK, Block, xor};
+use super::cipher::Gcm;
+use super::output;
+use crate::backend::{Hash, Mac, MacScheme, Macs};
+use crate::error::{Error, Result};
+
+pub(super) struct AllMacs;
+
+impl Macs for AllMacs {
+    fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
+        match scheme {
+            MacScheme::Hmac(hash) => hmac(*hash, key),
+            MacScheme::AesCmac => Ok(Box::new(Chained::cmac(Aes::new(key)?))),
+            MacScheme::AesGmac { iv } => Ok(Box::new(Gmac::new(Aes::new(key)?, iv)?)),
+            MacScheme::AesCbcMac => Ok(Box::new(Chained::new(Aes::new(key)?, None))),
+            MacScheme::AesXcbc => Ok(Box::new(Chained::xcbc(key)?)),
+        }
+    }
+}
+
+fn hmac(hash: Hash, key: &[u8]) -> Result<Box<dyn Mac>> {
+    match hash {
+        Hash::Sha1 => hmac_with::<Sha1>(key),
+        Hash::Sha224 => hmac_with::<Sha224>(key),
+        Hash::Sha256 => hmac_with::<Sha256>(key),
+        Hash::Sha384 => hmac_with::<Sha384>(key),
+        Hash::Sha512 => hmac_with::<Sha512>(key),
+        Hash::Sha512_224 => hmac_with::<Sha512_224>(key),
+        Hash::Sha512_256 => hmac_with::<Sha512_256>(key),
+        Hash::Sha3_224 => hmac_with::<Sha3_224>(key),
+        Hash::Sha3_256 => hmac_with::<Sha3_256>(key),
+        Hash::Sha3_384 => hmac_with::<Sha3_384>(key),
+        Hash::Sha3_512 => hmac_with::<Sha3_512>(key),
+        // FIPS 202, A.1: HMAC is for functions with a fixed length of output.
+        Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
+    }
+}
+
+fn hmac_with<D>(key: &[u8]) -> Result<Box<dyn Mac>>
+where
+    D: Digest + BlockSizeUser + FixedOutputReset + Send + 'static,
+{
+    let keyed = SimpleHmacReset::<D>::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
+    Ok(Box::new(Hmac(keyed)))
+}
+
+struct Hmac<D: Digest + BlockSizeUser>(SimpleHmacReset<D>);
+
+impl<D: Digest + BlockSizeUser + FixedOutputReset + Send> Mac for Hmac<D> {
+    fn mac_len(&self) -> usize {
+        <D as Digest>::output_size()
+    }
+
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        Update::update(&mut self.0, data);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+        let out = output(out, self.mac_len())?;
+        out.copy_from_slice(&self.0.finalize_fixed_reset());
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        Reset::reset(&mut self.0);
+        Ok(())
+    }
+}
+
+/// CBC-MAC with an ending: CMAC (SP 800-38B), XCBC (RFC 3566), or zeros alone (ISO/IEC 9797-1, algorithm 1).
+struct Chained {
+    aes: Aes,
+    /// What is XORed onto the last block; without, it is padded with zeros.
+    masks: Option<Masks>,
+    chain: Zeroizing<Block>,
+    /// The last block, until it is known to be the last.
+    held: Zeroizing<Block>,
+    held_len: usize,
+}
+
+struct Masks {
+    /// For a last block that is whole.
+    whole: Zeroizing<Block>,
+    /// For one that is padded with a one and zeros.
+    padded: Zeroizing<Block>,
+}
+
+impl Chained {
+    fn new(aes: Aes, masks: Option<Masks>) -> Self {
+        Self { aes, masks, chain: Zeroizing::default(), held: Zeroizing::default(), held_len: 0 }
+    }
+
+    fn cmac(aes: Aes) -> Self {
+        let mut zero = Zeroizing::new([0; BLOCK]);
+        aes.encrypt_block(&mut zero);
+        let whole = doubled(&zero);
+        let padded = doubled(&whole);
+        Self::new(aes, Some(Masks { whole, padded }))
+    }
+
+    fn xcbc(key: &[u8]) -> Result<Self> {
+        if key.len() != BLOCK {
+            return Err(Error::KeySizeRange);
+        }
+        let aes = Aes::new(key)?;
+        let [key, whole, padded] = [1, 2, 3].map(|number| {
+            let mut block = Zeroizing::new([number; BLOCK]);
+            aes.encrypt_block(&mut block);
+            block
+        });
+        Ok(Self::new(Aes::new(&key[..])?, Some(Masks { whole, padded })))
+    }
+
+    fn absorb(&mut self) {
+        xor(&mut self.chain[..], &self.held[..]);
+        self.aes.encrypt_block(&mut self.chain);
+        self.held_len = 0;
+    }
+
+    fn start_over(&mut self) {
+        self.chain.zeroize();
+        self.held.zeroize();
+        self.held_len = 0;
+    }
+}
+
+/// Times x in GF(2^128), big-endian (SP 800-38B, 6.1).
+fn doubled(block: &Block) -> Zeroizing<Block> {
+    let number = u128::from_be_bytes(*block);
+    Zeroizing::new(((number << 1) ^ ((number >> 127) * 0x87)).to_be_bytes())
+}
+
+impl Mac for Chained {
+    fn mac_len(&self) -> usize {
+        BLOCK
+    }
+
+    fn update(&mut self, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            if self.held_len == BLOCK {
+                self.absorb();
+            }
+            let (now, later) = data.split_at(data.len().min(BLOCK - self.held_len));
+            self.held[self.held_len..][..now.len()].copy_from_slice(now);
+            self.held_len += now.len();
+            data = later;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+        let out = output(out, BLOCK)?;
+        self.held[self.held_len..].fill(0);
+        match &self.masks {
+            Some(masks) if self.held_len == BLOCK => xor(&mut self.held[..], &masks.whole[..]),
+            Some(masks) => {
+                self.held[self.held_len] = 0x80;
+                xor(&mut self.held[..], &masks.padded[..]);
+            }
+            None => (),
+        }
+        self.absorb();
+        out.copy_from_slice(&self.chain[..]);
+        self.start_over();
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.start_over();
+        Ok(())
+    }
+}
+
+/// GCM without a message: the data are all additional.
+struct Gmac {
+    gcm: Gcm,
+    hash: GHash,
+    held: Block,
+    len: usize,
+}
+
+impl Gmac {
+    fn new(aes: Aes, iv: &[u8]) -> Result<Self> {
+        let gcm = Gcm::new(aes, iv, &[], BLOCK)?;
+        let hash = gcm.hash();
+        Ok(Self { gcm, hash, held: [0; BLOCK], len: 0 })
+    }
+
+    fn start_over(&mut self) {
+        self.hash = self.gcm.hash();
+        self.len = 0;
+    }
+}
+
+impl Mac for Gmac {
+    fn mac_len(&self) -> usize {
+        BLOCK
+    }
+
+    fn update(&mut self, mut data: &[u8]) -> Result<()> {
+        let held_len = self.len % BLOCK;
+        self.len += data.len();
+        if held_len > 0 {
+            let (now, later) = data.split_at(data.len().min(BLOCK - held_len));
+            self.held[held_len..][..now.len()].copy_from_slice(now);
+            if held_len + now.len() < BLOCK {
+                return Ok(());
+            }
+            self.hash.update(&[self.held.into()]);
+            data = later;
+        }
+        let (whole, rest) = data.split_at(data.len() / BLOCK * BLOCK);
+        self.hash.update_padded(whole);
+        self.held[..rest.len()].copy_from_slice(rest);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+        let out = output(out, BLOCK)?;
+        let mut hash = self.hash.clone();
+        hash.update_padded(&self.held[..self.len % BLOCK]);
+        out.copy_from_slice(&self.gcm.mac(hash, self.len));
+        self.start_over();
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.start_over();
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! X25519 and X448 (RFC 7748).
+
+use std::sync::Arc;
+
+use curve25519_dalek::montgomery::MontgomeryPoint;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::random;
+use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+const X25519_LEN: usize = 32;
+const X448_LEN: usize = 56;
+
+pub(super) fn generate_x25519() -> Result<(PublicParts, PrivateParts)> {
+    let scalar = random_scalar(X25519_LEN)?;
+    let public = x25519(&scalar)?.public()?;
+    Ok((public, PrivateParts::X25519 { scalar }))
+}
+
+pub(super) fn generate_x448() -> Result<(PublicParts, PrivateParts)> {
+    let scalar = random_scalar(X448_LEN)?;
+    let public = x448(&scalar)?.public()?;
+    Ok((public, PrivateParts::X448 { scalar }))
+}
+
+fn random_scalar(len: usize) -> Result<Secret> {
+    let mut scalar = Secret::zeroed(len);
+    random::fill(&mut scalar)?;
+    Ok(scalar)
+}
+
+pub(super) fn private_x25519(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    Ok(Arc::new(x25519(scalar)?))
+}
+
+pub(super) fn private_x448(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
+    Ok(Arc::new(x448(scalar)?))
+}
+
+/// Public keys do nothing by themselves; every u-coordinate is one.
+pub(super) fn public() -> Result<Arc<dyn PublicKey>> {
+    Ok(Arc::new(Public))
+}
+
+fn x25519(scalar: &Secret) -> Result<X25519> {
+    Ok(X25519(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?)))
+}
+
+fn x448(scalar: &Secret) -> Result<X448> {
+    Ok(X448(Zeroizing::new(scalar[..].try_into().map_err(|_| Error::DataInvalid)?)))
+}
+
+struct X25519(Zeroizing<[u8; X25519_LEN]>);
+
+impl PrivateKey for X25519 {
+    fn public(&self) -> Result<PublicParts> {
+        Ok(PublicParts::X25519 { point: MontgomeryPoint::mul_base_clamped(*self.0).to_bytes() })
+    }
+
+    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        Err(Error::KeyTypeInconsistent)
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        let peer = MontgomeryPoint(peer.try_into().map_err(|_| Error::DataInvalid)?);
+        let shared = Zeroizing::new(peer.mul_clamped(*self.0).to_bytes());
+        // RFC 7748, 6.1: zero comes of a peer's point of small order.
+        if bool::from(shared.ct_eq(&[0; X25519_LEN])) {
+            return Err(Error::DataInvalid);
+        }
+        Ok(Secret::from(&shared[..]))
+    }
+}
+
+struct X448(Zeroizing<[u8; X448_LEN]>);
+
+impl PrivateKey for X448 {
+    fn public(&self) -> Result<PublicParts> {
+        /// The u-coordinate of the base point (RFC 7748, 4.2).
+        const BASE: [u8; X448_LEN] = {
+            let mut base = [0; X448_LEN];
+            base[0] = 5;
+            base
+        };
+        Ok(PublicParts::X448 { point: x448::x448(*self.0, BASE).ok_or(Error::DeviceError)? })
+    }
+
+    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        Err(Error::KeyTypeInconsistent)
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        let peer = peer.try_into().map_err(|_| Error::DataInvalid)?;
+        let shared = Zeroizing::new(x448::x448_unchecked(*self.0, peer));
+        // RFC 7748, 6.2: as above.
+        if bool::from(shared.ct_eq(&[0; X448_LEN])) {
+            return Err(Error::DataInvalid);
+        }
+        Ok(Secret::from(&shared[..]))
+    }
+}
+
+struct Public;
+
+impl PublicKey for Public {
+    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        Err(Error::KeyTypeInconsistent)
+    }
+}

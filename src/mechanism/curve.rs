@@ -1,0 +1,54 @@
+//! The curves that `CKA_EC_PARAMS` may name.
+
+use crate::backend::Curve;
+use crate::id::KeyType;
+
+/// A curve with its names.
+pub struct NamedCurve {
+    /// Which.
+    pub group: Group,
+    /// The key type that it belongs to.
+    pub key_type: KeyType,
+    /// DER of the object identifier: the form that the token gives.
+    pub oid: &'static [u8],
+    /// The name as a printable string (PKCS#11 3.2, "Elliptic curve": `curveName`).
+    pub name: &'static str,
+}
+
+/// A group in which keys live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standards'")]
+pub enum Group {
+    Ec(Curve),
+    Ed25519,
+    Ed448,
+    X25519,
+    X448,
+}
+
+/// The curves.
+pub const NAMED_CURVES: &[NamedCurve] = &[
+    named(Group::Ec(Curve::P224), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21], "secp224r1"),
+    named(
+        Group::Ec(Curve::P256),
+        KeyType::EC,
+        &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
+        "secp256r1",
+    ),
+    named(Group::Ec(Curve::P384), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22], "secp384r1"),
+    named(Group::Ec(Curve::P521), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23], "secp521r1"),
+    named(Group::Ec(Curve::Secp256k1), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a], "secp256k1"),
+    named(Group::Ed25519, KeyType::EC_EDWARDS, &[0x06, 0x03, 0x2b, 0x65, 0x70], "edwards25519"),
+    named(Group::Ed448, KeyType::EC_EDWARDS, &[0x06, 0x03, 0x2b, 0x65, 0x71], "edwards448"),
+    named(Group::X25519, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6e], "curve25519"),
+    named(Group::X448, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6f], "curve448"),
+];
+
+/// The curve with its names.
+pub fn named_group(group: Group) -> Option<&'static NamedCurve> {
+    NAMED_CURVES.iter().find(|curve| curve.group == group)
+}
+
+const fn named(group: Group, key_type: KeyType, oid: &'static [u8], name: &'static str) -> NamedCurve {
+    NamedCurve { group, key_type, oid, name }
+}

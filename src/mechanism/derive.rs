@@ -1,0 +1,62 @@
+//! Keys out of keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation mechanisms", "Key
+//! derivation by data encryption", and the key derivations of "Digests").
+
+use super::{Action, Derivation, Mechanism, Shape};
+use crate::backend::Hash;
+use crate::id::KeyType;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{DERIVE, GENERATE};
+
+pub(super) const ROWS: &[Mechanism] = &[
+    derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf),
+    derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData),
+    Mechanism {
+        id: M::HKDF_KEY_GEN,
+        flags: GENERATE,
+        sizes: (1, 4096),
+        key_type: Some(KeyType::HKDF),
+        shape: Shape::None,
+        action: Action::Generate,
+    },
+    derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey),
+    derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData),
+    derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase),
+    derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
+    derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
+    aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
+    aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
+    derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
+    derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224)),
+    derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256)),
+    derives(M::SHA384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha384)),
+    derives(M::SHA512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512)),
+    derives(M::SHA512_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_224)),
+    derives(M::SHA512_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha512_256)),
+    derives(M::SHA3_224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_224)),
+    derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256)),
+    derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384)),
+    derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512)),
+];
+
+/// From any secret key.
+const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
+    Mechanism {
+        id,
+        flags: DERIVE,
+        sizes: (1, 4096),
+        key_type: None,
+        shape,
+        action: Action::Derive(derivation),
+    }
+}
+
+const fn aes(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
+    Mechanism {
+        id,
+        flags: DERIVE,
+        sizes: (16, 32),
+        key_type: Some(KeyType::AES),
+        shape,
+        action: Action::Derive(derivation),
+    }
+}

@@ -1,0 +1,87 @@
+//! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
+
+use super::{Action, Code, Mechanism, Shape};
+use crate::backend::Hash;
+use crate::id::KeyType;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{GENERATE, SIGN, VERIFY};
+
+/// Sizes of a key in bytes.
+const BYTES: (u64, u64) = (1, 4096);
+
+pub(super) const ROWS: &[Mechanism] = &[
+    hmac(M::SHA_1_HMAC, Shape::None, Hash::Sha1),
+    hmac(M::SHA_1_HMAC_GENERAL, Shape::Length, Hash::Sha1),
+    generates(M::SHA_1_KEY_GEN, KeyType::SHA_1_HMAC),
+    hmac(M::SHA224_HMAC, Shape::None, Hash::Sha224),
+    hmac(M::SHA224_HMAC_GENERAL, Shape::Length, Hash::Sha224),
+    generates(M::SHA224_KEY_GEN, KeyType::SHA224_HMAC),
+    hmac(M::SHA256_HMAC, Shape::None, Hash::Sha256),
+    hmac(M::SHA256_HMAC_GENERAL, Shape::Length, Hash::Sha256),
+    generates(M::SHA256_KEY_GEN, KeyType::SHA256_HMAC),
+    hmac(M::SHA384_HMAC, Shape::None, Hash::Sha384),
+    hmac(M::SHA384_HMAC_GENERAL, Shape::Length, Hash::Sha384),
+    generates(M::SHA384_KEY_GEN, KeyType::SHA384_HMAC),
+    hmac(M::SHA512_HMAC, Shape::None, Hash::Sha512),
+    hmac(M::SHA512_HMAC_GENERAL, Shape::Length, Hash::Sha512),
+    generates(M::SHA512_KEY_GEN, KeyType::SHA512_HMAC),
+    hmac(M::SHA512_224_HMAC, Shape::None, Hash::Sha512_224),
+    hmac(M::SHA512_224_HMAC_GENERAL, Shape::Length, Hash::Sha512_224),
+    generates(M::SHA512_224_KEY_GEN, KeyType::SHA512_224_HMAC),
+    hmac(M::SHA512_256_HMAC, Shape::None, Hash::Sha512_256),
+    hmac(M::SHA512_256_HMAC_GENERAL, Shape::Length, Hash::Sha512_256),
+    generates(M::SHA512_256_KEY_GEN, KeyType::SHA512_256_HMAC),
+    hmac(M::SHA3_224_HMAC, Shape::None, Hash::Sha3_224),
+    hmac(M::SHA3_224_HMAC_GENERAL, Shape::Length, Hash::Sha3_224),
+    generates(M::SHA3_224_KEY_GEN, KeyType::SHA3_224_HMAC),
+    hmac(M::SHA3_256_HMAC, Shape::None, Hash::Sha3_256),
+    hmac(M::SHA3_256_HMAC_GENERAL, Shape::Length, Hash::Sha3_256),
+    generates(M::SHA3_256_KEY_GEN, KeyType::SHA3_256_HMAC),
+    hmac(M::SHA3_384_HMAC, Shape::None, Hash::Sha3_384),
+    hmac(M::SHA3_384_HMAC_GENERAL, Shape::Length, Hash::Sha3_384),
+    generates(M::SHA3_384_KEY_GEN, KeyType::SHA3_384_HMAC),
+    hmac(M::SHA3_512_HMAC, Shape::None, Hash::Sha3_512),
+    hmac(M::SHA3_512_HMAC_GENERAL, Shape::Length, Hash::Sha3_512),
+    generates(M::SHA3_512_KEY_GEN, KeyType::SHA3_512_HMAC),
+];
+
+/// A generic secret serves as well as a key of the hash's own type, which `accepts` of the session knows.
+const fn hmac(id: M, shape: Shape, hash: Hash) -> Mechanism {
+    Mechanism {
+        id,
+        flags: SIGN | VERIFY,
+        sizes: BYTES,
+        key_type: Some(KeyType::GENERIC_SECRET),
+        shape,
+        action: Action::Mac(Code::Hmac(hash)),
+    }
+}
+
+const fn generates(id: M, key_type: KeyType) -> Mechanism {
+    Mechanism {
+        id,
+        flags: GENERATE,
+        sizes: BYTES,
+        key_type: Some(key_type),
+        shape: Shape::None,
+        action: Action::Generate,
+    }
+}
+
+/// The type of the keys of a hash's HMAC; there is none for the SHAKEs.
+pub fn key_type(hash: Hash) -> Option<KeyType> {
+    Some(match hash {
+        Hash::Sha1 => KeyType::SHA_1_HMAC,
+        Hash::Sha224 => KeyType::SHA224_HMAC,
+        Hash::Sha256 => KeyType::SHA256_HMAC,
+        Hash::Sha384 => KeyType::SHA384_HMAC,
+        Hash::Sha512 => KeyType::SHA512_HMAC,
+        Hash::Sha512_224 => KeyType::SHA512_224_HMAC,
+        Hash::Sha512_256 => KeyType::SHA512_256_HMAC,
+        Hash::Sha3_224 => KeyType::SHA3_224_HMAC,
+        Hash::Sha3_256 => KeyType::SHA3_256_HMAC,
+        Hash::Sha3_384 => KeyType::SHA3_384_HMAC,
+        Hash::Sha3_512 => KeyType::SHA3_512_HMAC,
+        Hash::Shake128 | Hash::Shake256 => return None,
+    })
+}

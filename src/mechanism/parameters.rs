@@ -1,0 +1,169 @@
+//! What a backend is asked for: a mechanism's row completed by its parameter.
+//!
+//! Each method is for one kind of [`Action`]: `MechanismInvalid` where the row is of another, `MechanismParamInvalid`
+//! where the parameter does not fit the row.
+
+use super::{Action, Asymmetric, Code, Invocation, Mode, Params, Primitive};
+use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
+use crate::error::{Error, Result};
+
+/// A code and the length to which it is cut; the whole of it without.
+pub struct MacRequest {
+    /// The code.
+    pub scheme: MacScheme,
+    /// Bytes.
+    pub len: Option<usize>,
+}
+
+impl Invocation {
+    /// How the backend signs, and the hash that the message goes through before. The group decides between the
+    /// EdDSA schemes, so it is asked for.
+    pub fn scheme(&self, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
+        let Action::Sign(primitive, hash) = self.mechanism.action else {
+            return Err(Error::MechanismInvalid);
+        };
+        let scheme = match (primitive, &self.params) {
+            (Primitive::RsaRaw, Params::None) => Scheme::RsaRaw,
+            (Primitive::RsaPkcs1, Params::None) => Scheme::RsaPkcs1 { hash },
+            (Primitive::RsaPss, Params::Pss { hash: named, mgf, salt_len })
+                if hash.is_none_or(|own| own == *named) =>
+            {
+                Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
+            }
+            (Primitive::Ecdsa, Params::None) => Scheme::Ecdsa,
+            (Primitive::Eddsa, params) => return eddsa(params, edwards448),
+            (primitive, params) => return self.post_quantum(primitive, hash, params),
+        };
+        Ok((scheme, hash))
+    }
+
+    /// How the backend enciphers.
+    pub fn cipher(&self) -> Result<CipherScheme> {
+        let Action::Cipher(mode) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        Ok(match (mode, &self.params) {
+            (Mode::AesEcb, Params::None) => CipherScheme::AesEcb,
+            (Mode::AesCbc, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: false },
+            (Mode::AesCbcPad, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: true },
+            (Mode::AesCts, Params::Iv(iv)) => CipherScheme::AesCts { iv: array(iv)? },
+            (Mode::AesCtr, Params::Counter { block, bits }) => {
+                CipherScheme::AesCtr { block: *block, bits: *bits }
+            }
+            (Mode::AesOfb, Params::Iv(iv)) => CipherScheme::AesOfb { iv: array(iv)? },
+            (Mode::AesCfb(bits), Params::Iv(iv)) => CipherScheme::AesCfb { iv: array(iv)?, bits },
+            (Mode::AesXts, Params::Iv(tweak)) => CipherScheme::AesXts { tweak: array(tweak)? },
+            (Mode::AesGcm, Params::Aead { nonce, aad, tag_len, .. }) => {
+                CipherScheme::AesGcm { iv: nonce.clone(), aad: aad.clone(), tag_len: *tag_len }
+            }
+            (Mode::AesCcm, Params::Aead { nonce, aad, tag_len, data_len }) => CipherScheme::AesCcm {
+                nonce: nonce.clone(),
+                aad: aad.clone(),
+                tag_len: *tag_len,
+                data_len: *data_len,
+            },
+            (Mode::AesKw, Params::None) => CipherScheme::AesKw { iv: None },
+            (Mode::AesKw, Params::Iv(iv)) => CipherScheme::AesKw { iv: Some(array(iv)?) },
+            (Mode::AesKwp, Params::None) => CipherScheme::AesKwp { iv: None },
+            (Mode::AesKwp, Params::Iv(iv)) => CipherScheme::AesKwp { iv: Some(array(iv)?) },
+            (Mode::ChaCha20, Params::ChaCha20 { nonce, counter }) => {
+                CipherScheme::ChaCha20 { nonce: nonce.clone(), counter: *counter }
+            }
+            (Mode::ChaCha20Poly1305, Params::Aead { nonce, aad, .. }) => {
+                CipherScheme::ChaCha20Poly1305 { nonce: array(nonce)?, aad: aad.clone() }
+            }
+            _ => return Err(Error::MechanismParamInvalid),
+        })
+    }
+
+    /// How an RSA key encrypts; key wrapping with a fresh AES key is the caller's work.
+    pub fn encryption(&self) -> Result<Encryption> {
+        Ok(match (self.mechanism.action, &self.params) {
+            (Action::Sign(Primitive::RsaRaw, None), Params::None) => Encryption::Raw,
+            (Action::Sign(Primitive::RsaPkcs1, None), Params::None) => Encryption::Pkcs1,
+            (Action::Encrypt(Asymmetric::Oaep), Params::Oaep { hash, mgf, label })
+            | (Action::Encrypt(Asymmetric::AesWrap), Params::RsaAesWrap { hash, mgf, label, .. }) => {
+                Encryption::Oaep { hash: *hash, mgf: *mgf, label: label.clone() }
+            }
+            (Action::Encrypt(_), _) => return Err(Error::MechanismParamInvalid),
+            _ => return Err(Error::MechanismInvalid),
+        })
+    }
+
+    /// How the backend makes a code.
+    pub fn mac(&self) -> Result<MacRequest> {
+        let Action::Mac(code) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        let len = match &self.params {
+            Params::Length(len) => Some(*len),
+            _ => None,
+        };
+        let (scheme, len) = match (code, &self.params) {
+            (Code::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
+            (Code::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
+            (Code::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
+            // PKCS#11 3.2, "AES-MAC": half a block, as FIPS 113 has it.
+            (Code::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
+            (Code::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
+            (Code::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
+            _ => return Err(Error::MechanismParamInvalid),
+        };
+        Ok(MacRequest { scheme, len })
+    }
+
+    fn post_quantum(
+        &self,
+        primitive: Primitive,
+        row: Option<Hash>,
+        params: &Params,
+    ) -> Result<(Scheme, Option<Hash>)> {
+        let (deterministic, context, named) = match params {
+            Params::None => (false, Box::default(), None),
+            Params::SignContext { deterministic, context, hash } => (*deterministic, context.clone(), *hash),
+            _ => return Err(Error::MechanismParamInvalid),
+        };
+        let hash = row.or(named);
+        let scheme = match (primitive, hash) {
+            (Primitive::MlDsa, None) => Scheme::MlDsa { context, deterministic },
+            (Primitive::SlhDsa, None) => Scheme::SlhDsa { hash: None, context, deterministic },
+            (Primitive::HashMlDsa, Some(hash)) => Scheme::HashMlDsa { hash, context, deterministic },
+            (Primitive::HashSlhDsa, Some(hash)) => {
+                Scheme::SlhDsa { hash: Some(hash), context, deterministic }
+            }
+            _ => return Err(Error::MechanismParamInvalid),
+        };
+        Ok((scheme, row))
+    }
+}
+
+/// PKCS#11 3.2, table "Mapping to RFC 8032 signature schemes". The token hashes the message of the `ph` forms.
+fn eddsa(params: &Params, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
+    let (prehash, context) = match params {
+        Params::None => (false, Box::default()),
+        Params::Eddsa { prehash, context } => (*prehash, context.clone()),
+        _ => return Err(Error::MechanismParamInvalid),
+    };
+    Ok(match (edwards448, prehash) {
+        (true, prehash) => (Scheme::Ed448 { prehash, context }, prehash.then_some(Hash::Shake256)),
+        (false, true) => (Scheme::Ed25519Context { prehash, context }, Some(Hash::Sha512)),
+        (false, false) if context.is_empty() => (Scheme::Ed25519, None),
+        (false, false) => (Scheme::Ed25519Context { prehash, context }, None),
+    })
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::MechanismParamInvalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::MechanismType;
+
+    #[test]
+    fn a_pss_parameter_must_name_the_mechanism_hash() {
+        let mechanism = crate::mechanism::find(MechanismType::SHA256_RSA_PKCS_PSS).expect("a row");
+        let scheme = |params| Invocation { mechanism, params }.scheme(false).err();
+        let pss = |hash| Params::Pss { hash, mgf: Hash::Sha1, salt_len: 0 };
+        assert_eq!(scheme(pss(Hash::Sha256)), None);
+        assert_eq!(scheme(pss(Hash::Sha384)), Some(Error::MechanismParamInvalid));
+        assert_eq!(scheme(Params::None), Some(Error::MechanismParamInvalid));
+    }
+}

@@ -1,0 +1,96 @@
+//! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
+
+use super::{Action, Mechanism, Primitive, Shape};
+use crate::backend::{Hash, SlhDsa};
+use crate::id::KeyType;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
+
+pub(super) const ROWS: &[Mechanism] = &[
+    row(M::SLH_DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Shape::None, Action::GeneratePair),
+    row(M::SLH_DSA, SIGN | VERIFY, Shape::SignContext, Action::Sign(Primitive::SlhDsa, None)),
+    row(M::HASH_SLH_DSA, SIGN | VERIFY, Shape::HashSignContext, Action::Sign(Primitive::HashSlhDsa, None)),
+    row(
+        M::HASH_SLH_DSA_SHA224,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha224)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA256,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha256)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA384,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha384)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA512,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha512)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA3_224,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_224)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA3_256,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_256)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA3_384,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_384)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHA3_512,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_512)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHAKE128,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Shake128)),
+    ),
+    row(
+        M::HASH_SLH_DSA_SHAKE256,
+        SIGN | VERIFY,
+        Shape::SignContext,
+        Action::Sign(Primitive::HashSlhDsa, Some(Hash::Shake256)),
+    ),
+];
+
+/// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
+    Mechanism { id, flags, sizes: (32, 64), key_type: Some(KeyType::SLH_DSA), shape, action }
+}
+
+/// `CKP_SLH_DSA_*`: from 1, in the order of [`SlhDsa::ALL`].
+pub(super) fn number(set: SlhDsa) -> u64 {
+    SlhDsa::ALL.iter().take_while(|known| **known != set).count() as u64 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::value;
+
+    #[test]
+    fn the_sets_are_numbered_as_the_specification_does() {
+        assert_eq!(number(SlhDsa::Sha2_128s), value::SLH_DSA_SHA2_128S);
+        assert_eq!(number(SlhDsa::Shake192f), value::SLH_DSA_SHAKE_192F);
+        assert_eq!(number(SlhDsa::Shake256f), value::SLH_DSA_SHAKE_256F);
+    }
+}

@@ -1,0 +1,74 @@
+//! Key encapsulation (PKCS#11 3.2, `C_EncapsulateKey`, `C_DecapsulateKey`).
+
+use super::Module;
+use super::wrap::DEFAULT_TYPE;
+use crate::backend::MlKem;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::mechanism::{Invocation, ml_kem_set};
+use crate::object::make::{Cut, Origin};
+use crate::object::policy::Rights;
+use crate::object::template::Template;
+use crate::object::{Attributes, Object, make};
+use crate::session::operation::Output;
+use crate::session::{Usage, usable};
+
+impl Module {
+    /// `C_EncapsulateKey`: the length of the ciphertext, and the key unless only the length was asked for.
+    pub fn encapsulate_key(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        public: ObjectHandle,
+        template: &Template<'_>,
+        out: Output<'_>,
+    ) -> Result<(usize, Option<ObjectHandle>)> {
+        let (token, rights) = self.access(session)?;
+        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+        let public = usable(&token, rights, with, public, Usage::ENCAPSULATE)?;
+        let needed = ciphertext_len(&public)?;
+        let Output::Buffer(out) = out else { return Ok((needed, None)) };
+        let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+        let attributes = received(&public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
+        let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
+        let handle = token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)?;
+        place.copy_from_slice(&ciphertext);
+        Ok((needed, Some(handle)))
+    }
+
+    /// `C_DecapsulateKey`
+    pub fn decapsulate_key(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        private: ObjectHandle,
+        template: &Template<'_>,
+        ciphertext: &[u8],
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+        let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
+        let attributes = received(&private, A::DECAPSULATE_TEMPLATE, template, rights)?;
+        // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of a wrong length is a wrapped key of a wrong length.
+        let secret =
+            private.private_key(token.provider())?.decapsulate(ciphertext).map_err(|error| match error {
+                Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,
+                other => other,
+            })?;
+        token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)
+    }
+}
+
+/// What the template says of the key that comes out.
+fn received(pair: &Object, forced: A, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+    let forced = pair.attributes().get(forced);
+    let origin = Origin { forced, extractable: false, history: (false, false), key_type: DEFAULT_TYPE };
+    let attributes = make::receive(template, &origin, rights.officer())?;
+    rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+    Ok(attributes)
+}
+
+fn ciphertext_len(public: &Object) -> Result<usize> {
+    let set = public.attributes().number(A::PARAMETER_SET).and_then(ml_kem_set);
+    set.map(MlKem::ciphertext_len).ok_or(Error::KeyTypeInconsistent)
+}

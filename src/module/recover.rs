@@ -1,0 +1,100 @@
+//! Signatures that give the data back, and those that come before the data (PKCS#11 3.2, `C_SignRecover`,
+//! `C_VerifyRecover`, `C_VerifySignature`).
+
+use super::Module;
+use super::operation::offered;
+use crate::error::Result;
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::session::operation::Output;
+
+impl Module {
+    /// `C_SignRecoverInit`
+    pub fn sign_recover_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.sign_recover_init(with, key)
+        })
+    }
+
+    /// `C_SignRecover`
+    pub fn sign_recover(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.sign_recover.sign(data, out))
+    }
+
+    /// `C_SignRecoverInit` without a mechanism ends the operation.
+    pub fn sign_recover_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.sign_recover.cancel();
+            Ok(())
+        })
+    }
+
+    /// `C_VerifyRecoverInit`
+    pub fn verify_recover_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.verify_recover_init(with, key)
+        })
+    }
+
+    /// `C_VerifyRecover`: how long the data is, or may be at most for [`Output::Length`].
+    pub fn verify_recover(&self, session: SessionHandle, signature: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.verify_recover.recover(signature, out))
+    }
+
+    /// `C_VerifyRecoverInit` without a mechanism ends the operation.
+    pub fn verify_recover_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.verify_recover.cancel();
+            Ok(())
+        })
+    }
+
+    /// `C_VerifySignatureInit`: the signature comes first.
+    pub fn verify_signature_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+        signature: &[u8],
+    ) -> Result<()> {
+        self.sessions.with(session, |session| {
+            offered(session, with)?;
+            session.verify_init_with(with, key, signature)
+        })
+    }
+
+    /// `C_VerifySignature`
+    pub fn verify_signature(&self, session: SessionHandle, data: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.verify_signature.verify(data, &session.signature))
+    }
+
+    /// `C_VerifySignatureUpdate`
+    pub fn verify_signature_update(&self, session: SessionHandle, data: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.verify_signature.update(data))
+    }
+
+    /// `C_VerifySignatureFinal`
+    pub fn verify_signature_final(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| session.verify_signature.verify_final(&session.signature))
+    }
+
+    /// `C_VerifySignatureInit` without a mechanism ends the operation.
+    pub fn verify_signature_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| {
+            session.verify_signature.cancel();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! A private key as PKCS #8 (RFC 5208, RFC 5958): the form in which it is wrapped.
+//!
+//! The inner forms are those of RFC 8017 (RSA), RFC 5915 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
+//! (ML-DSA), RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+
+use der::asn1::{AnyRef, ContextSpecific, ObjectIdentifier, OctetStringRef, UintRef};
+use der::{Decode, Encode, Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
+use pkcs1::RsaPrivateKeyRef;
+use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
+use sec1::EcPrivateKey;
+
+use super::Attributes;
+use super::key::{named_curve, private_parts};
+use super::value::Value;
+use crate::backend::PrivateParts;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType};
+use crate::mechanism::curve::NAMED_CURVES;
+use crate::secret::Secret;
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+
+/// Key type, `CKA_PARAMETER_SET`, object identifier of the keys that have a parameter set.
+const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
+    (KeyType::ML_DSA, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17")),
+    (KeyType::ML_DSA, 2, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18")),
+    (KeyType::ML_DSA, 3, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.19")),
+    (KeyType::ML_KEM, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.1")),
+    (KeyType::ML_KEM, 2, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2")),
+    (KeyType::ML_KEM, 3, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.3")),
+    // RFC 9909 numbers the SHA2 sets before the SHAKE ones; PKCS#11 takes them in turn.
+    (KeyType::SLH_DSA, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.20")),
+    (KeyType::SLH_DSA, 3, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.21")),
+    (KeyType::SLH_DSA, 5, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.22")),
+    (KeyType::SLH_DSA, 7, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.23")),
+    (KeyType::SLH_DSA, 9, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.24")),
+    (KeyType::SLH_DSA, 11, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.25")),
+    (KeyType::SLH_DSA, 2, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.26")),
+    (KeyType::SLH_DSA, 4, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.27")),
+    (KeyType::SLH_DSA, 6, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.28")),
+    (KeyType::SLH_DSA, 8, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.29")),
+    (KeyType::SLH_DSA, 10, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.30")),
+    (KeyType::SLH_DSA, 12, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.31")),
+];
+
+/// The seed and the expanded key of ML-DSA and ML-KEM (the choice `both`).
+#[derive(Sequence)]
+struct Both<'a> {
+    seed: &'a OctetStringRef,
+    expanded: &'a OctetStringRef,
+}
+
+/// A private key object as DER; `KeyNotWrappable` where it lacks a part that the form wants.
+pub fn encode(attributes: &Attributes) -> Result<Secret> {
+    let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
+    let (oid, parameters, inner) = match key_type {
+        KeyType::RSA => (RSA, Some(AnyRef::NULL), rsa(attributes)?),
+        KeyType::EC => {
+            let curve = AnyRef::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
+            let scalar = scalar(attributes)?;
+            let key = EcPrivateKey { private_key: &scalar, parameters: None, public_key: None };
+            (EC, Some(curve), encoded(&key)?)
+        }
+        KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
+            let oid = ObjectIdentifier::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
+            (oid, None, encoded(&octets(&scalar(attributes)?)?)?)
+        }
+        _ => {
+            let set = attributes.number(A::PARAMETER_SET).ok_or(Error::GeneralError)?;
+            let row = SETS.iter().find(|(known, number, _)| *known == key_type && *number == set);
+            (row.ok_or(Error::GeneralError)?.2, None, with_set(attributes, key_type)?)
+        }
+    };
+    encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&inner)?))
+}
+
+/// The attributes that DER of a private key gives, `CKA_KEY_TYPE` first; `WrappedKeyInvalid` where it is none.
+pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
+    let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
+    let (oid, key) = (info.algorithm.oid, info.private_key.as_bytes());
+    if oid == RSA {
+        return rsa_attributes(key);
+    }
+    if oid == EC {
+        let curve = info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?.to_der().map_err(invalid)?;
+        let key = EcPrivateKey::from_der(key).map_err(invalid)?;
+        return Ok(vec![
+            (A::KEY_TYPE, Value::Number(KeyType::EC.0)),
+            (A::EC_PARAMS, Value::Bytes(Secret::new(curve))),
+            (A::VALUE, Value::Bytes(key.private_key.into())),
+        ]);
+    }
+    if let Some((key_type, set, _)) = SETS.iter().find(|(_, _, known)| *known == oid) {
+        return set_attributes(*key_type, *set, key);
+    }
+    let der = oid.to_der().map_err(invalid)?;
+    let curve = NAMED_CURVES.iter().find(|curve| curve.oid == der).ok_or(Error::WrappedKeyInvalid)?;
+    let scalar = <&OctetStringRef>::from_der(key).map_err(invalid)?;
+    Ok(vec![
+        (A::KEY_TYPE, Value::Number(curve.key_type.0)),
+        (A::EC_PARAMS, Value::Bytes(curve.oid.into())),
+        (A::VALUE, Value::Bytes(scalar.as_bytes().into())),
+    ])
+}
+
+fn rsa(attributes: &Attributes) -> Result<Secret> {
+    let part = |id| UintRef::new(attributes.bytes(id).ok_or(Error::KeyNotWrappable)?).map_err(wrong);
+    encoded(&RsaPrivateKeyRef {
+        modulus: part(A::MODULUS)?,
+        public_exponent: part(A::PUBLIC_EXPONENT)?,
+        private_exponent: part(A::PRIVATE_EXPONENT)?,
+        prime1: part(A::PRIME_1)?,
+        prime2: part(A::PRIME_2)?,
+        exponent1: part(A::EXPONENT_1)?,
+        exponent2: part(A::EXPONENT_2)?,
+        coefficient: part(A::COEFFICIENT)?,
+        other_prime_infos: None,
+    })
+}
+
+fn rsa_attributes(key: &[u8]) -> Result<Vec<(A, Value)>> {
+    let key = RsaPrivateKeyRef::from_der(key).map_err(invalid)?;
+    let part = |part: UintRef<'_>| Value::Bytes(part.as_bytes().into());
+    Ok(vec![
+        (A::KEY_TYPE, Value::Number(KeyType::RSA.0)),
+        (A::MODULUS, part(key.modulus)),
+        (A::PUBLIC_EXPONENT, part(key.public_exponent)),
+        (A::PRIVATE_EXPONENT, part(key.private_exponent)),
+        (A::PRIME_1, part(key.prime1)),
+        (A::PRIME_2, part(key.prime2)),
+        (A::EXPONENT_1, part(key.exponent1)),
+        (A::EXPONENT_2, part(key.exponent2)),
+        (A::COEFFICIENT, part(key.coefficient)),
+    ])
+}
+
+fn with_set(attributes: &Attributes, key_type: KeyType) -> Result<Secret> {
+    let key = value(attributes)?;
+    match attributes.bytes(A::SEED) {
+        Some(seed) => encoded(&Both { seed: octets(seed)?, expanded: octets(key)? }),
+        None if key_type == KeyType::SLH_DSA => Ok(key.into()),
+        None => encoded(&octets(key)?),
+    }
+}
+
+/// SLH-DSA's key stands there bare; the others are a choice of seed, expanded key, or both.
+fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Value)>> {
+    let mut attributes =
+        vec![(A::KEY_TYPE, Value::Number(key_type.0)), (A::PARAMETER_SET, Value::Number(set))];
+    if key_type == KeyType::SLH_DSA {
+        attributes.push((A::VALUE, Value::Bytes(key.into())));
+        return Ok(attributes);
+    }
+    let tag = Tag::peek(&SliceReader::new(key).map_err(invalid)?).map_err(invalid)?;
+    let (seed, expanded) = match tag {
+        Tag::Sequence => {
+            let both = Both::from_der(key).map_err(invalid)?;
+            (Some(both.seed), Some(both.expanded))
+        }
+        Tag::OctetString => (None, Some(<&OctetStringRef>::from_der(key).map_err(invalid)?)),
+        _ => (Some(bare_seed(key)?), None),
+    };
+    let put = |id, octets: &OctetStringRef| (id, Value::Bytes(octets.as_bytes().into()));
+    attributes.extend(seed.map(|seed| put(A::SEED, seed)));
+    attributes.extend(expanded.map(|expanded| put(A::VALUE, expanded)));
+    Ok(attributes)
+}
+
+/// `seed [0] IMPLICIT OCTET STRING`
+fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
+    let mut reader = SliceReader::new(key).map_err(invalid)?;
+    let seed =
+        ContextSpecific::<&OctetStringRef>::decode_implicit(&mut reader, TagNumber(0)).map_err(invalid)?;
+    match seed {
+        Some(seed) if reader.is_finished() && seed.tag_mode == TagMode::Implicit => Ok(seed.value),
+        _ => Err(Error::WrappedKeyInvalid),
+    }
+}
+
+/// The scalar or seed at the length that its curve has: `CKA_VALUE` may come shorter or as an octet string.
+fn scalar(attributes: &Attributes) -> Result<Secret> {
+    match private_parts(attributes)? {
+        PrivateParts::Ec { scalar, .. } | PrivateParts::X25519 { scalar } | PrivateParts::X448 { scalar } => {
+            Ok(scalar)
+        }
+        PrivateParts::Ed25519 { seed } | PrivateParts::Ed448 { seed } => Ok(seed),
+        _ => Err(Error::GeneralError),
+    }
+}
+
+fn value(attributes: &Attributes) -> Result<&[u8]> {
+    attributes.bytes(A::VALUE).ok_or(Error::KeyNotWrappable)
+}
+
+fn octets(bytes: &[u8]) -> Result<&OctetStringRef> {
+    OctetStringRef::new(bytes).map_err(wrong)
+}
+
+/// DER into memory that is wiped; nothing is left behind by a growing buffer.
+fn encoded(value: &impl Encode) -> Result<Secret> {
+    let len = value.encoded_len().and_then(usize::try_from).map_err(wrong)?;
+    let mut out = Secret::zeroed(len);
+    value.encode_to_slice(&mut out).map_err(wrong)?;
+    Ok(out)
+}
+
+fn wrong<E>(_: E) -> Error {
+    Error::KeyNotWrappable
+}
+
+fn invalid<E>(_: E) -> Error {
+    Error::WrappedKeyInvalid
+}

@@ -1,0 +1,171 @@
+//! Encryption and decryption, symmetric and with RSA.
+
+use std::sync::Arc;
+
+use super::operation::{Engine, Operation, Output};
+use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// An encryption or decryption in the making.
+pub enum Crypting {
+    /// With a secret key.
+    Cipher {
+        /// The cipher.
+        cipher: Box<dyn Cipher>,
+        /// What it is, for the length of a whole message.
+        scheme: CipherScheme,
+        /// Which way.
+        direction: Direction,
+    },
+    /// With an RSA key; the message is one block, collected.
+    Rsa {
+        /// The half of the pair that works.
+        key: RsaHalf,
+        /// The padding.
+        scheme: Encryption,
+        /// Length of the modulus in bytes.
+        len: usize,
+        /// The message so far.
+        collected: Secret,
+    },
+}
+
+/// Half of an RSA key pair.
+pub enum RsaHalf {
+    /// Encrypts.
+    Public(Arc<dyn PublicKey>),
+    /// Decrypts.
+    Private(Arc<dyn PrivateKey>),
+}
+
+impl RsaHalf {
+    /// Encrypts or decrypts one block into the front of `out`; how long the result is.
+    fn run(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Public(key) => key.encrypt(scheme, input, out),
+            Self::Private(key) => key.decrypt(scheme, input, out),
+        }
+    }
+}
+
+impl Crypting {
+    /// The length of the result of a whole message, at most.
+    fn whole_len(&self, len: usize) -> usize {
+        match self {
+            Self::Cipher { scheme, direction, .. } => scheme.output_len(*direction, len),
+            Self::Rsa { len, .. } => *len,
+        }
+    }
+
+    fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Cipher { cipher, .. } => {
+                let written = cipher.update(input, out)?;
+                Ok(written + cipher.finish(&mut out[written..])?)
+            }
+            Self::Rsa { key, scheme, .. } => key.run(scheme, input, out),
+        }
+    }
+
+    fn part_len(&self, len: usize) -> usize {
+        match self {
+            Self::Cipher { cipher, .. } => cipher.update_len(len),
+            Self::Rsa { .. } => 0,
+        }
+    }
+
+    fn part(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Cipher { cipher, .. } => cipher.update(input, out),
+            Self::Rsa { collected, len, .. } => {
+                // No message is longer than the modulus; one byte more is enough to refuse it by.
+                let room = *len + 1 - collected.len();
+                collected.extend(&input[..input.len().min(room)]);
+                Ok(0)
+            }
+        }
+    }
+
+    fn end_len(&self) -> usize {
+        match self {
+            Self::Cipher { cipher, .. } => cipher.finish_len(),
+            Self::Rsa { len, .. } => *len,
+        }
+    }
+
+    fn end(&mut self, out: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Cipher { cipher, .. } => cipher.finish(out),
+            Self::Rsa { key, scheme, collected, len } if out.len() < *len => {
+                shorter(out, *len, |scratch| key.run(scheme, collected, scratch))
+            }
+            Self::Rsa { key, scheme, collected, .. } => key.run(scheme, collected, out),
+        }
+    }
+}
+
+impl Engine for Crypting {
+    fn update(&mut self, _data: &[u8]) -> Result<()> {
+        Err(Error::GeneralError)
+    }
+
+    fn forget(&mut self) {
+        match self {
+            // A cipher that cannot start over fails at its next use.
+            Self::Cipher { cipher, .. } => drop(cipher.reset()),
+            Self::Rsa { collected, .. } => collected.clear(),
+        }
+    }
+}
+
+impl Operation<Crypting> {
+    /// `C_Encrypt`, `C_Decrypt`
+    pub fn crypt(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else {
+            return self.length(true, |engine| engine.whole_len(input.len()));
+        };
+        self.once(|engine| {
+            let needed = engine.whole_len(input.len());
+            if out.len() >= needed {
+                return engine.whole(input, out).inspect_err(|_| engine.forget());
+            }
+            // The result may still fit, where padding goes; if not, the next call computes it again.
+            shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
+        })
+    }
+
+    /// `C_EncryptUpdate`, `C_DecryptUpdate`
+    pub fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else {
+            return self.length(false, |engine| engine.part_len(input.len()));
+        };
+        self.part(|engine| {
+            let needed = engine.part_len(input.len());
+            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+            engine.part(input, place)
+        })
+    }
+
+    /// `C_EncryptFinal`, `C_DecryptFinal`
+    pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(false, Crypting::end_len) };
+        // A backend finishes where the result fits, though the bound does not, and else keeps what it has.
+        self.end(|engine| {
+            engine.end(out).inspect_err(|error| {
+                if !matches!(error, Error::BufferTooSmall { .. }) {
+                    engine.forget();
+                }
+            })
+        })
+    }
+}
+
+/// Computes what may be shorter than its bound, for a buffer that is.
+fn shorter(out: &mut [u8], bound: usize, work: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<usize> {
+    let mut scratch = Secret::zeroed(bound);
+    let len = work(&mut scratch)?;
+    let place = out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })?;
+    place.copy_from_slice(&scratch[..len]);
+    Ok(len)
+}

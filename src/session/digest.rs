@@ -1,0 +1,58 @@
+//! Digests.
+
+use super::operation::{Engine, Operation, Output, place};
+use crate::backend::{Hash, Hasher, Provider};
+use crate::error::{Error, Result};
+
+/// A digest in the making.
+pub struct Digesting {
+    provider: &'static Provider,
+    hash: Hash,
+    hasher: Option<Box<dyn Hasher>>,
+}
+
+impl Digesting {
+    /// With that hash.
+    pub fn new(provider: &'static Provider, hash: Hash) -> Self {
+        Self { provider, hash, hasher: None }
+    }
+}
+
+impl Engine for Digesting {
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        if self.hasher.is_none() {
+            self.hasher = Some(self.provider.digest.start(self.hash)?);
+        }
+        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
+    }
+
+    fn forget(&mut self) {
+        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
+            self.hasher = None;
+        }
+    }
+}
+
+impl Operation<Digesting> {
+    /// `C_Digest`
+    pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.hash.len()) };
+        self.once(|engine| {
+            let place = place(out, engine.hash.len())?;
+            engine.provider.digest.hash(engine.hash, data, place).map(|()| place.len())
+        })
+    }
+
+    /// `C_DigestFinal`
+    pub fn digest_final(&mut self, out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.hash.len()) };
+        self.end(|engine| {
+            let place = place(out, engine.hash.len())?;
+            match &mut engine.hasher {
+                Some(hasher) => hasher.finish(place),
+                None => engine.provider.digest.hash(engine.hash, &[], place),
+            }
+            .map(|()| place.len())
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Recovery of the data in an RSA signature.
+
+use std::sync::Arc;
+
+use super::operation::{Engine, Operation, Output, place};
+use crate::backend::{Encryption, PublicKey};
+use crate::error::{Error, Result};
+
+/// A recovery.
+pub struct Recovering {
+    /// The key.
+    pub key: Arc<dyn PublicKey>,
+    /// RSASSA-PKCS1-v1_5's padding is taken off; without, the whole block is the data.
+    pub padded: bool,
+}
+
+impl Engine for Recovering {
+    fn update(&mut self, _data: &[u8]) -> Result<()> {
+        Err(Error::OperationNotInitialized)
+    }
+
+    fn forget(&mut self) {}
+}
+
+impl Operation<Recovering> {
+    /// `C_VerifyRecover`
+    pub fn recover(&mut self, signature: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.key.encrypted_len()) };
+        self.once(|engine| {
+            let len = engine.key.encrypted_len();
+            if signature.len() != len {
+                return Err(Error::SignatureLenRange);
+            }
+            let mut block = vec![0; len];
+            engine.key.encrypt(&Encryption::Raw, signature, &mut block).map_err(|error| match error {
+                Error::DataInvalid => Error::SignatureInvalid,
+                other => other,
+            })?;
+            let data = if engine.padded { unpadded(&block)? } else { &block };
+            let place = place(out, data.len())?;
+            place.copy_from_slice(data);
+            Ok(data.len())
+        })
+    }
+}
+
+/// RFC 8017, 9.2: `00 01 ff … ff 00` and at least eight bytes of ff. Nothing of it is secret.
+fn unpadded(block: &[u8]) -> Result<&[u8]> {
+    let rest = block.strip_prefix(&[0, 1]).ok_or(Error::SignatureInvalid)?;
+    let filled = rest.iter().take_while(|byte| **byte == 0xff).count();
+    match rest[filled..].split_first() {
+        Some((0, data)) if filled >= 8 => Ok(data),
+        _ => Err(Error::SignatureInvalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_padding_is_taken_off() {
+        let good = [&[0, 1][..], &[0xff; 8], &[0, 7, 8]].concat();
+        assert_eq!(unpadded(&good), Ok(&[7, 8][..]));
+        for wrong in [&good[1..], &[&[0, 1][..], &[0xff; 7], &[0, 7]].concat(), &[0, 1, 0xff], &[]] {
+            assert_eq!(unpadded(wrong), Err(Error::SignatureInvalid));
+        }
+    }
+}

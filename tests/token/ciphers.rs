@@ -1,0 +1,456 @@
+//! Every mechanism that encrypts with a secret key: in one part and in several, with buffers too short, with what is
+//! no ciphertext, armed again, and with keys that may not.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::Output;
+
+use crate::keys::{Kind, key_object, pair};
+use crate::support::{Client, each_backend, none, plain};
+
+/// A mechanism that encrypts.
+pub struct Case {
+    pub with: Invocation,
+    pub key_type: KeyType,
+    /// Length of the key in bytes.
+    pub key: usize,
+    /// Lengths of messages that it takes.
+    pub messages: Vec<usize>,
+    /// By how much a ciphertext of the first length is longer.
+    pub growth: usize,
+    /// What a ciphertext with one bit flipped gives.
+    pub flipped: Option<Error>,
+    /// Lengths of messages that it does not take.
+    pub refused: Vec<usize>,
+}
+
+const IV: [u8; 16] = [7; 16];
+const CCM_LEN: usize = 100;
+
+pub fn cases() -> Vec<Case> {
+    let iv = || Params::Iv(IV.into());
+    let counter = |bits| Params::Counter { block: [0; 16], bits };
+    let blocks = || vec![16, 48, 1024];
+    let any = || vec![1, 15, 16, 17, 100, 1000];
+    let mut cases = vec![
+        Case { refused: vec![1, 15, 17], ..aes(M::AES_ECB, Params::None, blocks()) },
+        Case { refused: vec![1, 15, 17], ..aes(M::AES_CBC, iv(), blocks()) },
+        aes(M::AES_CTR, counter(128), any()),
+        aes(M::AES_CTR, counter(32), any()),
+        aes(M::AES_OFB, iv(), any()),
+        aes(M::AES_CFB1, iv(), any()),
+        aes(M::AES_CFB8, iv(), any()),
+        Case { refused: vec![1, 9], ..aes(M::AES_CFB64, iv(), vec![8, 16, 24, 1000]) },
+        aes(M::AES_CFB128, iv(), any()),
+        Case { refused: vec![1, 15], ..aes(M::AES_CTS, iv(), vec![16, 17, 31, 32, 33, 1000]) },
+        Case { growth: 15, ..aes(M::AES_CBC_PAD, iv(), any()) },
+    ];
+    for tag_len in [4, 12, 16] {
+        let params = aead(12, tag_len, 0);
+        cases.push(Case { growth: tag_len, ..authentic(aes(M::AES_GCM, params, any())) });
+    }
+    cases.push(Case { growth: 16, ..authentic(aes(M::AES_GCM, aead(33, 16, 0), any())) });
+    for (nonce, tag_len) in [(7, 4), (12, 8), (13, 16)] {
+        let case = authentic(aes(M::AES_CCM, aead(nonce, tag_len, CCM_LEN), vec![CCM_LEN]));
+        cases.push(Case { growth: tag_len, refused: vec![CCM_LEN - 1, CCM_LEN + 1], ..case });
+    }
+    for params in [Params::None, Params::Iv([3; 8].into())] {
+        let case = authentic(aes(M::AES_KEY_WRAP, params, vec![16, 24, 1000]));
+        cases.push(Case { growth: 8, refused: vec![8, 17], ..case });
+    }
+    for id in [M::AES_KEY_WRAP_KWP, M::AES_KEY_WRAP_PAD] {
+        for params in [Params::None, Params::Iv([3; 4].into())] {
+            cases.push(Case { growth: 15, ..authentic(aes(id, params, any())) });
+        }
+    }
+    for key in [32, 64] {
+        let case = aes(M::AES_XTS, iv(), vec![16, 17, 31, 32, 1000]);
+        cases.push(Case { key_type: KeyType::AES_XTS, key, refused: vec![1, 15], ..case });
+    }
+    for nonce in [8, 12] {
+        let params = Params::ChaCha20 { nonce: vec![5; nonce].into(), counter: 1 };
+        cases.push(Case { key_type: KeyType::CHACHA20, ..aes(M::CHACHA20, params, any()) });
+    }
+    let case = authentic(aes(M::CHACHA20_POLY1305, aead(12, 16, 0), any()));
+    cases.push(Case { key_type: KeyType::CHACHA20, growth: 16, ..case });
+    cases
+}
+
+fn aes(id: M, params: Params, messages: Vec<usize>) -> Case {
+    let with = Invocation { params, ..plain(id) };
+    Case { with, key_type: KeyType::AES, key: 32, messages, growth: 0, flipped: None, refused: Vec::new() }
+}
+
+fn authentic(case: Case) -> Case {
+    Case { flipped: Some(Error::EncryptedDataInvalid), ..case }
+}
+
+fn aead(nonce: usize, tag_len: usize, data_len: usize) -> Params {
+    Params::Aead { nonce: vec![9; nonce].into(), aad: b"known".as_slice().into(), tag_len, data_len }
+}
+
+pub fn message(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(3).wrapping_add(1)).collect()
+}
+
+/// Encryption or decryption, so that one test covers both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    Encrypt,
+    Decrypt,
+}
+
+/// The functions of one way.
+impl Way {
+    pub fn init(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<(), Error> {
+        match self {
+            Way::Encrypt => client.module.encrypt_init(session, with, key),
+            Way::Decrypt => client.module.decrypt_init(session, with, key),
+        }
+    }
+
+    pub fn once(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize, Error> {
+        match self {
+            Way::Encrypt => client.module.encrypt(session, data, out),
+            Way::Decrypt => client.module.decrypt(session, data, out),
+        }
+    }
+
+    pub fn update(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize, Error> {
+        match self {
+            Way::Encrypt => client.module.encrypt_update(session, data, out),
+            Way::Decrypt => client.module.decrypt_update(session, data, out),
+        }
+    }
+
+    pub fn end(self, client: &Client, session: SessionHandle, out: Output<'_>) -> Result<usize, Error> {
+        match self {
+            Way::Encrypt => client.module.encrypt_final(session, out),
+            Way::Decrypt => client.module.decrypt_final(session, out),
+        }
+    }
+
+    pub fn cancel(self, client: &Client, session: SessionHandle) {
+        match self {
+            Way::Encrypt => client.module.encrypt_cancel(session),
+            Way::Decrypt => client.module.decrypt_cancel(session),
+        }
+        .expect("an operation that is given up");
+    }
+
+    /// The whole of it, in one part, into what was asked for.
+    pub fn whole(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+        data: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        self.init(client, session, with, key)?;
+        let mut out = vec![0; self.once(client, session, data, Output::Length)?];
+        let len = self.once(client, session, data, Output::Buffer(&mut out))?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    /// The same in parts of these lengths, over and over; each buffer is as long as was asked for.
+    pub fn parts(
+        self,
+        client: &Client,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+        data: &[u8],
+        lengths: &[usize],
+    ) -> Result<Vec<u8>, Error> {
+        self.init(client, session, with, key)?;
+        let (mut all, mut rest) = (Vec::new(), data);
+        for len in lengths.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (part, after) = rest.split_at((*len).min(rest.len()));
+            let mut out = vec![0; self.update(client, session, part, Output::Length)?];
+            let len = self.update(client, session, part, Output::Buffer(&mut out))?;
+            all.extend_from_slice(&out[..len]);
+            rest = after;
+        }
+        let mut out = vec![0; self.end(client, session, Output::Length)?];
+        let len = self.end(client, session, Output::Buffer(&mut out))?;
+        all.extend_from_slice(&out[..len]);
+        Ok(all)
+    }
+}
+
+/// A key of the case, the same each time.
+fn key(client: &Client, session: SessionHandle, case: &Case) -> ObjectHandle {
+    let template = key_object(ObjectClass::SECRET_KEY, case.key_type);
+    client.create(session, &template.bytes(A::VALUE, &message(case.key))).expect("a key")
+}
+
+/// Runs a test with every case and every backend.
+fn each_case(test: impl Fn(&Client, SessionHandle, &Case, ObjectHandle)) {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for case in cases() {
+            println!("{}", case.with.mechanism.id);
+            test(&client, session, &case, key(&client, session, &case));
+        }
+    });
+}
+
+#[test]
+fn one_part_and_odd_parts_give_the_same_and_come_back() {
+    each_case(|client, session, case, key| {
+        for len in &case.messages {
+            let data = message(*len);
+            let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+            assert_ne!(sealed[..(*len).min(sealed.len())], data, "{len}");
+            let opened = Way::Decrypt.whole(client, session, &case.with, key, &sealed);
+            assert_eq!(opened.as_ref(), Ok(&data), "{len}");
+            for lengths in [&[1, 3, 17][..], &[16], &[5, 64, 31]] {
+                let parts = Way::Encrypt.parts(client, session, &case.with, key, &data, lengths);
+                assert_eq!(parts.as_ref(), Ok(&sealed), "{len} in {lengths:?}");
+                let parts = Way::Decrypt.parts(client, session, &case.with, key, &sealed, lengths);
+                assert_eq!(parts.as_ref(), Ok(&data), "{len} in {lengths:?}");
+            }
+        }
+        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &message(case.messages[0]));
+        assert_eq!(sealed.expect("a ciphertext").len(), case.messages[0] + case.growth);
+    });
+}
+
+#[test]
+fn both_backends_give_the_same_ciphertext() {
+    let mut all = Vec::new();
+    for provider in jeton::backend::Provider::ALL {
+        let client = Client::new(provider);
+        let session = client.user();
+        all.push(
+            cases()
+                .iter()
+                .map(|case| {
+                    let data = message(*case.messages.last().expect("a length"));
+                    let key = key(&client, session, case);
+                    Way::Encrypt.whole(&client, session, &case.with, key, &data).expect("a ciphertext")
+                })
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert!(all.windows(2).all(|two| two[0] == two[1]));
+}
+
+#[test]
+fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
+    each_case(|client, session, case, key| {
+        let data = message(*case.messages.last().expect("a length"));
+        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
+            way.init(client, session, &case.with, key).expect("an operation");
+            let bound = way.once(client, session, input, Output::Length).expect("a length");
+            assert!(bound >= output.len());
+            for short in [0, 1, output.len() - 1] {
+                let refused = way.once(client, session, input, Output::Buffer(&mut vec![0; short]));
+                let Err(Error::BufferTooSmall { needed }) = refused else { panic!("{way:?} {refused:?}") };
+                assert!((output.len()..=bound).contains(&needed), "{way:?} {needed}");
+            }
+            // What fits is written, though the bound would not fit.
+            let mut exact = vec![0; output.len()];
+            assert_eq!(way.once(client, session, input, Output::Buffer(&mut exact)), Ok(output.len()));
+            assert_eq!(&exact, output);
+            let over = way.once(client, session, input, Output::Length);
+            assert_eq!(over, Err(Error::OperationNotInitialized));
+
+            // Room to spare is left as it was.
+            way.init(client, session, &case.with, key).expect("an operation");
+            let mut room = vec![0xaa; bound + 40];
+            assert_eq!(way.once(client, session, input, Output::Buffer(&mut room)), Ok(output.len()));
+            assert_eq!(&room[..output.len()], output);
+            assert_eq!(room[bound..], [0xaa; 40]);
+        }
+    });
+}
+
+#[test]
+fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
+    each_case(|client, session, case, key| {
+        let data = message(*case.messages.last().expect("a length"));
+        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
+            way.init(client, session, &case.with, key).expect("an operation");
+            let needed = way.update(client, session, input, Output::Length).expect("a length");
+            if needed > 0 {
+                let refused = way.update(client, session, input, Output::Buffer(&mut vec![0; needed - 1]));
+                assert_eq!(refused, Err(Error::BufferTooSmall { needed }));
+            }
+            let mut all = vec![0; needed];
+            let written = way.update(client, session, input, Output::Buffer(&mut all)).expect("a part");
+            all.truncate(written);
+            let mixed = way.once(client, session, input, Output::Length);
+            assert_eq!(mixed, Err(Error::OperationActive));
+            let left = output.len() - written;
+            assert!(way.end(client, session, Output::Length).expect("a length") >= left);
+            if left > 0 {
+                let refused = way.end(client, session, Output::Buffer(&mut vec![0; left - 1]));
+                assert!(
+                    matches!(refused, Err(Error::BufferTooSmall { needed }) if needed >= left),
+                    "{way:?}"
+                );
+            }
+            let mut end = vec![0; left];
+            assert_eq!(way.end(client, session, Output::Buffer(&mut end)), Ok(left), "{way:?}");
+            all.extend_from_slice(&end);
+            assert_eq!(&all, output);
+            assert_eq!(way.end(client, session, Output::Length), Err(Error::OperationNotInitialized));
+        }
+    });
+}
+
+#[test]
+fn what_is_no_ciphertext_is_refused_and_the_next_operation_is_not_harmed() {
+    each_case(|client, session, case, key| {
+        let with = &case.with;
+        let data = message(case.messages[0]);
+        let sealed = Way::Encrypt.whole(client, session, with, key, &data).expect("a ciphertext");
+        for at in [0, sealed.len() - 1] {
+            let mut flipped = sealed.clone();
+            flipped[at] ^= 1;
+            let outcome = Way::Decrypt.whole(client, session, with, key, &flipped);
+            let in_parts = Way::Decrypt.parts(client, session, with, key, &flipped, &[7, 16]);
+            match case.flipped {
+                Some(error) => assert_eq!((outcome, in_parts), (Err(error), Err(error))),
+                None => assert!(outcome != Ok(data.clone()) && in_parts != Ok(data.clone())),
+            }
+            Way::Decrypt.cancel(client, session);
+            let good = Way::Decrypt.whole(client, session, with, key, &sealed);
+            assert_eq!(good.as_ref(), Ok(&data));
+            let good = Way::Decrypt.parts(client, session, with, key, &sealed, &[7, 16]);
+            assert_eq!(good.as_ref(), Ok(&data));
+        }
+    });
+}
+
+#[test]
+fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
+    each_case(|client, session, case, key| {
+        for len in &case.refused {
+            for (way, error) in
+                [(Way::Encrypt, Error::DataLenRange), (Way::Decrypt, Error::EncryptedDataLenRange)]
+            {
+                let len = if way == Way::Decrypt { len + case.growth } else { *len };
+                let mut room = vec![0; len + 32];
+                way.init(client, session, &case.with, key).expect("an operation");
+                let refused = way.once(client, session, &message(len), Output::Buffer(&mut room));
+                assert_eq!(refused, Err(error), "{way:?} {len}");
+                let over = way.once(client, session, &message(len), Output::Buffer(&mut room));
+                assert_eq!(over, Err(Error::OperationNotInitialized));
+
+                let refused = way.parts(client, session, &case.with, key, &message(len), &[7]);
+                assert_eq!(refused, Err(error), "{way:?} {len}");
+                assert_eq!(way.end(client, session, Output::Length), Err(Error::OperationNotInitialized));
+            }
+        }
+        if case.flipped.is_some() {
+            let mut room = [0; 64];
+            for short in [0, case.growth.min(8) - 1] {
+                Way::Decrypt.init(client, session, &case.with, key).expect("an operation");
+                let refused = Way::Decrypt.once(client, session, &message(short), Output::Buffer(&mut room));
+                assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{short}");
+            }
+            // Nothing at all, in no parts, leaves nothing behind either.
+            let data = message(case.messages[0]);
+            let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+            Way::Decrypt.init(client, session, &case.with, key).expect("an operation");
+            let refused = Way::Decrypt.end(client, session, Output::Buffer(&mut room));
+            assert_eq!(refused, Err(Error::EncryptedDataLenRange));
+            assert_eq!(Way::Decrypt.whole(client, session, &case.with, key, &sealed), Ok(data));
+        }
+    });
+}
+
+#[test]
+fn padding_that_is_none_is_an_invalid_ciphertext() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (key, _) = pair(&client, session, Kind::Aes, &none());
+        let iv = || Params::Iv(IV.into());
+        let bare = Invocation { params: iv(), ..plain(M::AES_CBC) };
+        let padded = Invocation { params: iv(), ..plain(M::AES_CBC_PAD) };
+        for last in [&[0; 16][..], &[17; 16], &[&[1; 14][..], &[2, 3]].concat()] {
+            let last = [&[5; 16], last].concat();
+            let sealed = Way::Encrypt.whole(&client, session, &bare, key, &last).expect("a ciphertext");
+            let refused = Way::Decrypt.whole(&client, session, &padded, key, &sealed);
+            assert_eq!(refused, Err(Error::EncryptedDataInvalid));
+            let refused = Way::Decrypt.parts(&client, session, &padded, key, &sealed, &[16]);
+            assert_eq!(refused, Err(Error::EncryptedDataInvalid));
+            let over = Way::Decrypt.end(&client, session, Output::Length);
+            assert_eq!(over, Err(Error::OperationNotInitialized));
+        }
+        for len in [0, 15, 33] {
+            let refused = Way::Decrypt.whole(&client, session, &padded, key, &message(len));
+            assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{len}");
+        }
+    });
+}
+
+#[test]
+fn an_operation_armed_again_starts_over() {
+    each_case(|client, session, case, key| {
+        let data = message(case.messages[0]);
+        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
+            for _ in 0..3 {
+                way.init(client, session, &case.with, key).expect("an operation");
+                let refused = way.init(client, session, &case.with, key);
+                assert_eq!(refused, Err(Error::OperationActive));
+                let mut room = vec![0; input.len() + 64];
+                way.update(client, session, input, Output::Buffer(&mut room)).expect("a part");
+                way.cancel(client, session);
+                assert_eq!(way.whole(client, session, &case.with, key, input).as_ref(), Ok(output));
+                assert_eq!(way.parts(client, session, &case.with, key, input, &[3]).as_ref(), Ok(output));
+            }
+        }
+    });
+}
+
+#[test]
+fn keys_encrypt_only_what_they_may() {
+    each_case(|client, session, case, key| {
+        let template = key_object(ObjectClass::SECRET_KEY, case.key_type).bytes(A::VALUE, &message(case.key));
+        for (way, flag) in [(Way::Encrypt, A::ENCRYPT), (Way::Decrypt, A::DECRYPT)] {
+            let idle = client.create(session, &template.clone().flag(flag, false)).expect("a key");
+            let refused = way.init(client, session, &case.with, idle);
+            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+            let (other, _) = pair(client, session, Kind::Generic, &none().flag(flag, true));
+            assert_eq!(way.init(client, session, &case.with, other), Err(Error::KeyTypeInconsistent));
+            assert_eq!(way.init(client, session, &plain(M::AES_CMAC), key), Err(Error::MechanismInvalid));
+            assert_eq!(way.init(client, session, &case.with, ObjectHandle(0)), Err(Error::KeyHandleInvalid));
+            let with = Invocation { params: Params::Bit(1), ..plain(case.with.mechanism.id) };
+            assert_eq!(way.init(client, session, &with, key), Err(Error::MechanismParamInvalid));
+            let over = way.once(client, session, b"", Output::Length);
+            assert_eq!(over, Err(Error::OperationNotInitialized));
+        }
+    });
+}

@@ -1,0 +1,143 @@
+//! Signatures that give their data back or come before it, and functions that do two things at once.
+
+use jeton::error::Error;
+use jeton::id::MechanismType as M;
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::Output;
+
+use crate::ciphers::{Way, message};
+use crate::keys::{Kind, pair};
+use crate::support::{Client, each_backend, none, plain};
+
+#[test]
+fn a_signature_gives_its_data_back() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let (public, private) = pair(&client, session, Kind::Rsa, &none());
+        for (id, data) in [(M::RSA_PKCS, message(40)), (M::RSA_PKCS, vec![]), (M::RSA_X_509, message(256))] {
+            let (with, mut signature) = (plain(id), [0; 256]);
+            module.sign_recover_init(session, &with, private).expect("an operation");
+            assert_eq!(module.sign_recover(session, &data, Output::Length), Ok(256));
+            assert_eq!(module.sign_recover(session, &data, Output::Buffer(&mut signature)), Ok(256));
+            assert_eq!(Ok(signature.to_vec()), client.sign(session, &with, private, &data));
+
+            module.verify_recover_init(session, &with, public).expect("an operation");
+            let mut out = vec![0; data.len()];
+            if let Some(short) = data.len().checked_sub(1) {
+                let refused = module.verify_recover(session, &signature, Output::Buffer(&mut out[..short]));
+                assert_eq!(refused, Err(Error::BufferTooSmall { needed: data.len() }));
+            }
+            assert_eq!(module.verify_recover(session, &signature, Output::Buffer(&mut out)), Ok(data.len()));
+            assert_eq!(out, data);
+        }
+        let with = plain(M::RSA_PKCS);
+        for (signature, error) in [(&[1; 255], Error::SignatureLenRange)]
+            .map(|(s, e)| (&s[..], e))
+            .into_iter()
+            .chain([(&[1; 256][..], Error::SignatureInvalid)])
+        {
+            module.verify_recover_init(session, &with, public).expect("an operation");
+            let refused = module.verify_recover(session, signature, Output::Buffer(&mut [0; 256]));
+            assert_eq!(refused, Err(error));
+            let over = module.verify_recover(session, signature, Output::Length);
+            assert_eq!(over, Err(Error::OperationNotInitialized));
+        }
+        assert_eq!(
+            module.sign_recover_init(session, &plain(M::SHA256_RSA_PKCS), private),
+            Err(Error::MechanismInvalid)
+        );
+    });
+}
+
+#[test]
+fn a_signature_may_come_first() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        for (kind, id) in
+            [(Kind::P256, M::ECDSA_SHA256), (Kind::MlDsa44, M::ML_DSA), (Kind::Generic, M::SHA256_HMAC)]
+        {
+            let (public, private) = pair(&client, session, kind, &none());
+            let with = plain(id);
+            let good = client.sign(session, &with, private, b"some data").expect("a signature");
+            let bad = client.sign(session, &with, private, b"other data").expect("a signature");
+            for (signature, known) in [(&good, Ok(())), (&bad, Err(Error::SignatureInvalid)), (&good, Ok(()))]
+            {
+                module.verify_signature_init(session, &with, public, signature).expect("an operation");
+                assert_eq!(module.verify_signature(session, b"some data"), known, "{id}");
+                module.verify_signature_init(session, &with, public, signature).expect("an operation");
+                module.verify_signature_update(session, b"some ").expect("a part");
+                module.verify_signature_update(session, b"data").expect("a part");
+                assert_eq!(module.verify_signature_final(session), known, "{id}");
+                assert_eq!(module.verify_signature_final(session), Err(Error::OperationNotInitialized));
+            }
+        }
+    });
+}
+
+#[test]
+fn two_operations_at_once_are_the_two() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let (aes, _) = pair(&client, session, Kind::Aes, &none());
+        let (hmac, _) = pair(&client, session, Kind::Generic, &none());
+        let cbc = Invocation { params: Params::Iv([7; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let (sha, code) = (plain(M::SHA256), plain(M::SHA256_HMAC));
+        let data = message(100);
+        let sealed = Way::Encrypt.whole(&client, session, &cbc, aes, &data).expect("a ciphertext");
+        let mut known = [0; 32];
+        module.digest_init(session, &sha).expect("an operation");
+        module.digest(session, &data, Output::Buffer(&mut known)).expect("a digest");
+        let signed = client.sign(session, &code, hmac, &data).expect("a code");
+
+        let neither = module.digest_encrypt_update(session, &data, Output::Buffer(&mut [0; 200]));
+        assert_eq!(neither, Err(Error::OperationNotInitialized));
+        for signs in [false, true] {
+            let (mut out, mut end) = ([0; 200], [0; 32]);
+            module.encrypt_init(session, &cbc, aes).expect("an operation");
+            if signs {
+                module.sign_init(session, &code, hmac).expect("an operation");
+            } else {
+                module.digest_init(session, &sha).expect("an operation");
+            }
+            let update = |out: Output<'_>| match signs {
+                true => module.sign_encrypt_update(session, &data, out),
+                false => module.digest_encrypt_update(session, &data, out),
+            };
+            // Neither the question nor the short buffer digests anything.
+            assert_eq!(update(Output::Length), Ok(96));
+            assert_eq!(update(Output::Buffer(&mut [0; 95])), Err(Error::BufferTooSmall { needed: 96 }));
+            assert_eq!(update(Output::Buffer(&mut out)), Ok(96));
+            assert_eq!(module.encrypt_final(session, Output::Buffer(&mut out[96..])), Ok(16));
+            assert_eq!(out[..112], sealed);
+            if signs {
+                assert_eq!(module.sign_final(session, Output::Buffer(&mut end)), Ok(32));
+                assert_eq!(end[..], signed);
+            } else {
+                assert_eq!(module.digest_final(session, Output::Buffer(&mut end)), Ok(32));
+                assert_eq!(end, known);
+            }
+
+            // The last block of a decryption comes at its end, so it is not among what was digested; a stream is.
+            let ctr =
+                Invocation { params: Params::Counter { block: [1; 16], bits: 64 }, ..plain(M::AES_CTR) };
+            let sealed = Way::Encrypt.whole(&client, session, &ctr, aes, &data).expect("a ciphertext");
+            module.decrypt_init(session, &ctr, aes).expect("an operation");
+            let mut out = [0; 100];
+            if signs {
+                module.verify_init(session, &code, hmac).expect("an operation");
+                assert_eq!(module.decrypt_verify_update(session, &sealed, Output::Buffer(&mut out)), Ok(100));
+                assert_eq!(module.verify_final(session, &signed), Ok(()));
+            } else {
+                module.digest_init(session, &sha).expect("an operation");
+                assert_eq!(module.decrypt_digest_update(session, &sealed, Output::Buffer(&mut out)), Ok(100));
+                assert_eq!(module.digest_final(session, Output::Buffer(&mut end)), Ok(32));
+                assert_eq!(end, known);
+            }
+            assert_eq!(out[..], data);
+            assert_eq!(module.decrypt_final(session, Output::Buffer(&mut [])), Ok(0));
+        }
+    });
+}
