@@ -63,12 +63,16 @@ pub enum Error {
     KeyUnextractable,
     /// The unwrapping key's handle names no key.
     UnwrappingKeyHandleInvalid,
+    /// The unwrapping key's type does not fit the mechanism.
+    UnwrappingKeyTypeInconsistent,
     /// What was unwrapped is no key.
     WrappedKeyInvalid,
     /// The wrapped key has a length that none has.
     WrappedKeyLenRange,
     /// The wrapping key's handle names no key.
     WrappingKeyHandleInvalid,
+    /// The wrapping key's type does not fit the mechanism.
+    WrappingKeyTypeInconsistent,
     /// The key's size is outside what the mechanism takes.
     KeySizeRange,
     /// The key's type does not fit the mechanism.

@@ -41,7 +41,7 @@ fn token() -> CK_SLOT_ID {
     // The token of an earlier run, if any.
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).expect("a directory");
-    // Every test waits for its first session, so nobody else reads the environment.
+    // SAFETY: every test waits for its first session, so nobody else reads the environment.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
         std::env::remove_var("JETON_CONF");

@@ -13,7 +13,7 @@ use cryptoki_sys::*;
 fn main() {
     let directory = std::env::temp_dir().join(format!("jeton-fork-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    // No other thread runs.
+    // SAFETY: no other thread runs.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
         std::env::remove_var("JETON_CONF");
@@ -22,6 +22,7 @@ fn main() {
     let list = functions();
     let initialize = list.C_Initialize.expect("an entry");
     let finalize = list.C_Finalize.expect("an entry");
+    // SAFETY: NULL is refused, whatever the state.
     let answer = || unsafe { list.C_GetInfo.expect("an entry")(null_mut()) };
 
     assert_eq!(answer(), CKR_CRYPTOKI_NOT_INITIALIZED);

@@ -47,7 +47,7 @@ impl Module {
         if inherits(derivation) {
             guard.check(&attributes)?;
         }
-        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+        rights.write(&attributes)?;
         let wanted = wanted(attributes.number(A::VALUE_LEN))?;
         let work = Work { token: &token, rights, with, base: &base, wanted };
         let (secret, cut) = work.secret(derivation)?;
@@ -65,7 +65,7 @@ impl Module {
         let (token, rights) = self.access(session)?;
         let forced = base.attributes().get(A::DERIVE_TEMPLATE);
         let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
-        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+        rights.write(&attributes)?;
         let wanted = wanted(len)?;
         let value = Work { token: &token, rights, with, base, wanted }.hkdf(&with.params)?;
         token.insert(rights, session, make::put_data(attributes, &value, wanted)?)

@@ -64,7 +64,7 @@ fn received(pair: &Object, forced: A, template: &Template<'_>, rights: Rights) -
     let forced = pair.attributes().get(forced);
     let origin = Origin { forced, extractable: false, history: (false, false), key_type: DEFAULT_TYPE };
     let attributes = make::receive(template, &origin, rights.officer())?;
-    rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+    rights.write(&attributes)?;
     Ok(attributes)
 }
 

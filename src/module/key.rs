@@ -5,11 +5,11 @@
 use super::Module;
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation, Mechanism};
 use crate::object::attribute::Sorts;
 use crate::object::template::Template;
-use crate::object::{Attributes, key, make};
+use crate::object::{key, make};
 use crate::secret::Secret;
 use crate::token::Token;
 
@@ -45,7 +45,7 @@ impl Module {
         let public = make::generate_public(public, key_type, rights.officer())?;
         let private = make::generate_private(private, key_type, rights.officer())?;
         for half in [&public, &private] {
-            rights.write(is(half, A::TOKEN), is(half, A::PRIVATE))?;
+            rights.write(half)?;
         }
         let spec = key::pair_spec(&public)?;
         if let PairSpec::Rsa { bits, .. } = spec {
@@ -94,8 +94,4 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
 fn in_range(mechanism: &Mechanism, size: u64) -> Result<()> {
     let fits = (mechanism.sizes.0..=mechanism.sizes.1).contains(&size);
     if fits { Ok(()) } else { Err(Error::KeySizeRange) }
-}
-
-fn is(attributes: &Attributes, flag: A) -> bool {
-    attributes.flag(flag) == Some(true)
 }

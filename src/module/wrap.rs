@@ -29,7 +29,7 @@ impl Module {
         out: Output<'_>,
     ) -> Result<usize> {
         let (token, rights) = self.access(session)?;
-        let wrapping = key_of(&token, rights, with, wrapping, Usage::WRAP, Error::WrappingKeyHandleInvalid)?;
+        let wrapping = key_of(&token, rights, with, wrapping, Usage::WRAP).map_err(wrapping_error)?;
         let key = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
         may_leave(&key, &wrapping)?;
         let plain = exported(with, &key)?;
@@ -51,12 +51,11 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let unwrapping =
-            key_of(&token, rights, with, unwrapping, Usage::UNWRAP, Error::UnwrappingKeyHandleInvalid)?;
+        let unwrapping = key_of(&token, rights, with, unwrapping, Usage::UNWRAP).map_err(unwrapping_error)?;
         let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
         let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
         let attributes = make::receive(template, &origin, rights.officer())?;
-        rights.write(attributes.flag(A::TOKEN) == Some(true), attributes.flag(A::PRIVATE) == Some(true))?;
+        rights.write(&attributes)?;
         let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
         let attributes = if sort.is_secret() {
@@ -68,20 +67,34 @@ impl Module {
     }
 }
 
-/// A key that wraps or unwraps; a handle that names none has an error of its own here.
+/// A key that wraps or unwraps.
 fn key_of(
     token: &Token,
     rights: Rights,
     with: &Invocation,
     handle: ObjectHandle,
     usage: Usage,
-    none: Error,
 ) -> Result<Arc<Object>> {
     token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, with, handle, usage).map_err(|error| match error {
-        Error::KeyHandleInvalid => none,
+    usable(token, rights, with, handle, usage)
+}
+
+/// PKCS#11 3.2, C_WrapKey: what is wrong with the wrapping key has names of its own.
+fn wrapping_error(error: Error) -> Error {
+    match error {
+        Error::KeyHandleInvalid => Error::WrappingKeyHandleInvalid,
+        Error::KeyTypeInconsistent => Error::WrappingKeyTypeInconsistent,
         other => other,
-    })
+    }
+}
+
+/// PKCS#11 3.2, C_UnwrapKey: likewise.
+fn unwrapping_error(error: Error) -> Error {
+    match error {
+        Error::KeyHandleInvalid => Error::UnwrappingKeyHandleInvalid,
+        Error::KeyTypeInconsistent => Error::UnwrappingKeyTypeInconsistent,
+        other => other,
+    }
 }
 
 /// PKCS#11 3.2, C_WrapKey: `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the wrapping key's `CKA_WRAP_TEMPLATE`.

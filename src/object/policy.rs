@@ -1,8 +1,9 @@
 //! Who may see and change which object (PKCS#11 3.2, "Session types" and "Access to objects").
 
-use super::Object;
 use super::bits::Flag;
+use super::{Attributes, Object};
 use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
 
 /// Who is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,9 @@ impl Rights {
     /// Whether a session may make, change or destroy an object with these attributes. PKCS#11 lets a public
     /// session write public token objects; here the write is sealed under a key that only a login opens, so that
     /// what stands on disk can be trusted.
-    pub fn write(self, token: bool, private: bool) -> Result<()> {
+    pub fn write(self, attributes: &Attributes) -> Result<()> {
+        let is = |flag| attributes.flag(flag) == Some(true);
+        let (token, private) = (is(A::TOKEN), is(A::PRIVATE));
         if token && !self.read_write {
             return Err(Error::SessionReadOnly);
         }

@@ -183,10 +183,13 @@ impl Token {
         let mut objects = Vec::with_capacity(N);
         let mut records = Vec::new();
         for mut attributes in attributes {
-            let (token, private) = (is(&attributes, A::TOKEN), is(&attributes, A::PRIVATE));
-            rights.write(token, private)?;
+            rights.write(&attributes)?;
             attributes.put(A::UNIQUE_ID, Value::Bytes(unique_id()?.as_bytes().into()));
-            let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
+            let home = if attributes.flag(A::TOKEN) == Some(true) {
+                Home::Token(record_id()?)
+            } else {
+                Home::Session(session)
+            };
             if let Home::Token(id) = home {
                 records.push((id, self.sealed(id, &attributes)?));
             }
@@ -216,7 +219,7 @@ impl Token {
         self.take_changes()?;
         let old = self.object(rights, handle)?;
         let attributes = change(&old)?;
-        rights.write(is(&attributes, A::TOKEN), is(&attributes, A::PRIVATE))?;
+        rights.write(&attributes)?;
         if let Home::Token(id) = old.home {
             let record = self.sealed(id, &attributes)?;
             self.store.commit(&[Write::Replace(id, &record)])?;
@@ -229,7 +232,7 @@ impl Token {
     /// Destroys an object.
     pub fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
         let object = self.object(rights, handle)?;
-        rights.write(is(object.attributes(), A::TOKEN), is(object.attributes(), A::PRIVATE))?;
+        rights.write(object.attributes())?;
         crate::object::policy::destroyable(&object)?;
         let _change = matches!(object.home, Home::Token(_)).then(|| self.change());
         if let Home::Token(id) = object.home {
@@ -344,10 +347,6 @@ impl Drop for Token {
             warn!(token = self.serial, "token dropped with open sessions");
         }
     }
-}
-
-fn is(attributes: &Attributes, flag: A) -> bool {
-    attributes.flag(flag) == Some(true)
 }
 
 const fn login_bits(login: Login) -> u64 {

@@ -248,3 +248,21 @@ fn templates_of_the_wrapping_key_bind_what_goes_out_and_comes_in() {
         assert_eq!(refused, Err(Error::TemplateInconsistent));
     });
 }
+
+#[test]
+fn a_wrong_wrapping_key_has_an_error_of_its_own() {
+    each_backend(|provider| {
+        let client = &Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &secret(KeyType::AES, &[7; 16]).and(&shown())).expect("a key");
+        let generic = client.create(session, &secret(KeyType::GENERIC_SECRET, &[8; 16])).expect("a key");
+        let (kw, absent) = (plain(M::AES_KEY_WRAP), ObjectHandle(u64::MAX));
+        let out = |by| client.module.wrap_key(session, &kw, by, key, Output::Length);
+        assert_eq!(out(absent), Err(Error::WrappingKeyHandleInvalid));
+        assert_eq!(out(generic), Err(Error::WrappingKeyTypeInconsistent));
+        let template = secret(KeyType::AES, &[]).without(A::VALUE);
+        let back = |by| client.module.unwrap_key(session, &kw, by, &[0; 24], &template.template());
+        assert_eq!(back(absent), Err(Error::UnwrappingKeyHandleInvalid));
+        assert_eq!(back(generic), Err(Error::UnwrappingKeyTypeInconsistent));
+    });
+}

@@ -11,6 +11,7 @@ use cryptoki_sys::*;
 /// Calls a function of the list.
 macro_rules! rv {
     ($name:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the test passes what PKCS#11 asks for, or what it says is refused.
         unsafe { $crate::common::functions().$name.expect("an entry")($($argument),*) }
     };
 }
@@ -27,19 +28,23 @@ pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut version = CK_VERSION { major, minor };
     let mut found = null_mut();
     let name = c"PKCS 11".as_ptr().cast_mut().cast();
+    // SAFETY: name and version are live, and `found` takes the address.
     let rv = unsafe { jeton_pkcs11::C_GetInterface(name, &raw mut version, &raw mut found, 0) };
     assert_eq!(rv, CKR_OK, "interface {major}.{minor}");
+    // SAFETY: C_GetInterface gave the address of a constant.
     unsafe { &*found }
 }
 
 /// The functions of PKCS#11 3.2.
 pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
+    // SAFETY: the list of an interface of version 3.2 has that type and is constant.
     unsafe { &*interface(3, 2).pFunctionList.cast() }
 }
 
 /// The entries of a function list, as addresses, in order.
 pub fn entries(interface: &CK_INTERFACE, count: usize) -> &'static [usize] {
     let list = interface.pFunctionList.cast::<usize>();
+    // SAFETY: a list is a version, padded to an address, and `count` addresses.
     unsafe { std::slice::from_raw_parts(list.add(1), count) }
 }
 
