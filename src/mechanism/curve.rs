@@ -26,6 +26,18 @@ pub enum Group {
     X448,
 }
 
+impl Group {
+    /// Whether a bare point of the group has so many bytes, compressed or not.
+    pub const fn has_point_len(self, len: usize) -> bool {
+        match self {
+            Self::Ec(curve) => len == 2 * curve.len() + 1 || len == curve.len() + 1,
+            Self::Ed25519 | Self::X25519 => len == 32,
+            Self::Ed448 => len == 57,
+            Self::X448 => len == 56,
+        }
+    }
+}
+
 /// The curves.
 pub const NAMED_CURVES: &[NamedCurve] = &[
     named(Group::Ec(Curve::P224), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21], "secp224r1"),

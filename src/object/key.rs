@@ -48,8 +48,9 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
             e: bytes(attributes, A::PUBLIC_EXPONENT)?.to_vec(),
         },
         KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
-            let point = octets(bytes(attributes, A::EC_POINT)?)?;
-            match named_curve(attributes)?.group {
+            let group = named_curve(attributes)?.group;
+            let point = point(group, bytes(attributes, A::EC_POINT)?)?;
+            match group {
                 Group::Ec(curve) => PublicParts::Ec { curve, point: point.to_vec() },
                 Group::Ed25519 => PublicParts::Ed25519 { point: exact(point)? },
                 Group::Ed448 => PublicParts::Ed448 { point: exact(point)? },
@@ -278,7 +279,7 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
 }
 
 fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
-    if attributes.bytes(A::EC_POINT).is_some_and(|given| octets(given) != Ok(point)) {
+    if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
         return Err(Error::TemplateInconsistent);
     }
     let der =
@@ -334,8 +335,13 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
 }
 
-/// The point in a `CKA_EC_POINT`: a DER octet string, or the bare point that some callers give (an uncompressed
-/// point starts with 04 as well, so the DER form must fit to its last byte).
+/// The point in a `CKA_EC_POINT`: a DER octet string, or the bare point that some callers give. The length tells: an
+/// uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have there.
+fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
+    if group.has_point_len(bytes.len()) { Ok(bytes) } else { octets(bytes) }
+}
+
+/// What a DER octet string holds; bytes that are none stand for themselves.
 pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);

@@ -1,5 +1,6 @@
 //! Objects that come from outside, and the forms in which they may come.
 
+use jeton::backend::{Curve, PairSpec, PublicParts};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, value};
 
@@ -92,6 +93,25 @@ fn an_ec_point_comes_bare_or_as_an_octet_string_and_is_given_as_one() {
                 assert_eq!(client.verify(session, &with, imported, b"data", &signature), Ok(()));
             }
         }
+    });
+}
+
+#[test]
+fn a_bare_point_that_looks_like_an_octet_string_is_a_point() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        // One point in 256 starts with the two bytes of a DER octet string of 63 bytes.
+        let bare = loop {
+            let (public, _) = provider.keys.generate(&PairSpec::Ec(Curve::P256)).expect("a pair");
+            let PublicParts::Ec { point, .. } = public else { panic!("a point") };
+            if point[..2] == [4, 63] {
+                break point;
+            }
+        };
+        let template = public(KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::EC_POINT, &bare);
+        let key = client.create(session, &template).expect("a key");
+        assert_eq!(client.read(session, key, A::EC_POINT).expect("a point"), [&[4, 65][..], &bare].concat());
     });
 }
 
