@@ -1,7 +1,6 @@
 //! The tool as a process, and what the machine has beside it.
 
-// Each test file uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
