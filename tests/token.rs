@@ -38,6 +38,8 @@ mod search;
 mod sessions;
 #[path = "token/support.rs"]
 mod support;
+#[path = "token/tampering.rs"]
+mod tampering;
 #[path = "token/threads.rs"]
 mod threads;
 #[path = "token/wrap.rs"]

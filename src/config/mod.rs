@@ -27,6 +27,8 @@ pub struct Settings {
     pub mechanisms: Vec<&'static Mechanism>,
     /// What holds for PINs.
     pub pins: PinRules,
+    /// Where the counters are that show an older copy of a token's file; none are kept without.
+    pub counter_dir: Option<PathBuf>,
 }
 
 /// What holds for PINs.
@@ -62,6 +64,7 @@ impl Settings {
             provider: provider(file.backend.as_deref())?,
             mechanisms: offered(&file.mechanisms)?,
             pins: checked(file.pin)?,
+            counter_dir: file.store.counter_dir,
         })
     }
 
@@ -81,6 +84,14 @@ struct File {
     log: LogRules,
     mechanisms: MechanismRules,
     pin: PinRules,
+    store: StoreRules,
+}
+
+/// How tokens are kept.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct StoreRules {
+    counter_dir: Option<PathBuf>,
 }
 
 /// What is logged, and where.
@@ -103,7 +114,7 @@ impl File {
     /// The file and the parameters, each checked by itself so that a mistake is named where it stands.
     fn gather(parameters: Option<&str>) -> Result<Self> {
         let mut all = toml::Table::new();
-        if let Some(path) = env::var_os("JETON_CONF").map(PathBuf::from) {
+        if let Some(path) = set("JETON_CONF") {
             let source = path.display().to_string();
             let text = std::fs::read_to_string(&path).map_err(|reason| refuse(&source, &reason))?;
             all.extend(table(&source, &text)?);
@@ -130,10 +141,15 @@ fn plain_table(source: &str, text: &str) -> Result<toml::Table> {
     toml::from_str(text).map_err(|reason| refuse(source, &reason))
 }
 
+/// The path in an environment variable; an empty one is none.
+fn set(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// `JETON_DIR`, the configured one, or the XDG data directory.
 fn token_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
-    if let Some(dir) = env::var_os("JETON_DIR").filter(|dir| !dir.is_empty()) {
-        return Ok(dir.into());
+    if let Some(dir) = set("JETON_DIR") {
+        return Ok(dir);
     }
     if let Some(dir) = configured {
         return Ok(dir);

@@ -25,6 +25,8 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
+        // A copy of an object as it was would take back that a key is sensitive since.
+        token.refresh()?;
         let object = token.object(rights, object)?;
         policy::copyable(&object)?;
         let attributes = make::copy(&object, template, rights.officer())?;

@@ -6,8 +6,8 @@ use super::{Module, Slot, scan};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
-use crate::store::PinState;
 use crate::store::sqlite::SqliteStore;
+use crate::store::{Change, PinState};
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
@@ -165,7 +165,7 @@ impl Module {
     fn make_token(&self, slot: SlotId, so_pin: &[u8], label: &[u8; 32]) -> Result<()> {
         let state = self.state()?;
         fits(so_pin, &state.settings.pins)?;
-        let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings)?;
+        let header = Token::header(new_serial()?, slot.0, *label, so_pin, &state.settings, Change(1))?;
         let mut slots = state.slots();
         let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
         let free = free.ok_or(Error::SlotIdInvalid)?;

@@ -5,10 +5,17 @@
 
 use crate::error::Result;
 
+pub mod counter;
+pub mod index;
+mod probe;
 pub mod seal;
 pub mod sqlite;
+pub mod summary;
 
 /// One token's data.
+///
+/// Of an object it keeps a row, which is small and read for all objects at once, and a record, which is read when the
+/// object is used.
 pub trait Store: Send + Sync {
     /// What is known of the token.
     fn header(&self) -> Result<Header>;
@@ -26,19 +33,65 @@ pub trait Store: Send + Sync {
     /// Sets the failures of a PIN back to none.
     fn forgive(&self, role: Role) -> Result<()>;
 
-    /// Every record, and the state they are of.
-    fn load(&self) -> Result<(Vec<Stored>, Change)>;
+    /// Every row, in order of their numbers, and the state that they are of.
+    fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot>;
 
-    /// Writes all or nothing; what it acknowledged is there after any crash.
-    fn commit(&self, writes: &[Write<'_>]) -> Result<()>;
+    /// The record of a row, if it is there.
+    fn record(&self, id: i64) -> Result<Option<Vec<u8>>>;
 
-    /// What changed since `seen`, where another process may have written; `None` where none has.
-    fn changed_since(&self, seen: Change) -> Result<Option<Delta>>;
+    /// Writes all or nothing; what it acknowledged is there after any crash. A write whose row is not as it expects is
+    /// left out. `summarise` is given the state before and which writes were done, and makes the summary after.
+    fn commit(
+        &self,
+        writes: &[Write<'_>],
+        summarise: &dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>>,
+    ) -> Result<Committed>;
+
+    /// Whether there was a commit since that state. Cheap where there was none at all since it was last asked.
+    fn changed_since(&self, seen: Change) -> Result<bool>;
 }
 
 /// A state of the store; later states are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(pub i64);
+
+impl Change {
+    /// The state after the next commit.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// What the rows are of.
+pub struct Snapshot {
+    /// The state.
+    pub change: Change,
+    /// The sealed [`summary::Summary`].
+    pub summary: Vec<u8>,
+}
+
+/// What a commit did.
+pub struct Committed {
+    /// The state before.
+    pub before: Change,
+    /// Which of the writes were done.
+    pub applied: Vec<bool>,
+}
+
+/// The last 16 bytes of an object's AEAD: another one with every write of it.
+pub type Tag = [u8; 16];
+
+/// An object's row.
+pub struct Row {
+    /// Its number.
+    pub id: i64,
+    /// Whether its record is encrypted.
+    pub private: bool,
+    /// The tag of its record.
+    pub tag: Tag,
+    /// The names that it is found by.
+    pub names: Box<[u64]>,
+}
 
 /// What is known of a token besides its objects.
 #[derive(Clone)]
@@ -53,6 +106,10 @@ pub struct Header {
     pub so: PinState,
     /// The token key under the user PIN; no record before `C_InitPIN`.
     pub user: PinState,
+    /// The state that it is of.
+    pub change: Change,
+    /// The summary of no rows, for a token that is started anew; empty in a header that was read.
+    pub summary: Vec<u8>,
 }
 
 /// A PIN as it is stored.
@@ -83,30 +140,12 @@ pub enum Role {
     User,
 }
 
-/// A record of the store.
-pub struct Stored {
-    /// Its number.
-    pub id: i64,
-    /// The sealed object.
-    pub record: Vec<u8>,
-}
-
 /// One write of a batch.
 pub enum Write<'a> {
-    /// A new record.
-    Insert(i64, &'a [u8]),
-    /// A record in place of the older one; `ObjectHandleInvalid` where that is gone.
-    Replace(i64, &'a [u8]),
-    /// No more record; `ObjectHandleInvalid` where it is gone already.
-    Delete(i64),
-}
-
-/// What other processes did.
-pub struct Delta {
-    /// Every record that there is, by number, sorted.
-    pub present: Vec<i64>,
-    /// The records written since.
-    pub written: Vec<Stored>,
-    /// The state now.
-    pub now: Change,
+    /// A new object.
+    Insert(&'a Row, &'a [u8]),
+    /// An object in place of the older one, which has that tag.
+    Replace(Tag, &'a Row, &'a [u8]),
+    /// No more object of that number and tag.
+    Delete(i64, Tag),
 }

@@ -14,7 +14,9 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
-use super::Role;
+use super::index::{NAMER_KEY, Namer};
+use super::summary::{MARK_KEY, Marker, Summary};
+use super::{Change, Role, Row, Tag};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
@@ -24,7 +26,9 @@ use crate::secret::Secret;
 
 const FORMAT: u8 = 1;
 const NONCE: usize = 24;
-const KEY: usize = 32;
+/// The key of the AEAD, that of names and that of marks.
+const KEY: usize = AEAD_KEY + NAMER_KEY + MARK_KEY;
+const AEAD_KEY: usize = 32;
 const SALT: usize = 16;
 const TAG: usize = 16;
 /// Templates within templates.
@@ -67,38 +71,79 @@ pub fn random<const N: usize>() -> Result<[u8; N]> {
 }
 
 /// The key of a token.
-pub struct TokenKey(Secret);
+pub struct TokenKey {
+    bytes: Secret,
+    namer: Namer,
+    marker: Marker,
+}
 
 impl TokenKey {
     /// A new one.
     pub fn generate() -> Result<Self> {
-        random::<KEY>().map(|key| Self(Secret::new(key.into())))
+        random::<KEY>().and_then(|key| Self::new(Secret::new(key.into())).ok_or(Error::GeneralError))
     }
 
-    /// A second copy, asked for by name.
-    pub fn duplicate(&self) -> Self {
-        Self(self.0.duplicate())
+    fn new(bytes: Secret) -> Option<Self> {
+        let (namer, marker) = bytes.get(AEAD_KEY..)?.split_at_checked(NAMER_KEY)?;
+        let (namer, marker) = (Namer::new(namer.try_into().ok()?), Marker::new(marker.try_into().ok()?));
+        Some(Self { bytes, namer, marker })
     }
 
-    /// Seals an object as the record of that number.
-    pub fn seal(&self, serial: &str, id: i64, attributes: &Attributes) -> Result<Vec<u8>> {
+    fn aead(&self) -> &[u8] {
+        &self.bytes[..AEAD_KEY]
+    }
+
+    /// The names of private objects.
+    pub fn namer(&self) -> &Namer {
+        &self.namer
+    }
+
+    /// The marks of rows.
+    pub fn marker(&self) -> &Marker {
+        &self.marker
+    }
+
+    /// Seals the summary of a token's rows.
+    pub fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
+        seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
+    }
+
+    /// Opens the summary that is of this change; `None` where it was altered.
+    pub fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
+        let opened = open(self.aead(), &[], serial.as_bytes(), sealed)?;
+        let right = sealed.get(1) == Some(&SUMMARY);
+        Summary::decode(&opened).filter(|summary| right && summary.change == change.0)
+    }
+
+    /// Seals an object as the record of that number, with the row that goes with it. Names of public objects are by
+    /// `open`.
+    pub fn seal(
+        &self,
+        serial: &str,
+        id: i64,
+        attributes: &Attributes,
+        open: &Namer,
+    ) -> Result<(Row, Vec<u8>)> {
         let private = attributes.flag(AttributeType::PRIVATE) == Some(true);
         let body = encode(attributes)?;
-        if private {
-            seal(&self.0, Kind::Private.byte(), &[], &context(serial, id), &body)
+        let record = if private {
+            seal(self.aead(), Kind::Private.byte(), &[], &context(serial, id), &body)?
         } else {
-            let tag = seal(&self.0, Kind::Public.byte(), &body, &context(serial, id), &[])?;
-            Ok([&tag[..], &body[..]].concat())
-        }
+            let tag = seal(self.aead(), Kind::Public.byte(), &body, &context(serial, id), &[])?;
+            [&tag[..], &body[..]].concat()
+        };
+        let names = if private { &self.namer } else { open }.names(attributes);
+        let tag = tag(&record).ok_or(Error::GeneralError)?;
+        Ok((Row { id, private, tag, names }, record))
     }
 
     /// Opens and verifies a record; `None` where it was altered.
     pub fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
         match Kind::of(record)? {
-            Kind::Private => decode(&open(&self.0, &[], &context(serial, id), record)?),
+            Kind::Private => decode(&open(self.aead(), &[], &context(serial, id), record)?),
             Kind::Public => {
                 let (tag, body) = record.split_at_checked(2 + NONCE + TAG)?;
-                open(&self.0, body, &context(serial, id), tag)?;
+                open(self.aead(), body, &context(serial, id), tag)?;
                 decode(body)
             }
         }
@@ -113,7 +158,7 @@ impl TokenKey {
             wrapped: Vec::new(),
         };
         let key = record.derive(pin)?;
-        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.0)?;
+        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
         postcard::to_allocvec(&record).map_err(|_| Error::GeneralError)
     }
 
@@ -126,10 +171,16 @@ impl TokenKey {
         let key = record.derive(pin)?;
         let byte = record.wrapped.get(1).copied();
         let opened = open(&key, &[], &record.context(serial), &record.wrapped);
-        match opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role))) {
-            Some(key) => Ok(Self(key)),
-            None => Err(Error::PinIncorrect),
-        }
+        let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
+        opened.and_then(Self::new).ok_or(Error::PinIncorrect)
+    }
+}
+
+/// The tag of a record.
+pub fn tag(record: &[u8]) -> Option<Tag> {
+    match Kind::of(record)? {
+        Kind::Private => record.last_chunk().copied(),
+        Kind::Public => record.get(2 + NONCE..)?.first_chunk().copied(),
     }
 }
 
@@ -152,8 +203,8 @@ struct PinRecord {
 
 impl PinRecord {
     fn derive(&self, pin: &[u8]) -> Result<Secret> {
-        let mut key = Secret::zeroed(KEY);
-        let params = Params::new(self.memory_kib, self.passes, 1, Some(KEY));
+        let mut key = Secret::zeroed(AEAD_KEY);
+        let params = Params::new(self.memory_kib, self.passes, 1, Some(AEAD_KEY));
         params
             .and_then(|params| {
                 Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
@@ -172,6 +223,9 @@ impl PinRecord {
     }
 }
 
+/// What a sealed summary begins with, after the format.
+const SUMMARY: u8 = 32;
+
 const fn role_byte(role: Role) -> u8 {
     match role {
         Role::Officer => 16,
@@ -184,7 +238,7 @@ fn context(serial: &str, id: i64) -> Vec<u8> {
 }
 
 /// `format | kind | nonce | ciphertext and tag`; the first two, the context and `open` are authenticated with it.
-fn seal(key: &Secret, kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
+fn seal(key: &[u8], kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
     let nonce: [u8; NONCE] = random()?;
     let aad = [&[FORMAT, kind], context, open].concat();
     let sealed = cipher(key)
@@ -194,7 +248,7 @@ fn seal(key: &Secret, kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> R
     Ok([&[FORMAT, kind], &nonce[..], &sealed].concat())
 }
 
-fn open(key: &Secret, open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
+fn open(key: &[u8], open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
     let (head, rest) = sealed.split_at_checked(2)?;
     let (nonce, body) = rest.split_at_checked(NONCE)?;
     let nonce: [u8; NONCE] = nonce.try_into().ok()?;
@@ -202,7 +256,7 @@ fn open(key: &Secret, open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secr
     cipher(key)?.decrypt(&XNonce::from(nonce), Payload { msg: body, aad: &aad }).ok().map(Secret::new)
 }
 
-fn cipher(key: &Secret) -> Option<XChaCha20Poly1305> {
+fn cipher(key: &[u8]) -> Option<XChaCha20Poly1305> {
     XChaCha20Poly1305::new_from_slice(key).ok()
 }
 
@@ -281,6 +335,10 @@ mod tests {
         attributes
     }
 
+    fn open_namer() -> Namer {
+        Namer::new(b"0123456789abcdef")
+    }
+
     fn same(a: &Attributes, b: &Attributes) -> bool {
         a.flags().eq(b.flags())
             && a.iter().count() == b.iter().count()
@@ -291,7 +349,8 @@ mod tests {
     fn what_was_sealed_opens_again() {
         let key = TokenKey::generate().expect("random bytes");
         for private in [false, true] {
-            let record = key.seal("serial", 7, &object(private)).expect("sealed");
+            let (row, record) = key.seal("serial", 7, &object(private), &open_namer()).expect("sealed");
+            assert_eq!((row.id, row.private, Some(row.tag)), (7, private, tag(&record)));
             assert!(same(&key.open("serial", 7, &record).expect("opened"), &object(private)));
             assert_eq!(peek(&record).is_some(), !private);
             let label = record.windows(7).any(|window| window == b"a label");
@@ -303,7 +362,7 @@ mod tests {
     fn any_flipped_bit_is_seen() {
         let key = TokenKey::generate().expect("random bytes");
         for private in [false, true] {
-            let record = key.seal("serial", 7, &object(private)).expect("sealed");
+            let (_, record) = key.seal("serial", 7, &object(private), &open_namer()).expect("sealed");
             for at in 0..record.len() * 8 {
                 let mut altered = record.clone();
                 altered[at / 8] ^= 1 << (at % 8);
@@ -315,9 +374,20 @@ mod tests {
     #[test]
     fn a_record_does_not_open_in_anothers_place() {
         let key = TokenKey::generate().expect("random bytes");
-        let record = key.seal("serial", 7, &object(true)).expect("sealed");
+        let (_, record) = key.seal("serial", 7, &object(true), &open_namer()).expect("sealed");
         assert!(key.open("serial", 8, &record).is_none());
         assert!(key.open("other", 7, &record).is_none());
+    }
+
+    #[test]
+    fn a_summary_is_of_its_token_and_its_change() {
+        let key = TokenKey::generate().expect("random bytes");
+        let sealed = key.seal_summary("serial", &Summary::empty(Change(3))).expect("sealed");
+        assert!(key.open_summary("serial", Change(3), &sealed).is_some());
+        assert!(key.open_summary("serial", Change(4), &sealed).is_none());
+        assert!(key.open_summary("other", Change(3), &sealed).is_none());
+        let other = TokenKey::generate().expect("random bytes");
+        assert!(other.open_summary("serial", Change(3), &sealed).is_none());
     }
 
     #[test]
@@ -325,7 +395,7 @@ mod tests {
         let key = TokenKey::generate().expect("random bytes");
         let record = key.wrap("serial", Role::User, b"1234", &RULES).expect("wrapped");
         let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record).expect("unwrapped");
-        assert_eq!(opened.0[..], key.0[..]);
+        assert_eq!(opened.bytes[..], key.bytes[..]);
         for (serial, role, pin) in [
             ("serial", Role::User, &b"1235"[..]),
             ("serial", Role::Officer, b"1234"),

@@ -1,22 +1,22 @@
 //! The store in an SQLite file: write-ahead log, synced before a commit is acknowledged, shared by processes.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+    Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, Transaction, TransactionBehavior, params,
 };
 use tracing::error;
 
-use super::{Change, Delta, Header, PinState, Role, Store, Stored, Write};
+use super::probe::Probe;
+use super::{Change, Committed, Header, PinState, Role, Row, Snapshot, Store, Write};
 use crate::error::{Error, Result};
 
 /// The version of the schema below; a file of a newer one is not touched.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// How long a writer waits for another process.
 const BUSY: Duration = Duration::from_secs(20);
 /// The end of a token file's name.
@@ -32,18 +32,26 @@ const SCHEMA: &str = "
         so_failures INTEGER NOT NULL,
         user_pin BLOB NOT NULL,
         user_failures INTEGER NOT NULL,
-        change INTEGER NOT NULL
+        change INTEGER NOT NULL,
+        summary BLOB NOT NULL
     ) STRICT;
-    CREATE TABLE object(id INTEGER PRIMARY KEY, change INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
-    CREATE INDEX object_change ON object(change);
+    CREATE TABLE object(
+        id INTEGER PRIMARY KEY,
+        private INTEGER NOT NULL,
+        tag BLOB NOT NULL,
+        names BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE record(id INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 ";
 
 /// A token file.
 pub struct SqliteStore {
     path: PathBuf,
-    connection: Mutex<Connection>,
-    /// SQLite's own count of what other connections wrote, as it was when last asked.
-    seen_version: AtomicI64,
+    writer: Mutex<Connection>,
+    /// Reads do not wait for a writer's sync.
+    reader: Mutex<Connection>,
+    // Dropped after the connections: closing any handle of the file lets go of their locks.
+    probe: Probe,
 }
 
 impl SqliteStore {
@@ -67,7 +75,7 @@ impl SqliteStore {
 
     /// Opens a token file.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|reason| failed(path, "open", &reason))
+        Self::connect(path).map_err(|reason| failed(path, "open", &reason))
     }
 
     /// Makes a token file, readable by its owner alone, with that header. A crash before the end leaves no token.
@@ -82,8 +90,7 @@ impl SqliteStore {
             .mode(0o600)
             .open(&path)
             .map_err(|reason| fail(&reason))?;
-        let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .map_err(|reason| failed(&path, "create", &reason))?;
+        let store = Self::connect(&path).map_err(|reason| failed(&path, "create", &reason))?;
         store.initialize(header)?;
         sync_dir(dir).map_err(|reason| fail(&reason))?;
         Ok(store)
@@ -94,27 +101,22 @@ impl SqliteStore {
         &self.path
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Self> {
-        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        connection.busy_timeout(BUSY)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "secure_delete", "ON")?;
-        connection.set_prepared_statement_cache_capacity(32);
+    fn connect(path: &Path) -> rusqlite::Result<Self> {
+        let writer = connection(path)?;
+        let reader = connection(path)?;
+        // The index file is there once somebody read.
+        let _: i64 = reader.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok(Self {
             path: path.to_owned(),
-            connection: Mutex::new(connection),
-            seen_version: AtomicI64::new(0),
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+            probe: Probe::beside(path),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does all of `work` in one transaction, or nothing of it.
     fn write<T>(&self, what: &str, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T> {
-        let mut connection = self.lock();
+        let mut connection = lock(&self.writer);
         let attempt = || {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
@@ -129,7 +131,7 @@ impl SqliteStore {
     }
 
     fn read<T>(&self, what: &str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        work(&self.lock()).map_err(|reason| failed(&self.path, what, &reason))
+        work(&lock(&self.reader)).map_err(|reason| failed(&self.path, what, &reason))
     }
 }
 
@@ -141,7 +143,7 @@ impl Store for SqliteStore {
                 return Ok(Err(known));
             }
             let mut statement = connection.prepare_cached(
-                "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures FROM token",
+                "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token",
             )?;
             statement.query_row([], header_row).optional().map(Ok)
         })?;
@@ -165,11 +167,11 @@ impl Store for SqliteStore {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.pragma_update(None, "user_version", FORMAT)?;
             }
-            transaction.execute("DELETE FROM object", [])?;
+            transaction.execute_batch("DELETE FROM object; DELETE FROM record")?;
             transaction.execute(
-                "INSERT INTO token VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 1)
+                "INSERT INTO token VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT DO UPDATE SET label = ?3, so_pin = ?4, so_failures = ?5, user_pin = ?6,
-                 user_failures = ?7, change = change + 1",
+                 user_failures = ?7, change = ?8, summary = ?9",
                 params![
                     header.serial,
                     i64::try_from(header.slot).unwrap_or(i64::MAX),
@@ -177,7 +179,9 @@ impl Store for SqliteStore {
                     header.so.record,
                     header.so.failures,
                     header.user.record,
-                    header.user.failures
+                    header.user.failures,
+                    header.change.0,
+                    header.summary,
                 ],
             )?;
             Ok(())
@@ -211,59 +215,120 @@ impl Store for SqliteStore {
         self.write("forgive a PIN", |transaction| Ok(transaction.execute(sql, []).map(drop)?))
     }
 
-    fn load(&self) -> Result<(Vec<Stored>, Change)> {
-        let mut connection = self.lock();
+    fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
+        // Before the rows are read: what is committed in between is looked at again.
+        let header = self.probe.look();
+        let mut connection = lock(&self.reader);
         let mut load = || {
             let transaction = connection.transaction()?;
-            self.seen_version.store(version(&transaction)?, Ordering::Relaxed);
-            let records = records(&transaction, Change(0))?;
-            Ok((records, change(&transaction)?))
+            let mut rows =
+                transaction.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
+            let mut rows = rows.query([])?;
+            while let Some(row) = rows.next()? {
+                each(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, names: names(row)? });
+            }
+            snapshot(&transaction)
         };
         let loaded: rusqlite::Result<_> = load();
-        loaded.map_err(|reason| failed(&self.path, "load", &reason))
+        let loaded = loaded.map_err(|reason| failed(&self.path, "load", &reason))?;
+        self.probe.remember(header);
+        Ok(loaded)
     }
 
-    fn commit(&self, writes: &[Write<'_>]) -> Result<()> {
-        self.write("commit", |transaction| {
-            transaction.prepare_cached("UPDATE token SET change = change + 1")?.execute([])?;
-            let now = change(transaction)?.0;
-            for write in writes {
-                let touched = match write {
-                    Write::Insert(id, record) => transaction
-                        .prepare_cached("INSERT INTO object VALUES(?1, ?2, ?3)")?
-                        .execute(params![id, now, record])?,
-                    Write::Replace(id, record) => transaction
-                        .prepare_cached("UPDATE object SET change = ?2, record = ?3 WHERE id = ?1")?
-                        .execute(params![id, now, record])?,
-                    Write::Delete(id) => {
-                        transaction.prepare_cached("DELETE FROM object WHERE id = ?1")?.execute([id])?
-                    }
-                };
-                if touched == 0 {
-                    return Err(Fault::Refused(Error::ObjectHandleInvalid));
-                }
-            }
-            Ok(())
+    fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
+        self.read("record", |connection| {
+            let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
+            statement.query_row([id], |row| row.get(0)).optional()
         })
     }
 
-    fn changed_since(&self, seen: Change) -> Result<Option<Delta>> {
-        let mut connection = self.lock();
-        let mut look = || {
-            let transaction = connection.transaction()?;
-            let version = version(&transaction)?;
-            if version == self.seen_version.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let mut ids = transaction.prepare_cached("SELECT id FROM object ORDER BY id")?;
-            let present = ids.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            let delta = Delta { present, written: records(&transaction, seen)?, now: change(&transaction)? };
-            self.seen_version.store(version, Ordering::Relaxed);
-            Ok(Some(delta))
-        };
-        let delta: rusqlite::Result<_> = look();
-        delta.map_err(|reason| failed(&self.path, "look for changes", &reason))
+    fn commit(
+        &self,
+        writes: &[Write<'_>],
+        summarise: &dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>>,
+    ) -> Result<Committed> {
+        self.write("commit", |transaction| {
+            let before = snapshot(transaction)?;
+            let applied: Vec<_> =
+                writes.iter().map(|write| apply(transaction, write)).collect::<rusqlite::Result<_>>()?;
+            let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
+            transaction
+                .prepare_cached("UPDATE token SET change = ?1, summary = ?2")?
+                .execute(params![before.change.next().0, summary])?;
+            Ok(Committed { before: before.change, applied })
+        })
     }
+
+    fn changed_since(&self, seen: Change) -> Result<bool> {
+        let header = self.probe.look();
+        if self.probe.remembers(header) {
+            return Ok(false);
+        }
+        let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
+        if !changed {
+            self.probe.remember(header);
+        }
+        Ok(changed)
+    }
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn connection(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "secure_delete", "ON")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Does a write; whether the row was as it expects.
+fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<bool> {
+    let run = |sql: &str, values: &[&dyn ToSql]| transaction.prepare_cached(sql)?.execute(values);
+    let touched = match write {
+        Write::Insert(row, body) => {
+            run(
+                "INSERT INTO object VALUES(?1, ?2, ?3, ?4)",
+                params![row.id, row.private, row.tag, bytes(&row.names)],
+            )?;
+            run("INSERT INTO record VALUES(?1, ?2)", params![row.id, body])?
+        }
+        Write::Replace(old, row, body) => {
+            let sql = "UPDATE object SET private = ?2, tag = ?3, names = ?4 WHERE id = ?1 AND tag = ?5";
+            match run(sql, params![row.id, row.private, row.tag, bytes(&row.names), old])? {
+                0 => 0,
+                _ => run("UPDATE record SET body = ?2 WHERE id = ?1", params![row.id, body])?,
+            }
+        }
+        Write::Delete(id, old) => {
+            match run("DELETE FROM object WHERE id = ?1 AND tag = ?2", params![id, old])? {
+                0 => 0,
+                _ => run("DELETE FROM record WHERE id = ?1", params![id])?,
+            }
+        }
+    };
+    Ok(touched != 0)
+}
+
+/// Names as they are stored: 8 bytes each, the lowest first.
+fn bytes(names: &[u64]) -> Vec<u8> {
+    names.iter().flat_map(|name| name.to_le_bytes()).collect()
+}
+
+fn names(row: &rusqlite::Row<'_>) -> rusqlite::Result<Box<[u64]>> {
+    let bytes = row.get_ref(3)?.as_blob()?;
+    // A rest too short for a name says nothing.
+    Ok(bytes.as_chunks().0.iter().map(|name| u64::from_le_bytes(*name)).collect())
+}
+
+fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
+    let mut statement = transaction.prepare_cached("SELECT change, summary FROM token")?;
+    statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
 }
 
 /// Why a transaction was given up.
@@ -287,29 +352,18 @@ fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
         label: row.get(2)?,
         so: PinState { record: row.get(3)?, failures: row.get(4)? },
         user: PinState { record: row.get(5)?, failures: row.get(6)? },
+        change: Change(row.get(7)?),
+        summary: Vec::new(),
     })
-}
-
-/// The records written after `seen`.
-fn records(connection: &Connection, seen: Change) -> rusqlite::Result<Vec<Stored>> {
-    let mut statement =
-        connection.prepare_cached("SELECT id, record FROM object WHERE change > ?1 ORDER BY change, id")?;
-    let rows = statement.query_map([seen.0], |row| Ok(Stored { id: row.get(0)?, record: row.get(1)? }))?;
-    rows.collect()
 }
 
 fn change(connection: &Connection) -> rusqlite::Result<Change> {
     connection.prepare_cached("SELECT change FROM token")?.query_row([], |row| row.get(0)).map(Change)
 }
 
-/// SQLite's `data_version`: it differs from its last value where another connection committed in between.
-fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-}
-
 /// A new file's name is on disk once its directory is.
 fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    std::fs::File::open(dir)?.sync_all()
+    File::open(dir)?.sync_all()
 }
 
 fn failed(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {

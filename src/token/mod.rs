@@ -9,18 +9,28 @@ use crate::backend::Provider;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, SlotId};
+use crate::object::bits::Flag;
 use crate::object::policy::{Login, Rights};
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object};
+use crate::store::counter::Counter;
+use crate::store::index::{NAMER_KEY, Namer};
 use crate::store::seal::{self, TokenKey};
-use crate::store::{Change, Header, PinState, Role, Store, Stored, Write};
+use crate::store::summary::Summary;
+use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
+mod commit;
 mod objects;
 mod pin;
+mod scan;
+mod search;
+mod walk;
 
 pub use pin::fits;
 
-use objects::Objects;
+use commit::Queue;
+use objects::{Entry, Objects};
+use search::{Plan, in_session};
 
 /// A token in its slot.
 pub struct Token {
@@ -31,8 +41,14 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
-    /// Held, before the state's lock, while store and memory change together: a search that took over records of
-    /// the store in between would enter an object twice or drop it.
+    /// Makes the names of public objects; whoever reads the file can read those as well.
+    open: Namer,
+    /// Where one is configured.
+    counter: Option<Counter>,
+    /// New objects on their way to the store.
+    queue: Queue,
+    /// Held, before the state's lock, while store and memory change together: a search that took over rows of the store
+    /// in between would enter an object twice or drop it.
     change: Mutex<()>,
     state: Mutex<State>,
     /// Who is logged in, and a count of the moments at which what a session remembers may have become wrong: login,
@@ -42,8 +58,9 @@ pub struct Token {
 
 /// What a login changes. Its lock is never held while a key is made, used or derived from a PIN.
 struct State {
-    key: Option<TokenKey>,
-    seen: Change,
+    key: Option<Arc<TokenKey>>,
+    /// The state of the store that the rows in memory are of; none before the first search.
+    seen: Option<Change>,
     sessions: u64,
     read_write_sessions: u64,
 }
@@ -58,36 +75,42 @@ pub struct Sessions {
 }
 
 impl Token {
-    /// Opens the token of a store: its public objects are there, the private ones come with the login.
+    /// Opens the token of a store. Nothing is read until somebody searches or logs in.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
         let serial = store.header()?.serial;
-        let (records, seen) = store.load()?;
-        let state = State { key: None, seen, sessions: 0, read_write_sessions: 0 };
-        let token = Self {
+        let mut key = [0; NAMER_KEY];
+        key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
+        let state = State { key: None, seen: None, sessions: 0, read_write_sessions: 0 };
+        let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
+        Ok(Self {
             slot,
             settings,
             serial,
+            counter,
             store,
             objects: Objects::default(),
+            open: Namer::new(&key),
+            queue: Queue::default(),
             change: Mutex::default(),
             state: Mutex::new(state),
             epoch: AtomicU64::new(login_bits(Login::Public)),
-        };
-        token.take_public(&records);
-        Ok(token)
+        })
     }
 
-    /// A new token's header and key under the SO PIN.
+    /// A new token's header, and its key under the SO PIN; `change` is the state that it will be of.
     pub fn header(
         serial: String,
         slot: u64,
         label: [u8; 32],
         so_pin: &[u8],
         settings: &Settings,
+        change: Change,
     ) -> Result<Header> {
-        let record = TokenKey::generate()?.wrap(&serial, Role::Officer, so_pin, &settings.pins)?;
+        let key = TokenKey::generate()?;
+        let record = key.wrap(&serial, Role::Officer, so_pin, &settings.pins)?;
+        let summary = key.seal_summary(&serial, &Summary::empty(change))?;
         let so = PinState { record, failures: 0 };
-        Ok(Header { serial, slot, label, so, user: PinState::default() })
+        Ok(Header { serial, slot, label, so, user: PinState::default(), change, summary })
     }
 
     /// The serial number.
@@ -147,13 +170,20 @@ impl Token {
         let mut state = self.state();
         state.sessions -= 1;
         state.read_write_sessions -= u64::from(read_write);
-        if state.sessions == 0 && self.login_state() != Login::Public {
-            self.end_login(&mut state);
+        let last = state.sessions == 0 && self.login_state() != Login::Public;
+        drop(state);
+        if last {
+            let _change = self.change();
+            let mut state = self.state();
+            if state.sessions == 0 && self.login_state() != Login::Public {
+                self.end_login(&mut state);
+            }
         }
     }
 
     /// Ends the login: private objects are wiped from memory, private session objects are gone.
     pub fn logout(&self) -> Result<()> {
+        let _change = self.change();
         let mut state = self.state();
         if self.login_state() == Login::Public {
             return Err(Error::UserNotLoggedIn);
@@ -180,31 +210,48 @@ impl Token {
         session: SessionHandle,
         attributes: [Attributes; N],
     ) -> Result<[ObjectHandle; N]> {
-        let mut objects = Vec::with_capacity(N);
-        let mut records = Vec::new();
+        let made = self.insert_many(rights, session, attributes.into())?;
+        made.try_into().map_err(|_| Error::GeneralError)
+    }
+
+    /// The same for a number of objects that is not known before.
+    pub fn insert_many(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: Vec<Attributes>,
+    ) -> Result<Vec<ObjectHandle>> {
+        let mut objects = Vec::with_capacity(attributes.len());
         for mut attributes in attributes {
             rights.write(&attributes)?;
             attributes.put(A::UNIQUE_ID, Value::Bytes(unique_id()?.as_bytes().into()));
-            let home = if attributes.flag(A::TOKEN) == Some(true) {
-                Home::Token(record_id()?)
-            } else {
-                Home::Session(session)
-            };
-            if let Home::Token(id) = home {
-                records.push((id, self.sealed(id, &attributes)?));
-            }
+            let token = attributes.flag(A::TOKEN) == Some(true);
+            let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
             objects.push(Object::new(home, attributes)?);
         }
-        let _change = (!records.is_empty()).then(|| self.change());
-        let writes: Vec<_> = records.iter().map(|(id, record)| Write::Insert(*id, record)).collect();
-        if !writes.is_empty() {
-            self.store.commit(&writes)?;
+        let made = if objects.iter().any(|object| matches!(object.home, Home::Token(_))) {
+            self.commit_new(objects)?
+        } else {
+            objects
+                .into_iter()
+                .map(|object| self.objects.insert(self.entry(object, Tag::default())))
+                .collect()
+        };
+        // A logout that came in between let go of the private objects that it saw.
+        if rights.login == Login::User && self.login_state() != Login::User {
+            self.objects.remove_private();
         }
-        let mut handles = [ObjectHandle(0); N];
-        for (handle, object) in handles.iter_mut().zip(objects) {
-            *handle = self.objects.insert(object);
+        Ok(made)
+    }
+
+    /// An object as the memory holds it.
+    fn entry(&self, object: Object, tag: Tag) -> Entry {
+        let private = object.flag(Flag::PRIVATE);
+        let mut names = self.open.names(object.attributes());
+        if private {
+            names.iter_mut().for_each(|name| *name = in_session(*name));
         }
-        Ok(handles)
+        Entry { home: object.home, private, tag, names: names.into(), object: Some(Arc::new(object)) }
     }
 
     /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'
@@ -213,65 +260,143 @@ impl Token {
         &self,
         rights: Rights,
         handle: ObjectHandle,
-        change: impl FnOnce(&Object) -> Result<Attributes>,
+        change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
         let _change = self.change();
         self.take_changes()?;
-        let old = self.object(rights, handle)?;
-        let attributes = change(&old)?;
-        rights.write(&attributes)?;
-        if let Home::Token(id) = old.home {
-            let record = self.sealed(id, &attributes)?;
-            self.store.commit(&[Write::Replace(id, &record)])?;
+        loop {
+            let (tag, old) = self.current(rights, handle)?;
+            let attributes = change(&old)?;
+            rights.write(&attributes)?;
+            let new = Object::new(old.home, attributes)?;
+            let entry = match old.home {
+                Home::Session(_) => Some(self.entry(new, tag)),
+                Home::Token(id) => self.commit_replacement(id, tag, new)?,
+            };
+            if let Some(entry) = entry {
+                self.objects.replace(handle, entry);
+                self.bump();
+                return Ok(());
+            }
+            // Another process was quicker: once more with what it wrote.
+            self.take_changes()?;
         }
-        self.objects.replace(handle, Object::new(old.home, attributes)?);
-        self.bump();
-        Ok(())
     }
 
     /// Destroys an object.
     pub fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
-        let object = self.object(rights, handle)?;
-        rights.write(object.attributes())?;
-        crate::object::policy::destroyable(&object)?;
-        let _change = matches!(object.home, Home::Token(_)).then(|| self.change());
-        if let Home::Token(id) = object.home {
-            self.store.commit(&[Write::Delete(id)])?;
+        let seen = self.object(rights, handle)?;
+        let _change = matches!(seen.home, Home::Token(_)).then(|| self.change());
+        loop {
+            let (tag, object) = match seen.home {
+                Home::Token(_) => self.current(rights, handle)?,
+                Home::Session(_) => (Tag::default(), Arc::clone(&seen)),
+            };
+            rights.write(object.attributes())?;
+            crate::object::policy::destroyable(&object)?;
+            let gone = match object.home {
+                Home::Session(_) => true,
+                Home::Token(id) => self.commit_removal(id, tag)?,
+            };
+            if gone {
+                self.objects.remove(handle);
+                self.bump();
+                return Ok(());
+            }
+            self.take_changes()?;
         }
-        self.objects.remove(handle);
-        self.bump();
-        Ok(())
     }
 
     /// The object of a handle, where a session with these rights sees it.
     pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        let object = self.objects.get(handle).ok_or(Error::ObjectHandleInvalid)?;
-        if rights.see(&object) { Ok(object) } else { Err(Error::ObjectHandleInvalid) }
+        match self.look_up(rights, handle)? {
+            Some((_, object)) => Ok(object),
+            // Another process changed it since the rows were read.
+            None => {
+                let _change = self.change();
+                self.take_changes()?;
+                self.current(rights, handle).map(|(_, object)| object)
+            }
+        }
+    }
+
+    /// The same, with its tag, for who holds the lock of changes.
+    fn current(&self, rights: Rights, handle: ObjectHandle) -> Result<(Tag, Arc<Object>)> {
+        for _ in 0..2 {
+            if let Some(found) = self.look_up(rights, handle)? {
+                return Ok(found);
+            }
+            self.take_changes()?;
+        }
+        // Row and record contradict each other, and nobody is writing.
+        if let Some(Entry { home: Home::Token(id), .. }) = self.objects.get(handle) {
+            self.leave_out(id);
+        }
+        Err(Error::ObjectHandleInvalid)
+    }
+
+    /// The object of a handle and its tag, read and verified where that was not done yet; `None` where the store has
+    /// another record than the row in memory belongs to.
+    fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
+        let entry = self.objects.get(handle).ok_or(Error::ObjectHandleInvalid)?;
+        if entry.private && rights.login != Login::User {
+            return Err(Error::ObjectHandleInvalid);
+        }
+        match (entry.object, entry.home) {
+            (Some(object), _) => Ok(Some((entry.tag, object))),
+            (None, Home::Session(_)) => Err(Error::ObjectHandleInvalid),
+            (None, Home::Token(id)) => {
+                let Some(object) = self.read(id, entry.tag)? else { return Ok(None) };
+                self.objects.keep(handle, entry.tag, &object);
+                Ok(Some((entry.tag, object)))
+            }
+        }
+    }
+
+    /// Reads and verifies a record. Before a login nobody can verify; what is public is read as it stands, and again at
+    /// the login.
+    fn read(&self, id: i64, tag: Tag) -> Result<Option<Arc<Object>>> {
+        let Some(record) = self.store.record(id)? else { return Ok(None) };
+        if seal::tag(&record) != Some(tag) {
+            return Ok(None);
+        }
+        let key = self.state().key.clone();
+        let attributes = match &key {
+            Some(key) => key.open(&self.serial, id, &record),
+            None => seal::peek(&record),
+        };
+        match attributes.and_then(|attributes| Object::new(Home::Token(id), attributes).ok()) {
+            Some(object) => Ok(Some(Arc::new(object))),
+            None => {
+                self.leave_out(id);
+                Err(Error::ObjectHandleInvalid)
+            }
+        }
+    }
+
+    /// An object that was altered on disk is named in the log and not used; the others stay usable.
+    fn leave_out(&self, id: i64) {
+        error!(token = self.serial, record = id, "an object was altered on disk and is not used");
+        self.objects.retain_rows(|other| other != id);
     }
 
     /// The objects that have all of these attributes, in the order in which they came.
     pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
-        self.objects.search(wanted, |object| rights.see(object))
+        let key = self.state().key.clone().filter(|_| rights.login == Login::User);
+        let plan = Plan::new(wanted, &self.open, key.as_ref().map(|key| key.namer()));
+        self.objects.search(&plan, |handle| self.object(rights, handle).ok())
     }
 
     /// Takes over what other processes wrote, where PKCS#11 lets it show.
     pub fn refresh(&self) -> Result<()> {
+        let seen = self.state().seen;
+        if let Some(seen) = seen
+            && !self.store.changed_since(seen)?
+        {
+            return Ok(());
+        }
         let _change = self.change();
         self.take_changes()
-    }
-
-    /// The same for who holds the lock of changes.
-    fn take_changes(&self) -> Result<()> {
-        let mut state = self.state();
-        let Some(delta) = self.store.changed_since(state.seen)? else { return Ok(()) };
-        self.objects.retain_stored(&delta.present);
-        match &state.key {
-            Some(key) => self.take_verified(key, &delta.written, self.login_state()),
-            None => self.take_public(&delta.written),
-        }
-        state.seen = delta.now;
-        self.bump();
-        Ok(())
     }
 
     fn change(&self) -> MutexGuard<'_, ()> {
@@ -286,58 +411,17 @@ impl Token {
         self.epoch.fetch_add(4, Ordering::AcqRel);
     }
 
-    /// Publishes who is logged in, in one step with a new epoch. The state's lock is held by the caller.
-    fn publish(&self, login: Login) {
-        let update = |epoch: u64| Some(((epoch & !3) + 4) | login_bits(login));
-        let _ = self.epoch.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
-    }
-
+    /// Ends the login. The caller holds the lock of changes: rows that are taken over meanwhile would stay.
     fn end_login(&self, state: &mut State) {
         self.publish(Login::Public);
         state.key = None;
         self.objects.remove_private();
     }
 
-    /// Seals attributes under the token key, which is there while somebody is logged in.
-    fn sealed(&self, id: i64, attributes: &Attributes) -> Result<Vec<u8>> {
-        let state = self.state();
-        let key = state.key.as_ref().ok_or(Error::UserNotLoggedIn)?;
-        key.seal(&self.serial, id, attributes)
-    }
-
-    /// Reads the public records; nobody is logged in who could verify them.
-    fn take_public(&self, records: &[Stored]) {
-        for stored in records {
-            match seal::Kind::of(&stored.record) {
-                Some(seal::Kind::Private) => {}
-                _ => self.take(stored, seal::peek(&stored.record)),
-            }
-        }
-    }
-
-    /// Reads and verifies all records; the private ones stay for the user alone.
-    fn take_verified(&self, key: &TokenKey, records: &[Stored], login: Login) {
-        for stored in records {
-            self.take(stored, key.open(&self.serial, stored.id, &stored.record));
-        }
-        if login != Login::User {
-            self.objects.remove_private();
-        }
-    }
-
-    /// Takes an object over. One that was altered is named in the log and not used; the others stay usable.
-    fn take(&self, stored: &Stored, attributes: Option<Attributes>) {
-        match attributes.and_then(|attributes| Object::new(Home::Token(stored.id), attributes).ok()) {
-            Some(object) => self.objects.upsert_stored(stored.id, object),
-            None => {
-                error!(
-                    token = self.serial,
-                    record = stored.id,
-                    "an object was altered on disk and is not used"
-                );
-                self.objects.remove_stored(stored.id);
-            }
-        }
+    /// Publishes who is logged in, in one step with a new epoch. The state's lock is held by the caller.
+    fn publish(&self, login: Login) {
+        let update = |epoch: u64| Some(((epoch & !3) + 4) | login_bits(login));
+        let _ = self.epoch.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 }
 

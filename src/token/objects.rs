@@ -1,204 +1,327 @@
-//! The objects of a token in memory: by handle, by record, and an index over what callers search for.
+//! The objects of a token in memory: by handle, by row, by session, and by the names that callers search for.
+//!
+//! Of an object in the store only its row is here until somebody uses it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use dashmap::DashMap;
 
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::object::bits::Flag;
-use crate::object::value::Value;
+use super::search::{Names, Plan};
+use super::walk::{Place, Walk};
+use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
-
-/// The attributes that narrow a search; the others are compared object by object.
-const INDEXED: [A; 6] = [A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
+use crate::store::{Row, Tag};
 
 /// Objects with their handles. A handle is never given twice.
 #[derive(Default)]
 pub(super) struct Objects {
-    by_handle: DashMap<ObjectHandle, Arc<Object>>,
-    by_record: Mutex<HashMap<i64, ObjectHandle>>,
-    /// Hash of attribute and value to the objects that may have it.
-    index: DashMap<u64, BTreeSet<ObjectHandle>>,
-    hasher: RandomState,
+    by_handle: DashMap<ObjectHandle, Entry, Spread>,
+    by_row: Mutex<HashMap<i64, ObjectHandle>>,
+    by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>>,
+    /// Name to the objects that have it.
+    index: DashMap<u64, Posting, Spread>,
+    walk: RwLock<Walk>,
     last: AtomicU64,
 }
 
-impl Objects {
-    /// The object of a handle.
-    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Arc<Object>> {
-        self.by_handle.get(&handle).map(|object| Arc::clone(&object))
-    }
+/// An object, or its row alone.
+#[derive(Clone)]
+pub(super) struct Entry {
+    /// Where it lives.
+    pub(super) home: Home,
+    /// `CKA_PRIVATE`
+    pub(super) private: bool,
+    /// The tag of its record; of no meaning for an object of a session.
+    pub(super) tag: Tag,
+    /// The names that it is found by.
+    pub(super) names: Arc<[u64]>,
+    /// It, once it was used.
+    pub(super) object: Option<Arc<Object>>,
+}
 
-    /// Takes an object in.
-    pub(super) fn insert(&self, object: Object) -> ObjectHandle {
-        let handle = ObjectHandle(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        if let Home::Token(id) = object.home {
-            self.records().insert(id, handle);
+impl Entry {
+    /// A row whose record was not read yet.
+    pub(super) fn of_row(row: Row) -> Self {
+        Self {
+            home: Home::Token(row.id),
+            private: row.private,
+            tag: row.tag,
+            names: row.names.into(),
+            object: None,
         }
-        self.enter(handle, &object);
-        self.by_handle.insert(handle, Arc::new(object));
-        handle
     }
 
-    /// Puts an object in the place of another.
-    pub(super) fn replace(&self, handle: ObjectHandle, object: Object) {
-        if let Some(old) = self.get(handle) {
-            self.leave(handle, &old);
+    fn place(&self, handle: ObjectHandle) -> Place {
+        Place::new(handle, matches!(self.home, Home::Token(_)), self.private)
+    }
+}
+
+/// The objects of a name.
+enum Posting {
+    One(ObjectHandle),
+    Many(BTreeSet<ObjectHandle>),
+}
+
+impl Posting {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(handles) => handles.len(),
         }
-        self.enter(handle, &object);
-        self.by_handle.insert(handle, Arc::new(object));
     }
 
-    /// Lets an object go; it is wiped when its last user is done.
-    pub(super) fn remove(&self, handle: ObjectHandle) {
-        let Some((_, object)) = self.by_handle.remove(&handle) else { return };
-        if let Home::Token(id) = object.home {
-            self.records().remove(&id);
-        }
-        self.leave(handle, &object);
-    }
-
-    /// Takes over a record of the store, new or changed; its handle stays.
-    pub(super) fn upsert_stored(&self, id: i64, object: Object) {
-        let known = self.records().get(&id).copied();
-        match known {
-            Some(handle) => self.replace(handle, object),
-            None => {
-                self.insert(object);
+    fn insert(&mut self, handle: ObjectHandle) {
+        match self {
+            Self::One(first) => *self = Self::Many([*first, handle].into()),
+            Self::Many(handles) => {
+                handles.insert(handle);
             }
         }
     }
 
-    /// Lets the object of a record go.
-    pub(super) fn remove_stored(&self, id: i64) {
-        let known = self.records().get(&id).copied();
-        if let Some(handle) = known {
-            self.remove(handle);
+    /// Whether the last one is gone.
+    fn remove(&mut self, handle: ObjectHandle) -> bool {
+        match self {
+            Self::One(only) => *only == handle,
+            Self::Many(handles) => {
+                handles.remove(&handle);
+                handles.is_empty()
+            }
         }
     }
 
-    /// Lets the objects go whose records are not among these (sorted).
-    pub(super) fn retain_stored(&self, present: &[i64]) {
-        let gone: Vec<_> = self
-            .records()
-            .iter()
-            .filter(|(id, _)| present.binary_search(id).is_err())
-            .map(|(_, handle)| *handle)
-            .collect();
+    fn extend(&self, found: &mut Vec<ObjectHandle>) {
+        match self {
+            Self::One(only) => found.push(*only),
+            Self::Many(handles) => found.extend(handles),
+        }
+    }
+}
+
+impl Objects {
+    /// What is known of a handle.
+    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Entry> {
+        self.by_handle.get(&handle).map(|entry| entry.clone())
+    }
+
+    /// Takes an object in.
+    pub(super) fn insert(&self, entry: Entry) -> ObjectHandle {
+        let handle = ObjectHandle(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        match entry.home {
+            Home::Token(id) => {
+                self.rows().insert(id, handle);
+            }
+            Home::Session(session) => {
+                self.by_session.entry(session).or_default().insert(handle);
+            }
+        }
+        let place = entry.place(handle);
+        self.enter(handle, &entry);
+        self.by_handle.insert(handle, entry);
+        self.walk.write().unwrap_or_else(PoisonError::into_inner).insert(place);
+        handle
+    }
+
+    /// Puts an object in the place of another.
+    pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
+        let place = entry.place(handle);
+        self.enter(handle, &entry);
+        let new = Arc::clone(&entry.names);
+        if let Some(old) = self.by_handle.insert(handle, entry) {
+            let gone = old.names.iter().filter(|name| !new.contains(name));
+            gone.for_each(|name| self.leave(handle, *name));
+        }
+        self.walk.write().unwrap_or_else(PoisonError::into_inner).change(place);
+    }
+
+    /// Keeps what was read of a record, if the row is still the one that it belongs to.
+    pub(super) fn keep(&self, handle: ObjectHandle, tag: Tag, object: &Arc<Object>) {
+        if let Some(mut entry) = self.by_handle.get_mut(&handle)
+            && entry.tag == tag
+        {
+            entry.object.get_or_insert_with(|| Arc::clone(object));
+        }
+    }
+
+    /// Lets an object go; it is wiped when its last user is done.
+    pub(super) fn remove(&self, handle: ObjectHandle) {
+        let Some((_, entry)) = self.by_handle.remove(&handle) else { return };
+        match entry.home {
+            Home::Token(id) => {
+                self.rows().remove(&id);
+            }
+            Home::Session(session) => {
+                self.by_session.remove_if_mut(&session, |_, handles| {
+                    handles.remove(&handle);
+                    handles.is_empty()
+                });
+            }
+        }
+        entry.names.iter().for_each(|name| self.leave(handle, *name));
+        self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
+    }
+
+    /// Takes over a row of the store; its handle stays. What was read of it before is forgotten where the row is
+    /// another one, or `anew` (nobody could verify it when it was read).
+    pub(super) fn take_row(&self, row: Row, anew: bool) {
+        let known = self.rows().get(&row.id).copied();
+        let Some(handle) = known else {
+            self.insert(Entry::of_row(row));
+            return;
+        };
+        let same = self
+            .by_handle
+            .get(&handle)
+            .is_some_and(|entry| entry.tag == row.tag && entry.names[..] == row.names[..]);
+        if anew || !same {
+            self.replace(handle, Entry::of_row(row));
+        }
+    }
+
+    /// The handle and the tag of a row.
+    pub(super) fn of_row(&self, id: i64) -> Option<(ObjectHandle, Tag)> {
+        let handle = self.rows().get(&id).copied()?;
+        Some((handle, self.by_handle.get(&handle)?.tag))
+    }
+
+    /// A row as it is known.
+    pub(super) fn row(&self, id: i64) -> Option<Row> {
+        let handle = self.rows().get(&id).copied()?;
+        let entry = self.by_handle.get(&handle)?;
+        Some(Row { id, private: entry.private, tag: entry.tag, names: entry.names[..].into() })
+    }
+
+    /// How many objects have a row.
+    pub(super) fn row_count(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// Lets the objects go whose rows are not wanted any more.
+    pub(super) fn retain_rows(&self, keep: impl Fn(i64) -> bool) {
+        let gone: Vec<_> =
+            self.rows().iter().filter(|(id, _)| !keep(**id)).map(|(_, handle)| *handle).collect();
         gone.into_iter().for_each(|handle| self.remove(handle));
     }
 
     /// Lets the private objects go.
     pub(super) fn remove_private(&self) {
-        self.remove_where(|object| object.flag(Flag::PRIVATE));
+        let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
+        let going: Vec<_> = walk.iter().filter(|place| place.private()).map(Place::handle).collect();
+        drop(walk);
+        going.into_iter().for_each(|handle| self.remove(handle));
     }
 
     /// Lets the objects of a session go; whether it had any.
     pub(super) fn remove_session(&self, session: SessionHandle) -> bool {
-        self.remove_where(|object| object.home == Home::Session(session))
+        let Some((_, going)) = self.by_session.remove(&session) else { return false };
+        going.into_iter().for_each(|handle| self.remove(handle));
+        true
     }
 
-    /// The objects that have all these attributes and are seen, by handle.
-    pub(super) fn search(&self, wanted: &[(A, Value)], sees: impl Fn(&Object) -> bool) -> Vec<ObjectHandle> {
-        let fits = |object: &Object| sees(object) && wanted.iter().all(|(id, value)| has(object, *id, value));
-        let Some(candidates) = self.narrowest(wanted) else {
-            let all = self.by_handle.iter().filter(|entry| fits(entry.value()));
-            let mut found: Vec<_> = all.map(|entry| *entry.key()).collect();
-            found.sort_unstable();
-            return found;
+    /// The objects that fit, by handle. `load` reads an object, where its names alone do not tell.
+    pub(super) fn search(
+        &self,
+        plan: &Plan<'_>,
+        load: impl Fn(ObjectHandle) -> Option<Arc<Object>>,
+    ) -> Vec<ObjectHandle> {
+        let mut found = match plan.names.iter().min_by_key(|names| self.reach(names)) {
+            None => self.walked(plan),
+            Some(shortest) => {
+                let mut found = self.posted(shortest);
+                if plan.names.len() > 1 || plan.token.is_some() || plan.private.is_some() {
+                    found.retain(|handle| self.by_handle.get(handle).is_some_and(|entry| fits(plan, &entry)));
+                }
+                found
+            }
         };
-        candidates
-            .into_iter()
-            .filter(|handle| self.get(*handle).is_some_and(|object| fits(&object)))
-            .collect()
+        if !plan.rest.is_empty() {
+            found.retain(|handle| load(*handle).is_some_and(|object| plan.rest_fits(&object)));
+        }
+        found
     }
 
-    /// The shortest of the index's lists that a search has to look through; `None` where it has none.
-    fn narrowest(&self, wanted: &[(A, Value)]) -> Option<Vec<ObjectHandle>> {
-        let keys = wanted.iter().filter_map(|(id, value)| match value {
-            Value::Bytes(bytes) if INDEXED.contains(id) && !bytes.is_empty() => Some(self.key(*id, bytes)),
-            _ => None,
-        });
-        let shortest = keys.min_by_key(|key| self.index.get(key).map_or(0, |list| list.len()))?;
-        Some(self.index.get(&shortest).map(|list| list.iter().copied().collect()).unwrap_or_default())
+    /// Every object that is seen.
+    fn walked(&self, plan: &Plan<'_>) -> Vec<ObjectHandle> {
+        let fits = |place: &Place| {
+            (plan.all || !place.private())
+                && plan.token.is_none_or(|token| token == place.token())
+                && plan.private.is_none_or(|private| private == place.private())
+        };
+        let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
+        walk.iter().filter(fits).map(Place::handle).collect()
     }
 
-    fn remove_where(&self, goes: impl Fn(&Object) -> bool) -> bool {
-        let going: Vec<_> =
-            self.by_handle.iter().filter(|entry| goes(entry.value())).map(|entry| *entry.key()).collect();
-        going.iter().for_each(|handle| self.remove(*handle));
-        !going.is_empty()
+    /// How many objects have one of these names.
+    fn reach(&self, names: &Names) -> usize {
+        names.iter().filter_map(|name| self.index.get(&name)).map(|posting| posting.len()).sum()
     }
 
-    fn enter(&self, handle: ObjectHandle, object: &Object) {
-        for key in self.keys(object) {
-            self.index.entry(key).or_default().insert(handle);
+    fn posted(&self, names: &Names) -> Vec<ObjectHandle> {
+        let mut found = Vec::new();
+        for name in names.iter() {
+            if let Some(posting) = self.index.get(&name) {
+                let sorted = found.is_empty();
+                posting.extend(&mut found);
+                if !sorted {
+                    found.sort_unstable();
+                }
+            }
+        }
+        found
+    }
+
+    fn enter(&self, handle: ObjectHandle, entry: &Entry) {
+        for name in entry.names.iter() {
+            self.index
+                .entry(*name)
+                .and_modify(|posting| {
+                    if !matches!(posting, Posting::One(only) if *only == handle) {
+                        posting.insert(handle);
+                    }
+                })
+                .or_insert(Posting::One(handle));
         }
     }
 
-    fn leave(&self, handle: ObjectHandle, object: &Object) {
-        for key in self.keys(object) {
-            self.index.remove_if_mut(&key, |_, list| {
-                list.remove(&handle);
-                list.is_empty()
-            });
+    fn leave(&self, handle: ObjectHandle, name: u64) {
+        self.index.remove_if_mut(&name, |_, posting| posting.remove(handle));
+    }
+
+    fn rows(&self) -> MutexGuard<'_, HashMap<i64, ObjectHandle>> {
+        self.by_row.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an object has all the names and flags of a search.
+fn fits(plan: &Plan<'_>, entry: &Entry) -> bool {
+    plan.names.iter().all(|names| names.iter().any(|name| entry.names.contains(&name)))
+        && plan.token.is_none_or(|token| token == matches!(entry.home, Home::Token(_)))
+        && plan.private.is_none_or(|private| private == entry.private)
+}
+
+/// Handles count up and names are hashes already: a multiplication spreads both over shards and buckets.
+type Spread = BuildHasherDefault<Multiply>;
+
+#[derive(Default)]
+pub(super) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
         }
     }
 
-    /// The places in the index of an object. No bytes is the default of most, and is not worth a list.
-    fn keys(&self, object: &Object) -> impl Iterator<Item = u64> {
-        let values = INDEXED.into_iter().filter_map(|id| Some((id, object.attributes().bytes(id)?)));
-        values.filter(|(_, bytes)| !bytes.is_empty()).map(|(id, bytes)| self.key(id, bytes))
-    }
-
-    fn key(&self, id: A, bytes: &[u8]) -> u64 {
-        self.hasher.hash_one((id, bytes))
-    }
-
-    fn records(&self) -> std::sync::MutexGuard<'_, HashMap<i64, ObjectHandle>> {
-        self.by_record.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether an object shows that value; a hidden one matches nothing, so that no search can guess it.
-fn has(object: &Object, id: A, value: &Value) -> bool {
-    !object.hides(id) && object.attributes().is(id, value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::ObjectClass;
-    use crate::object::Attributes;
-
-    fn data(label: &str) -> Object {
-        let mut attributes = Attributes::default();
-        attributes.put(A::CLASS, Value::Number(ObjectClass::DATA.0));
-        attributes.put(A::LABEL, bytes(label));
-        Object::new(Home::Session(SessionHandle(1)), attributes).expect("data")
-    }
-
-    fn bytes(text: &str) -> Value {
-        Value::Bytes(text.as_bytes().into())
-    }
-
-    #[test]
-    fn a_search_finds_what_is_there_now() {
-        let objects = Objects::default();
-        let a = objects.insert(data("a"));
-        let b = objects.insert(data("b"));
-        let find = |label| objects.search(&[(A::LABEL, bytes(label))], |_| true);
-        assert_eq!((find("a"), find("b"), find("c")), (vec![a], vec![b], vec![]));
-        objects.replace(a, data("b"));
-        assert_eq!((find("a"), find("b")), (vec![], vec![a, b]));
-        objects.remove(b);
-        assert_eq!(find("b"), [a]);
-        assert_eq!(objects.search(&[], |_| true), [a]);
-        assert_eq!(objects.search(&[], |_| false), []);
-        objects.remove_session(SessionHandle(1));
-        assert!(objects.index.is_empty());
+    fn write_u64(&mut self, word: u64) {
+        // 2^64 divided by the golden ratio; the rotation brings the best bits to where both ends are used.
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

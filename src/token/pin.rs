@@ -2,6 +2,8 @@
 //!
 //! A PIN is tried without any lock held: Argon2id takes its time, and other sessions go on meanwhile.
 
+use std::sync::Arc;
+
 use tracing::warn;
 
 use super::Token;
@@ -19,37 +21,52 @@ impl Token {
         }
         self.unwrap(Role::Officer, so_pin)?;
         let old = self.store.header()?;
-        let header = Self::header(old.serial, old.slot, label, so_pin, &self.settings)?;
+        let header = Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next())?;
         let _change = self.change();
         self.store.initialize(&header)?;
-        self.objects.retain_stored(&[]);
-        self.bump();
-        Ok(())
+        self.take_changes()
     }
 
     /// Logs in: the token key comes out of the PIN record, and with it the private objects.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let key = self.unwrap(role, pin)?;
-        let _change = self.change();
-        let (records, seen) = self.store.load()?;
-        let mut state = self.state();
-        self.may_log_in(role)?;
-        if role == Role::Officer && state.sessions != state.read_write_sessions {
-            return Err(Error::SessionReadOnlyExists);
-        }
-        state.seen = seen;
+        let key = Arc::new(self.unwrap(role, pin)?);
         let login = match role {
             Role::User => Login::User,
             Role::Officer => Login::Officer,
         };
-        let mut present: Vec<_> = records.iter().map(|stored| stored.id).collect();
-        present.sort_unstable();
-        self.objects.retain_stored(&present);
-        self.take_verified(&key, &records, login);
-        state.key = Some(key);
-        self.publish(login);
-        Ok(())
+        let _change = self.change();
+        {
+            let mut state = self.state();
+            self.may_log_in(role)?;
+            if role == Role::Officer && state.sessions != state.read_write_sessions {
+                return Err(Error::SessionReadOnlyExists);
+            }
+            state.key = Some(Arc::clone(&key));
+        }
+        if let Err(error) = self.take_all(&key, login) {
+            self.end_login(&mut self.state());
+            return Err(error);
+        }
+        // Sessions came and went meanwhile.
+        let mut state = self.state();
+        let refused = match state.sessions {
+            0 => Some(Error::SessionHandleInvalid),
+            all if role == Role::Officer && all != state.read_write_sessions => {
+                Some(Error::SessionReadOnlyExists)
+            }
+            _ => None,
+        };
+        match refused {
+            Some(error) => {
+                self.end_login(&mut state);
+                Err(error)
+            }
+            None => {
+                self.publish(login);
+                Ok(())
+            }
+        }
     }
 
     /// Verifies the user's PIN once more, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
@@ -66,7 +83,7 @@ impl Token {
             return Err(Error::UserNotLoggedIn);
         }
         self.fits(pin)?;
-        let key = self.state().key.as_ref().map(TokenKey::duplicate).ok_or(Error::UserNotLoggedIn)?;
+        let key = self.state().key.clone().ok_or(Error::UserNotLoggedIn)?;
         self.wrap(&key, Role::User, pin)
     }
 

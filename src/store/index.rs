@@ -1,0 +1,57 @@
+//! The names under which objects are found: a keyed hash of an attribute and its value, 64 bits long.
+//!
+//! A row of the store carries its object's names, so that a search needs no record opened. Those of private objects
+//! are under a key that only a login opens: they tell nothing but which private objects share a value.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+use zeroize::Zeroizing;
+
+use crate::id::AttributeType as A;
+use crate::object::Attributes;
+use crate::object::value::Value;
+
+/// The attributes that have names; the others are compared object by object.
+const NAMED: [A; 8] =
+    [A::CLASS, A::KEY_TYPE, A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
+
+/// Length of a namer's key in bytes.
+pub const NAMER_KEY: usize = 16;
+
+/// Makes names.
+pub struct Namer(Zeroizing<[u8; NAMER_KEY]>);
+
+impl Namer {
+    /// With a key.
+    pub fn new(key: &[u8; NAMER_KEY]) -> Self {
+        Self(Zeroizing::new(*key))
+    }
+
+    /// The name of a value; `None` for attributes without names, and for no bytes: the default of most objects
+    /// narrows nothing.
+    pub fn name(&self, id: A, value: &Value) -> Option<u64> {
+        if !NAMED.contains(&id) {
+            return None;
+        }
+        match value {
+            Value::Number(number) => Some(self.hash(id, &number.to_le_bytes())),
+            Value::Bytes(bytes) if !bytes.is_empty() => Some(self.hash(id, bytes)),
+            _ => None,
+        }
+    }
+
+    /// All names of an object.
+    pub fn names(&self, attributes: &Attributes) -> Box<[u64]> {
+        let named = NAMED.into_iter().filter_map(|id| self.name(id, attributes.get(id)?));
+        named.collect()
+    }
+
+    fn hash(&self, id: A, bytes: &[u8]) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        // Not write_u64, which is of the machine's byte order: names are stored.
+        hasher.write(&id.0.to_le_bytes());
+        hasher.write(bytes);
+        hasher.finish()
+    }
+}

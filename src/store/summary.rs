@@ -1,0 +1,148 @@
+//! The summary of all rows: what makes a row that was removed, added, doubled or replaced by an older one show.
+//!
+//! Every row has a mark, a keyed 128-bit hash of all that it says; the marks of the rows are added up, 64 sums by the
+//! low bits of the row's number, and the sums are sealed under the token key with the change that they are of. (A
+//! multiset hash by addition: Clarke, Devadas, van Dijk, Gassend, Suh, "Incremental Multiset Hash Functions", 2003.)
+//! A write moves its own row's marks, whatever the number of rows; a login adds them all up again. A sum that is wrong
+//! names its rows, not one of them: they are left out together.
+
+use std::hash::Hasher;
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip128::{Hasher128, SipHasher24};
+use zeroize::Zeroizing;
+
+use super::{Change, Row};
+use crate::error::{Error, Result};
+
+/// How many sums there are. Few enough to be rewritten at every commit, and enough that a wrong one accuses few rows.
+const SUMS: usize = 64;
+/// Length of the key of marks in bytes.
+pub const MARK_KEY: usize = 16;
+
+/// Makes marks.
+pub struct Marker(Zeroizing<[u8; MARK_KEY]>);
+
+/// The mark of a row, and the sum that it belongs to.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    sum: usize,
+    value: u128,
+}
+
+impl Marker {
+    /// With a key.
+    pub fn new(key: &[u8; MARK_KEY]) -> Self {
+        Self(Zeroizing::new(*key))
+    }
+
+    /// The mark of a row.
+    pub fn mark(&self, row: &Row) -> Mark {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        // The integer methods of Hasher are of the machine's byte order; marks are stored.
+        hasher.write(&row.id.to_le_bytes());
+        hasher.write(&[row.private.into()]);
+        hasher.write(&row.tag);
+        row.names.iter().for_each(|name| hasher.write(&name.to_le_bytes()));
+        Mark { sum: bucket(row.id), value: hasher.finish128().as_u128() }
+    }
+}
+
+/// The sums, and the change that they are of.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+pub struct Summary {
+    /// The change of the store.
+    pub change: i64,
+    sums: Vec<u128>,
+}
+
+impl Summary {
+    /// Of no rows.
+    pub fn empty(change: Change) -> Self {
+        Self { change: change.0, sums: vec![0; SUMS] }
+    }
+
+    /// One row more.
+    pub fn add(&mut self, mark: Mark) {
+        self.sums[mark.sum] = self.sums[mark.sum].wrapping_add(mark.value);
+    }
+
+    /// One row less.
+    pub fn subtract(&mut self, mark: Mark) {
+        self.sums[mark.sum] = self.sums[mark.sum].wrapping_sub(mark.value);
+    }
+
+    /// Whether the row of that number belongs to a sum that differs from the other's.
+    pub fn accuses(&self, other: &Self, id: i64) -> bool {
+        self.sums[bucket(id)] != other.sums[bucket(id)]
+    }
+
+    /// Whether a sum differs from the other's.
+    pub fn differs(&self, other: &Self) -> bool {
+        self.sums != other.sums
+    }
+
+    /// The bytes that are sealed.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
+    }
+
+    /// Back again; `None` where it is no summary of this version.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let summary: Self = postcard::from_bytes(bytes).ok()?;
+        (summary.sums.len() == SUMS).then_some(summary)
+    }
+}
+
+fn bucket(id: i64) -> usize {
+    (id as u64 % SUMS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: i64, tag: u8) -> Row {
+        Row { id, private: false, tag: [tag; 16], names: [1, 2].into() }
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_order_and_forget_what_is_gone() {
+        let marker = Marker::new(&[3; MARK_KEY]);
+        let rows = [row(1, 1), row(65, 2), row(2, 3)];
+        let mut forwards = Summary::empty(Change(1));
+        rows.iter().for_each(|row| forwards.add(marker.mark(row)));
+        let mut backwards = Summary::empty(Change(1));
+        rows.iter().rev().for_each(|row| backwards.add(marker.mark(row)));
+        assert!(forwards == backwards);
+        forwards.subtract(marker.mark(&rows[1]));
+        assert!(forwards.accuses(&backwards, 1) && forwards.accuses(&backwards, 65));
+        assert!(!forwards.accuses(&backwards, 2));
+    }
+
+    #[test]
+    fn all_that_a_row_says_is_in_its_mark() {
+        let marker = Marker::new(&[3; MARK_KEY]);
+        let mark = |row: &Row| marker.mark(row).value;
+        let first = row(1, 1);
+        let others = [
+            row(2, 1),
+            row(1, 2),
+            Row { private: true, ..row(1, 1) },
+            Row { names: [1, 3].into(), ..row(1, 1) },
+            Row { names: [1].into(), ..row(1, 1) },
+        ];
+        for other in &others {
+            assert_ne!(mark(&first), mark(other));
+        }
+    }
+
+    #[test]
+    fn a_summary_survives_its_encoding() {
+        let mut summary = Summary::empty(Change(7));
+        summary.add(Marker::new(&[1; MARK_KEY]).mark(&row(5, 5)));
+        let bytes = summary.encode().expect("encoded");
+        assert!(Summary::decode(&bytes).expect("decoded") == summary);
+        assert!(Summary::decode(&bytes[..bytes.len() - 1]).is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! The way from the memory to the store. Threads that make objects at once share a commit, and with it a sync: the
+//! first that gets the lock of changes writes what all who wait for it have queued.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::Token;
+use super::objects::Entry;
+use crate::error::{Error, Result};
+use crate::id::ObjectHandle;
+use crate::object::{Home, Object};
+use crate::store::seal::TokenKey;
+use crate::store::summary::Mark;
+use crate::store::{Row, Snapshot, Tag, Write};
+
+/// What waits to be written.
+#[derive(Default)]
+pub(super) struct Queue(Mutex<Vec<Arc<Job>>>);
+
+/// The objects of one call: all of them come to be, or none.
+struct Job {
+    /// With row and record, where they go to the store.
+    objects: Mutex<Vec<(Object, Option<(Row, Vec<u8>)>)>>,
+    done: OnceLock<Result<Vec<ObjectHandle>>>,
+}
+
+impl Token {
+    /// Makes objects, some of them in the store.
+    pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
+        let key = self.key()?;
+        let mut sealed = Vec::with_capacity(objects.len());
+        for object in objects {
+            let stored = match object.home {
+                Home::Token(id) => Some(key.seal(&self.serial, id, object.attributes(), &self.open)?),
+                Home::Session(_) => None,
+            };
+            sealed.push((object, stored));
+        }
+        let job = Arc::new(Job { objects: Mutex::new(sealed), done: OnceLock::new() });
+        self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&job));
+        let _change = self.change();
+        if job.done.get().is_none() {
+            self.write_queue(&key);
+        }
+        job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
+    }
+
+    /// Writes what is queued; the caller holds the lock of changes.
+    fn write_queue(&self, key: &TokenKey) {
+        let jobs = std::mem::take(&mut *self.queue.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let objects: Vec<_> = jobs
+            .iter()
+            .map(|job| std::mem::take(&mut *job.objects.lock().unwrap_or_else(PoisonError::into_inner)))
+            .collect();
+        let stored = objects.iter().flatten().filter_map(|(_, stored)| stored.as_ref());
+        let writes: Vec<_> = stored.map(|(row, record)| Write::Insert(row, record)).collect();
+        let outcome = self.commit(key, &writes);
+        drop(writes);
+        for (job, objects) in jobs.iter().zip(objects) {
+            let made = || objects.into_iter().map(|(object, stored)| self.entered(object, stored)).collect();
+            let _ = job.done.set(outcome.as_ref().map(|_| made()).map_err(|error| *error));
+        }
+    }
+
+    fn entered(&self, object: Object, stored: Option<(Row, Vec<u8>)>) -> ObjectHandle {
+        let entry = match stored {
+            Some((row, _)) => Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) },
+            None => self.entry(object, Tag::default()),
+        };
+        self.objects.insert(entry)
+    }
+
+    /// Writes an object in the place of the one with that tag; `None` where the store has another by now. The caller
+    /// holds the lock of changes.
+    pub(super) fn commit_replacement(&self, id: i64, old: Tag, new: Object) -> Result<Option<Entry>> {
+        let key = self.key()?;
+        let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.open)?;
+        let done = self.commit(&key, &[Write::Replace(old, &row, &record)])?;
+        Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
+    }
+
+    /// Removes the object with that tag; false where the store has another by now. The caller holds the lock of
+    /// changes.
+    pub(super) fn commit_removal(&self, id: i64, old: Tag) -> Result<bool> {
+        self.commit(&*self.key()?, &[Write::Delete(id, old)])
+    }
+
+    /// Whether all writes were done.
+    fn commit(&self, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
+        // The marks that each write moves: one that comes, one that goes.
+        let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
+        let summarise = |before: &Snapshot, applied: &[bool]| {
+            let mut summary =
+                key.open_summary(&self.serial, before.change, &before.summary).ok_or_else(|| {
+                    tracing::error!(
+                        token = self.serial,
+                        "nothing written: the token was initialised anew, or its summary altered on disk"
+                    );
+                    Error::DeviceError
+                })?;
+            for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
+                goes.iter().for_each(|mark| summary.subtract(*mark));
+                comes.iter().for_each(|mark| summary.add(*mark));
+            }
+            summary.change = before.change.next().0;
+            key.seal_summary(&self.serial, &summary)
+        };
+        let committed = self.store.commit(writes, &summarise)?;
+        if let Some(counter) = &self.counter {
+            // What was committed stays so, whatever becomes of the counter, whose failure is in the log.
+            let _ = counter.note(committed.before.next());
+        }
+        let mut state = self.state();
+        // Where another process wrote since, the next look at the rows has to see that.
+        if state.seen == Some(committed.before) {
+            state.seen = Some(committed.before.next());
+        }
+        Ok(committed.applied.iter().all(|applied| *applied))
+    }
+
+    fn moves(&self, key: &TokenKey, write: &Write<'_>) -> (Option<Mark>, Option<Mark>) {
+        let mark = |row: &Row| Some(key.marker().mark(row));
+        let old = |id| self.objects.row(id).as_ref().and_then(mark);
+        match write {
+            Write::Insert(row, _) => (mark(row), None),
+            Write::Replace(_, row, _) => (mark(row), old(row.id)),
+            Write::Delete(id, _) => (None, old(*id)),
+        }
+    }
+
+    fn key(&self) -> Result<Arc<TokenKey>> {
+        self.state().key.clone().ok_or(Error::UserNotLoggedIn)
+    }
+}

@@ -1,0 +1,113 @@
+//! All handles in order, a word each: a walk over all objects touches nothing else.
+
+use crate::id::ObjectHandle;
+
+/// Bits above those of a handle.
+const PRIVATE: u64 = 1 << 63;
+const TOKEN: u64 = 1 << 62;
+const GONE: u64 = 1 << 61;
+const HANDLE: u64 = GONE - 1;
+
+/// What a walk tells of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Place(u64);
+
+impl Place {
+    pub(super) fn new(handle: ObjectHandle, token: bool, private: bool) -> Self {
+        let bit = |set, bit| if set { bit } else { 0 };
+        Self(handle.0 | bit(token, TOKEN) | bit(private, PRIVATE))
+    }
+
+    pub(super) fn handle(self) -> ObjectHandle {
+        ObjectHandle(self.0 & HANDLE)
+    }
+
+    pub(super) fn token(self) -> bool {
+        self.0 & TOKEN != 0
+    }
+
+    pub(super) fn private(self) -> bool {
+        self.0 & PRIVATE != 0
+    }
+
+    fn gone(self) -> bool {
+        self.0 & GONE != 0
+    }
+}
+
+/// The places, by handle. Those of objects that are gone stay until they are half of all.
+#[derive(Default)]
+pub(super) struct Walk {
+    places: Vec<Place>,
+    gone: usize,
+}
+
+impl Walk {
+    /// Takes a place in. Handles come nearly in order: threads that made them at once may be a few apart.
+    pub(super) fn insert(&mut self, place: Place) {
+        let later = self.places.iter().rev().take_while(|other| other.handle() > place.handle()).count();
+        self.places.insert(self.places.len() - later, place);
+    }
+
+    /// An object became private or public.
+    pub(super) fn change(&mut self, place: Place) {
+        if let Some(at) = self.find(place.handle()) {
+            self.places[at] = place;
+        }
+    }
+
+    /// Lets an object's place go.
+    pub(super) fn remove(&mut self, handle: ObjectHandle) {
+        let Some(at) = self.find(handle) else { return };
+        self.places[at].0 |= GONE;
+        self.gone += 1;
+        if self.gone > self.places.len() / 2 {
+            self.places.retain(|place| !place.gone());
+            self.places.shrink_to(2 * self.places.len());
+            self.gone = 0;
+        }
+    }
+
+    /// The places, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
+        self.places.iter().copied().filter(|place| !place.gone())
+    }
+
+    fn find(&self, handle: ObjectHandle) -> Option<usize> {
+        let at = self.places.binary_search_by_key(&handle, |place| place.handle()).ok()?;
+        (!self.places[at].gone()).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handles(walk: &Walk) -> Vec<u64> {
+        walk.iter().map(|place| place.handle().0).collect()
+    }
+
+    #[test]
+    fn places_stay_in_order_whatever_comes_and_goes() {
+        let mut walk = Walk::default();
+        for handle in [1, 2, 4, 3, 6, 5] {
+            walk.insert(Place::new(ObjectHandle(handle), handle % 2 == 0, handle % 3 == 0));
+        }
+        assert_eq!(handles(&walk), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(
+            walk.iter().map(Place::private).collect::<Vec<_>>(),
+            [false, false, true, false, false, true]
+        );
+        assert_eq!(
+            walk.iter().map(Place::token).collect::<Vec<_>>(),
+            [false, true, false, true, false, true]
+        );
+        for gone in [1, 1, 5, 6, 9, 2] {
+            walk.remove(ObjectHandle(gone));
+        }
+        assert_eq!(handles(&walk), [3, 4]);
+        assert!(walk.places.len() < 5);
+        walk.change(Place::new(ObjectHandle(4), true, true));
+        assert!(walk.iter().last().is_some_and(Place::private));
+    }
+}
