@@ -137,4 +137,20 @@ pub enum Error {
     UserPinNotInitialized,
     /// There is no such user type.
     UserTypeInvalid,
+    /// The key is not the one that the saved operation had, or may not be used for it any more.
+    KeyChanged,
+    /// The saved operation goes on with a key only.
+    KeyNeeded,
+    /// No saved operation has a key of this kind.
+    KeyNotNeeded,
+    /// No slot has an event.
+    NoEvent,
+    /// The function was started and is not done; `C_AsyncComplete` tells.
+    Pending,
+    /// That is no saved state, or not one of such a session.
+    SavedStateInvalid,
+    /// The application forbids threads, which asynchronous sessions need.
+    SessionAsyncNotSupported,
+    /// The state of an operation cannot be saved.
+    StateUnsaveable,
 }

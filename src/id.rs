@@ -380,6 +380,7 @@ pub mod token_flag {
     pub const SO_PIN_COUNT_LOW: u64 = cryptoki_sys::CKF_SO_PIN_COUNT_LOW as u64;
     pub const SO_PIN_FINAL_TRY: u64 = cryptoki_sys::CKF_SO_PIN_FINAL_TRY as u64;
     pub const SO_PIN_LOCKED: u64 = cryptoki_sys::CKF_SO_PIN_LOCKED as u64;
+    pub const ASYNC_SESSION_SUPPORTED: u64 = cryptoki_sys::CKF_ASYNC_SESSION_SUPPORTED as u64;
 }
 
 /// The states of a session (`CKS_*`).

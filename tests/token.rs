@@ -1,5 +1,7 @@
 //! The core through its public API, every case once per backend.
 
+#[path = "token/asynchronous.rs"]
+mod asynchronous;
 #[path = "token/backends.rs"]
 mod backends;
 #[path = "token/ciphers.rs"]
@@ -36,6 +38,8 @@ mod rsa;
 mod search;
 #[path = "token/sessions.rs"]
 mod sessions;
+#[path = "token/state.rs"]
+mod state;
 #[path = "token/support.rs"]
 mod support;
 #[path = "token/tampering.rs"]

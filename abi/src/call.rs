@@ -69,13 +69,15 @@ pub(crate) fn ending(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -
 }
 
 /// `C_Initialize`: starts the module of this process, made at the first time, and shows it to the calls that follow.
-pub(crate) fn initialize(parameters: Option<&str>) -> Result<()> {
+/// `threads` tells whether it may have threads of its own.
+pub(crate) fn initialize(parameters: Option<&str>, threads: bool) -> Result<()> {
     watch_forks()?;
     let _turn = Turn::take();
     if module().is_some() {
         return Err(Error::AlreadyInitialized);
     }
     let module = kept();
+    module.allow_threads(threads);
     module.initialize(parameters)?;
     CURRENT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
     Ok(())
@@ -220,6 +222,14 @@ const fn return_value(error: Error) -> CK_RV {
         Error::UserNotLoggedIn => CKR_USER_NOT_LOGGED_IN,
         Error::UserPinNotInitialized => CKR_USER_PIN_NOT_INITIALIZED,
         Error::UserTypeInvalid => CKR_USER_TYPE_INVALID,
+        Error::KeyChanged => CKR_KEY_CHANGED,
+        Error::KeyNeeded => CKR_KEY_NEEDED,
+        Error::KeyNotNeeded => CKR_KEY_NOT_NEEDED,
+        Error::NoEvent => CKR_NO_EVENT,
+        Error::Pending => CKR_PENDING,
+        Error::SavedStateInvalid => CKR_SAVED_STATE_INVALID,
+        Error::SessionAsyncNotSupported => CKR_SESSION_ASYNC_NOT_SUPPORTED,
+        Error::StateUnsaveable => CKR_STATE_UNSAVEABLE,
     }
 }
 

@@ -18,13 +18,14 @@ const LOWEST_ADDRESS: usize = 4096;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     if arguments.is_null() {
-        return guarded(|| initialize(None));
+        return guarded(|| initialize(None, true));
     }
     // SAFETY: not null; the application passes CK_C_INITIALIZE_ARGS.
     let given = unsafe { arguments.cast::<CK_C_INITIALIZE_ARGS>().read_unaligned() };
+    let threads = given.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS == 0;
     match locking(&given) {
         // SAFETY: NULL, or the library parameters of NSS.
-        CKR_OK => guarded(|| initialize(unsafe { parameters(given.pReserved.cast()) }?)),
+        CKR_OK => guarded(|| initialize(unsafe { parameters(given.pReserved.cast()) }?, threads)),
         refused => refused,
     }
 }
@@ -37,8 +38,7 @@ pub(crate) unsafe extern "C" fn C_Finalize(reserved: *mut c_void) -> CK_RV {
     guarded(|| if reserved.is_null() { finalize() } else { Err(Error::ArgumentsBad) })
 }
 
-/// Whether the application leaves the choice of locks to us. We lock by the operating system's means always, and start
-/// no threads, so that `CKF_LIBRARY_CANT_CREATE_OS_THREADS` is kept by itself.
+/// Whether the application leaves the choice of locks to us. We lock by the operating system's means always.
 fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     let callbacks = [
         given.CreateMutex.is_some(),

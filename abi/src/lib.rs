@@ -19,6 +19,7 @@ mod list;
 mod number;
 mod params;
 
+mod asynchronous;
 mod decrypt;
 mod derive;
 mod digest;

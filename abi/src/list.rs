@@ -6,6 +6,7 @@ use std::ptr::from_ref;
 use cryptoki_sys::*;
 use jeton::error::Error;
 
+use crate::asynchronous::*;
 use crate::call::guarded;
 use crate::decrypt::*;
 use crate::derive::*;

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
-use jeton::error::Error;
+use jeton::error::{Error, Result};
 use jeton::module::{SessionInfo, User};
 
-use crate::call::{always, call};
-use crate::input::{In, Place};
-use crate::number::{narrow, session, slot, wide};
+use crate::call::call;
+use crate::input::{In, Out, Place, produce};
+use crate::number::{narrow, object, session, slot, wide};
 
 /// # Safety
 ///
@@ -21,15 +21,16 @@ pub(crate) unsafe extern "C" fn C_OpenSession(
     _: CK_NOTIFY,
     handle: *mut CK_SESSION_HANDLE,
 ) -> CK_RV {
-    if flags & CKF_SERIAL_SESSION != 0 && flags & CKF_ASYNC_SESSION != 0 {
-        return always(CKR_SESSION_ASYNC_NOT_SUPPORTED);
-    }
     call(|module| {
         let place = Place::at(handle)?;
         if flags & CKF_SERIAL_SESSION == 0 {
             return Err(Error::SessionParallelNotSupported);
         }
-        let session = module.open_session(slot(id), flags & CKF_RW_SESSION != 0)?;
+        let (id, read_write) = (slot(id), flags & CKF_RW_SESSION != 0);
+        let session = match flags & CKF_ASYNC_SESSION {
+            0 => module.open_session(id, read_write),
+            _ => module.open_async_session(id, read_write),
+        }?;
         // SAFETY: the contract of PKCS#11 for phSession.
         unsafe { place.put(narrow(session.0)) };
         Ok(())
@@ -62,11 +63,13 @@ pub(crate) unsafe extern "C" fn C_GetSessionInfo(
 ) -> CK_RV {
     call(|module| {
         let place = Place::at(info)?;
-        let SessionInfo { slot, state, read_write } = module.session(session(handle))?;
+        let SessionInfo { slot, state, read_write, asynchronous } = module.session(session(handle))?;
         let info = CK_SESSION_INFO {
             slotID: narrow(slot.0),
             state: narrow(state),
-            flags: CKF_SERIAL_SESSION | if read_write { CKF_RW_SESSION } else { 0 },
+            flags: CKF_SERIAL_SESSION
+                | if read_write { CKF_RW_SESSION } else { 0 }
+                | if asynchronous { CKF_ASYNC_SESSION } else { 0 },
             ulDeviceError: 0,
         };
         // SAFETY: the contract of PKCS#11 for pInfo.
@@ -87,6 +90,39 @@ pub(crate) unsafe extern "C" fn C_SessionCancel(handle: CK_SESSION_HANDLE, flags
 ///
 /// The contract of PKCS#11.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetOperationState(
+    handle: CK_SESSION_HANDLE,
+    state: *mut CK_BYTE,
+    state_len: *mut CK_ULONG,
+) -> CK_RV {
+    let state = Out(state, state_len);
+    // SAFETY: the contract of PKCS#11 for pOperationState and its length.
+    call(|module| unsafe { produce(state, |out| module.operation_state(session(handle), out)) })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_SetOperationState(
+    handle: CK_SESSION_HANDLE,
+    state: *mut CK_BYTE,
+    state_len: CK_ULONG,
+    encryption_key: CK_OBJECT_HANDLE,
+    authentication_key: CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pOperationState.
+        let state = unsafe { In(state, state_len).bytes() }?;
+        let (encryption, authentication) = (object(encryption_key), object(authentication_key));
+        module.set_operation_state(session(handle), state, encryption, authentication)
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Login(
     handle: CK_SESSION_HANDLE,
     user: CK_USER_TYPE,
@@ -94,15 +130,30 @@ pub(crate) unsafe extern "C" fn C_Login(
     pin_len: CK_ULONG,
 ) -> CK_RV {
     call(|module| {
-        let user = match user {
-            CKU_SO => User::SecurityOfficer,
-            CKU_USER => User::User,
-            CKU_CONTEXT_SPECIFIC => User::ContextSpecific,
-            _ => return Err(Error::UserTypeInvalid),
-        };
+        let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).bytes() }?;
         module.login(session(handle), user, pin)
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_LoginUser(
+    handle: CK_SESSION_HANDLE,
+    user: CK_USER_TYPE,
+    pin: *mut CK_UTF8CHAR,
+    pin_len: CK_ULONG,
+    name: *mut CK_UTF8CHAR,
+    name_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let user = user_of(user)?;
+        // SAFETY: the contract of PKCS#11 for pPin and pUsername.
+        let (pin, name) = unsafe { (In(pin, pin_len).bytes()?, In(name, name_len).bytes()?) };
+        module.login_user(session(handle), user, pin, name)
     })
 }
 
@@ -112,4 +163,34 @@ pub(crate) unsafe extern "C" fn C_Login(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Logout(handle: CK_SESSION_HANDLE) -> CK_RV {
     call(|module| module.logout(session(handle)))
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_GetSessionValidationFlags(
+    handle: CK_SESSION_HANDLE,
+    kind: CK_SESSION_VALIDATION_FLAGS_TYPE,
+    flags: *mut CK_FLAGS,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(flags)?;
+        let known = module.validation_flags(session(handle))?;
+        if kind != CKS_LAST_VALIDATION_OK {
+            return Err(Error::ArgumentsBad);
+        }
+        // SAFETY: the contract of PKCS#11 for pFlags.
+        unsafe { place.put(narrow(known)) };
+        Ok(())
+    })
+}
+
+fn user_of(user: CK_USER_TYPE) -> Result<User> {
+    match user {
+        CKU_SO => Ok(User::SecurityOfficer),
+        CKU_USER => Ok(User::User),
+        CKU_CONTEXT_SPECIFIC => Ok(User::ContextSpecific),
+        _ => Err(Error::UserTypeInvalid),
+    }
 }

@@ -7,7 +7,7 @@ use jeton::error::Error;
 use jeton::id::MechanismType;
 use jeton::module::{MechanismInfo, SlotInfo, TokenInfo};
 
-use crate::call::{always, call};
+use crate::call::call;
 use crate::info::{padded, version};
 use crate::input::{In, Place, list};
 use crate::number::{narrow, session, slot, wide};
@@ -58,15 +58,23 @@ pub(crate) unsafe extern "C" fn C_GetTokenInfo(id: CK_SLOT_ID, info: *mut CK_TOK
 
 /// # Safety
 ///
-/// None: no pointer is followed.
+/// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
     flags: CK_FLAGS,
-    _: *mut CK_SLOT_ID,
-    _: *mut c_void,
+    slot: *mut CK_SLOT_ID,
+    reserved: *mut c_void,
 ) -> CK_RV {
-    // Our slots raise no events, so who asks hears of none, and who waits would do so for ever.
-    always(if flags & CKF_DONT_BLOCK != 0 { CKR_NO_EVENT } else { CKR_FUNCTION_NOT_SUPPORTED })
+    call(|module| {
+        let place = Place::at(slot)?;
+        if !reserved.is_null() {
+            return Err(Error::ArgumentsBad);
+        }
+        let slot = module.wait_for_slot_event(flags & CKF_DONT_BLOCK == 0)?;
+        // SAFETY: the contract of PKCS#11 for pSlot.
+        unsafe { place.put(narrow(slot.0)) };
+        Ok(())
+    })
 }
 
 /// # Safety

@@ -32,9 +32,6 @@ answers! { CKR_FUNCTION_NOT_PARALLEL:
 }
 
 answers! { CKR_FUNCTION_NOT_SUPPORTED:
-    C_GetOperationState(Session, Bytes, *mut CK_ULONG);
-    C_SetOperationState(Session, Bytes, Length, Object, Object);
-    C_LoginUser(Session, CK_USER_TYPE, *mut CK_UTF8CHAR, Length, *mut CK_UTF8CHAR, Length);
     C_MessageEncryptInit(Session, Mechanism, Object);
     C_EncryptMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, Length, Bytes, *mut CK_ULONG);
     C_EncryptMessageBegin(Session, *mut c_void, Length, Bytes, Length);
@@ -55,10 +52,6 @@ answers! { CKR_FUNCTION_NOT_SUPPORTED:
     C_VerifyMessageBegin(Session, *mut c_void, Length);
     C_VerifyMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, Length);
     C_MessageVerifyFinal(Session);
-    C_GetSessionValidationFlags(Session, CK_SESSION_VALIDATION_FLAGS_TYPE, *mut CK_FLAGS);
-    C_AsyncComplete(Session, *mut CK_UTF8CHAR, *mut CK_ASYNC_DATA);
-    C_AsyncGetID(Session, *mut CK_UTF8CHAR, *mut CK_ULONG);
-    C_AsyncJoin(Session, *mut CK_UTF8CHAR, Length, Bytes, Length);
     C_WrapKeyAuthenticated(Session, Mechanism, Object, Object, Bytes, Length, Bytes, *mut CK_ULONG);
     C_UnwrapKeyAuthenticated(Session, Mechanism, Object, Bytes, Length, Template, Length, Bytes, Length, *mut CK_OBJECT_HANDLE);
 }

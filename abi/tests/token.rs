@@ -65,9 +65,6 @@ fn functions_that_do_nothing_say_so() {
     assert_eq!(rv!(C_GetFunctionStatus(0)), CKR_FUNCTION_NOT_PARALLEL);
     assert_eq!(rv!(C_CancelFunction(0)), CKR_FUNCTION_NOT_PARALLEL);
     assert_eq!(rv!(C_MessageEncryptInit(0, nothing(), 0)), CKR_FUNCTION_NOT_SUPPORTED);
-    assert_eq!(rv!(C_AsyncGetID(0, nothing(), nothing())), CKR_FUNCTION_NOT_SUPPORTED);
-    assert_eq!(rv!(C_WaitForSlotEvent(CKF_DONT_BLOCK, nothing(), nothing())), CKR_NO_EVENT);
-    assert_eq!(rv!(C_WaitForSlotEvent(0, nothing(), nothing())), CKR_FUNCTION_NOT_SUPPORTED);
 }
 
 fn slots(present: CK_BBOOL) -> Vec<CK_SLOT_ID> {
@@ -99,7 +96,6 @@ fn open(slot: CK_SLOT_ID) -> CK_SESSION_HANDLE {
     let mut session = 0;
     let mut open = |flags| rv!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
     assert_eq!(open(CKF_RW_SESSION), CKR_SESSION_PARALLEL_NOT_SUPPORTED);
-    assert_eq!(open(flags | CKF_ASYNC_SESSION), CKR_SESSION_ASYNC_NOT_SUPPORTED);
     assert_eq!(open(flags), CKR_OK);
 
     let login = |user, pin: &[u8]| rv!(C_Login(session, user, mutable(pin).cast(), pin.len() as CK_ULONG));

@@ -68,6 +68,10 @@ pub trait Hasher: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
     /// Forgets the input so far and starts over.
     fn reset(&mut self) -> Result<()>;
+    /// A second digest that goes on from here; `StateUnsaveable` where the library makes none.
+    fn duplicate(&self) -> Result<Box<dyn Hasher>> {
+        Err(Error::StateUnsaveable)
+    }
 }
 
 /// Symmetric ciphers, authenticated ones and key wraps too.
@@ -95,6 +99,18 @@ pub trait Cipher: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<usize>;
     /// Forgets the message so far and starts over.
     fn reset(&mut self) -> Result<()>;
+    /// What it takes to go on from here later; `StateUnsaveable` where the library makes no second cipher.
+    fn save(&self) -> Result<SavedCipher> {
+        Err(Error::StateUnsaveable)
+    }
+}
+
+/// Where a cipher stands in its message.
+pub enum SavedCipher {
+    /// A second cipher that goes on from here.
+    Running(Box<dyn Cipher>),
+    /// The message so far: nothing was given out yet, and a new cipher takes it again.
+    Collected(Secret),
 }
 
 /// Which way a cipher works.
@@ -225,6 +241,10 @@ pub trait Mac: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
     /// Forgets the message so far.
     fn reset(&mut self) -> Result<()>;
+    /// A second code that goes on from here; `StateUnsaveable` where the library makes none.
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Err(Error::StateUnsaveable)
+    }
 }
 
 /// A message authentication code.

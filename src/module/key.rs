@@ -2,7 +2,13 @@
 //!
 //! No lock is held while a key is made.
 
+use std::fs::File;
+use std::io::Write;
+
+use tracing::warn;
+
 use super::Module;
+use super::asynchronous::{AsyncFunction, Made};
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectClass, ObjectHandle, SessionHandle};
@@ -13,6 +19,8 @@ use crate::object::{key, make};
 use crate::secret::Secret;
 use crate::token::Token;
 
+/// What is written here is mixed into the system's generator, and counts for no entropy.
+const RANDOM_DEVICE: &str = "/dev/urandom";
 /// Longest secret key in bytes.
 const MAX_SECRET: usize = 4096;
 
@@ -29,6 +37,11 @@ impl Module {
         let value = |len| secret(token.provider(), with.mechanism, len);
         let attributes =
             make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
+        if self.is_asynchronous(session)? {
+            rights.write(&attributes)?;
+            let made = move || Ok(Made::One(attributes));
+            return Err(self.jobs.start(session, token, AsyncFunction::GenerateKey, made));
+        }
         token.insert(rights, session, attributes)
     }
 
@@ -51,8 +64,16 @@ impl Module {
         if let PairSpec::Rsa { bits, .. } = spec {
             in_range(with.mechanism, bits as u64)?;
         }
-        let parts = token.provider().keys.generate(&spec)?;
-        let (public, private) = make::put_pair(public, private, parts, with.mechanism.id)?;
+        let (provider, id) = (token.provider(), with.mechanism.id);
+        let work = move || {
+            let parts = provider.keys.generate(&key::pair_spec(&public)?)?;
+            make::put_pair(public, private, parts, id)
+        };
+        if self.is_asynchronous(session)? {
+            let work = move || work().map(|(public, private)| Made::Pair(public, private));
+            return Err(self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work));
+        }
+        let (public, private) = work()?;
         let [public, private] = token.insert_all(rights, session, [public, private])?;
         Ok((public, private))
     }
@@ -63,10 +84,19 @@ impl Module {
         token.provider().random.fill(out)
     }
 
-    /// `C_SeedRandom`: the generators of the backends seed themselves.
-    pub fn seed_random(&self, session: SessionHandle, _seed: &[u8]) -> Result<()> {
+    /// `C_SeedRandom`: into the operating system's generator, from which those of the backends are seeded. None of
+    /// them takes a seed of its own (AWS-LC's `RAND_add` does nothing).
+    pub fn seed_random(&self, session: SessionHandle, seed: &[u8]) -> Result<()> {
         self.access(session)?;
-        Err(Error::RandomSeedNotSupported)
+        let device = File::options().write(true).open(RANDOM_DEVICE);
+        device.and_then(|mut device| device.write_all(seed)).map_err(|reason| {
+            warn!("{RANDOM_DEVICE}: {reason}");
+            Error::RandomSeedNotSupported
+        })
+    }
+
+    fn is_asynchronous(&self, session: SessionHandle) -> Result<bool> {
+        self.sessions.with(session, |session| Ok(session.asynchronous))
     }
 }
 

@@ -4,6 +4,8 @@
 //! thread therefore finds sessions closed, never memory that is gone. Its methods are the functions of PKCS#11, a
 //! chapter a file.
 
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::{error, info};
@@ -12,11 +14,13 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
+use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 use crate::token::Token;
 
+mod asynchronous;
 mod crypt;
 mod derive;
 mod kem;
@@ -26,9 +30,11 @@ mod operation;
 mod recover;
 mod session;
 mod slot;
+mod state;
 mod wrap;
 
 pub use crate::session::operation::Output;
+pub use asynchronous::{AsyncFunction, Completed};
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
 
@@ -37,6 +43,10 @@ pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
 pub struct Module {
     sessions: SessionTable,
     state: RwLock<Option<Arc<State>>>,
+    states: SavedStates,
+    jobs: asynchronous::Jobs,
+    /// Whether the application forbids threads of ours.
+    single: AtomicBool,
 }
 
 /// What lives from `C_Initialize` to `C_Finalize`.
@@ -49,6 +59,8 @@ struct State {
 struct Slot {
     id: SlotId,
     token: Option<Arc<Token>>,
+    /// Whether its token came since `C_Initialize` and nobody was told.
+    event: bool,
 }
 
 impl Module {
@@ -68,6 +80,9 @@ impl Module {
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         let mut slots = Vec::new();
         scan(&settings, &mut slots)?;
+        // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
+        slots.iter_mut().for_each(|slot| slot.event = false);
+        self.jobs.open();
         *state = Some(Arc::new(State { settings, slots: Mutex::new(slots) }));
         Ok(())
     }
@@ -77,6 +92,8 @@ impl Module {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
         let _state = state.ok_or(Error::NotInitialized)?;
         self.close_where(|_| true);
+        self.states.clear();
+        self.jobs.close();
         Ok(())
     }
 
@@ -99,6 +116,14 @@ impl Module {
     }
 }
 
+impl Slot {
+    /// Whether its token is the one in that file.
+    fn is_of(&self, path: &Path) -> bool {
+        let serial = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        self.token.as_ref().is_some_and(|token| token.serial() == serial)
+    }
+}
+
 impl State {
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,16 +133,14 @@ impl State {
 /// Takes over the token files that are not in a slot yet, and sees that a slot without a token comes last.
 fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>) -> Result<()> {
     for path in SqliteStore::files(&settings.token_dir)? {
-        let serial = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let known = |slot: &Slot| slot.token.as_ref().is_some_and(|token| token.serial() == serial);
-        if slots.iter().any(known) {
+        if slots.iter().any(|slot| slot.is_of(&path)) {
             continue;
         }
         match adopt(settings, slots, &path) {
             Ok(token) => {
                 // The empty slot that it was initialised in.
                 slots.retain(|slot| slot.id != token.slot);
-                slots.push(Slot { id: token.slot, token: Some(Arc::new(token)) });
+                slots.push(Slot { id: token.slot, token: Some(Arc::new(token)), event: true });
             }
             // One damaged file must not take the other tokens away; the store named it in the log.
             Err(reason) => error!(file = %path.display(), ?reason, "token left out"),
@@ -125,13 +148,13 @@ fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>) -> Result<()> {
     }
     slots.sort_by_key(|slot| (slot.token.is_none(), slot.id));
     if slots.iter().all(|slot| slot.token.is_some()) {
-        slots.push(Slot { id: next_free(slots), token: None });
+        slots.push(Slot { id: next_free(slots), token: None, event: false });
     }
     Ok(())
 }
 
 /// Opens a token file in the slot that it names, or the next free one where another token has that.
-fn adopt(settings: &Arc<Settings>, slots: &[Slot], path: &std::path::Path) -> Result<Token> {
+fn adopt(settings: &Arc<Settings>, slots: &[Slot], path: &Path) -> Result<Token> {
     let store = SqliteStore::open(path)?;
     let wanted = SlotId(store.header()?.slot);
     let taken = slots.iter().any(|slot| slot.id == wanted && slot.token.is_some());

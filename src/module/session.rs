@@ -1,6 +1,9 @@
 //! Sessions and the login (PKCS#11 3.2, "Session management functions").
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tracing::warn;
 
 use super::Module;
 use crate::error::{Error, Result};
@@ -18,6 +21,8 @@ pub struct SessionInfo {
     pub state: u64,
     /// Whether it is a read/write session.
     pub read_write: bool,
+    /// Whether it is an asynchronous session.
+    pub asynchronous: bool,
 }
 
 /// Who logs in.
@@ -34,9 +39,34 @@ pub enum User {
 impl Module {
     /// `C_OpenSession`
     pub fn open_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
+        self.open(slot, read_write, false)
+    }
+
+    /// `C_OpenSession` with `CKF_ASYNC_SESSION`.
+    pub fn open_async_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
+        if !self.may_be_asynchronous() {
+            return Err(Error::SessionAsyncNotSupported);
+        }
+        self.open(slot, read_write, true)
+    }
+
+    /// Whether the application lets us have threads (PKCS#11 3.2, `CKF_LIBRARY_CANT_CREATE_OS_THREADS`); said
+    /// before [`initialize`](Self::initialize).
+    pub fn allow_threads(&self, allowed: bool) {
+        self.single.store(!allowed, Ordering::Release);
+    }
+
+    /// Whether sessions may be asynchronous.
+    pub(super) fn may_be_asynchronous(&self) -> bool {
+        !self.single.load(Ordering::Acquire)
+    }
+
+    fn open(&self, slot: SlotId, read_write: bool, asynchronous: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         token.session_opened(read_write)?;
-        let opened = self.sessions.open(|handle| Ok(Session::new(handle, Arc::clone(&token), read_write)));
+        let opened = self.sessions.open(|handle| {
+            Ok(Session { asynchronous, ..Session::new(handle, Arc::clone(&token), read_write) })
+        });
         // The count is taken back under a handle that no session has.
         opened.inspect_err(|_| token.session_closed(SessionHandle(0), read_write))
     }
@@ -45,6 +75,11 @@ impl Module {
     pub fn close_session(&self, session: SessionHandle) -> Result<()> {
         let session = self.sessions.close(session)?;
         session.token.session_closed(session.handle, session.read_write);
+        self.jobs.session_closed(session.handle);
+        // With the last session the login has ended.
+        if session.token.login_state() == Login::Public {
+            self.states.end_login(&session.token);
+        }
         Ok(())
     }
 
@@ -69,13 +104,15 @@ impl Module {
                 (Login::User, true) => state::RW_USER_FUNCTIONS,
                 (Login::Officer, _) => state::RW_SO_FUNCTIONS,
             };
-            Ok(SessionInfo { slot: session.token.slot, state, read_write: rights.read_write })
+            let (slot, asynchronous) = (session.token.slot, session.asynchronous);
+            Ok(SessionInfo { slot, state, read_write: rights.read_write, asynchronous })
         })
     }
 
     /// `C_SessionCancel`; `flags` name the operations as in `CK_MECHANISM_INFO`.
     pub fn cancel(&self, session: SessionHandle, flags: u64) -> Result<()> {
         self.sessions.with(session, |session| {
+            self.jobs.cancel(session.handle, flags);
             if flags & flag::FIND_OBJECTS != 0 {
                 session.find = None;
             }
@@ -115,6 +152,24 @@ impl Module {
         }
     }
 
+    /// `C_LoginUser`. A token has the users of `C_Login` and none of a name; without a name it is `C_Login`. No name
+    /// is right, which shows as PKCS#11 3.2 ("Function return values", `CKR_PIN_INCORRECT`) says it of every attempt
+    /// to authenticate that failed; no PIN is tried, so none is counted.
+    pub fn login_user(&self, session: SessionHandle, user: User, pin: &[u8], name: &[u8]) -> Result<()> {
+        if name.is_empty() {
+            return self.login(session, user, pin);
+        }
+        let (token, _) = self.access(session)?;
+        warn!(token = token.serial(), "login refused: the token has no users of a name");
+        Err(Error::PinIncorrect)
+    }
+
+    /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`: nothing of this token was validated by anybody, and no
+    /// validation object says so.
+    pub fn validation_flags(&self, session: SessionHandle) -> Result<u64> {
+        self.access(session).map(|_| 0)
+    }
+
     /// `C_Logout`
     pub fn logout(&self, session: SessionHandle) -> Result<()> {
         let (token, _) = self.access(session)?;
@@ -124,6 +179,8 @@ impl Module {
                 session.clear_keys();
             }
         });
+        // After the sessions: what one of them saves meanwhile goes too.
+        self.states.end_login(&token);
         Ok(())
     }
 

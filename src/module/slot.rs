@@ -1,16 +1,20 @@
 //! Slots and tokens (PKCS#11 3.2, "Slot and token management functions").
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Module, Slot, scan};
+use super::{Module, Slot, State, scan};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::{SqliteStore, Stamp};
 use crate::store::{Change, PinState};
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
+/// How often a waiting thread looks for new tokens.
+const POLL: Duration = Duration::from_millis(250);
 const MODEL: &str = "Jeton";
 /// A label of blanks, as a token has before it is initialised.
 const NO_LABEL: [u8; 32] = [b' '; 32];
@@ -112,12 +116,47 @@ impl Module {
             hardware: version(),
             firmware: version(),
         };
+        if self.may_be_asynchronous() {
+            info.flags |= flag::ASYNC_SESSION_SUPPORTED;
+        }
         match self.token_in(slot) {
             Ok(token) => describe(&mut info, &token)?,
             Err(Error::TokenNotRecognized) => {}
             Err(error) => return Err(error),
         }
         Ok(info)
+    }
+
+    /// `C_WaitForSlotEvent`: a slot whose token came since `C_Initialize`, made by another process; each is told once.
+    /// Waits for one, or answers `NoEvent`.
+    pub fn wait_for_slot_event(&self, wait: bool) -> Result<SlotId> {
+        let state = self.state()?;
+        let (mut before, mut looked_at) = (None, None);
+        loop {
+            let strangers = state.strangers()?;
+            let mut slots = state.slots();
+            // A file is looked at when it rests: its maker must not be disturbed, and one that is no token is not to
+            // fill the log. But for the first time: then something is known at once.
+            let rests = before.as_ref().is_none_or(|before| *before == strangers);
+            if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
+                scan(&state.settings, &mut slots)?;
+                looked_at = Some(strangers.clone());
+            }
+            before = Some(strangers);
+            if let Some(slot) = slots.iter_mut().find(|slot| slot.event) {
+                slot.event = false;
+                return Ok(slot.id);
+            }
+            drop(slots);
+            if !wait {
+                return Err(Error::NoEvent);
+            }
+            std::thread::sleep(POLL);
+            // PKCS#11 3.2, C_WaitForSlotEvent: C_Finalize ends the wait.
+            if !self.state().is_ok_and(|now| Arc::ptr_eq(&now, &state)) {
+                return Err(Error::NotInitialized);
+            }
+        }
     }
 
     /// `C_GetMechanismList`
@@ -171,8 +210,18 @@ impl Module {
         let free = free.ok_or(Error::SlotIdInvalid)?;
         let store = SqliteStore::create(&state.settings.token_dir, &header)?;
         let token = Token::open(slot, Arc::clone(&state.settings), Box::new(store))?;
-        slots[free] = Slot { id: slot, token: Some(Arc::new(token)) };
+        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), event: false };
         scan(&state.settings, &mut slots)
+    }
+}
+
+impl State {
+    /// The files that may be tokens and are in no slot, and how they are.
+    fn strangers(&self) -> Result<Vec<(PathBuf, Stamp)>> {
+        let files = SqliteStore::files(&self.settings.token_dir)?;
+        let slots = self.slots();
+        let unknown = files.into_iter().filter(|path| !slots.iter().any(|slot| slot.is_of(path)));
+        Ok(unknown.map(|path| (path.clone(), SqliteStore::stamp(&path))).collect())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::operation::{Engine, Operation, Output};
-use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey};
+use super::state::Progress;
+use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -117,6 +118,24 @@ impl Engine for Crypting {
             Self::Rsa { collected, .. } => collected.clear(),
         }
     }
+
+    fn save(&self) -> Result<Progress> {
+        match self {
+            Self::Cipher { cipher, .. } => cipher.save().map(Progress::Cipher),
+            Self::Rsa { collected, .. } => Ok(Progress::Collected(collected.duplicate())),
+        }
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        match (self, progress) {
+            (Self::Cipher { cipher, .. }, Progress::Cipher(saved)) => go_on(cipher, saved),
+            (Self::Rsa { collected, .. }, Progress::Collected(message)) => {
+                *collected = message.duplicate();
+                Ok(())
+            }
+            _ => Err(Error::SavedStateInvalid),
+        }
+    }
 }
 
 impl Operation<Crypting> {
@@ -158,6 +177,20 @@ impl Operation<Crypting> {
                 }
             })
         })
+    }
+}
+
+/// Goes on from where a cipher of the same scheme and key was, which stays as it is.
+fn go_on(cipher: &mut Box<dyn Cipher>, saved: &SavedCipher) -> Result<()> {
+    match saved {
+        SavedCipher::Collected(message) => cipher.update(message, &mut []).map(drop),
+        SavedCipher::Running(running) => match running.save()? {
+            SavedCipher::Running(copy) => {
+                *cipher = copy;
+                Ok(())
+            }
+            SavedCipher::Collected(_) => Err(Error::SavedStateInvalid),
+        },
     }
 }
 

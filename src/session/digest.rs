@@ -1,6 +1,7 @@
 //! Digests.
 
-use super::operation::{Engine, Operation, Output, place};
+use super::operation::{Engine, Operation, Output, copied, place};
+use super::state::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 
@@ -30,6 +31,16 @@ impl Engine for Digesting {
         if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
             self.hasher = None;
         }
+    }
+
+    fn save(&self) -> Result<Progress> {
+        copied(self.hasher.as_deref())
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        let Progress::Hasher(hasher) = progress else { return Err(Error::SavedStateInvalid) };
+        self.hasher = hasher.as_ref().map(|hasher| hasher.duplicate()).transpose()?;
+        Ok(())
     }
 }
 

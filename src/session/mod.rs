@@ -17,6 +17,7 @@ pub mod find;
 pub mod operation;
 pub mod recover;
 pub mod sign;
+pub mod state;
 pub mod table;
 
 use crypt::{Crypting, RsaHalf};
@@ -54,6 +55,8 @@ pub struct Session {
     pub verify_signature: Operation<Verifying>,
     /// That signature.
     pub signature: Vec<u8>,
+    /// Whether slow functions answer before they are done.
+    pub asynchronous: bool,
 }
 
 /// What a key is used for.
@@ -97,6 +100,7 @@ impl Session {
             verify_recover: Operation::default(),
             verify_signature: Operation::default(),
             signature: Vec::new(),
+            asynchronous: false,
         }
     }
 

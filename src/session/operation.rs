@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::Invocation;
 use crate::secret::Secret;
+use crate::session::state::{Progress, Saved};
 
 /// Where the result goes, by the convention on output (PKCS#11 3.2, "Conventions for functions returning output in
 /// a variable-length buffer").
@@ -29,6 +30,9 @@ impl<E> Default for Operation<E> {
         Self { stage: Stage::Idle, kept: None }
     }
 }
+
+/// The epoch of an engine behind a PIN: none is this one, so that it is never armed again without.
+const BEHIND_PIN: u64 = u64::MAX;
 
 /// How far an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +71,7 @@ impl<E: Engine> Operation<E> {
 
     /// Starts with a new engine. One that waits for a PIN is used once and not kept.
     pub fn start(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
-        // No epoch is this one, so that an engine behind a PIN is never armed again without it.
-        let epoch = if locked { u64::MAX } else { epoch };
+        let epoch = if locked { BEHIND_PIN } else { epoch };
         self.kept = Some(Kept { with: with.clone(), key, epoch, engine });
         self.stage = if locked { Stage::Locked } else { Stage::Ready };
     }
@@ -179,6 +182,24 @@ impl<E: Engine> Operation<E> {
         Err(Error::UserNotLoggedIn)
     }
 
+    /// What it takes to go on later, if an operation is active. Not behind a PIN: one PIN would do for many uses.
+    pub fn save(&self) -> Result<Option<Saved>> {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.stage != Stage::Idle) else { return Ok(None) };
+        if kept.epoch == BEHIND_PIN {
+            return Err(Error::StateUnsaveable);
+        }
+        let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
+        Ok(Some(Saved { with: kept.with.clone(), key: kept.key, progress }))
+    }
+
+    /// Goes on from where a saved operation was; this one was just started with the same mechanism and key.
+    pub fn resume(&mut self, saved: &Saved) -> Result<()> {
+        if let Some(progress) = &saved.progress {
+            self.part(|engine| engine.resume(progress))?;
+        }
+        Ok(())
+    }
+
     fn engine(&mut self) -> Result<&mut E> {
         self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
     }
@@ -190,6 +211,14 @@ pub trait Engine {
     fn update(&mut self, data: &[u8]) -> Result<()>;
     /// Forgets the parts so far.
     fn forget(&mut self);
+    /// How far it is; `StateUnsaveable` where that cannot be kept.
+    fn save(&self) -> Result<Progress> {
+        Err(Error::StateUnsaveable)
+    }
+    /// Goes on from there.
+    fn resume(&mut self, _progress: &Progress) -> Result<()> {
+        Err(Error::SavedStateInvalid)
+    }
 }
 
 /// How a message becomes what a signer takes: its digest, or the message as it is.
@@ -226,6 +255,26 @@ impl Message {
         }
     }
 
+    /// How far it is.
+    pub fn save(&self) -> Result<Progress> {
+        match self.hash {
+            None => Ok(Progress::Collected(self.collected.duplicate())),
+            Some(_) => copied(self.hasher.as_deref()),
+        }
+    }
+
+    /// Goes on from there.
+    pub fn resume(&mut self, progress: &Progress) -> Result<()> {
+        match progress {
+            Progress::Collected(message) => self.collected = message.duplicate(),
+            Progress::Hasher(hasher) => {
+                self.hasher = hasher.as_ref().map(|hasher| hasher.duplicate()).transpose()?
+            }
+            Progress::Mac(_) | Progress::Cipher(_) => return Err(Error::SavedStateInvalid),
+        }
+        Ok(())
+    }
+
     /// A whole message as the signer takes it.
     pub fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(data) };
@@ -244,7 +293,12 @@ impl Message {
     }
 }
 
+/// How far a digest is.
+pub(super) fn copied(hasher: Option<&dyn Hasher>) -> Result<Progress> {
+    hasher.map(Hasher::duplicate).transpose().map(Progress::Hasher)
+}
+
 /// Where a result of `needed` bytes goes. Known before any work is done.
-pub(super) fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
+pub fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
     out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
 }

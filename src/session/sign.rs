@@ -3,6 +3,7 @@
 use subtle::ConstantTimeEq;
 
 use super::operation::{Engine, Message, Operation, Output, place};
+use super::state::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -51,6 +52,16 @@ impl Code {
         // A code that cannot start over is wrong from here on, never silently right.
         let _ = self.mac.reset();
     }
+
+    fn save(&self) -> Result<Progress> {
+        self.mac.duplicate().map(Progress::Mac)
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        let Progress::Mac(mac) = progress else { return Err(Error::SavedStateInvalid) };
+        self.mac = mac.duplicate()?;
+        Ok(())
+    }
 }
 
 impl Signing {
@@ -74,6 +85,20 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+        }
+    }
+
+    fn save(&self) -> Result<Progress> {
+        match self {
+            Self::Signature(message, _) => message.save(),
+            Self::Code(code) => code.save(),
+        }
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        match self {
+            Self::Signature(message, _) => message.resume(progress),
+            Self::Code(code) => code.resume(progress),
         }
     }
 }
@@ -131,6 +156,20 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+        }
+    }
+
+    fn save(&self) -> Result<Progress> {
+        match self {
+            Self::Signature(message, _) => message.save(),
+            Self::Code(code) => code.save(),
+        }
+    }
+
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        match self {
+            Self::Signature(message, _) => message.resume(progress),
+            Self::Code(code) => code.resume(progress),
         }
     }
 }

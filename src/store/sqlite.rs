@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, Transaction, TransactionBehavior, params,
@@ -21,6 +21,11 @@ const FORMAT: i64 = 2;
 const BUSY: Duration = Duration::from_secs(20);
 /// The end of a token file's name.
 const EXTENSION: &str = "jeton";
+/// The end of its journal's name.
+const JOURNAL: &str = "jeton-wal";
+
+/// By which a change of a token file shows.
+pub type Stamp = [Option<(u64, SystemTime)>; 2];
 
 const SCHEMA: &str = "
     CREATE TABLE token(
@@ -71,6 +76,15 @@ impl SqliteStore {
             .collect();
         files.sort();
         Ok(files)
+    }
+
+    /// When a token file and its journal were written last, and how long they are.
+    pub fn stamp(path: &Path) -> Stamp {
+        let of = |path: &Path| {
+            let file = std::fs::metadata(path).ok()?;
+            Some((file.len(), file.modified().ok()?))
+        };
+        [of(path), of(&path.with_extension(JOURNAL))]
     }
 
     /// Opens a token file.

@@ -209,7 +209,7 @@ fn key(client: &Client, session: SessionHandle, case: &Case) -> ObjectHandle {
 }
 
 /// Runs a test with every case and every backend.
-fn each_case(test: impl Fn(&Client, SessionHandle, &Case, ObjectHandle)) {
+pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, ObjectHandle)) {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

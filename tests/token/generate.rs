@@ -1,7 +1,7 @@
 //! Key generation: every mechanism that makes keys, what it makes, and what it refuses.
 
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
 
 use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
@@ -206,7 +206,7 @@ fn an_rsa_pair_takes_the_exponent_that_was_asked_for() {
 }
 
 #[test]
-fn random_bytes_differ_and_take_no_seed() {
+fn random_bytes_differ_before_and_after_a_seed() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -217,6 +217,11 @@ fn random_bytes_differ_and_take_no_seed() {
         assert!((1..4).all(|at| !drawn[..at].contains(&drawn[at])));
         assert_eq!(client.module.random(session, &mut []), Ok(()));
         let seeded = client.module.seed_random(session, b"seed");
-        assert_eq!(seeded, Err(Error::RandomSeedNotSupported));
+        assert_eq!(seeded, Ok(()));
+        let mut after = [0; 32];
+        client.module.random(session, &mut after).expect("random bytes");
+        assert!(!drawn.contains(&after));
+        let refused = client.module.seed_random(SessionHandle(7), b"seed");
+        assert_eq!(refused, Err(Error::SessionHandleInvalid));
     });
 }

@@ -34,6 +34,10 @@ impl Hasher for Running {
     fn reset(&mut self) -> Result<()> {
         self.context.reset()
     }
+
+    fn duplicate(&self) -> Result<Box<dyn Hasher>> {
+        Ok(Box::new(Self { hash: self.hash, context: self.context.duplicate()? }))
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ impl Mac for Hmac {
     fn reset(&mut self) -> Result<()> {
         self.context.reset()
     }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(Self { context: self.context.duplicate()?, len: self.len }))
+    }
 }
 
 struct Cmac(ffi::Cmac);
@@ -68,6 +72,10 @@ impl Mac for Cmac {
 
     fn reset(&mut self) -> Result<()> {
         self.0.reset()
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        self.0.duplicate().map(|copy| Box::new(Self(copy)) as _)
     }
 }
 
@@ -102,6 +110,10 @@ impl Mac for Gmac {
 
     fn reset(&mut self) -> Result<()> {
         self.context.start(&self.iv)
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(Self { context: self.context.duplicate()?, iv: self.iv.clone() }))
     }
 }
 
@@ -195,6 +207,15 @@ impl Mac for Chain {
     fn reset(&mut self) -> Result<()> {
         self.held_len = 0;
         self.context.start(&[0; BLOCK])
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(Self {
+            context: self.context.duplicate()?,
+            masks: self.masks.as_ref().map(Secret::duplicate),
+            held: self.held.clone(),
+            held_len: self.held_len,
+        }))
     }
 }
 

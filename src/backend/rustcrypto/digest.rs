@@ -49,13 +49,24 @@ fn write<D: OneShot>(data: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// A digest whose function is chosen at run time.
 pub(super) struct State {
-    state: Box<dyn DynDigest + Send>,
+    state: Box<dyn Running>,
     len: usize,
+}
+
+/// The libraries' own `box_clone` gives what no other thread may have.
+trait Running: DynDigest + Send {
+    fn copied(&self) -> Box<dyn Running>;
+}
+
+impl<D: DynDigest + Clone + Send + 'static> Running for D {
+    fn copied(&self) -> Box<dyn Running> {
+        Box::new(self.clone())
+    }
 }
 
 impl State {
     pub(super) fn new(hash: Hash) -> Self {
-        let state: Box<dyn DynDigest + Send> = match hash {
+        let state: Box<dyn Running> = match hash {
             Hash::Sha1 => Box::new(Sha1::default()),
             Hash::Sha224 => Box::new(Sha224::default()),
             Hash::Sha256 => Box::new(Sha256::default()),
@@ -100,5 +111,9 @@ impl Hasher for State {
     fn reset(&mut self) -> Result<()> {
         self.state.reset();
         Ok(())
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Hasher>> {
+        Ok(Box::new(Self { state: (*self.state).copied(), len: self.len }))
     }
 }

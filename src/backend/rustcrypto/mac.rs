@@ -50,7 +50,7 @@ fn hmac(hash: Hash, key: &[u8]) -> Result<Box<dyn Mac>> {
 
 fn hmac_with<D>(key: &[u8]) -> Result<Box<dyn Mac>>
 where
-    D: Digest + BlockSizeUser + FixedOutputReset + Send + 'static,
+    D: Digest + BlockSizeUser + FixedOutputReset + Clone + Send + 'static,
 {
     let keyed = SimpleHmacReset::<D>::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
     Ok(Box::new(Hmac(keyed)))
@@ -58,7 +58,7 @@ where
 
 struct Hmac<D: Digest + BlockSizeUser>(SimpleHmacReset<D>);
 
-impl<D: Digest + BlockSizeUser + FixedOutputReset + Send> Mac for Hmac<D> {
+impl<D: Digest + BlockSizeUser + FixedOutputReset + Clone + Send + 'static> Mac for Hmac<D> {
     fn mac_len(&self) -> usize {
         <D as Digest>::output_size()
     }
@@ -78,9 +78,14 @@ impl<D: Digest + BlockSizeUser + FixedOutputReset + Send> Mac for Hmac<D> {
         Reset::reset(&mut self.0);
         Ok(())
     }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(Self(self.0.clone())))
+    }
 }
 
 /// CBC-MAC with an ending: CMAC (SP 800-38B), XCBC (RFC 3566), or zeros alone (ISO/IEC 9797-1, algorithm 1).
+#[derive(Clone)]
 struct Chained {
     aes: Aes,
     /// What is XORed onto the last block; without, it is padded with zeros.
@@ -91,6 +96,7 @@ struct Chained {
     held_len: usize,
 }
 
+#[derive(Clone)]
 struct Masks {
     /// For a last block that is whole.
     whole: Zeroizing<Block>,
@@ -182,9 +188,14 @@ impl Mac for Chained {
         self.start_over();
         Ok(())
     }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(self.clone()))
+    }
 }
 
 /// GCM without a message: the data are all additional.
+#[derive(Clone)]
 struct Gmac {
     gcm: Gcm,
     hash: GHash,
@@ -240,5 +251,9 @@ impl Mac for Gmac {
     fn reset(&mut self) -> Result<()> {
         self.start_over();
         Ok(())
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        Ok(Box::new(self.clone()))
     }
 }

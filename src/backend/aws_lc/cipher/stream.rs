@@ -3,7 +3,7 @@
 use super::super::ffi::{self, CipherCtx, Mode};
 use super::super::prefix;
 use super::{BLOCK, gcm_lengths};
-use crate::backend::Cipher;
+use crate::backend::{Cipher, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -67,6 +67,11 @@ impl Cipher for Stream {
         self.taken = 0;
         self.context.start(&self.iv)
     }
+
+    fn save(&self) -> Result<SavedCipher> {
+        let context = self.context.duplicate()?;
+        Ok(SavedCipher::Running(Box::new(Self { context, ..*self })))
+    }
 }
 
 pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
@@ -118,6 +123,15 @@ impl Cipher for GcmSeal {
         self.taken = 0;
         self.context.start(&self.iv)?;
         self.context.authenticate(&self.aad)
+    }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Running(Box::new(Self {
+            context: self.context.duplicate()?,
+            iv: self.iv.clone(),
+            aad: self.aad.clone(),
+            ..*self
+        })))
     }
 }
 
@@ -233,5 +247,14 @@ impl Cipher for ChaCha {
         self.next = u128::from(self.first);
         self.left = 0;
         Ok(())
+    }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Running(Box::new(Self {
+            key: self.key.duplicate(),
+            nonce: self.nonce.clone(),
+            keystream: self.keystream.duplicate(),
+            ..*self
+        })))
     }
 }

@@ -5,7 +5,7 @@ use super::super::ffi::{ChaChaPoly, CipherCtx, Mode};
 use super::super::{ffi, prefix};
 use super::stream::LONGEST_GCM;
 use super::{BLOCK, gcm_lengths, length_error};
-use crate::backend::{Cipher, Direction};
+use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -52,6 +52,10 @@ impl<W: Whole> Cipher for Collected<W> {
     fn reset(&mut self) -> Result<()> {
         self.input.clear();
         Ok(())
+    }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Collected(self.input.duplicate()))
     }
 }
 

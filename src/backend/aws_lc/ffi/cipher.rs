@@ -90,6 +90,17 @@ impl CipherCtx {
         Ok(self)
     }
 
+    /// A second context with the same key that goes on from here.
+    pub(crate) fn duplicate(&self) -> Result<Self> {
+        // SAFETY: takes nothing; what it returns is ours.
+        let context = owned("EVP_CIPHER_CTX_new", unsafe { aws::EVP_CIPHER_CTX_new() })?;
+        let copy = Self { context, mode: self.mode, iv_len: self.iv_len };
+        // SAFETY: both contexts are ours, the copy an empty one and this one with its cipher and key.
+        let code = unsafe { aws::EVP_CIPHER_CTX_copy(copy.context.as_ptr(), self.context.as_ptr()) };
+        check("EVP_CIPHER_CTX_copy", code)?;
+        Ok(copy)
+    }
+
     /// Begins a message, whatever came before.
     pub(crate) fn start(&mut self, iv: &[u8]) -> Result<()> {
         if iv.len() != self.iv_len {

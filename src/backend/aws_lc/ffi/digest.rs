@@ -40,6 +40,17 @@ impl DigestCtx {
         Ok(context)
     }
 
+    /// A second context that goes on from here.
+    pub(crate) fn duplicate(&self) -> Result<Self> {
+        // SAFETY: takes nothing; what it returns is ours.
+        let context = owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?;
+        let copy = Self { context, hash: self.hash };
+        // SAFETY: both contexts are ours, the copy an empty one and this one started.
+        let code = unsafe { aws::EVP_MD_CTX_copy_ex(copy.context.as_ptr(), self.context.as_ptr()) };
+        check("EVP_MD_CTX_copy_ex", code)?;
+        Ok(copy)
+    }
+
     /// Starts over; allocates nothing.
     pub(crate) fn reset(&mut self) -> Result<()> {
         // SAFETY: the context is ours; a null engine means the built-in functions.

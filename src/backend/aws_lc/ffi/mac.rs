@@ -54,6 +54,17 @@ impl Hmac {
         check("HMAC_Final", unsafe { aws::HMAC_Final(self.context.as_ptr(), out.as_mut_ptr(), &mut len) })
     }
 
+    /// A second code with the same key that goes on from here.
+    pub(crate) fn duplicate(&self) -> Result<Self> {
+        // SAFETY: takes nothing; what it returns is ours.
+        let context = owned("HMAC_CTX_new", unsafe { aws::HMAC_CTX_new() })?;
+        let copy = Self { context, len: self.len };
+        // SAFETY: both contexts are ours, the copy an empty one and this one started.
+        let code = unsafe { aws::HMAC_CTX_copy_ex(copy.context.as_ptr(), self.context.as_ptr()) };
+        check("HMAC_CTX_copy_ex", code)?;
+        Ok(copy)
+    }
+
     /// Starts over with the same key.
     pub(crate) fn reset(&mut self) -> Result<()> {
         // SAFETY: the context is ours and has a key and a hash, which nulls keep.
@@ -100,6 +111,15 @@ impl Cmac {
         let mut len = 0;
         // SAFETY: the context is started, `out` is one block of AES long.
         check("CMAC_Final", unsafe { aws::CMAC_Final(self.0.as_ptr(), out.as_mut_ptr(), &mut len) })
+    }
+
+    /// A second code with the same key that goes on from here.
+    pub(crate) fn duplicate(&self) -> Result<Self> {
+        // SAFETY: takes nothing; what it returns is ours.
+        let copy = Self(owned("CMAC_CTX_new", unsafe { aws::CMAC_CTX_new() })?);
+        // SAFETY: both contexts are ours, the copy an empty one and this one started.
+        check("CMAC_CTX_copy", unsafe { aws::CMAC_CTX_copy(copy.0.as_ptr(), self.0.as_ptr()) })?;
+        Ok(copy)
     }
 
     /// Starts over with the same key.

@@ -32,6 +32,7 @@ fn authentic(tag: &[u8], expected: &[u8]) -> Result<()> {
 }
 
 /// GCM with one key, nonce and additional data, which are hashed once.
+#[derive(Clone)]
 pub(in crate::backend::rustcrypto) struct Gcm {
     aes: Aes,
     /// GHASH after the additional data.

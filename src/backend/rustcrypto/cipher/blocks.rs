@@ -7,10 +7,11 @@ use zeroize::{Zeroize, Zeroizing};
 use super::wrong_len;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
 use crate::backend::rustcrypto::output;
-use crate::backend::{Cipher, Direction};
+use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
 
 /// A cipher that holds back the bytes that make no block yet, and those that its ending may need.
+#[derive(Clone)]
 pub(super) struct Blocks {
     chain: Chain,
     ending: Ending,
@@ -181,9 +182,14 @@ impl Cipher for Blocks {
         self.start_over();
         Ok(())
     }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Running(Box::new(self.clone())))
+    }
 }
 
 /// How blocks depend on their place.
+#[derive(Clone)]
 enum Chain {
     Ecb(Aes),
     Cbc { aes: Aes, iv: Block, last: Block },

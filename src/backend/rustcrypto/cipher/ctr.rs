@@ -8,6 +8,7 @@ use crate::backend::rustcrypto::aes::{Aes, BLOCK, xor};
 const BATCH: usize = 8;
 
 /// Counts in the last bits of a block and wraps there; whether it may is the mode's business.
+#[derive(Clone)]
 pub(super) struct Counter {
     block: u128,
     /// The bits that count.

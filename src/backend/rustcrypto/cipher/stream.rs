@@ -8,11 +8,12 @@ use super::ctr::Counter;
 use super::wrong_len;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
 use crate::backend::rustcrypto::output;
-use crate::backend::{Cipher, Direction};
+use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// What a stream mode does to bytes.
-pub(super) trait Mode: Send {
+pub(super) trait Mode: Sized + Send {
     /// Works in place; `DataLenRange`, and nothing done, where the message grows too long.
     fn apply(&mut self, data: &mut [u8]) -> Result<()>;
     /// Whether so many bytes more would be too many.
@@ -24,12 +25,14 @@ pub(super) trait Mode: Send {
         Ok(())
     }
     fn start_over(&mut self);
+    /// A second one that goes on from here.
+    fn copied(&self) -> Result<Self>;
 }
 
 /// A stream mode as a [`Cipher`].
 pub(super) struct Stream<M>(pub(super) M);
 
-impl<M: Mode> Cipher for Stream<M> {
+impl<M: Mode + 'static> Cipher for Stream<M> {
     fn update_len(&self, len: usize) -> usize {
         len
     }
@@ -56,8 +59,13 @@ impl<M: Mode> Cipher for Stream<M> {
         self.0.start_over();
         Ok(())
     }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Running(Box::new(Stream(self.0.copied()?))))
+    }
 }
 
+#[derive(Clone)]
 pub(super) struct Ctr {
     aes: Aes,
     first: u128,
@@ -95,8 +103,13 @@ impl Mode for Ctr {
         self.counter = Counter::new(self.first, self.mask);
         self.len = 0;
     }
+
+    fn copied(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
 }
 
+#[derive(Clone)]
 pub(super) struct Ofb {
     aes: Aes,
     iv: Block,
@@ -129,9 +142,14 @@ impl Mode for Ofb {
         *self.keystream = self.iv;
         self.used = BLOCK;
     }
+
+    fn copied(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
 }
 
 /// CFB with segments of whole bytes.
+#[derive(Clone)]
 pub(super) struct Cfb {
     aes: Aes,
     direction: Direction,
@@ -183,9 +201,14 @@ impl Mode for Cfb {
         self.register = self.iv;
         self.used = 0;
     }
+
+    fn copied(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
 }
 
 /// CFB with segments of a bit, the first of a byte being its highest.
+#[derive(Clone)]
 pub(super) struct Cfb1 {
     aes: Aes,
     direction: Direction,
@@ -221,6 +244,10 @@ impl Mode for Cfb1 {
     fn start_over(&mut self) {
         self.register = u128::from_be_bytes(self.iv);
     }
+
+    fn copied(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
 }
 
 /// With a nonce of 12 bytes that of RFC 8439, with one of 8 the original.
@@ -237,6 +264,8 @@ pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn
 
 struct ChaCha<C> {
     cipher: C,
+    key: Secret,
+    nonce: Box<[u8]>,
     /// Where the keystream starts, in bytes.
     first: u128,
     /// How many bytes it has from there.
@@ -254,11 +283,12 @@ impl<C: KeyIvInit + StreamCipherSeek> ChaCha<C> {
         let first = Self::BLOCK * u128::from(counter);
         cipher.try_seek(first).map_err(|_| Error::MechanismParamInvalid)?;
         // The library does not give the very last block, after which its counter would be zero again.
-        Ok(Self { cipher, first, most: Self::BLOCK * blocks, len: 0 })
+        let (key, nonce) = (key.into(), nonce.into());
+        Ok(Self { cipher, key, nonce, first, most: Self::BLOCK * blocks, len: 0 })
     }
 }
 
-impl<C: StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
+impl<C: KeyIvInit + StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
     fn apply(&mut self, data: &mut [u8]) -> Result<()> {
         self.cipher.try_apply_keystream(data).map_err(|_| Error::DataLenRange)?;
         self.len += data.len() as u128;
@@ -273,5 +303,12 @@ impl<C: StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
         // It was there when the cipher was made.
         let _ = self.cipher.try_seek(self.first);
         self.len = 0;
+    }
+
+    fn copied(&self) -> Result<Self> {
+        // The library's cipher has no copy, but a position.
+        let mut cipher = C::new_from_slices(&self.key, &self.nonce).map_err(|_| Error::StateUnsaveable)?;
+        cipher.try_seek(self.first + self.len).map_err(|_| Error::StateUnsaveable)?;
+        Ok(Self { cipher, key: self.key.duplicate(), nonce: self.nonce.clone(), ..*self })
     }
 }

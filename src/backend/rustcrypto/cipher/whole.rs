@@ -1,7 +1,7 @@
 //! Ciphers that need the whole message before they give anything: authenticated ones, which must not give out what
 //! they have not verified, and key wraps, which go over it six times.
 
-use crate::backend::{Cipher, Direction};
+use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -54,5 +54,9 @@ impl<W: Whole> Cipher for Collected<W> {
     fn reset(&mut self) -> Result<()> {
         self.message.clear();
         Ok(())
+    }
+
+    fn save(&self) -> Result<SavedCipher> {
+        Ok(SavedCipher::Collected(self.message.duplicate()))
     }
 }

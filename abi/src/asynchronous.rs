@@ -1,0 +1,122 @@
+//! "Asynchronous function management functions".
+
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::module::{AsyncFunction, Completed};
+
+use crate::call::call;
+use crate::input::Place;
+use crate::number::{narrow, session, wide};
+
+/// The longest name of a function that may be pending, and its NUL.
+const MAX_NAME: usize = 32;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_AsyncComplete(
+    handle: CK_SESSION_HANDLE,
+    name: *mut CK_UTF8CHAR,
+    result: *mut CK_ASYNC_DATA,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(result)?;
+        // SAFETY: the contract of PKCS#11 for pFunctionName.
+        let function = unsafe { function(name) }?;
+        let done = module.async_complete(session(handle), function.ok_or(Error::OperationNotInitialized)?)?;
+        // SAFETY: the contract of PKCS#11 for pResult.
+        unsafe { place.put(data(done)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_AsyncGetID(
+    handle: CK_SESSION_HANDLE,
+    name: *mut CK_UTF8CHAR,
+    id: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(id)?;
+        // SAFETY: the contract of PKCS#11 for pFunctionName.
+        let function = unsafe { function(name) }?;
+        let id = module.async_id(session(handle), function.ok_or(Error::OperationNotInitialized)?)?;
+        // SAFETY: the contract of PKCS#11 for pulID.
+        unsafe { place.put(narrow(id)) };
+        Ok(())
+    })
+}
+
+/// The buffer is "ignored": no function that may be pending has one for its result.
+///
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_AsyncJoin(
+    handle: CK_SESSION_HANDLE,
+    name: *mut CK_UTF8CHAR,
+    id: CK_ULONG,
+    _: *mut CK_BYTE,
+    _: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pFunctionName.
+        let function = unsafe { function(name) }?;
+        module.async_join(session(handle), function.ok_or(Error::SavedStateInvalid)?, wide(id))
+    })
+}
+
+/// The function of a name that ends with NUL; none where it is never pending.
+///
+/// # Safety
+///
+/// Unless it is `NULL`, the pointer is readable up to the first NUL.
+unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
+    if name.is_null() {
+        return Err(Error::ArgumentsBad);
+    }
+    let mut text = [0; MAX_NAME];
+    for (index, place) in text.iter_mut().enumerate() {
+        // SAFETY: no byte before this one was NUL.
+        match unsafe { name.add(index).read() } {
+            0 => return Ok(std::str::from_utf8(&text[..index]).ok().and_then(AsyncFunction::named)),
+            byte => *place = byte,
+        }
+    }
+    Ok(None)
+}
+
+/// No function that may be pending has a buffer for its result.
+fn data(done: Completed) -> CK_ASYNC_DATA {
+    CK_ASYNC_DATA {
+        ulVersion: 0,
+        pValue: null_mut(),
+        ulValue: 0,
+        hObject: narrow(done.object.0),
+        hAdditionalObject: done.additional.map_or(CK_INVALID_HANDLE, |object| narrow(object.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_with_nul_and_is_bounded() {
+        // SAFETY: the names end with NUL or are longer than what is read.
+        let named = |name: &[u8]| unsafe { function(name.as_ptr()) };
+        assert_eq!(named(b"C_GenerateKeyPair\0"), Ok(Some(AsyncFunction::GenerateKeyPair)));
+        for name in [&b"C_GenerateKeyPai\0"[..], b"\0", b"C_GenerateKey\xff\0", &[b'C'; MAX_NAME]] {
+            assert_eq!(named(name), Ok(None));
+        }
+        // SAFETY: NULL is not followed.
+        assert_eq!(unsafe { function(null_mut()) }, Err(Error::ArgumentsBad));
+    }
+}

@@ -1,0 +1,243 @@
+//! That no function is missing, and the functions around sessions and slots as a C client calls them: operation state,
+//! asynchronous sessions, waiting for slots, users of a name. One test: the library is initialised once per process.
+
+#![allow(non_snake_case, reason = "fields have the names of the specification")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
+
+#[macro_use]
+mod common;
+
+use std::time::Duration;
+
+use common::{answers_to_nothing, attribute, mechanism, mutable, nothing, two_calls};
+use cryptoki_sys::*;
+
+/// What answers `CKR_FUNCTION_NOT_SUPPORTED` until it is written.
+const TO_COME: [&str; 22] = [
+    "C_MessageEncryptInit",
+    "C_EncryptMessage",
+    "C_EncryptMessageBegin",
+    "C_EncryptMessageNext",
+    "C_MessageEncryptFinal",
+    "C_MessageDecryptInit",
+    "C_DecryptMessage",
+    "C_DecryptMessageBegin",
+    "C_DecryptMessageNext",
+    "C_MessageDecryptFinal",
+    "C_MessageSignInit",
+    "C_SignMessage",
+    "C_SignMessageBegin",
+    "C_SignMessageNext",
+    "C_MessageSignFinal",
+    "C_MessageVerifyInit",
+    "C_VerifyMessage",
+    "C_VerifyMessageBegin",
+    "C_VerifyMessageNext",
+    "C_MessageVerifyFinal",
+    "C_WrapKeyAuthenticated",
+    "C_UnwrapKeyAuthenticated",
+];
+
+const PIN: &[u8] = b"a pin of a test";
+/// DER of the object identifier of P-256.
+const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
+
+#[test]
+fn every_function_answers() {
+    let directory = std::env::temp_dir().join(format!("jeton-functions-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    // The one test of this binary: nobody else reads the environment.
+    unsafe {
+        std::env::set_var("JETON_DIR", &directory);
+        std::env::remove_var("JETON_CONF");
+    }
+    threads_may_be_forbidden();
+    ok!(C_Initialize(nothing()));
+    none_is_missing();
+    let slot = token();
+    let session = open(slot, 0);
+    users_have_no_names(session);
+    validation_is_asked_for_by_its_type(session);
+    seeds_are_taken(session);
+    a_state_is_bytes(session);
+    a_pair_is_pending(slot);
+    waits_end();
+    std::fs::remove_dir_all(&directory).expect("the directory");
+}
+
+fn none_is_missing() {
+    // Those of interfaces and lists have tests of their own, C_Initialize and C_Finalize are in every test.
+    for (name, answer) in answers_to_nothing() {
+        let missing = answer == CKR_FUNCTION_NOT_SUPPORTED;
+        assert_eq!(missing, TO_COME.contains(&name), "{name}: {answer:#x}");
+        let parallel = ["C_GetFunctionStatus", "C_CancelFunction"].contains(&name);
+        assert_eq!(answer == CKR_FUNCTION_NOT_PARALLEL, parallel, "{name}: {answer:#x}");
+    }
+}
+
+fn threads_may_be_forbidden() {
+    let arguments = CK_C_INITIALIZE_ARGS {
+        CreateMutex: None,
+        DestroyMutex: None,
+        LockMutex: None,
+        UnlockMutex: None,
+        flags: CKF_OS_LOCKING_OK | CKF_LIBRARY_CANT_CREATE_OS_THREADS,
+        pReserved: nothing(),
+    };
+    ok!(C_Initialize(mutable(&arguments).cast()));
+    let slot = token();
+    let mut session = 0;
+    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION | CKF_ASYNC_SESSION;
+    let refused = rv!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    assert_eq!(refused, CKR_SESSION_ASYNC_NOT_SUPPORTED);
+    ok!(C_Finalize(nothing()));
+}
+
+/// A fresh token, whose user is set.
+fn token() -> CK_SLOT_ID {
+    let mut slots = [0; 9];
+    let mut count = 9;
+    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    let slot = slots[count as usize - 1];
+    let (pin, pin_len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    ok!(C_InitToken(slot, pin, pin_len, mutable(&[b' '; 32]).cast()));
+    let session = open(slot, 0);
+    ok!(C_Login(session, CKU_SO, pin, pin_len));
+    ok!(C_InitPIN(session, pin, pin_len));
+    ok!(C_CloseSession(session));
+    slot
+}
+
+fn open(slot: CK_SLOT_ID, more: CK_FLAGS) -> CK_SESSION_HANDLE {
+    let (mut session, flags) = (0, CKF_SERIAL_SESSION | CKF_RW_SESSION | more);
+    ok!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    let mut info = CK_SESSION_INFO::default();
+    ok!(C_GetSessionInfo(session, &raw mut info));
+    assert_eq!(info.flags, flags);
+    session
+}
+
+fn users_have_no_names(session: CK_SESSION_HANDLE) {
+    let login = |user, name: *mut CK_UTF8CHAR, len| {
+        rv!(C_LoginUser(session, user, mutable(PIN).cast(), PIN.len() as CK_ULONG, name, len))
+    };
+    assert_eq!(login(CKU_USER, mutable(b"somebody").cast(), 8), CKR_PIN_INCORRECT);
+    assert_eq!(login(CKU_USER, nothing(), 8), CKR_ARGUMENTS_BAD);
+    assert_eq!(login(17, nothing(), 0), CKR_USER_TYPE_INVALID);
+    assert_eq!(login(CKU_CONTEXT_SPECIFIC, nothing(), 0), CKR_OPERATION_NOT_INITIALIZED);
+    assert_eq!(login(CKU_USER, nothing(), 0), CKR_OK);
+}
+
+fn validation_is_asked_for_by_its_type(session: CK_SESSION_HANDLE) {
+    let mut flags = 99;
+    ok!(C_GetSessionValidationFlags(session, CKS_LAST_VALIDATION_OK, &raw mut flags));
+    assert_eq!(flags, 0);
+    for unknown in [0, 2, CK_ULONG::MAX] {
+        let refused = rv!(C_GetSessionValidationFlags(session, unknown, &raw mut flags));
+        assert_eq!(refused, CKR_ARGUMENTS_BAD);
+    }
+    let nowhere = rv!(C_GetSessionValidationFlags(session, CKS_LAST_VALIDATION_OK, nothing()));
+    assert_eq!(nowhere, CKR_ARGUMENTS_BAD);
+}
+
+fn seeds_are_taken(session: CK_SESSION_HANDLE) {
+    ok!(C_SeedRandom(session, mutable(b"seed").cast(), 4));
+    ok!(C_SeedRandom(session, nothing(), 0));
+    assert_eq!(rv!(C_SeedRandom(session, nothing(), 4)), CKR_ARGUMENTS_BAD);
+    assert_eq!(rv!(C_SeedRandom(0, mutable(b"seed").cast(), 4)), CKR_SESSION_HANDLE_INVALID);
+}
+
+fn a_state_is_bytes(session: CK_SESSION_HANDLE) {
+    let mut len = 0;
+    let nothing_active = rv!(C_GetOperationState(session, nothing(), &raw mut len));
+    assert_eq!(nothing_active, CKR_OPERATION_NOT_INITIALIZED);
+    let mut with = mechanism(CKM_SHA_1);
+    ok!(C_DigestInit(session, &raw mut with));
+    ok!(C_DigestUpdate(session, mutable(b"a").cast(), 1));
+    let mut state = two_calls(|out, len| rv!(C_GetOperationState(session, out, len)));
+    let mut short = state.len() as CK_ULONG - 1;
+    let refused = rv!(C_GetOperationState(session, state.clone().as_mut_ptr(), &raw mut short));
+    assert_eq!((refused, short), (CKR_BUFFER_TOO_SMALL, state.len() as CK_ULONG));
+    assert_eq!(rv!(C_GetOperationState(session, state.as_mut_ptr(), nothing())), CKR_ARGUMENTS_BAD);
+
+    ok!(C_DigestUpdate(session, mutable(b"x").cast(), 1));
+    let len = state.len() as CK_ULONG;
+    let mut set = |len, one, other| rv!(C_SetOperationState(session, state.as_mut_ptr(), len, one, other));
+    assert_eq!(set(len - 1, 0, 0), CKR_SAVED_STATE_INVALID);
+    assert_eq!(set(len, 1, 0), CKR_KEY_NOT_NEEDED);
+    assert_eq!(set(len, 0, 1), CKR_KEY_NOT_NEEDED);
+    assert_eq!(set(len, 0, 0), CKR_OK);
+    assert_eq!(rv!(C_SetOperationState(session, nothing(), len, 0, 0)), CKR_ARGUMENTS_BAD);
+    ok!(C_DigestUpdate(session, mutable(b"bc").cast(), 2));
+    let digest = two_calls(|out, len| rv!(C_DigestFinal(session, out, len)));
+    // FIPS 180-2, appendix A.1.
+    assert_eq!(digest[..8], [0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a]);
+}
+
+fn a_pair_is_pending(slot: CK_SLOT_ID) {
+    let session = open(slot, CKF_ASYNC_SESSION);
+    let name = PAIR.as_ptr().cast_mut().cast();
+    let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
+    let public = [attribute(CKA_EC_PARAMS, P256)];
+    let mut keys = [7; 2];
+    let [public_key, private_key] = keys.each_mut().map(std::ptr::from_mut);
+    let mut generate = || {
+        rv!(C_GenerateKeyPair(
+            session,
+            &raw mut with,
+            public.as_ptr().cast_mut(),
+            1,
+            nothing(),
+            0,
+            public_key,
+            private_key
+        ))
+    };
+    assert_eq!(generate(), CKR_PENDING);
+    assert_eq!(generate(), CKR_OPERATION_ACTIVE);
+    let mut id = 0;
+    ok!(C_AsyncGetID(session, name, &raw mut id));
+    assert_eq!(rv!(C_AsyncGetID(session, name, nothing())), CKR_ARGUMENTS_BAD);
+    assert_eq!(rv!(C_AsyncGetID(session, nothing(), &raw mut id)), CKR_ARGUMENTS_BAD);
+    ok!(C_CloseSession(session));
+    assert_eq!(keys, [7; 2], "the result is in pResult alone");
+
+    let session = open(slot, CKF_ASYNC_SESSION);
+    let mut done =
+        CK_ASYNC_DATA { ulVersion: 0, pValue: nothing(), ulValue: 9, hObject: 9, hAdditionalObject: 9 };
+    let mut complete = |name| rv!(C_AsyncComplete(session, name, &raw mut done));
+    assert_eq!(complete(name), CKR_OPERATION_NOT_INITIALIZED);
+    assert_eq!(complete(nothing()), CKR_ARGUMENTS_BAD);
+    assert_eq!(complete(c"C_Sign".as_ptr().cast_mut().cast()), CKR_OPERATION_NOT_INITIALIZED);
+    assert_eq!(rv!(C_AsyncJoin(session, name, id + 1, nothing(), 0)), CKR_SAVED_STATE_INVALID);
+    assert_eq!(rv!(C_AsyncJoin(session, nothing(), id, nothing(), 0)), CKR_ARGUMENTS_BAD);
+    ok!(C_AsyncJoin(session, name, id, nothing(), 0));
+    assert_eq!(rv!(C_AsyncComplete(session, name, nothing())), CKR_ARGUMENTS_BAD);
+    while complete(name) == CKR_PENDING {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((done.ulVersion, done.pValue.is_null(), done.ulValue), (0, true, 0));
+    for (key, class) in [(done.hObject, CKO_PUBLIC_KEY), (done.hAdditionalObject, CKO_PRIVATE_KEY)] {
+        let mut found: CK_OBJECT_CLASS = 0;
+        let mut template = [common::room(CKA_CLASS, &mut found)];
+        ok!(C_GetAttributeValue(session, key, template.as_mut_ptr(), 1));
+        assert_eq!(found, class);
+    }
+    ok!(C_CloseSession(session));
+}
+
+fn waits_end() {
+    let mut slot = 0;
+    let mut wait = |flags, reserved| rv!(C_WaitForSlotEvent(flags, &raw mut slot, reserved));
+    assert_eq!(wait(CKF_DONT_BLOCK, nothing()), CKR_NO_EVENT);
+    assert_eq!(wait(CKF_DONT_BLOCK, std::ptr::without_provenance_mut(1)), CKR_ARGUMENTS_BAD);
+    assert_eq!(rv!(C_WaitForSlotEvent(0, nothing(), nothing())), CKR_ARGUMENTS_BAD);
+    let waiting = std::thread::spawn(|| {
+        let mut slot = 0;
+        rv!(C_WaitForSlotEvent(0, &raw mut slot, nothing()))
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    ok!(C_Finalize(nothing()));
+    assert_eq!(waiting.join().expect("a thread"), CKR_CRYPTOKI_NOT_INITIALIZED);
+}

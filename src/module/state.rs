@@ -1,0 +1,39 @@
+//! The state of operations (PKCS#11 3.2, `C_GetOperationState`, `C_SetOperationState`).
+
+use std::sync::PoisonError;
+
+use super::Module;
+use crate::error::Result;
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::session::operation::{Output, place};
+use crate::session::state::STATE_LEN;
+
+impl Module {
+    /// `C_GetOperationState`: how long the state is.
+    pub fn operation_state(&self, session: SessionHandle, out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| {
+            let snapshot = session.save()?;
+            if let Output::Buffer(out) = out {
+                let place = place(out, STATE_LEN)?;
+                place.copy_from_slice(&self.states.keep(&session.token, snapshot)?);
+            }
+            Ok(STATE_LEN)
+        })
+    }
+
+    /// `C_SetOperationState`: the keys are those of an encryption or decryption and of a signature, code or
+    /// verification; 0 where there is none.
+    pub fn set_operation_state(
+        &self,
+        session: SessionHandle,
+        state: &[u8],
+        encryption: ObjectHandle,
+        authentication: ObjectHandle,
+    ) -> Result<()> {
+        self.sessions.with(session, |session| {
+            let snapshot = self.states.find(&session.token, state)?;
+            let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+            session.restore(&snapshot, encryption, authentication)
+        })
+    }
+}

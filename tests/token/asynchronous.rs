@@ -1,0 +1,241 @@
+//! Asynchronous sessions: key generations that go on after they answered, what becomes of them, and waiting for slots.
+
+use std::time::Duration;
+
+use jeton::error::{Error, Result};
+use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle, token_flag};
+use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
+use jeton::module::{Completed, Module, User};
+
+use crate::keys::Kind;
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
+
+/// An asynchronous session with the user logged in.
+fn session(client: &Client) -> SessionHandle {
+    let session = client.module.open_async_session(client.slot, true).expect("a session");
+    client.login(session);
+    session
+}
+
+/// Starts a pair; the answer is `Pending`.
+fn begin(client: &Client, session: SessionHandle, kind: Kind) -> Result<()> {
+    client.generate(session, kind.generator(), &kind.request(), &none().stored()).map(drop)
+}
+
+/// Asks until the answer is another than `Pending`.
+fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
+    loop {
+        match client.module.async_complete(session, function) {
+            Err(Error::Pending) => std::thread::sleep(Duration::from_millis(1)),
+            done => return done,
+        }
+    }
+}
+
+#[test]
+fn a_pair_is_made_while_the_session_does_other_things() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, session(&client));
+        assert!(module.session(session).expect("a session").asynchronous);
+        assert!(!module.session(client.open()).expect("a session").asynchronous);
+        assert_ne!(client.flags() & token_flag::ASYNC_SESSION_SUPPORTED, 0);
+        for (kind, id) in [(Kind::Rsa, M::SHA256_RSA_PKCS), (Kind::MlDsa44, M::ML_DSA)] {
+            assert_eq!(begin(&client, session, kind), Err(Error::Pending));
+            // One at a time; what else the session does is done when it answers.
+            assert_eq!(begin(&client, session, kind), Err(Error::OperationActive));
+            assert_eq!(module.random(session, &mut [0; 8]), Ok(()));
+            assert_eq!(module.async_complete(session, GenerateKey), Err(Error::OperationNotInitialized));
+            let done = complete(&client, session, GenerateKeyPair).expect("a pair");
+            let (public, private) = (done.object, done.additional.expect("a private key"));
+            let signature = client.sign(session, &plain(id), private, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &plain(id), public, b"data", &signature), Ok(()));
+            assert!(client.flag(session, private, A::TOKEN) && client.flag(session, private, A::LOCAL));
+            // The result is given once.
+            let over = module.async_complete(session, GenerateKeyPair);
+            assert_eq!(over, Err(Error::OperationNotInitialized));
+        }
+    });
+}
+
+#[test]
+fn a_secret_key_is_pending_too_and_refusals_come_at_once() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, session(&client));
+        let make = |request: &crate::support::Attributes| {
+            module.generate_key(session, &plain(M::AES_KEY_GEN), &request.template())
+        };
+        assert_eq!(make(&none()), Err(Error::TemplateIncomplete));
+        assert_eq!(make(&Kind::Aes.request()), Err(Error::Pending));
+        let done = complete(&client, session, GenerateKey).expect("a key");
+        assert_eq!(done.additional, None);
+        assert_eq!(client.number(session, done.object, A::VALUE_LEN), 16);
+        let refused = client.generate(session, M::EC_KEY_PAIR_GEN, &none(), &none());
+        assert_eq!(refused, Err(Error::TemplateIncomplete));
+        let over = module.async_complete(session, GenerateKeyPair);
+        assert_eq!(over, Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn a_named_generation_outlives_its_session_and_is_joined() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, first) = (&client.module, session(&client));
+        let second = client.open();
+        assert_eq!(module.async_id(first, GenerateKeyPair), Err(Error::OperationNotInitialized));
+        assert_eq!(begin(&client, first, Kind::P256), Err(Error::Pending));
+        let id = module.async_id(first, GenerateKeyPair).expect("a number");
+        assert_eq!(module.async_id(first, GenerateKeyPair), Ok(id));
+        module.close_session(first).expect("a session");
+        assert_eq!(module.async_complete(second, GenerateKeyPair), Err(Error::OperationNotInitialized));
+        for (function, id) in [(GenerateKeyPair, id + 1), (GenerateKeyPair, 0), (GenerateKey, id)] {
+            assert_eq!(module.async_join(second, function, id), Err(Error::SavedStateInvalid));
+        }
+        assert_eq!(module.async_join(second, GenerateKeyPair, id), Ok(()));
+        assert_eq!(module.async_join(second, GenerateKeyPair, id), Ok(()));
+        let done = complete(&client, second, GenerateKeyPair).expect("a pair");
+        assert!(client.flag(second, done.object, A::LOCAL));
+        assert_eq!(module.async_join(second, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
+    });
+}
+
+#[test]
+fn what_was_closed_cancelled_or_logged_out_leaves_no_objects() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, watching) = (&client.module, client.user());
+        let open = || module.open_async_session(client.slot, true).expect("a session");
+        let closed = open();
+        assert_eq!(begin(&client, closed, Kind::P256), Err(Error::Pending));
+        module.close_session(closed).expect("a session");
+
+        let cancelled = open();
+        assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+        let id = module.async_id(cancelled, GenerateKeyPair).expect("a number");
+        let flags = jeton::id::mechanism_flag::GENERATE;
+        assert_eq!(module.cancel(cancelled, flags), Ok(()));
+        assert_eq!(module.async_id(cancelled, GenerateKeyPair), Ok(id));
+        let flags = jeton::id::mechanism_flag::GENERATE_KEY_PAIR;
+        assert_eq!(module.cancel(cancelled, flags), Ok(()));
+        let over = Err(Error::OperationNotInitialized);
+        assert_eq!(complete(&client, cancelled, GenerateKeyPair), over);
+        assert_eq!(module.async_join(cancelled, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
+
+        assert_eq!(begin(&client, cancelled, Kind::P256), Err(Error::Pending));
+        module.logout(watching).expect("the user");
+        assert_eq!(complete(&client, cancelled, GenerateKeyPair), Err(Error::UserNotLoggedIn));
+        client.login(watching);
+        assert_eq!(client.find(watching, &none()), []);
+    });
+}
+
+#[test]
+fn finalize_waits_for_what_runs_and_forgets_it() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, before) = (&client.module, session(&client));
+        assert_eq!(begin(&client, before, Kind::Rsa), Err(Error::Pending));
+        let id = module.async_id(before, GenerateKeyPair).expect("a number");
+        module.finalize().expect("a module");
+        module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
+        let after = session(&client);
+        assert_eq!(module.async_join(after, GenerateKeyPair, id), Err(Error::SavedStateInvalid));
+        assert_eq!(client.find(after, &none()), []);
+        assert_eq!(begin(&client, after, Kind::P256), Err(Error::Pending));
+        assert!(complete(&client, after, GenerateKeyPair).is_ok());
+    });
+}
+
+#[test]
+fn more_generations_than_threads_are_made_all_the_same() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let _login = client.user();
+        let sessions: Vec<_> = (0..40)
+            .map(|_| client.module.open_async_session(client.slot, true).expect("a session"))
+            .collect();
+        for session in &sessions {
+            assert_eq!(begin(&client, *session, Kind::MlDsa44), Err(Error::Pending));
+        }
+        for session in &sessions {
+            complete(&client, *session, GenerateKeyPair).expect("a pair");
+        }
+        assert_eq!(client.find(sessions[0], &none()).len(), 80);
+    });
+}
+
+#[test]
+fn an_application_may_forbid_threads() {
+    each_backend(|provider| {
+        let directory = Directory::new();
+        let module = Module::new();
+        module.allow_threads(false);
+        module.initialize(Some(&directory.parameters(provider, ""))).expect("a module");
+        let slot = module.slots(true).expect("slots")[0];
+        module.init_token(slot, SO_PIN, LABEL).expect("a token");
+        assert_eq!(module.open_async_session(slot, true), Err(Error::SessionAsyncNotSupported));
+        let flags = module.token(slot).expect("a token").flags;
+        assert_eq!(flags & token_flag::ASYNC_SESSION_SUPPORTED, 0);
+    });
+}
+
+#[test]
+fn a_waiting_thread_is_told_of_another_process_token() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let module = &client.module;
+        // What was there before, or was made here, is no event.
+        assert_eq!(module.wait_for_slot_event(false), Err(Error::NoEvent));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| module.wait_for_slot_event(true));
+            let other = Client::beside(&client.directory, provider, "");
+            let free = *other.module.slots(true).expect("slots").last().expect("a slot");
+            other.module.init_token(free, SO_PIN, LABEL).expect("a token");
+            assert_eq!(waiting.join().expect("a thread"), Ok(free));
+            // The event was told; the token is there.
+            assert_eq!(module.wait_for_slot_event(false), Err(Error::NoEvent));
+            assert!(module.open_session(free, true).is_ok());
+
+            // One that a list of the slots has found is an event too.
+            let free = *other.module.slots(true).expect("slots").last().expect("a slot");
+            other.module.init_token(free, SO_PIN, LABEL).expect("a token");
+            assert!(module.slots(true).expect("slots").contains(&free));
+            assert_eq!(module.wait_for_slot_event(false), Ok(free));
+        });
+    });
+}
+
+#[test]
+fn finalize_ends_a_wait() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let module = &client.module;
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| module.wait_for_slot_event(true));
+            std::thread::sleep(Duration::from_millis(50));
+            module.finalize().expect("a module");
+            assert_eq!(waiting.join().expect("a thread"), Err(Error::NotInitialized));
+        });
+        assert_eq!(module.wait_for_slot_event(true), Err(Error::NotInitialized));
+    });
+}
+
+#[test]
+fn a_user_of_a_name_is_not_known() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.open());
+        // Three wrong PINs would lock it.
+        for _ in 0..4 {
+            let refused = module.login_user(session, User::User, PIN, b"somebody");
+            assert_eq!(refused, Err(Error::PinIncorrect));
+        }
+        assert_eq!(module.login_user(session, User::User, b"a wrong one", b""), Err(Error::PinIncorrect));
+        assert_eq!(module.login_user(session, User::User, PIN, b""), Ok(()));
+        assert_eq!(module.login_user(session, User::User, PIN, b""), Err(Error::UserAlreadyLoggedIn));
+        assert_eq!(module.validation_flags(session), Ok(0));
+        assert_eq!(module.validation_flags(SessionHandle(7)), Err(Error::SessionHandleInvalid));
+    });
+}

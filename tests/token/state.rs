@@ -1,0 +1,369 @@
+//! Operation state: saved and restored in another session, for every mechanism that has operations; refused where it
+//! is not this token's, this login's or this key's.
+
+use jeton::error::{Error, Result};
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::{Output, User};
+use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
+
+use crate::ciphers::{self, Way};
+use crate::digest::KNOWN;
+use crate::keys::{Kind, RSA, pair};
+use crate::mechanisms;
+use crate::support::{Client, PIN, each_backend, none, plain};
+
+const NO_KEY: ObjectHandle = ObjectHandle(0);
+
+fn save(client: &Client, session: SessionHandle) -> Result<Vec<u8>> {
+    let mut state = vec![0; client.module.operation_state(session, Output::Length)?];
+    let len = client.module.operation_state(session, Output::Buffer(&mut state))?;
+    assert_eq!(len, state.len());
+    Ok(state)
+}
+
+fn digest_of(client: &Client, session: SessionHandle, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    assert_eq!(client.module.digest_final(session, Output::Buffer(&mut out)), Ok(len));
+    out
+}
+
+/// The known digests of "abc" again.
+#[test]
+fn every_digest_goes_on_in_other_sessions_and_more_than_once() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, one, other) = (&client.module, client.open(), client.open());
+        let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
+        for (id, len, abc, nothing) in KNOWN {
+            module.digest_init(one, &plain(id)).expect("an operation");
+            let fresh = save(&client, one).expect("a state");
+            module.digest_update(one, b"a").expect("a part");
+            let begun = save(&client, one).expect("a state");
+            module.digest_update(one, b" part that is not in the state").expect("a part");
+            // What is active is ended, and the state is good for another time.
+            for session in [other, one] {
+                assert_eq!(restore(session, &begun), Ok(()));
+                module.digest_update(session, b"bc").expect("a part");
+                assert_eq!(digest_of(&client, session, len)[..4], abc, "{id}");
+            }
+            assert_eq!(restore(other, &fresh), Ok(()));
+            assert_eq!(digest_of(&client, other, len)[..4], nothing, "{id}");
+            // An operation that has not begun can still be done in one part.
+            assert_eq!(restore(other, &fresh), Ok(()));
+            let mut out = vec![0; len];
+            assert_eq!(module.digest(other, b"abc", Output::Buffer(&mut out)), Ok(len));
+            assert_eq!(out[..4], abc, "{id}");
+        }
+    });
+}
+
+#[test]
+fn every_signature_and_code_goes_on_in_another_session() {
+    mechanisms::each_case(|client, session, case, (public, private)| {
+        let (module, with) = (&client.module, &case.with);
+        let other = client.open();
+        let data = mechanisms::message(case.message, 9);
+        let (first, rest) = data.split_at(data.len() / 2 + 1);
+        module.sign_init(session, with, private).expect("an operation");
+        module.sign_update(session, first).expect("a part");
+        let state = save(client, session).expect("a state");
+        module.sign_cancel(session).expect("an operation");
+        assert_eq!(module.set_operation_state(other, &state, NO_KEY, private), Ok(()));
+        module.sign_update(other, rest).expect("a part");
+        let mut signature = vec![0; module.sign_final(other, Output::Length).expect("a length")];
+        module.sign_final(other, Output::Buffer(&mut signature)).expect("a signature");
+        assert_eq!(client.verify(session, with, public, &data, &signature), Ok(()));
+
+        module.verify_init(session, with, public).expect("an operation");
+        module.verify_update(session, first).expect("a part");
+        let state = save(client, session).expect("a state");
+        module.verify_cancel(session).expect("an operation");
+        for wrong in [false, true] {
+            assert_eq!(module.set_operation_state(other, &state, NO_KEY, public), Ok(()));
+            module.verify_update(other, if wrong { b"another end" } else { rest }).expect("a part");
+            assert_eq!(module.verify_final(other, &signature).is_err(), wrong);
+        }
+
+        module.verify_signature_init(session, with, public, &signature).expect("an operation");
+        module.verify_signature_update(session, first).expect("a part");
+        let state = save(client, session).expect("a state");
+        module.verify_signature_cancel(session).expect("an operation");
+        assert_eq!(module.set_operation_state(other, &state, NO_KEY, public), Ok(()));
+        module.verify_signature_update(other, rest).expect("a part");
+        assert_eq!(module.verify_signature_final(other), Ok(()));
+        module.close_session(other).expect("a session");
+    });
+}
+
+/// The rest of a message after `out`, in one more part.
+fn go_on(client: &Client, session: SessionHandle, way: Way, rest: &[u8], mut out: Vec<u8>) -> Vec<u8> {
+    let mut room = vec![0; rest.len() + 64];
+    let len = way.update(client, session, rest, Output::Buffer(&mut room)).expect("a part");
+    out.extend(&room[..len]);
+    let mut room = vec![0; rest.len() + out.len() + 2048];
+    let len = way.end(client, session, Output::Buffer(&mut room)).expect("an end");
+    out.extend(&room[..len]);
+    out
+}
+
+#[test]
+fn every_cipher_goes_on_in_another_session() {
+    ciphers::each_case(|client, session, case, key| {
+        let other = client.open();
+        let plaintext = ciphers::message(*case.messages.last().expect("a length"));
+        let ciphertext =
+            Way::Encrypt.whole(client, session, &case.with, key, &plaintext).expect("a ciphertext");
+        for (way, from, to) in
+            [(Way::Encrypt, &plaintext, &ciphertext), (Way::Decrypt, &ciphertext, &plaintext)]
+        {
+            // In the middle of a block, and at its end.
+            for at in [from.len() / 2 + 3, 16, 8].map(|at| at.min(from.len() - 1)) {
+                let (first, rest) = from.split_at(at);
+                way.init(client, session, &case.with, key).expect("an operation");
+                let mut room = vec![0; at + 64];
+                let len = way.update(client, session, first, Output::Buffer(&mut room)).expect("a part");
+                room.truncate(len);
+                let state = save(client, session).expect("a state");
+                way.cancel(client, session);
+                for session in [other, session] {
+                    assert_eq!(client.module.set_operation_state(session, &state, key, NO_KEY), Ok(()));
+                    assert!(go_on(client, session, way, rest, room.clone()) == **to, "{way:?} at {at}");
+                }
+            }
+        }
+        client.module.close_session(other).expect("a session");
+    });
+}
+
+#[test]
+fn rsa_and_two_operations_at_once_go_on() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session, other) = (&client.module, client.user(), client.open());
+        let (public, private) = pair(&client, session, Kind::Rsa, &none());
+        let with = plain(M::RSA_PKCS);
+        module.encrypt_init(session, &with, public).expect("an operation");
+        module.encrypt_update(session, b"a sec", Output::Buffer(&mut [])).expect("a part");
+        module.digest_init(session, &plain(M::SHA_1)).expect("an operation");
+        module.digest_update(session, b"ab").expect("a part");
+        let state = save(&client, session).expect("a state");
+        assert_eq!(module.set_operation_state(other, &state, public, NO_KEY), Ok(()));
+        module.encrypt_update(other, b"ret", Output::Buffer(&mut [])).expect("a part");
+        module.digest_update(other, b"c").expect("a part");
+        let mut ciphertext = [0; 256];
+        assert_eq!(module.encrypt_final(other, Output::Buffer(&mut ciphertext)), Ok(256));
+        let plaintext = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+        assert_eq!(plaintext.expect("a plaintext"), b"a secret");
+        assert_eq!(digest_of(&client, other, 20)[..4], [0xa9, 0x99, 0x3e, 0x36]);
+
+        module.encrypt_cancel(session).expect("an operation");
+        module.digest_cancel(session).expect("an operation");
+
+        // A code of the plaintext beside its encryption, as C_SignEncryptUpdate has them: each with its key.
+        let (aes, _) = pair(&client, session, Kind::Aes, &none());
+        let (generic, _) = pair(&client, session, Kind::Generic, &none());
+        let iv = Invocation { params: Params::Iv([1; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let code = plain(M::SHA256_HMAC);
+        module.encrypt_init(session, &iv, aes).expect("an operation");
+        module.sign_init(session, &code, generic).expect("an operation");
+        let mut room = [0; 64];
+        let len = module.sign_encrypt_update(session, &[5; 20], Output::Buffer(&mut room)).expect("a part");
+        let state = save(&client, session).expect("a state");
+        let restore = |encryption, authentication| {
+            module.set_operation_state(other, &state, encryption, authentication)
+        };
+        assert_eq!(restore(aes, NO_KEY), Err(Error::KeyNeeded));
+        assert_eq!(restore(NO_KEY, generic), Err(Error::KeyNeeded));
+        assert_eq!(restore(generic, aes), Err(Error::KeyChanged));
+        assert_eq!(restore(aes, generic), Ok(()));
+        let more =
+            module.sign_encrypt_update(other, &[6; 20], Output::Buffer(&mut room[len..])).expect("a part");
+        let end = module.encrypt_final(other, Output::Buffer(&mut room[len + more..])).expect("an end");
+        let mut made = [0; 32];
+        module.sign_final(other, Output::Buffer(&mut made)).expect("a code");
+        module.encrypt_cancel(session).expect("an operation");
+        module.sign_cancel(session).expect("an operation");
+        let message = [[5; 20], [6; 20]].concat();
+        assert_eq!(client.verify(session, &code, generic, &message, &made), Ok(()));
+        let back = Way::Decrypt.whole(&client, session, &iv, aes, &room[..len + more + end]);
+        assert_eq!(back.expect("a plaintext"), message);
+    });
+}
+
+#[test]
+fn the_length_is_told_and_short_buffers_are_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.open());
+        assert_eq!(module.operation_state(session, Output::Length), Err(Error::OperationNotInitialized));
+        module.find_init(session, &none().template()).expect("a search");
+        assert_eq!(module.operation_state(session, Output::Length), Err(Error::OperationNotInitialized));
+        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        assert_eq!(module.operation_state(session, Output::Length), Ok(STATE_LEN));
+        let short = module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN - 1]));
+        assert_eq!(short, Err(Error::BufferTooSmall { needed: STATE_LEN }));
+        assert_eq!(module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN + 1])), Ok(STATE_LEN));
+        // A search is ended by a state as every operation is.
+        let state = save(&client, session).expect("a state");
+        assert_eq!(module.set_operation_state(session, &state, NO_KEY, NO_KEY), Ok(()));
+        assert_eq!(module.find_final(session), Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn what_is_no_state_of_this_token_and_session_state_is_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.open());
+        let restore = |session, state: &[u8]| module.set_operation_state(session, state, NO_KEY, NO_KEY);
+        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        let state = save(&client, session).expect("a state");
+        let longer = [&state[..], &[0]].concat();
+        let mut altered = state.clone();
+        altered[7] ^= 1;
+        for wrong in [&[][..], &state[1..], &longer, &altered] {
+            assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
+        }
+        let read_only = module.open_session(client.slot, false).expect("a session");
+        assert_eq!(restore(read_only, &state), Err(Error::SavedStateInvalid));
+        let elsewhere = Client::new(provider);
+        let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
+        assert_eq!(refused, Err(Error::SavedStateInvalid));
+        // Another token of the same module.
+        let free = *module.slots(true).expect("slots").last().expect("a free slot");
+        module.init_token(free, b"another", &[b' '; 32]).expect("a token");
+        let neighbour = module.open_session(free, true).expect("a session");
+        assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));
+        // A refusal leaves what is active.
+        assert_eq!(module.digest_update(session, b"abc"), Ok(()));
+
+        assert_eq!(
+            module.set_operation_state(session, &state, NO_KEY, ObjectHandle(1)),
+            Err(Error::KeyNotNeeded)
+        );
+        assert_eq!(
+            module.set_operation_state(session, &state, ObjectHandle(1), NO_KEY),
+            Err(Error::KeyNotNeeded)
+        );
+        client.login(session);
+        assert_eq!(restore(session, &state), Err(Error::SavedStateInvalid));
+        module.logout(session).expect("the user");
+        // It was saved without a login, so no login took it along.
+        assert_eq!(restore(session, &state), Ok(()));
+    });
+}
+
+#[test]
+fn a_state_goes_with_the_login_that_it_was_saved_under() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let module = &client.module;
+        let begin = || {
+            let session = client.user();
+            module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+            let (key, _) = pair(&client, session, Kind::Generic, &none());
+            assert_eq!(module.digest_key(session, key), Ok(()));
+            (session, save(&client, session).expect("a state"))
+        };
+        let gone = |session, state: &[u8]| {
+            let restored = module.set_operation_state(session, state, NO_KEY, NO_KEY);
+            assert_eq!(restored, Err(Error::SavedStateInvalid));
+        };
+        let (session, state) = begin();
+        module.logout(session).expect("the user");
+        client.login(session);
+        gone(session, &state);
+        module.close_session(session).expect("a session");
+        let (session, state) = begin();
+        module.close_session(session).expect("a session");
+        gone(client.user(), &state);
+        module.finalize().expect("a module");
+        module.initialize(Some(&client.directory.parameters(provider, ""))).expect("a module");
+        gone(client.user(), &state);
+    });
+}
+
+#[test]
+fn the_key_must_be_the_same_and_still_allowed() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let (public, private) = pair(&client, session, Kind::P256, &none());
+        let (_, other) = pair(&client, session, Kind::P256, &none());
+        let with = plain(M::ECDSA_SHA256);
+        module.sign_init(session, &with, private).expect("an operation");
+        module.sign_update(session, b"da").expect("a part");
+        let state = save(&client, session).expect("a state");
+        let restore = |key| module.set_operation_state(session, &state, NO_KEY, key);
+        assert_eq!(restore(NO_KEY), Err(Error::KeyNeeded));
+        for wrong in [other, public, ObjectHandle(4711)] {
+            assert_eq!(restore(wrong), Err(Error::KeyChanged));
+        }
+        // The operation that was active is not harmed by that.
+        module.sign_update(session, b"ta").expect("a part");
+        let mut signature = [0; 64];
+        module.sign_final(session, Output::Buffer(&mut signature)).expect("a signature");
+        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+
+        assert_eq!(restore(private), Ok(()));
+        client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
+        assert_eq!(restore(private), Err(Error::KeyChanged));
+        assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
+        module.destroy_object(session, private).expect("a key");
+        assert_eq!(restore(private), Err(Error::KeyChanged));
+    });
+}
+
+#[test]
+fn a_key_that_always_authenticates_leaves_no_state() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let key = RSA.private.clone().stored().flag(A::ALWAYS_AUTHENTICATE, true);
+        let key = client.create(session, &key).expect("a key");
+        module.sign_init(session, &plain(M::SHA256_RSA_PKCS), key).expect("an operation");
+        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        module.login(session, User::ContextSpecific, PIN).expect("the user");
+        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        module.sign_update(session, b"data").expect("a part");
+        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        module.sign_final(session, Output::Buffer(&mut [0; 256])).expect("a signature");
+        assert_eq!(save(&client, session), Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn states_have_limits() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let (aes, _) = pair(&client, session, Kind::Aes, &none());
+        let (other, _) = pair(&client, session, Kind::Aes, &none());
+        // PKCS#11 has an argument for one key of each kind.
+        module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
+        module.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
+        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        module.encrypt_cancel(session).expect("an operation");
+        module.decrypt_cancel(session).expect("an operation");
+
+        let (_, private) = pair(&client, session, Kind::Ed25519, &none());
+        module.sign_init(session, &plain(M::EDDSA), private).expect("an operation");
+        module.sign_update(session, &vec![0; MAX_COLLECTED]).expect("a part");
+        let large = save(&client, session).expect("a state");
+        module.sign_update(session, b"1").expect("a part");
+        assert_eq!(save(&client, session), Err(Error::StateUnsaveable));
+        module.sign_cancel(session).expect("an operation");
+        let restore = |state: &[u8], key| module.set_operation_state(session, state, NO_KEY, key);
+        assert_eq!(restore(&large, private), Ok(()));
+        module.sign_cancel(session).expect("an operation");
+
+        module.digest_init(session, &plain(M::SHA256)).expect("an operation");
+        let states: Vec<_> = (0..=MAX_STATES).map(|_| save(&client, session).expect("a state")).collect();
+        assert_eq!(restore(&large, private), Err(Error::SavedStateInvalid));
+        assert_eq!(restore(&states[0], NO_KEY), Err(Error::SavedStateInvalid));
+        for kept in [&states[1], &states[MAX_STATES]] {
+            assert_eq!(restore(kept, NO_KEY), Ok(()));
+        }
+    });
+}
