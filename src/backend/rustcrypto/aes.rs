@@ -10,6 +10,7 @@ pub(super) const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
 /// The library wipes the round keys when it is dropped.
+#[derive(Clone)]
 pub(super) enum Aes {
     K128(Aes128),
     K192(Aes192),
