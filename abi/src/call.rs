@@ -161,6 +161,7 @@ const fn return_value(error: Error) -> CK_RV {
         Error::AttributeSensitive => CKR_ATTRIBUTE_SENSITIVE,
         Error::AttributeTypeInvalid => CKR_ATTRIBUTE_TYPE_INVALID,
         Error::AttributeValueInvalid => CKR_ATTRIBUTE_VALUE_INVALID,
+        Error::AeadDecryptFailed => CKR_AEAD_DECRYPT_FAILED,
         Error::ActionProhibited => CKR_ACTION_PROHIBITED,
         Error::BufferTooSmall { needed: _ } => CKR_BUFFER_TOO_SMALL,
         Error::AlreadyInitialized => CKR_CRYPTOKI_ALREADY_INITIALIZED,

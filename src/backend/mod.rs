@@ -85,14 +85,7 @@ pub trait Ciphers: Sync {
 /// [scheme takes](AeadScheme::takes).
 pub trait Aead: Send {
     /// Encrypts `input` into `out`, of the same length. `DataLenRange` where the message is too long.
-    fn seal(
-        &mut self,
-        nonce: &[u8],
-        aad: &[u8],
-        input: &[u8],
-        out: &mut [u8],
-        tag: &mut [u8],
-    ) -> Result<()>;
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
     /// Decrypts `input` into `out`, of the same length, which holds no plaintext where the tag is wrong:
     /// `EncryptedDataInvalid`. `EncryptedDataLenRange` where the message is too long.
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
@@ -119,9 +112,7 @@ impl AeadScheme {
             // SP 800-38D, 5.2.1.2.
             Self::AesGcm => (1..=Self::MAX_NONCE).contains(&nonce_len) && matches!(tag_len, 4 | 8 | 12..=16),
             // SP 800-38C, A.1.
-            Self::AesCcm => {
-                (7..=13).contains(&nonce_len) && matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16)
-            }
+            Self::AesCcm => (7..=13).contains(&nonce_len) && matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16),
             // RFC 8439, 2.8.
             Self::ChaCha20Poly1305 => (nonce_len, tag_len) == (12, 16),
         }

@@ -21,16 +21,19 @@ mod crypt;
 mod derive;
 mod kem;
 mod key;
+mod message;
 mod object;
 mod operation;
 mod recover;
 mod session;
 mod slot;
 mod wrap;
+mod wrap_authenticated;
 
 pub use crate::session::operation::Output;
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
+pub use wrap_authenticated::Authenticated;
 
 /// The module.
 #[derive(Default)]

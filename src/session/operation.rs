@@ -9,6 +9,8 @@ use crate::id::ObjectHandle;
 use crate::mechanism::Invocation;
 use crate::secret::Secret;
 
+mod process;
+
 /// Where the result goes, by the convention on output (PKCS#11 3.2, "Conventions for functions returning output in
 /// a variable-length buffer").
 pub enum Output<'a> {
@@ -179,7 +181,8 @@ impl<E: Engine> Operation<E> {
         Err(Error::UserNotLoggedIn)
     }
 
-    fn engine(&mut self) -> Result<&mut E> {
+    /// What works inside it.
+    pub(super) fn engine(&mut self) -> Result<&mut E> {
         self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
     }
 }

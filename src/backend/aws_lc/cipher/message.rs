@@ -68,14 +68,7 @@ impl Gcm {
 }
 
 impl Aead for Gcm {
-    fn seal(
-        &mut self,
-        nonce: &[u8],
-        aad: &[u8],
-        input: &[u8],
-        out: &mut [u8],
-        tag: &mut [u8],
-    ) -> Result<()> {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         if input.len() as u64 > LONGEST_GCM {
             return Err(Error::DataLenRange);
         }
@@ -136,14 +129,7 @@ impl Ccm {
 }
 
 impl Aead for Ccm {
-    fn seal(
-        &mut self,
-        nonce: &[u8],
-        aad: &[u8],
-        input: &[u8],
-        out: &mut [u8],
-        tag: &mut [u8],
-    ) -> Result<()> {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         check_ccm(nonce, aad, tag.len(), input.len())?;
         ccm_seal(self.context(nonce, tag.len(), true)?, nonce, aad, input, out, tag)
     }
@@ -192,14 +178,7 @@ pub(super) fn ccm_open(
 struct Poly1305(ChaChaPoly);
 
 impl Aead for Poly1305 {
-    fn seal(
-        &mut self,
-        nonce: &[u8],
-        aad: &[u8],
-        input: &[u8],
-        out: &mut [u8],
-        tag: &mut [u8],
-    ) -> Result<()> {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) else {
             return Err(Error::MechanismParamInvalid);
         };

@@ -48,14 +48,7 @@ impl Keyed {
 }
 
 impl Aead for Keyed {
-    fn seal(
-        &mut self,
-        nonce: &[u8],
-        aad: &[u8],
-        input: &[u8],
-        out: &mut [u8],
-        tag: &mut [u8],
-    ) -> Result<()> {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         let framing = Framing { nonce, aad, tag_len: tag.len(), len: input.len() };
         self.with(&framing, |cipher| {
             if cipher.takes(input.len()) { cipher.seal(input, out, tag) } else { Err(Error::DataLenRange) }
