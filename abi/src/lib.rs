@@ -29,6 +29,7 @@ mod info;
 mod init;
 mod kem;
 mod key;
+mod message;
 mod object;
 mod random;
 mod recover;
@@ -39,5 +40,6 @@ mod unsupported;
 mod verify;
 mod verify_signature;
 mod wrap;
+mod wrap_authenticated;
 
 pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};

@@ -18,6 +18,7 @@ use crate::init::*;
 use crate::input::{Place, list};
 use crate::kem::*;
 use crate::key::*;
+use crate::message::*;
 use crate::object::*;
 use crate::random::*;
 use crate::recover::*;
@@ -28,6 +29,7 @@ use crate::unsupported::*;
 use crate::verify::*;
 use crate::verify_signature::*;
 use crate::wrap::*;
+use crate::wrap_authenticated::*;
 
 /// The name of the standard's interfaces (PKCS#11 3.2, CK_INTERFACE).
 const STANDARD: &CStr = c"PKCS 11";

@@ -1,16 +1,12 @@
 //! The functions of the standard that do nothing yet, and the two of "Parallel function management" that never will.
 //! None of them follows a pointer.
 
-use std::ffi::c_void;
-
 use cryptoki_sys::*;
 
 use crate::call::always;
 
 type Session = CK_SESSION_HANDLE;
 type Object = CK_OBJECT_HANDLE;
-type Mechanism = *mut CK_MECHANISM;
-type Template = *mut CK_ATTRIBUTE;
 type Bytes = *mut CK_BYTE;
 type Length = CK_ULONG;
 
@@ -35,30 +31,8 @@ answers! { CKR_FUNCTION_NOT_SUPPORTED:
     C_GetOperationState(Session, Bytes, *mut CK_ULONG);
     C_SetOperationState(Session, Bytes, Length, Object, Object);
     C_LoginUser(Session, CK_USER_TYPE, *mut CK_UTF8CHAR, Length, *mut CK_UTF8CHAR, Length);
-    C_MessageEncryptInit(Session, Mechanism, Object);
-    C_EncryptMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_EncryptMessageBegin(Session, *mut c_void, Length, Bytes, Length);
-    C_EncryptMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, *mut CK_ULONG, CK_FLAGS);
-    C_MessageEncryptFinal(Session);
-    C_MessageDecryptInit(Session, Mechanism, Object);
-    C_DecryptMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_DecryptMessageBegin(Session, *mut c_void, Length, Bytes, Length);
-    C_DecryptMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, *mut CK_ULONG, CK_FLAGS);
-    C_MessageDecryptFinal(Session);
-    C_MessageSignInit(Session, Mechanism, Object);
-    C_SignMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_SignMessageBegin(Session, *mut c_void, Length);
-    C_SignMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_MessageSignFinal(Session);
-    C_MessageVerifyInit(Session, Mechanism, Object);
-    C_VerifyMessage(Session, *mut c_void, Length, Bytes, Length, Bytes, Length);
-    C_VerifyMessageBegin(Session, *mut c_void, Length);
-    C_VerifyMessageNext(Session, *mut c_void, Length, Bytes, Length, Bytes, Length);
-    C_MessageVerifyFinal(Session);
     C_GetSessionValidationFlags(Session, CK_SESSION_VALIDATION_FLAGS_TYPE, *mut CK_FLAGS);
     C_AsyncComplete(Session, *mut CK_UTF8CHAR, *mut CK_ASYNC_DATA);
     C_AsyncGetID(Session, *mut CK_UTF8CHAR, *mut CK_ULONG);
     C_AsyncJoin(Session, *mut CK_UTF8CHAR, Length, Bytes, Length);
-    C_WrapKeyAuthenticated(Session, Mechanism, Object, Object, Bytes, Length, Bytes, *mut CK_ULONG);
-    C_UnwrapKeyAuthenticated(Session, Mechanism, Object, Bytes, Length, Template, Length, Bytes, Length, *mut CK_OBJECT_HANDLE);
 }

@@ -74,6 +74,17 @@ impl Module {
             .with(session, |session| session.messages(direction).crypt_message_end(params, part, out))
     }
 
+    /// Whether a message can begin now, or was begun.
+    pub fn crypt_message_state(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        begun: bool,
+    ) -> Result<()> {
+        self.sessions
+            .with(session, |session| session.messages(direction).message_length(!begun, |_| 0).map(drop))
+    }
+
     /// Ends the message in several parts, as a call does whose arguments are refused.
     pub fn crypt_message_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
         self.stop(session, |session| session.messages(direction).message_cancel())
