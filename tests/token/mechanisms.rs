@@ -166,7 +166,7 @@ pub fn message(len: usize, start: u8) -> Vec<u8> {
 }
 
 /// Runs a test with every case, each kind of key and every backend.
-fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectHandle))) {
+pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, ObjectHandle))) {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
