@@ -16,6 +16,8 @@ pub enum Error {
     AttributeTypeInvalid,
     /// The attribute's value is malformed or not allowed here.
     AttributeValueInvalid,
+    /// Tag, ciphertext or associated data of a message are not what was encrypted.
+    AeadDecryptFailed,
     /// The object may not be copied, destroyed or changed: its own attributes say so.
     ActionProhibited,
     /// The output does not fit; `needed` bytes would do. The operation stays active.

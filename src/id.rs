@@ -364,6 +364,11 @@ pub mod mechanism_flag {
     pub const EC_OID: u64 = cryptoki_sys::CKF_EC_OID as u64;
     pub const EC_CURVENAME: u64 = cryptoki_sys::CKF_EC_CURVENAME as u64;
     pub const EC_UNCOMPRESS: u64 = cryptoki_sys::CKF_EC_UNCOMPRESS as u64;
+    pub const MESSAGE_ENCRYPT: u64 = cryptoki_sys::CKF_MESSAGE_ENCRYPT as u64;
+    pub const MESSAGE_DECRYPT: u64 = cryptoki_sys::CKF_MESSAGE_DECRYPT as u64;
+    pub const MESSAGE_SIGN: u64 = cryptoki_sys::CKF_MESSAGE_SIGN as u64;
+    pub const MESSAGE_VERIFY: u64 = cryptoki_sys::CKF_MESSAGE_VERIFY as u64;
+    pub const MULTI_MESSAGE: u64 = cryptoki_sys::CKF_MULTI_MESSAGE as u64;
 }
 
 /// What `CK_TOKEN_INFO` says of a token (`CKF_*`).

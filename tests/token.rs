@@ -22,6 +22,8 @@ mod kem;
 mod keys;
 #[path = "token/mechanisms.rs"]
 mod mechanisms;
+#[path = "token/messages.rs"]
+mod messages;
 #[path = "token/objects.rs"]
 mod objects;
 #[path = "token/operations.rs"]
@@ -48,3 +50,5 @@ mod tampering;
 mod threads;
 #[path = "token/wrap.rs"]
 mod wrap;
+#[path = "token/wrap_authenticated.rs"]
+mod wrap_authenticated;

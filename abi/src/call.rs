@@ -61,7 +61,8 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
 /// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it returns
 /// CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update functions.
 pub(crate) fn ending(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
-    if outcome == Err(Error::ArgumentsBad) {
+    // The parameter of a message (C_EncryptMessageNext and its like) is an argument too.
+    if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid)) {
         // That no operation is active is no news here: the caller hears of its arguments.
         let _ = cancel();
     }
@@ -163,6 +164,7 @@ const fn return_value(error: Error) -> CK_RV {
         Error::AttributeSensitive => CKR_ATTRIBUTE_SENSITIVE,
         Error::AttributeTypeInvalid => CKR_ATTRIBUTE_TYPE_INVALID,
         Error::AttributeValueInvalid => CKR_ATTRIBUTE_VALUE_INVALID,
+        Error::AeadDecryptFailed => CKR_AEAD_DECRYPT_FAILED,
         Error::ActionProhibited => CKR_ACTION_PROHIBITED,
         Error::BufferTooSmall { needed: _ } => CKR_BUFFER_TOO_SMALL,
         Error::AlreadyInitialized => CKR_CRYPTOKI_ALREADY_INITIALIZED,

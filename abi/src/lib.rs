@@ -30,15 +30,17 @@ mod info;
 mod init;
 mod kem;
 mod key;
+mod message;
 mod object;
+mod parallel;
 mod random;
 mod recover;
 mod session;
 mod sign;
 mod slot;
-mod unsupported;
 mod verify;
 mod verify_signature;
 mod wrap;
+mod wrap_authenticated;
 
 pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};

@@ -19,16 +19,18 @@ use crate::init::*;
 use crate::input::{Place, list};
 use crate::kem::*;
 use crate::key::*;
+use crate::message::*;
 use crate::object::*;
+use crate::parallel::*;
 use crate::random::*;
 use crate::recover::*;
 use crate::session::*;
 use crate::sign::*;
 use crate::slot::*;
-use crate::unsupported::*;
 use crate::verify::*;
 use crate::verify_signature::*;
 use crate::wrap::*;
+use crate::wrap_authenticated::*;
 
 /// The name of the standard's interfaces (PKCS#11 3.2, CK_INTERFACE).
 const STANDARD: &CStr = c"PKCS 11";

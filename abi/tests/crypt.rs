@@ -6,6 +6,8 @@
 
 #[macro_use]
 mod common;
+#[path = "crypt/messages.rs"]
+mod messages;
 
 use std::sync::OnceLock;
 

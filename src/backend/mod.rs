@@ -80,6 +80,47 @@ pub trait Ciphers: Sync {
     /// where the parameter does not (a nonce length, a tag length, a counter width), `MechanismInvalid` where this
     /// backend lacks the cipher.
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>>;
+    /// An authenticated cipher for whole messages, owned by one session. `KeySizeRange` as above.
+    fn aead(&self, scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>>;
+}
+
+/// Encrypts and decrypts whole messages with one key, each under a nonce and a tag length of its own, and keeps what
+/// can be kept from one to the next. `MechanismParamInvalid` where the lengths are not what the
+/// [scheme takes](AeadScheme::takes).
+pub trait Aead: Send {
+    /// Encrypts `input` into `out`, of the same length. `DataLenRange` where the message is too long.
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
+    /// Decrypts `input` into `out`, of the same length, which holds no plaintext where the tag is wrong:
+    /// `EncryptedDataInvalid`. `EncryptedDataLenRange` where the message is too long.
+    fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
+}
+
+/// An authenticated cipher without its parameter; the variants are those of [`CipherScheme`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the ciphers'")]
+pub enum AeadScheme {
+    AesGcm,
+    AesCcm,
+    ChaCha20Poly1305,
+}
+
+impl AeadScheme {
+    /// The longest nonce of all in bytes.
+    pub const MAX_NONCE: usize = 256;
+    /// The longest tag of all in bytes.
+    pub const MAX_TAG: usize = 16;
+
+    /// Whether nonce and tag may have these lengths.
+    pub fn takes(self, nonce_len: usize, tag_len: usize) -> bool {
+        match self {
+            // SP 800-38D, 5.2.1.2.
+            Self::AesGcm => (1..=Self::MAX_NONCE).contains(&nonce_len) && matches!(tag_len, 4 | 8 | 12..=16),
+            // SP 800-38C, A.1.
+            Self::AesCcm => (7..=13).contains(&nonce_len) && matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16),
+            // RFC 8439, 2.8.
+            Self::ChaCha20Poly1305 => (nonce_len, tag_len) == (12, 16),
+        }
+    }
 }
 
 /// Encrypts or decrypts one message in any number of parts, again and again with the same key and parameter.

@@ -12,6 +12,7 @@ mod derive;
 mod digest;
 mod ec;
 pub mod hmac;
+pub mod message;
 mod ml_dsa;
 mod ml_kem;
 pub mod parameters;

@@ -2,7 +2,6 @@
 //! cryptographic functions").
 
 use super::Module;
-use super::operation::offered;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
@@ -11,10 +10,7 @@ use crate::session::operation::Output;
 impl Module {
     /// `C_EncryptInit`
     pub fn encrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.encrypt_init(with, key)
-        })
+        self.start(session, with, |session| session.encrypt_init(with, key))
     }
 
     /// `C_Encrypt`: how many bytes were written, or would be at most for [`Output::Length`].
@@ -34,18 +30,12 @@ impl Module {
 
     /// `C_EncryptInit` without a mechanism ends the operation.
     pub fn encrypt_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.encrypt.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.encrypt.cancel())
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.decrypt_init(with, key)
-        })
+        self.start(session, with, |session| session.decrypt_init(with, key))
     }
 
     /// `C_Decrypt`: how many bytes were written, or would be at most for [`Output::Length`].
@@ -65,10 +55,7 @@ impl Module {
 
     /// `C_DecryptInit` without a mechanism ends the operation.
     pub fn decrypt_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.decrypt.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.decrypt.cancel())
     }
 
     /// `C_DigestEncryptUpdate`: a part is digested and encrypted, or neither where the buffer is too small.

@@ -25,6 +25,7 @@ mod crypt;
 mod derive;
 mod kem;
 mod key;
+mod message;
 mod object;
 mod operation;
 mod recover;
@@ -32,11 +33,13 @@ mod session;
 mod slot;
 mod state;
 mod wrap;
+mod wrap_authenticated;
 
 pub use crate::session::operation::Output;
 pub use asynchronous::{AsyncFunction, Completed};
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
+pub use wrap_authenticated::Authenticated;
 
 /// The module.
 #[derive(Default)]

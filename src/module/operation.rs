@@ -11,10 +11,7 @@ use crate::session::operation::Output;
 impl Module {
     /// `C_DigestInit`
     pub fn digest_init(&self, session: SessionHandle, with: &Invocation) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.digest_init(with)
-        })
+        self.start(session, with, |session| session.digest_init(with))
     }
 
     /// `C_Digest`
@@ -48,18 +45,12 @@ impl Module {
 
     /// `C_DigestInit` without a mechanism ends the operation.
     pub fn digest_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.digest.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.digest.cancel())
     }
 
     /// `C_SignInit`
     pub fn sign_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.sign_init(with, key)
-        })
+        self.start(session, with, |session| session.sign_init(with, key))
     }
 
     /// `C_Sign`: how many bytes were written, or would be for [`Output::Length`].
@@ -79,18 +70,12 @@ impl Module {
 
     /// `C_SignInit` without a mechanism ends the operation.
     pub fn sign_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.sign.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.sign.cancel())
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.verify_init(with, key)
-        })
+        self.start(session, with, |session| session.verify_init(with, key))
     }
 
     /// `C_Verify`
@@ -110,15 +95,35 @@ impl Module {
 
     /// `C_VerifyInit` without a mechanism ends the operation.
     pub fn verify_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.stop(session, |session| session.verify.cancel())
+    }
+}
+
+impl Module {
+    /// An Init function: `init` starts the operation, where the configuration offers the mechanism.
+    pub(super) fn start(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        init: impl FnOnce(&mut Session) -> Result<()>,
+    ) -> Result<()> {
         self.sessions.with(session, |session| {
-            session.verify.cancel();
+            offered(session, with)?;
+            init(session)
+        })
+    }
+
+    /// The end of what an Init function started; that there was nothing is fine.
+    pub(super) fn stop(&self, session: SessionHandle, cancel: impl FnOnce(&mut Session)) -> Result<()> {
+        self.sessions.with(session, |session| {
+            cancel(session);
             Ok(())
         })
     }
 }
 
 /// Whether the configuration offers the mechanism.
-pub(super) fn offered(session: &Session, with: &Invocation) -> Result<()> {
+fn offered(session: &Session, with: &Invocation) -> Result<()> {
     let offered = session.token.settings.mechanism(with.mechanism.id).is_some();
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }

@@ -2,7 +2,6 @@
 //! `C_VerifyRecover`, `C_VerifySignature`).
 
 use super::Module;
-use super::operation::offered;
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
@@ -16,10 +15,7 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.sign_recover_init(with, key)
-        })
+        self.start(session, with, |session| session.sign_recover_init(with, key))
     }
 
     /// `C_SignRecover`
@@ -29,10 +25,7 @@ impl Module {
 
     /// `C_SignRecoverInit` without a mechanism ends the operation.
     pub fn sign_recover_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.sign_recover.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.sign_recover.cancel())
     }
 
     /// `C_VerifyRecoverInit`
@@ -42,10 +35,7 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.verify_recover_init(with, key)
-        })
+        self.start(session, with, |session| session.verify_recover_init(with, key))
     }
 
     /// `C_VerifyRecover`: how long the data is, or may be at most for [`Output::Length`].
@@ -55,10 +45,7 @@ impl Module {
 
     /// `C_VerifyRecoverInit` without a mechanism ends the operation.
     pub fn verify_recover_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.verify_recover.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.verify_recover.cancel())
     }
 
     /// `C_VerifySignatureInit`: the signature comes first.
@@ -69,10 +56,7 @@ impl Module {
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            session.verify_init_with(with, key, signature)
-        })
+        self.start(session, with, |session| session.verify_init_with(with, key, signature))
     }
 
     /// `C_VerifySignature`
@@ -92,9 +76,6 @@ impl Module {
 
     /// `C_VerifySignatureInit` without a mechanism ends the operation.
     pub fn verify_signature_cancel(&self, session: SessionHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            session.verify_signature.cancel();
-            Ok(())
-        })
+        self.stop(session, |session| session.verify_signature.cancel())
     }
 }

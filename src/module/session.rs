@@ -138,6 +138,18 @@ impl Module {
             if flags & flag::DECRYPT != 0 {
                 session.decrypt.cancel();
             }
+            if flags & flag::MESSAGE_ENCRYPT != 0 {
+                session.message_encrypt.cancel();
+            }
+            if flags & flag::MESSAGE_DECRYPT != 0 {
+                session.message_decrypt.cancel();
+            }
+            if flags & flag::MESSAGE_SIGN != 0 {
+                session.message_sign.cancel();
+            }
+            if flags & flag::MESSAGE_VERIFY != 0 {
+                session.message_verify.cancel();
+            }
             Ok(())
         })
     }

@@ -170,7 +170,7 @@ impl Module {
         self.slot(slot)?;
         let state = self.state()?;
         let row = state.settings.mechanism(mechanism).ok_or(Error::MechanismInvalid)?;
-        Ok(MechanismInfo { min: row.sizes.0, max: row.sizes.1, flags: row.flags })
+        Ok(MechanismInfo { min: row.sizes.0, max: row.sizes.1, flags: row.does() })
     }
 
     /// `C_InitToken`: a new token in the free slot, or a token anew, which needs its SO PIN.

@@ -12,7 +12,7 @@ use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Object, key, make, pkcs8};
+use crate::object::{Attributes, Object, key, make, pkcs8};
 use crate::secret::Secret;
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
@@ -29,10 +29,8 @@ impl Module {
         out: Output<'_>,
     ) -> Result<usize> {
         let (token, rights) = self.access(session)?;
-        let wrapping = key_of(&token, rights, with, wrapping, Usage::WRAP).map_err(wrapping_error)?;
-        let key = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
-        may_leave(&key, &wrapping)?;
-        let plain = exported(with, &key)?;
+        let wrapping = wrapping_key(&token, rights, with, wrapping)?;
+        let plain = leaving(&token, rights, with, &wrapping, key)?;
         let needed = wrapped_len(with, &wrapping, plain.len())?;
         let Output::Buffer(out) = out else { return Ok(needed) };
         if out.len() < needed {
@@ -51,32 +49,65 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let unwrapping = key_of(&token, rights, with, unwrapping, Usage::UNWRAP).map_err(unwrapping_error)?;
-        let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
-        let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
-        let attributes = make::receive(template, &origin, rights.officer())?;
-        rights.write(&attributes)?;
+        let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
+        let attributes = wanted(&unwrapping, template, rights)?;
         let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
-        let sort = attributes.sort().ok_or(Error::GeneralError)?;
-        let attributes = if sort.is_secret() {
-            make::put_secret(attributes, &plain, secret_cut(with))?
-        } else {
-            make::put_private_key(attributes, pkcs8::decode(&plain)?, token.provider())?
-        };
+        let attributes = filled(&token, attributes, &plain, secret_cut(with))?;
         token.insert(rights, session, attributes)
     }
 }
 
-/// A key that wraps or unwraps.
-fn key_of(
+/// What the templates say of a key that is unwrapped; known to be possible before anything is decrypted.
+pub(super) fn wanted(unwrapping: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+    let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
+    let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
+    let attributes = make::receive(template, &origin, rights.officer())?;
+    rights.write(&attributes)?;
+    Ok(attributes)
+}
+
+/// The same with the key itself: a secret key's value, a private key's PKCS #8.
+pub(super) fn filled(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
+    if attributes.sort().ok_or(Error::GeneralError)?.is_secret() {
+        make::put_secret(attributes, plain, cut)
+    } else {
+        make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())
+    }
+}
+
+/// The key that wraps.
+pub(super) fn wrapping_key(
     token: &Token,
     rights: Rights,
     with: &Invocation,
     handle: ObjectHandle,
-    usage: Usage,
 ) -> Result<Arc<Object>> {
     token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, with, handle, usage)
+    usable(token, rights, with, handle, Usage::WRAP).map_err(wrapping_error)
+}
+
+/// The key that unwraps.
+pub(super) fn unwrapping_key(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    handle: ObjectHandle,
+) -> Result<Arc<Object>> {
+    token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+    usable(token, rights, with, handle, Usage::UNWRAP).map_err(unwrapping_error)
+}
+
+/// The bytes of a key that may leave the token under that wrapping key.
+pub(super) fn leaving(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    wrapping: &Object,
+    key: ObjectHandle,
+) -> Result<Secret> {
+    let key = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
+    may_leave(&key, wrapping)?;
+    exported(with, &key)
 }
 
 /// PKCS#11 3.2, C_WrapKey: what is wrong with the wrapping key has names of its own.
@@ -225,7 +256,7 @@ fn aes_key(bits: u64) -> Result<Secret> {
 }
 
 /// A key whose length the mechanism does not take.
-fn too_long(error: Error) -> Error {
+pub(super) fn too_long(error: Error) -> Error {
     match error {
         Error::DataLenRange | Error::DataInvalid => Error::KeySizeRange,
         other => other,
@@ -233,7 +264,7 @@ fn too_long(error: Error) -> Error {
 }
 
 /// What does not decrypt is no wrapped key.
-fn refused(error: Error) -> Error {
+pub(super) fn refused(error: Error) -> Error {
     match error {
         Error::EncryptedDataInvalid => Error::WrappedKeyInvalid,
         Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,

@@ -14,6 +14,8 @@ use crate::token::Token;
 pub mod crypt;
 pub mod digest;
 pub mod find;
+pub mod message;
+pub mod nonce;
 pub mod operation;
 pub mod recover;
 pub mod sign;
@@ -23,7 +25,8 @@ pub mod table;
 use crypt::{Crypting, RsaHalf};
 use digest::Digesting;
 use find::Find;
-use operation::{Message, Operation};
+use message::Messages;
+use operation::{Engine, Message, Operation};
 use recover::Recovering;
 use sign::{Signing, Verifying};
 
@@ -57,6 +60,14 @@ pub struct Session {
     pub signature: Vec<u8>,
     /// Whether slow functions answer before they are done.
     pub asynchronous: bool,
+    /// The message-based encryption.
+    pub message_encrypt: Operation<Messages>,
+    /// The message-based decryption.
+    pub message_decrypt: Operation<Messages>,
+    /// The message-based signature.
+    pub message_sign: Operation<Signing>,
+    /// The message-based verification.
+    pub message_verify: Operation<Verifying>,
 }
 
 /// What a key is used for.
@@ -81,6 +92,10 @@ impl Usage {
     pub const DERIVE: Self = Self { mechanism: does::DERIVE, key: Flag::DERIVE };
     pub const ENCAPSULATE: Self = Self { mechanism: does::ENCAPSULATE, key: Flag::ENCAPSULATE };
     pub const DECAPSULATE: Self = Self { mechanism: does::DECAPSULATE, key: Flag::DECAPSULATE };
+    pub const MESSAGE_ENCRYPT: Self = Self { mechanism: does::MESSAGE_ENCRYPT, key: Flag::ENCRYPT };
+    pub const MESSAGE_DECRYPT: Self = Self { mechanism: does::MESSAGE_DECRYPT, key: Flag::DECRYPT };
+    pub const MESSAGE_SIGN: Self = Self { mechanism: does::MESSAGE_SIGN, key: Flag::SIGN };
+    pub const MESSAGE_VERIFY: Self = Self { mechanism: does::MESSAGE_VERIFY, key: Flag::VERIFY };
 }
 
 impl Session {
@@ -101,6 +116,10 @@ impl Session {
             verify_signature: Operation::default(),
             signature: Vec::new(),
             asynchronous: false,
+            message_encrypt: Operation::default(),
+            message_decrypt: Operation::default(),
+            message_sign: Operation::default(),
+            message_verify: Operation::default(),
         }
     }
 
@@ -121,45 +140,30 @@ impl Session {
 
     /// `C_SignInit`
     pub fn sign_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if self.sign.rearm(with, key, epoch)? {
-            return Ok(());
-        }
-        let object = usable(&self.token, self.rights(), with, key, Usage::SIGN)?;
-        let engine = signing(&self.token, with, &object)?;
-        self.sign.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
-        Ok(())
+        let Self { token, sign, .. } = self;
+        let make = |key: Arc<Object>| signing(token, with, &key);
+        arm(sign, token, self.read_write, with, key, Usage::SIGN, make)
     }
 
     /// `C_SignRecoverInit`
     pub fn sign_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if self.sign_recover.rearm(with, key, epoch)? {
-            return Ok(());
-        }
-        let object = usable(&self.token, self.rights(), with, key, Usage::SIGN_RECOVER)?;
-        let engine = signing(&self.token, with, &object)?;
-        self.sign_recover.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
-        Ok(())
+        let Self { token, sign_recover, .. } = self;
+        let make = |key: Arc<Object>| signing(token, with, &key);
+        arm(sign_recover, token, self.read_write, with, key, Usage::SIGN_RECOVER, make)
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if !self.verify.rearm(with, key, epoch)? {
-            let engine = self.verifying(with, key)?;
-            self.verify.start(with, key, epoch, engine, false);
-        }
-        Ok(())
+        let Self { token, verify, .. } = self;
+        let make = |key: Arc<Object>| verifying(token, with, &key);
+        arm(verify, token, self.read_write, with, key, Usage::VERIFY, make)
     }
 
     /// `C_VerifySignatureInit`
     pub fn verify_init_with(&mut self, with: &Invocation, key: ObjectHandle, signature: &[u8]) -> Result<()> {
-        let epoch = self.token.epoch();
-        if !self.verify_signature.rearm(with, key, epoch)? {
-            let engine = self.verifying(with, key)?;
-            self.verify_signature.start(with, key, epoch, engine, false);
-        }
+        let Self { token, verify_signature, .. } = self;
+        let make = |key: Arc<Object>| verifying(token, with, &key);
+        arm(verify_signature, token, self.read_write, with, key, Usage::VERIFY, make)?;
         self.signature.clear();
         self.signature.extend_from_slice(signature);
         Ok(())
@@ -167,62 +171,81 @@ impl Session {
 
     /// `C_VerifyRecoverInit`
     pub fn verify_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if self.verify_recover.rearm(with, key, epoch)? {
-            return Ok(());
-        }
-        let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY_RECOVER)?;
-        let engine = Recovering {
-            key: object.public_key(self.token.provider())?,
-            padded: with.encryption()? == Encryption::Pkcs1,
+        let Self { token, verify_recover, .. } = self;
+        let make = |key: Arc<Object>| {
+            let padded = with.encryption()? == Encryption::Pkcs1;
+            Ok(Recovering { key: key.public_key(token.provider())?, padded })
         };
-        self.verify_recover.start(with, key, epoch, engine, false);
-        Ok(())
-    }
-
-    fn verifying(&self, with: &Invocation, key: ObjectHandle) -> Result<Verifying> {
-        let object = usable(&self.token, self.rights(), with, key, Usage::VERIFY)?;
-        let provider = self.token.provider();
-        if let Action::Mac(_) = with.mechanism.action {
-            return Ok(Verifying::Code(code(&self.token, with, &object)?));
-        }
-        let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
-        let verifier = object.public_key(provider)?.verifier(&scheme)?;
-        Ok(Verifying::Signature(Message::new(provider, hash), verifier))
+        arm(verify_recover, token, self.read_write, with, key, Usage::VERIFY_RECOVER, make)
     }
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if self.encrypt.rearm(with, key, epoch)? {
-            return Ok(());
-        }
-        let object = usable(&self.token, self.rights(), with, key, Usage::ENCRYPT)?;
-        let engine = crypting(&self.token, with, &object, Direction::Encrypt)?;
-        self.encrypt.start(with, key, epoch, engine, false);
-        Ok(())
+        let Self { token, encrypt, .. } = self;
+        let make = |key: Arc<Object>| crypting(token, with, &key, Direction::Encrypt);
+        arm(encrypt, token, self.read_write, with, key, Usage::ENCRYPT, make)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let epoch = self.token.epoch();
-        if self.decrypt.rearm(with, key, epoch)? {
-            return Ok(());
-        }
-        let object = usable(&self.token, self.rights(), with, key, Usage::DECRYPT)?;
-        let engine = crypting(&self.token, with, &object, Direction::Decrypt)?;
-        self.decrypt.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
+        let Self { token, decrypt, .. } = self;
+        let make = |key: Arc<Object>| crypting(token, with, &key, Direction::Decrypt);
+        arm(decrypt, token, self.read_write, with, key, Usage::DECRYPT, make)
+    }
+
+    /// `C_MessageSignInit`
+    pub fn message_sign_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let Self { token, message_sign, .. } = self;
+        let make = |key: Arc<Object>| signing(token, with, &key);
+        arm(message_sign, token, self.read_write, with, key, Usage::MESSAGE_SIGN, make)
+    }
+
+    /// `C_MessageVerifyInit`
+    pub fn message_verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+        let Self { token, message_verify, .. } = self;
+        let make = |key: Arc<Object>| verifying(token, with, &key);
+        arm(message_verify, token, self.read_write, with, key, Usage::MESSAGE_VERIFY, make)
+    }
+
+    /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
+    pub fn message_crypt_init(
+        &mut self,
+        direction: Direction,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        let Self { token, message_encrypt, message_decrypt, .. } = self;
+        let (operation, usage) = match direction {
+            Direction::Encrypt => (message_encrypt, Usage::MESSAGE_ENCRYPT),
+            Direction::Decrypt => (message_decrypt, Usage::MESSAGE_DECRYPT),
+        };
+        let make = |key: Arc<Object>| {
+            let scheme = with.mechanism.aead().ok_or(Error::MechanismInvalid)?;
+            Messages::new(token.provider(), scheme, direction, key)
+        };
+        arm(operation, token, self.read_write, with, key, usage, make)?;
+        operation.engine()?.renew();
         Ok(())
+    }
+
+    /// The message-based encryption or decryption.
+    pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
+        match direction {
+            Direction::Encrypt => &mut self.message_encrypt,
+            Direction::Decrypt => &mut self.message_decrypt,
+        }
     }
 
     /// Whether an operation waits for the PIN of its key, which has `CKA_ALWAYS_AUTHENTICATE`.
     pub fn waits(&self) -> bool {
-        self.sign.active() || self.decrypt.active() || self.sign_recover.active()
+        let single = self.sign.active() || self.decrypt.active() || self.sign_recover.active();
+        single || self.message_sign.active()
     }
 
     /// The PIN came for an operation with a key that has `CKA_ALWAYS_AUTHENTICATE`.
     pub fn unlock(&mut self) -> Result<()> {
-        let unlocked = self.sign.unlock() | self.decrypt.unlock() | self.sign_recover.unlock();
+        let single = self.sign.unlock() | self.decrypt.unlock() | self.sign_recover.unlock();
+        let unlocked = single | self.message_sign.unlock();
         if unlocked { Ok(()) } else { Err(Error::OperationNotInitialized) }
     }
 
@@ -235,7 +258,32 @@ impl Session {
         self.sign_recover.clear();
         self.verify_recover.clear();
         self.verify_signature.clear();
+        self.message_encrypt.clear();
+        self.message_decrypt.clear();
+        self.message_sign.clear();
+        self.message_verify.clear();
     }
+}
+
+/// Starts an operation with a key, or takes the engine again that was made for the same.
+fn arm<E: Engine>(
+    operation: &mut Operation<E>,
+    token: &Token,
+    read_write: bool,
+    with: &Invocation,
+    key: ObjectHandle,
+    usage: Usage,
+    make: impl FnOnce(Arc<Object>) -> Result<E>,
+) -> Result<()> {
+    let epoch = token.epoch();
+    if operation.rearm(with, key, epoch)? {
+        return Ok(());
+    }
+    let object = usable(token, token.rights(read_write), with, key, usage)?;
+    // Private keys alone have it.
+    let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
+    operation.start(with, key, epoch, make(object)?, locked);
+    Ok(())
 }
 
 /// The key of a handle, where a session with these rights may use it for that with this mechanism.
@@ -246,7 +294,7 @@ pub fn usable(
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    if with.mechanism.flags & usage.mechanism == 0 {
+    if with.mechanism.does() & usage.mechanism == 0 {
         return Err(Error::MechanismInvalid);
     }
     let object = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
@@ -283,6 +331,15 @@ fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing>
     let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
     let signer = object.private_key(token.provider())?.signer(&scheme)?;
     Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
+}
+
+fn verifying(token: &Token, with: &Invocation, object: &Object) -> Result<Verifying> {
+    if let Action::Mac(_) = with.mechanism.action {
+        return Ok(Verifying::Code(code(token, with, object)?));
+    }
+    let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+    let verifier = object.public_key(token.provider())?.verifier(&scheme)?;
+    Ok(Verifying::Signature(Message::new(token.provider(), hash), verifier))
 }
 
 fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {

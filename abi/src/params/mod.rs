@@ -17,6 +17,7 @@ use crate::number::wide;
 
 mod cipher;
 mod derive;
+pub(crate) mod message;
 mod rsa;
 mod sign;
 

@@ -4,12 +4,13 @@
 //! is not yet complete; [a whole](whole), which must see the end of its message first.
 
 mod blocks;
+mod message;
 mod stream;
 mod whole;
 mod wrap;
 
 use super::ffi::Mode;
-use crate::backend::{Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
 use crate::error::{Error, Result};
 
 const BLOCK: usize = 16;
@@ -46,6 +47,14 @@ impl Ciphers for Symmetric {
             S::ChaCha20Poly1305 { nonce, aad } => whole::chacha20_poly1305(key, nonce, aad, direction),
         }
     }
+
+    fn aead(&self, scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>> {
+        match scheme {
+            AeadScheme::AesGcm => message::gcm(key),
+            AeadScheme::AesCcm => message::ccm(key),
+            AeadScheme::ChaCha20Poly1305 => message::chacha20_poly1305(key),
+        }
+    }
 }
 
 /// The error for a message of a length that the cipher does not take.
@@ -58,11 +67,7 @@ fn length_error(direction: Direction) -> Error {
 
 /// SP 800-38D, 5.2.1.2, and the limit of PKCS#11 on initialisation vectors.
 fn gcm_lengths(iv: &[u8], tag_len: usize) -> Result<()> {
-    if (1..=256).contains(&iv.len()) && matches!(tag_len, 4 | 8 | 12..=16) {
-        Ok(())
-    } else {
-        Err(Error::MechanismParamInvalid)
-    }
+    if AeadScheme::AesGcm.takes(iv.len(), tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::super::ffi::{ChaChaPoly, CipherCtx, Mode};
 use super::super::{ffi, prefix};
+use super::message::{ccm_open, ccm_seal, check_ccm, gcm_open as open};
 use super::stream::LONGEST_GCM;
 use super::{BLOCK, gcm_lengths, length_error};
 use crate::backend::{Cipher, Direction, SavedCipher};
@@ -91,13 +92,7 @@ impl Whole for GcmOpen {
         let len = self.output_len(input.len())?;
         let out = prefix(out, len)?;
         let (ciphertext, tag) = input.split_at(len);
-        self.context.start(&self.iv)?;
-        self.context.authenticate(&self.aad)?;
-        self.context.update(ciphertext, out)?;
-        if !self.context.gcm_verify(tag)? {
-            out.fill(0);
-            return Err(Error::EncryptedDataInvalid);
-        }
+        open(&mut self.context, &self.iv, &self.aad, ciphertext, tag, out)?;
         Ok(len)
     }
 }
@@ -109,20 +104,9 @@ pub(super) struct CcmParams<'a> {
     pub(super) data_len: usize,
 }
 
-/// AWS-LC takes authenticated data and message in one call each, whose length is an `int`.
-const LONGEST_CCM: usize = 1 << 30;
-
 pub(super) fn ccm(key: &[u8], params: CcmParams<'_>, direction: Direction) -> Result<Box<dyn Cipher>> {
     let CcmParams { nonce, aad, tag_len, data_len } = params;
-    // SP 800-38C, A.1: the length of the message has the bytes of the first block that the nonce leaves.
-    let fits = (7..=13).contains(&nonce.len())
-        && matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16)
-        && data_len < LONGEST_CCM
-        && (data_len as u128) < 1 << (8 * (15 - nonce.len()))
-        && aad.len() <= LONGEST_CCM;
-    if !fits {
-        return Err(Error::MechanismParamInvalid);
-    }
+    check_ccm(nonce, aad, tag_len, data_len)?;
     let context = CipherCtx::ccm(key, nonce.len(), tag_len, direction == Direction::Encrypt)?;
     collected(Ccm { context, nonce: nonce.into(), aad: aad.into(), tag_len, data_len, direction })
 }
@@ -134,36 +118,6 @@ struct Ccm {
     tag_len: usize,
     data_len: usize,
     direction: Direction,
-}
-
-impl Ccm {
-    fn seal(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let (ciphertext, tag) = out.split_at_mut(self.data_len);
-        self.begin()?;
-        if !self.context.whole(input, ciphertext)? {
-            return Err(Error::DeviceError);
-        }
-        self.context.ccm_tag(tag)
-    }
-
-    fn open(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let (ciphertext, tag) = input.split_at(self.data_len);
-        self.context.start(&self.nonce)?;
-        self.context.expect_tag(tag)?;
-        self.begin_started()?;
-        // AWS-LC wipes what it wrote where the tag is wrong.
-        if self.context.whole(ciphertext, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
-    }
-
-    fn begin(&mut self) -> Result<()> {
-        self.context.start(&self.nonce)?;
-        self.begin_started()
-    }
-
-    fn begin_started(&mut self) -> Result<()> {
-        self.context.announce(self.data_len)?;
-        self.context.authenticate(&self.aad)
-    }
 }
 
 impl Whole for Ccm {
@@ -179,8 +133,14 @@ impl Whole for Ccm {
         let len = self.output_len(input.len())?;
         let out = prefix(out, len)?;
         match self.direction {
-            Direction::Encrypt => self.seal(input, out),
-            Direction::Decrypt => self.open(input, out),
+            Direction::Encrypt => {
+                let (ciphertext, tag) = out.split_at_mut(self.data_len);
+                ccm_seal(&mut self.context, &self.nonce, &self.aad, input, ciphertext, tag)
+            }
+            Direction::Decrypt => {
+                let (ciphertext, tag) = input.split_at(self.data_len);
+                ccm_open(&mut self.context, &self.nonce, &self.aad, ciphertext, tag, out)
+            }
         }?;
         Ok(len)
     }
@@ -197,7 +157,7 @@ pub(super) fn chacha20_poly1305(
 }
 
 /// RFC 8439, 2.8: 2^32 - 1 blocks of 64 bytes.
-const LONGEST_CHACHA: u64 = (1 << 38) - 64;
+pub(super) const LONGEST_CHACHA: u64 = (1 << 38) - 64;
 
 struct Poly1305 {
     context: ChaChaPoly,
@@ -216,9 +176,16 @@ impl Whole for Poly1305 {
         let len = self.output_len(input.len())?;
         let out = prefix(out, len)?;
         match self.direction {
-            Direction::Encrypt => self.context.seal(&self.nonce, &self.aad, input, out)?,
-            Direction::Decrypt if self.context.open(&self.nonce, &self.aad, input, out) => {}
-            Direction::Decrypt => return Err(Error::EncryptedDataInvalid),
+            Direction::Encrypt => {
+                let (ciphertext, tag) = out.split_last_chunk_mut().ok_or(Error::GeneralError)?;
+                self.context.seal(&self.nonce, &self.aad, input, ciphertext, tag)?;
+            }
+            Direction::Decrypt => {
+                let (ciphertext, tag) = input.split_at(len);
+                if !self.context.open(&self.nonce, &self.aad, ciphertext, tag, out) {
+                    return Err(Error::EncryptedDataInvalid);
+                }
+            }
         }
         Ok(len)
     }

@@ -297,40 +297,62 @@ impl ChaChaPoly {
         owned("EVP_AEAD_CTX_new", context).map(Self)
     }
 
-    /// `out` is longer than `input` by the tag.
-    pub(crate) fn seal(&self, nonce: &[u8; 12], aad: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
-        let mut len = 0;
-        // SAFETY: every slice goes with its length; the library checks that the output suffices.
-        check("EVP_AEAD_CTX_seal", unsafe {
-            aws::EVP_AEAD_CTX_seal(
+    /// `out` is as long as `input`.
+    pub(crate) fn seal(
+        &self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        input: &[u8],
+        out: &mut [u8],
+        tag: &mut [u8; Self::TAG_LEN],
+    ) -> Result<()> {
+        if input.len() != out.len() {
+            return Err(Error::DataLenRange);
+        }
+        let mut tag_len = 0;
+        // SAFETY: every slice goes with its length; the output has that of the input, and the tag goes with its own.
+        check("EVP_AEAD_CTX_seal_scatter", unsafe {
+            aws::EVP_AEAD_CTX_seal_scatter(
                 self.0.as_ptr(),
                 out.as_mut_ptr(),
-                &mut len,
-                out.len(),
+                tag.as_mut_ptr(),
+                &mut tag_len,
+                tag.len(),
                 nonce.as_ptr(),
                 nonce.len(),
                 input.as_ptr(),
                 input.len(),
+                ptr::null(),
+                0,
                 aad.as_ptr(),
                 aad.len(),
             )
         })
     }
 
-    /// Whether the tag at the end of `input` is right; `out` is shorter than `input` by it.
-    pub(crate) fn open(&self, nonce: &[u8; 12], aad: &[u8], input: &[u8], out: &mut [u8]) -> bool {
-        let mut len = 0;
-        // SAFETY: every slice goes with its length; the library checks that the output suffices.
+    /// Whether the tag is right; `out` is as long as `input`, and wiped by the library where the tag is wrong.
+    pub(crate) fn open(
+        &self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        input: &[u8],
+        tag: &[u8],
+        out: &mut [u8],
+    ) -> bool {
+        if input.len() != out.len() {
+            return false;
+        }
+        // SAFETY: every slice goes with its length; the output has that of the input.
         good(unsafe {
-            aws::EVP_AEAD_CTX_open(
+            aws::EVP_AEAD_CTX_open_gather(
                 self.0.as_ptr(),
                 out.as_mut_ptr(),
-                &mut len,
-                out.len(),
                 nonce.as_ptr(),
                 nonce.len(),
                 input.as_ptr(),
                 input.len(),
+                tag.as_ptr(),
+                tag.len(),
                 aad.as_ptr(),
                 aad.len(),
             )

@@ -14,11 +14,43 @@ use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
 use crate::backend::rustcrypto::{failed, output};
 use crate::error::{Error, Result};
 
-/// Length of the ciphertext with its tag, or of the plaintext.
-fn len_with_tag(direction: Direction, input: usize, tag_len: usize) -> usize {
-    match direction {
-        Direction::Encrypt => input + tag_len,
-        Direction::Decrypt => input.saturating_sub(tag_len),
+/// Works on a whole message, with the tag beside it.
+pub(super) trait Detached: Send {
+    /// Length of the tag in bytes.
+    fn tag_len(&self) -> usize;
+    /// Whether a message may have that length.
+    fn takes(&self, len: usize) -> bool;
+    /// Encrypts a message that [`takes`](Self::takes) was asked about, into an output of its length.
+    fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
+    /// Decrypts likewise; where the tag is wrong the output holds no plaintext.
+    fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
+}
+
+impl<D: Detached> Whole for D {
+    fn len(&self, direction: Direction, input: usize) -> usize {
+        match direction {
+            Direction::Encrypt => input + self.tag_len(),
+            Direction::Decrypt => input.saturating_sub(self.tag_len()),
+        }
+    }
+
+    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if !self.takes(input.len()) {
+            return Err(Error::DataLenRange);
+        }
+        let len = input.len() + self.tag_len();
+        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
+        self.seal(input, ciphertext, tag)?;
+        Ok(len)
+    }
+
+    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let (ciphertext, tag) = split_tag(input, self.tag_len())?;
+        if !self.takes(ciphertext.len()) {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        self.open(ciphertext, tag, output(out, ciphertext.len())?)?;
+        Ok(ciphertext.len())
     }
 }
 
@@ -117,30 +149,27 @@ fn lengths(one: usize, other: usize) -> Block {
     (((one as u128) << 64 | other as u128) << 3).to_be_bytes()
 }
 
-impl Whole for Gcm {
-    fn len(&self, direction: Direction, input: usize) -> usize {
-        len_with_tag(direction, input, self.tag_len)
+impl Detached for Gcm {
+    fn tag_len(&self) -> usize {
+        self.tag_len
     }
 
-    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        if input.len() as u64 > GCM_LONGEST {
-            return Err(Error::DataLenRange);
-        }
-        let len = input.len() + self.tag_len;
-        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
-        ciphertext.copy_from_slice(input);
-        self.crypt(ciphertext);
-        tag.copy_from_slice(&self.tag(ciphertext)[..self.tag_len]);
-        Ok(len)
+    fn takes(&self, len: usize) -> bool {
+        len as u64 <= GCM_LONGEST
     }
 
-    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let (ciphertext, tag) = split_tag(input, self.tag_len)?;
-        let out = output(out, ciphertext.len())?;
-        authentic(tag, &self.tag(ciphertext)[..self.tag_len])?;
-        out.copy_from_slice(ciphertext);
+    fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(input);
         self.crypt(out);
-        Ok(ciphertext.len())
+        tag.copy_from_slice(&self.tag(out)[..self.tag_len]);
+        Ok(())
+    }
+
+    fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
+        authentic(tag, &self.tag(input)[..self.tag_len])?;
+        out.copy_from_slice(input);
+        self.crypt(out);
+        Ok(())
     }
 }
 
@@ -206,86 +235,83 @@ fn absorb(aes: &Aes, chain: &mut Block, data: &[u8]) {
     }
 }
 
-impl Whole for Ccm {
-    fn len(&self, direction: Direction, input: usize) -> usize {
-        len_with_tag(direction, input, self.tag_len)
+impl Detached for Ccm {
+    fn tag_len(&self) -> usize {
+        self.tag_len
     }
 
-    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        if input.len() != self.data_len {
-            return Err(Error::DataLenRange);
-        }
-        let len = input.len() + self.tag_len;
-        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
+    fn takes(&self, len: usize) -> bool {
+        len == self.data_len
+    }
+
+    fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         // The first block of the keystream is the tag's.
         let mut tags = Counter::new(self.first, self.mask);
         tag.copy_from_slice(&self.tag(&mut tags, input)[..self.tag_len]);
-        ciphertext.copy_from_slice(input);
-        tags.apply(&self.aes, ciphertext);
-        Ok(len)
+        out.copy_from_slice(input);
+        tags.apply(&self.aes, out);
+        Ok(())
     }
 
-    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let (ciphertext, tag) = split_tag(input, self.tag_len)?;
-        if ciphertext.len() != self.data_len {
-            return Err(Error::EncryptedDataLenRange);
-        }
-        let out = output(out, ciphertext.len())?;
-        out.copy_from_slice(ciphertext);
+    fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(input);
         let mut counter = Counter::new(self.first, self.mask);
         let mut skipped = [0; BLOCK];
         counter.apply(&self.aes, &mut skipped);
         counter.apply(&self.aes, out);
         let expected = self.tag(&mut Counter::new(self.first, self.mask), out);
-        let outcome = authentic(tag, &expected[..self.tag_len]);
-        if outcome.is_err() {
+        authentic(tag, &expected[..self.tag_len]).inspect_err(|_| {
             // The tag is the plaintext's, so this was written before it was verified.
             out.fill(0);
-        }
-        outcome.map(|()| out.len())
+        })
     }
 }
 
 /// ChaCha20-Poly1305 with one key, nonce and additional data.
-pub(super) struct ChaChaPoly {
+pub(super) struct ChaChaPoly<A> {
     cipher: ChaCha20Poly1305,
     nonce: [u8; 12],
-    aad: Box<[u8]>,
+    aad: A,
 }
 
 /// Length of a tag of Poly1305.
 const POLY_TAG: usize = 16;
+/// Bytes of the longest message (RFC 8439, 2.8).
+const POLY_LONGEST: u64 = (1 << 38) - 64;
 
-impl ChaChaPoly {
-    pub(super) fn new(key: &[u8], nonce: &[u8; 12], aad: &[u8]) -> Result<Self> {
+impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
+    pub(super) fn new(key: &[u8], nonce: &[u8; 12], aad: A) -> Result<Self> {
         let cipher = ChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
-        Ok(Self { cipher, nonce: *nonce, aad: aad.into() })
+        Ok(Self { cipher, nonce: *nonce, aad })
     }
 }
 
-impl Whole for ChaChaPoly {
-    fn len(&self, direction: Direction, input: usize) -> usize {
-        len_with_tag(direction, input, POLY_TAG)
+impl<A: AsRef<[u8]> + Send> Detached for ChaChaPoly<A> {
+    fn tag_len(&self) -> usize {
+        POLY_TAG
     }
 
-    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let len = input.len() + POLY_TAG;
-        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
-        ciphertext.copy_from_slice(input);
-        let made = self.cipher.encrypt_inout_detached(&Nonce::from(self.nonce), &self.aad, ciphertext.into());
+    fn takes(&self, len: usize) -> bool {
+        len as u64 <= POLY_LONGEST
+    }
+
+    fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(input);
+        let (nonce, aad) = (Nonce::from(self.nonce), self.aad.as_ref());
+        let made = self.cipher.encrypt_inout_detached(&nonce, aad, out.into());
         tag.copy_from_slice(&made.map_err(|error| failed("ChaCha20-Poly1305")(&error))?);
-        Ok(len)
+        Ok(())
     }
 
-    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let (ciphertext, tag) = split_tag(input, POLY_TAG)?;
-        let out = output(out, ciphertext.len())?;
+    fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         let tag = Tag::try_from(tag).map_err(|_| Error::EncryptedDataLenRange)?;
-        out.copy_from_slice(ciphertext);
+        out.copy_from_slice(input);
         // The library verifies before it decrypts.
         self.cipher
-            .decrypt_inout_detached(&Nonce::from(self.nonce), &self.aad, out.into(), &tag)
-            .map_err(|_| Error::EncryptedDataInvalid)?;
-        Ok(ciphertext.len())
+            .decrypt_inout_detached(&Nonce::from(self.nonce), self.aad.as_ref(), (&mut *out).into(), &tag)
+            .map_err(|_| {
+                out.fill(0);
+                Error::EncryptedDataInvalid
+            })
     }
 }

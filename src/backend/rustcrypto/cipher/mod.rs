@@ -6,6 +6,7 @@
 mod aead;
 mod blocks;
 mod ctr;
+mod message;
 mod stream;
 mod whole;
 mod wrap;
@@ -13,7 +14,7 @@ mod wrap;
 pub(super) use aead::Gcm;
 
 use super::aes::Aes;
-use crate::backend::{Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
 use crate::error::{Error, Result};
 
 pub(super) struct AllCiphers;
@@ -48,7 +49,7 @@ impl Ciphers for AllCiphers {
                 Ok(Box::new(whole::Collected::new(ccm, direction)))
             }
             S::ChaCha20Poly1305 { nonce, aad } => {
-                let aead = aead::ChaChaPoly::new(key, nonce, aad)?;
+                let aead = aead::ChaChaPoly::new(key, nonce, aad.clone())?;
                 Ok(Box::new(whole::Collected::new(aead, direction)))
             }
             S::AesKw { iv } => {
@@ -58,6 +59,10 @@ impl Ciphers for AllCiphers {
                 Ok(Box::new(whole::Collected::new(wrap::Kwp::new(Aes::new(key)?, *iv), direction)))
             }
         }
+    }
+
+    fn aead(&self, scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>> {
+        message::aead(scheme, key)
     }
 }
 

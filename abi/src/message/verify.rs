@@ -1,0 +1,104 @@
+//! "Message-based functions for verifying signatures and MACs". No mechanism has a parameter of each message.
+
+use std::ffi::c_void;
+
+use cryptoki_sys::*;
+
+use crate::call::{call, ending};
+use crate::input::In;
+use crate::number::{object, session};
+use crate::params::mechanism;
+use crate::params::message::no_parameter;
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    key: CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        match unsafe { mechanism(given) }? {
+            Some(with) => module.message_verify_init(session(handle), &with, object(key)),
+            None => module.message_verify_cancel(session(handle)),
+        }
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_VerifyMessage(
+    handle: CK_SESSION_HANDLE,
+    _: *mut c_void,
+    parameter_len: CK_ULONG,
+    data: *mut CK_BYTE,
+    data_len: CK_ULONG,
+    signature: *mut CK_BYTE,
+    signature_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        no_parameter(parameter_len)?;
+        // SAFETY: the contract of PKCS#11 for pData and pSignature.
+        let (data, signature) =
+            unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
+        module.verify_message(session(handle), data, signature)
+    })
+}
+
+/// # Safety
+///
+/// None: no pointer is followed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_VerifyMessageBegin(
+    handle: CK_SESSION_HANDLE,
+    _: *mut c_void,
+    parameter_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        no_parameter(parameter_len)?;
+        module.verify_message_begin(session(handle))
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
+    handle: CK_SESSION_HANDLE,
+    _: *mut c_void,
+    parameter_len: CK_ULONG,
+    part: *mut CK_BYTE,
+    part_len: CK_ULONG,
+    signature: *mut CK_BYTE,
+    signature_len: CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let session = session(handle);
+        let outcome = no_parameter(parameter_len).and_then(|()| {
+            // SAFETY: the contract of PKCS#11 for pDataPart.
+            let part = unsafe { In(part, part_len).bytes() }?;
+            // "The pSignature argument is set to NULL if there is more data part to follow."
+            if signature.is_null() {
+                return module.verify_message_part(session, part);
+            }
+            // SAFETY: the contract of PKCS#11 for pSignature.
+            let signature = unsafe { In(signature, signature_len).bytes() }?;
+            module.verify_message_end(session, part, signature)
+        });
+        ending(outcome, || module.verify_message_cancel(session))
+    })
+}
+
+/// # Safety
+///
+/// None: no pointer is passed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn C_MessageVerifyFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
+    call(|module| module.message_verify_final(session(handle)))
+}

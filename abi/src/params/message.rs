@@ -1,0 +1,251 @@
+//! The parameter of one message of an authenticated cipher, which is read and written: the nonce that was generated and
+//! the tag go back to where its pointers lead.
+//!
+//! Its length tells which struct it is, for no two of the three are equally long. That the mechanism takes it is the
+//! core's to see.
+
+use std::ffi::c_void;
+use std::ptr::slice_from_raw_parts_mut;
+
+use cryptoki_sys::*;
+use jeton::backend::AeadScheme;
+use jeton::error::{Error, Result};
+use jeton::id::MechanismType;
+use jeton::mechanism::message::{Generator, MessageParams};
+use jeton::mechanism::{self, Invocation, Mechanism, Params};
+
+use super::{named, read};
+use crate::input::In;
+use crate::number::wide;
+
+const GENERATORS: [(CK_ULONG, Generator); 5] = [
+    (CKG_NO_GENERATE, Generator::None),
+    (CKG_GENERATE, Generator::Any),
+    (CKG_GENERATE_COUNTER, Generator::Counter),
+    (CKG_GENERATE_RANDOM, Generator::Random),
+    (CKG_GENERATE_COUNTER_XOR, Generator::CounterXor),
+];
+
+/// What a function does with the tag of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// Nothing yet: the message begins.
+    Later,
+    /// Reads it, to decrypt.
+    Read,
+    /// Writes it.
+    Write,
+}
+
+/// What a function does with the nonce.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nonce {
+    /// Takes it as it is; whatever would generate it is ignored.
+    Given,
+    /// Has it generated, where the parameter says so.
+    Generated,
+}
+
+/// The parameter, and the places in it.
+pub(crate) struct Message {
+    pub(crate) params: MessageParams,
+    nonce: *mut CK_BYTE,
+    tag: *mut CK_BYTE,
+}
+
+/// The three structs as one.
+struct Fields {
+    scheme: AeadScheme,
+    nonce: *mut CK_BYTE,
+    /// Bytes.
+    nonce_len: u64,
+    fixed_bits: u64,
+    generator: CK_GENERATOR_FUNCTION,
+    tag: *mut CK_BYTE,
+    /// Bytes.
+    tag_len: u64,
+    data_len: u64,
+}
+
+/// The parameter of a message.
+///
+/// # Safety
+///
+/// `pointer`, unless `NULL`, is readable for `len` bytes, and so is the nonce in it, and the tag that is to be read.
+pub(crate) unsafe fn message(pointer: *mut c_void, len: CK_ULONG, nonce: Nonce, tag: Tag) -> Result<Message> {
+    // SAFETY: the caller's promise.
+    let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
+    let fields = fields(parameter)?;
+    let places = (fields.nonce, fields.tag);
+    // SAFETY: the caller's promise.
+    let params = unsafe { fields.parse(nonce, tag) }?;
+    Ok(Message { params, nonce: places.0, tag: places.1 })
+}
+
+/// The mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`; `None` for `NULL`, which ends the operation. Its
+/// parameter may be there, as in the specification's example, or not: each message has its own, and nothing in this one
+/// holds for all of them.
+///
+/// # Safety
+///
+/// `pointer` is `NULL` or readable, and so is the parameter in it.
+pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Invocation>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
+    // SAFETY: the caller's promise.
+    let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
+    let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
+    if !parameter.is_empty() && fields(parameter)?.scheme != scheme {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Some(Invocation { mechanism, params: Params::None }))
+}
+
+/// The mechanism of `C_WrapKeyAuthenticated` and `C_UnwrapKeyAuthenticated`, whose parameter is that of a message.
+///
+/// # Safety
+///
+/// `pointer` is `NULL` or readable; as for [`message`] for the parameter in it.
+pub(crate) unsafe fn mechanism_with_message(
+    pointer: *const CK_MECHANISM,
+    nonce: Nonce,
+    tag: Tag,
+) -> Result<(Invocation, Message)> {
+    if pointer.is_null() {
+        return Err(Error::ArgumentsBad);
+    }
+    // SAFETY: the caller's promise.
+    let (given, mechanism, _) = unsafe { aead(pointer) }?;
+    // SAFETY: the caller's promise.
+    let message = unsafe { message(given.pParameter, given.ulParameterLen, nonce, tag) }?;
+    Ok((Invocation { mechanism, params: Params::None }, message))
+}
+
+/// # Safety
+///
+/// `pointer` is readable.
+unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static Mechanism, AeadScheme)> {
+    // SAFETY: readable by the caller's promise; alignment is not asked for.
+    let given = unsafe { pointer.read_unaligned() };
+    let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
+    let scheme = mechanism.aead().ok_or(Error::MechanismInvalid)?;
+    Ok((given, mechanism, scheme))
+}
+
+/// That a message has no parameter, as for every mechanism that signs.
+pub(crate) fn no_parameter(len: CK_ULONG) -> Result<()> {
+    if len == 0 { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+}
+
+fn fields(parameter: &[u8]) -> Result<Fields> {
+    const GCM: usize = size_of::<CK_GCM_MESSAGE_PARAMS>();
+    const CCM: usize = size_of::<CK_CCM_MESSAGE_PARAMS>();
+    const POLY: usize = size_of::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>();
+    // SAFETY: integers and pointers, each of the three.
+    unsafe {
+        match parameter.len() {
+            GCM => gcm(read(parameter)?),
+            CCM => Ok(ccm(read(parameter)?)),
+            POLY => chacha20_poly1305(read(parameter)?),
+            _ => Err(Error::MechanismParamInvalid),
+        }
+    }
+}
+
+fn gcm(given: CK_GCM_MESSAGE_PARAMS) -> Result<Fields> {
+    let tag_bits = wide(given.ulTagBits);
+    if !tag_bits.is_multiple_of(8) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Fields {
+        scheme: AeadScheme::AesGcm,
+        nonce: given.pIv,
+        nonce_len: wide(given.ulIvLen),
+        fixed_bits: wide(given.ulIvFixedBits),
+        generator: given.ivGenerator,
+        tag: given.pTag,
+        tag_len: tag_bits / 8,
+        data_len: 0,
+    })
+}
+
+fn ccm(given: CK_CCM_MESSAGE_PARAMS) -> Fields {
+    Fields {
+        scheme: AeadScheme::AesCcm,
+        nonce: given.pNonce,
+        nonce_len: wide(given.ulNonceLen),
+        fixed_bits: wide(given.ulNonceFixedBits),
+        generator: given.nonceGenerator,
+        tag: given.pMAC,
+        tag_len: wide(given.ulMACLen),
+        data_len: wide(given.ulDataLen),
+    }
+}
+
+fn chacha20_poly1305(given: CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS) -> Result<Fields> {
+    Ok(Fields {
+        scheme: AeadScheme::ChaCha20Poly1305,
+        nonce: given.pNonce,
+        nonce_len: super::cipher::poly1305_nonce_len(given.ulNonceLen)?,
+        fixed_bits: 0,
+        generator: CKG_NO_GENERATE,
+        tag: given.pTag,
+        tag_len: AeadScheme::MAX_TAG as u64,
+        data_len: 0,
+    })
+}
+
+impl Fields {
+    /// # Safety
+    ///
+    /// The nonce is readable, and so is the tag where it is to be read.
+    unsafe fn parse(self, nonce: Nonce, tag: Tag) -> Result<MessageParams> {
+        let len = |len: u64| usize::try_from(len).map_err(|_| Error::MechanismParamInvalid);
+        let (nonce_len, tag_len) = (len(self.nonce_len)?, len(self.tag_len)?);
+        // The lengths come first: what no cipher takes is not read.
+        let lost = self.nonce.is_null() || (tag != Tag::Later && self.tag.is_null());
+        if lost || !self.scheme.takes(nonce_len, tag_len) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        // SAFETY: not null, at most 256 bytes long; the rest is the caller's promise.
+        let bytes = unsafe { &*slice_from_raw_parts_mut(self.nonce, nonce_len) };
+        let mut params = MessageParams::new(self.scheme, bytes, tag_len)?.announced(len(self.data_len)?);
+        if nonce == Nonce::Generated {
+            params = params.generated(named(&GENERATORS, self.generator)?, len(self.fixed_bits)?)?;
+        }
+        if tag == Tag::Read {
+            // SAFETY: not null, at most 16 bytes long; the rest is the caller's promise.
+            params = params.tagged(unsafe { &*slice_from_raw_parts_mut(self.tag, tag_len) })?;
+        }
+        Ok(params)
+    }
+}
+
+impl Message {
+    /// Writes the nonce back that was generated.
+    ///
+    /// # Safety
+    ///
+    /// The nonce in the parameter is writable, and no slice of that memory is in use.
+    pub(crate) unsafe fn write_nonce(&self) {
+        if self.params.generator() != Generator::None {
+            let nonce = self.params.nonce();
+            // SAFETY: `parse` refused null, and read as many bytes here; writable by the caller's promise.
+            unsafe { std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len()) };
+        }
+    }
+
+    /// Writes the tag.
+    ///
+    /// # Safety
+    ///
+    /// Asked for with [`Tag::Write`]; the place in the parameter is writable, and no slice of that memory is in use.
+    pub(crate) unsafe fn write_tag(&self) {
+        let tag = self.params.tag();
+        // SAFETY: `parse` refused null; writable for the length of the tag by the caller's promise.
+        unsafe { std::ptr::copy(tag.as_ptr(), self.tag, tag.len()) };
+    }
+}

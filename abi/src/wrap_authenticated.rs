@@ -1,0 +1,79 @@
+//! "Key management functions": wrapping and unwrapping with associated data.
+
+use cryptoki_sys::*;
+use jeton::module::{Authenticated, Output};
+
+use crate::call::call;
+use crate::input::{In, Out, Place, produce, template};
+use crate::number::{narrow, object, session};
+use crate::params::message::{Nonce, Tag, mechanism_with_message};
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "the specification's")]
+pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    wrapping: CK_OBJECT_HANDLE,
+    key: CK_OBJECT_HANDLE,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+    wrapped: *mut CK_BYTE,
+    wrapped_len: *mut CK_ULONG,
+) -> CK_RV {
+    call(|module| {
+        let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
+        // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its length, no slice of
+        // which is in use when the parameter is written.
+        unsafe {
+            let (with, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
+            let aad = In(aad, aad_len).bytes()?;
+            let how = Authenticated { with: &with, params: &mut message.params, aad };
+            let work = |out: Output<'_>| module.wrap_key_authenticated(session, how, wrapping, key, out);
+            produce(Out(wrapped, wrapped_len), work)?;
+            // A call that asked for the length made nothing.
+            if !wrapped.is_null() {
+                message.write_nonce();
+                message.write_tag();
+            }
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The contract of PKCS#11.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "the specification's")]
+pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
+    handle: CK_SESSION_HANDLE,
+    given: *mut CK_MECHANISM,
+    unwrapping: CK_OBJECT_HANDLE,
+    wrapped: *mut CK_BYTE,
+    wrapped_len: CK_ULONG,
+    attributes: *mut CK_ATTRIBUTE,
+    count: CK_ULONG,
+    aad: *mut CK_BYTE,
+    aad_len: CK_ULONG,
+    key: *mut CK_OBJECT_HANDLE,
+) -> CK_RV {
+    call(|module| {
+        let place = Place::at(key)?;
+        // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
+        let (given, template) = unsafe {
+            (mechanism_with_message(given, Nonce::Given, Tag::Read)?, template(attributes, count)?)
+        };
+        let (with, mut message) = given;
+        // SAFETY: the contract of PKCS#11 for pWrappedKey and pAssociatedData.
+        let (wrapped, aad) = unsafe { (In(wrapped, wrapped_len).bytes()?, In(aad, aad_len).bytes()?) };
+        let how = Authenticated { with: &with, params: &mut message.params, aad };
+        let (session, unwrapping) = (session(handle), object(unwrapping));
+        let key = module.unwrap_key_authenticated(session, how, unwrapping, wrapped, &template)?;
+        // SAFETY: the contract of PKCS#11 for phKey.
+        unsafe { place.put(narrow(key.0)) };
+        Ok(())
+    })
+}

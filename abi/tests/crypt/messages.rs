@@ -1,0 +1,426 @@
+//! The message-based functions and authenticated wrapping through the function list, with what an application may give
+//! them by mistake.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
+
+use std::ffi::c_void;
+use std::ptr::from_mut;
+
+use cryptoki_sys::*;
+
+use super::common::{mechanism, mechanism_with, nothing, two_calls};
+use super::{
+    MESSAGE, Object, P256, Session, aes_key, aes_template, attribute, decrypted, encrypted, gcm,
+    generated_pair, hmac_key, len, pointer, same_value, session,
+};
+
+const AAD: &[u8] = b"a message";
+const GCM_LEN: CK_ULONG = size_of::<CK_GCM_MESSAGE_PARAMS>() as CK_ULONG;
+
+/// Memory that the parameter of a GCM message points to.
+struct Places {
+    nonce: [u8; 12],
+    tag: [u8; 16],
+}
+
+impl Places {
+    fn new() -> Self {
+        Self { nonce: [7; 12], tag: [0xaa; 16] }
+    }
+
+    fn params(&mut self, generator: CK_GENERATOR_FUNCTION) -> CK_GCM_MESSAGE_PARAMS {
+        CK_GCM_MESSAGE_PARAMS {
+            pIv: self.nonce.as_mut_ptr(),
+            ulIvLen: 12,
+            ulIvFixedBits: 32,
+            ivGenerator: generator,
+            pTag: self.tag.as_mut_ptr(),
+            ulTagBits: 128,
+        }
+    }
+}
+
+fn place<T>(params: &mut T) -> *mut c_void {
+    from_mut(params).cast()
+}
+
+fn start(session: Session, key: Object) {
+    let with = &mut mechanism(CKM_AES_GCM);
+    ok!(C_MessageEncryptInit(session, with, key));
+    ok!(C_MessageDecryptInit(session, with, key));
+}
+
+fn finish(session: Session) {
+    ok!(C_MessageEncryptFinal(session));
+    ok!(C_MessageDecryptFinal(session));
+}
+
+/// `C_EncryptMessage` into a buffer of that size.
+fn encrypt_message(
+    session: Session,
+    params: &mut CK_GCM_MESSAGE_PARAMS,
+    data: &[u8],
+    out: &mut [u8],
+) -> CK_RV {
+    let mut room = out.len() as CK_ULONG;
+    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
+    let (aad_len, data_len) = (len(AAD), len(data));
+    rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
+}
+
+fn decrypt_message(
+    session: Session,
+    params: &mut CK_GCM_MESSAGE_PARAMS,
+    data: &[u8],
+    out: &mut [u8],
+) -> CK_RV {
+    let mut room = out.len() as CK_ULONG;
+    let (place, aad, out) = (place(params), pointer(AAD), out.as_mut_ptr());
+    let (aad_len, data_len) = (len(AAD), len(data));
+    rv!(C_DecryptMessage(session, place, GCM_LEN, aad, aad_len, pointer(data), data_len, out, &raw mut room))
+}
+
+#[test]
+fn a_message_is_what_one_operation_encrypts_and_its_tag_goes_to_its_place() {
+    let (session, mut places) = (session(), Places::new());
+    let key = aes_key(session);
+    let single = CK_GCM_PARAMS { pAAD: pointer(AAD), ulAADLen: len(AAD), ..gcm() };
+    let expected = encrypted(session, &mut mechanism_with(CKM_AES_GCM, &single), key, MESSAGE);
+    start(session, key);
+    let mut params = places.params(CKG_NO_GENERATE);
+    let out = two_calls(|out, room| {
+        let (aad, data) = (pointer(AAD), pointer(MESSAGE));
+        let (place, aad_len, data_len) = (super::common::mutable(&params).cast(), len(AAD), len(MESSAGE));
+        rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, data, data_len, out, room))
+    });
+    assert_eq!([&out[..], &places.tag].concat(), expected);
+    assert_eq!(places.nonce, [7; 12]);
+
+    let mut back = vec![0; out.len()];
+    assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_OK);
+    assert_eq!(back, MESSAGE);
+    places.tag[0] ^= 1;
+    back.fill(0);
+    assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_AEAD_DECRYPT_FAILED);
+    assert_eq!(back, vec![0; out.len()]);
+    finish(session);
+}
+
+#[test]
+fn a_generated_nonce_goes_to_its_place_and_only_with_a_message() {
+    let (session, mut places) = (session(), Places::new());
+    let key = aes_key(session);
+    start(session, key);
+    let mut params = places.params(CKG_GENERATE_COUNTER);
+    for count in 0..3 {
+        let mut out = vec![0; MESSAGE.len()];
+        places.nonce = [7; 12];
+        places.tag = [0xaa; 16];
+        let short = MESSAGE.len() - 1;
+        assert_eq!(encrypt_message(session, &mut params, MESSAGE, &mut out[..short]), CKR_BUFFER_TOO_SMALL);
+        assert_eq!((places.nonce, places.tag), ([7; 12], [0xaa; 16]));
+        assert_eq!(encrypt_message(session, &mut params, MESSAGE, &mut out), CKR_OK);
+        assert_eq!(places.nonce, [7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, count]);
+        assert_ne!(places.tag, [0xaa; 16]);
+        // The generator is ignored in decryption.
+        let mut back = vec![0; out.len()];
+        assert_eq!(decrypt_message(session, &mut params, &out, &mut back), CKR_OK);
+        assert_eq!((&back[..], places.nonce[11]), (MESSAGE, count));
+    }
+    finish(session);
+}
+
+#[test]
+fn parts_are_a_message_and_the_plaintext_comes_last() {
+    let (session, mut places) = (session(), Places::new());
+    let key = aes_key(session);
+    start(session, key);
+    let mut params = places.params(CKG_GENERATE);
+    let (head, tail) = MESSAGE.split_at(20);
+    let (mut cipher_text, mut at) = ([0_u8; 128], 0);
+    ok!(C_EncryptMessageBegin(session, place(&mut params), GCM_LEN, pointer(AAD), len(AAD)));
+    assert_ne!(places.nonce, [7; 12]);
+    for (part, flags) in [(head, 0), (tail, CKF_END_OF_MESSAGE)] {
+        let mut room = (cipher_text.len() - at) as CK_ULONG;
+        let out = cipher_text[at..].as_mut_ptr();
+        let (place, part, part_len) = (place(&mut params), pointer(part), len(part));
+        ok!(C_EncryptMessageNext(session, place, GCM_LEN, part, part_len, out, &raw mut room, flags));
+        at += room as usize;
+    }
+    assert_eq!(at, MESSAGE.len());
+    let single =
+        CK_GCM_PARAMS { pIv: places.nonce.as_mut_ptr(), pAAD: pointer(AAD), ulAADLen: len(AAD), ..gcm() };
+    let sealed = [&cipher_text[..at], &places.tag].concat();
+    assert_eq!(decrypted(session, &mut mechanism_with(CKM_AES_GCM, &single), key, &sealed), MESSAGE);
+
+    // The tag is wanted at the last part alone.
+    let tag = params.pTag;
+    params.pTag = nothing();
+    let (mut plain_text, mut room) = ([0_u8; 128], 128);
+    let out = plain_text.as_mut_ptr();
+    ok!(C_DecryptMessageBegin(session, place(&mut params), GCM_LEN, pointer(AAD), len(AAD)));
+    let next = |params: &mut CK_GCM_MESSAGE_PARAMS, part: &[u8], room: &mut CK_ULONG, flags| {
+        rv!(C_DecryptMessageNext(session, place(params), GCM_LEN, pointer(part), len(part), out, room, flags))
+    };
+    assert_eq!(next(&mut params, &cipher_text[..20], &mut room, 0), CKR_OK);
+    assert_eq!(room, 0);
+    params.pTag = tag;
+    room = 128;
+    assert_eq!(next(&mut params, &cipher_text[20..at], &mut room, CKF_END_OF_MESSAGE), CKR_OK);
+    assert_eq!(&plain_text[..room as usize], MESSAGE);
+    finish(session);
+}
+
+#[test]
+fn malformed_parameters_of_messages_are_refused() {
+    let (session, mut places) = (session(), Places::new());
+    let key = aes_key(session);
+    let good = places.params(CKG_GENERATE);
+    // Before anything else the order of the calls counts.
+    let missing = encrypt_message(session, &mut { good }, MESSAGE, &mut [0; 128]);
+    assert_eq!(missing, CKR_OPERATION_NOT_INITIALIZED);
+    let begin = |pointer: *mut c_void, len| rv!(C_EncryptMessageBegin(session, pointer, len, nothing(), 0));
+    assert_eq!(begin(nothing(), 0), CKR_OPERATION_NOT_INITIALIZED);
+    start(session, key);
+    const HUGE: CK_ULONG = CK_ULONG::MAX;
+    for wrong in [
+        CK_GCM_MESSAGE_PARAMS { pIv: nothing(), ..good },
+        CK_GCM_MESSAGE_PARAMS { ulIvLen: 0, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulIvLen: 257, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulIvLen: HUGE, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulIvFixedBits: 97, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulIvFixedBits: HUGE, ..good },
+        CK_GCM_MESSAGE_PARAMS { ivGenerator: 5, ..good },
+        CK_GCM_MESSAGE_PARAMS { pTag: nothing(), ..good },
+        CK_GCM_MESSAGE_PARAMS { ulTagBits: 0, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulTagBits: 127, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulTagBits: 136, ..good },
+        CK_GCM_MESSAGE_PARAMS { ulTagBits: HUGE, ..good },
+    ] {
+        let refused = encrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]);
+        assert_eq!(refused, CKR_MECHANISM_PARAM_INVALID, "{wrong:?}");
+        // What generates a nonce is not looked at in decryption.
+        let generates = wrong.ulIvFixedBits != good.ulIvFixedBits || wrong.ivGenerator != good.ivGenerator;
+        let expected = if generates { CKR_AEAD_DECRYPT_FAILED } else { CKR_MECHANISM_PARAM_INVALID };
+        assert_eq!(decrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]), expected, "{wrong:?}");
+    }
+    let params = &mut { good };
+    for wrong in [0, 1, GCM_LEN - 1, GCM_LEN + 1, HUGE] {
+        assert_eq!(begin(place(params), wrong), CKR_MECHANISM_PARAM_INVALID, "{wrong} bytes");
+    }
+    assert_eq!(begin(nothing(), GCM_LEN), CKR_MECHANISM_PARAM_INVALID);
+    assert_eq!(begin(nothing(), 0), CKR_MECHANISM_PARAM_INVALID);
+    // The structs of other ciphers.
+    for wrong in [size_of::<CK_CCM_MESSAGE_PARAMS>(), size_of::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>()] {
+        assert_eq!(begin([0_u8; 64].as_mut_ptr().cast(), wrong as CK_ULONG), CKR_MECHANISM_PARAM_INVALID);
+    }
+    let (data, null) = (pointer(MESSAGE), nothing());
+    let mut room = 128;
+    let whole = |aad, aad_len, data, room| {
+        let place = super::common::mutable(&good).cast();
+        rv!(C_EncryptMessage(session, place, GCM_LEN, aad, aad_len, data, 4, nothing(), room))
+    };
+    assert_eq!(whole(null, 1, data, &raw mut room), CKR_ARGUMENTS_BAD);
+    assert_eq!(whole(null, 0, null, &raw mut room), CKR_ARGUMENTS_BAD);
+    assert_eq!(whole(null, 0, data, nothing()), CKR_ARGUMENTS_BAD);
+    assert_eq!(whole(null, 0, data, &raw mut room), CKR_OK);
+    assert_eq!((room, places.nonce, places.tag), (4, [7; 12], [0xaa; 16]));
+    finish(session);
+}
+
+#[test]
+fn a_part_with_refused_arguments_ends_its_message_alone() {
+    let (session, mut places) = (session(), Places::new());
+    start(session, aes_key(session));
+    let params = &mut places.params(CKG_GENERATE);
+    let (mut memory, mut room) = ([0_u8; 128], 128);
+    let out = memory.as_mut_ptr();
+    let begin = |params: &mut CK_GCM_MESSAGE_PARAMS| {
+        rv!(C_EncryptMessageBegin(session, place(params), GCM_LEN, nothing(), 0))
+    };
+    let next = |place, len, data, room, flags| {
+        rv!(C_EncryptMessageNext(session, place, len, data, 4, out, room, flags))
+    };
+    let data = pointer(MESSAGE);
+    for (parameter, parameter_len, data, room, flags, expected) in [
+        (place(params), GCM_LEN, nothing(), &raw mut room, 0, CKR_ARGUMENTS_BAD),
+        (place(params), GCM_LEN, data, nothing(), 0, CKR_ARGUMENTS_BAD),
+        (place(params), GCM_LEN, data, &raw mut room, 2, CKR_ARGUMENTS_BAD),
+        (nothing(), 0, data, &raw mut room, CKF_END_OF_MESSAGE, CKR_MECHANISM_PARAM_INVALID),
+    ] {
+        assert_eq!(begin(params), CKR_OK);
+        assert_eq!(begin(params), CKR_OPERATION_ACTIVE);
+        assert_eq!(rv!(C_MessageEncryptFinal(session)), CKR_OPERATION_ACTIVE);
+        assert_eq!(next(parameter, parameter_len, data, room, flags), expected);
+        let mut fresh = 128;
+        let over = next(place(params), GCM_LEN, pointer(MESSAGE), &raw mut fresh, 0);
+        assert_eq!(over, CKR_OPERATION_NOT_INITIALIZED);
+    }
+    finish(session);
+}
+
+#[test]
+fn the_parameter_of_the_init_functions_may_be_that_of_a_message() {
+    let (session, mut places) = (session(), Places::new());
+    let key = aes_key(session);
+    let params = places.params(CKG_GENERATE);
+    ok!(C_MessageEncryptInit(session, &mut mechanism_with(CKM_AES_GCM, &params), key));
+    ok!(C_MessageEncryptInit(session, nothing(), 0));
+    assert_eq!(rv!(C_MessageEncryptFinal(session)), CKR_OPERATION_NOT_INITIALIZED);
+    let init =
+        |id, parameter: &[u8]| rv!(C_MessageEncryptInit(session, &mut mechanism_with(id, parameter), key));
+    assert_eq!(init(CKM_AES_GCM, &[0; 7]), CKR_MECHANISM_PARAM_INVALID);
+    assert_eq!(init(CKM_AES_CCM, &[0; GCM_LEN as usize]), CKR_MECHANISM_PARAM_INVALID);
+    assert_eq!(init(CKM_AES_CBC, &[0; 16]), CKR_MECHANISM_INVALID);
+    assert_eq!(init(CKM_VENDOR_DEFINED | 7, &[]), CKR_MECHANISM_INVALID);
+}
+
+#[test]
+fn chacha20_poly1305_takes_the_length_of_its_nonce_in_bits_or_bytes() {
+    let session = session();
+    let attributes = [attribute(CKA_ENCRYPT, &CK_TRUE), attribute(CKA_DECRYPT, &CK_TRUE)];
+    let key = super::generated(session, CKM_CHACHA20_KEY_GEN, &attributes);
+    ok!(C_MessageEncryptInit(session, &mut mechanism(CKM_CHACHA20_POLY1305), key));
+    let (mut nonce, mut tag, mut out) = ([7; 12], [0; 16], [0; 4]);
+    let mut seen = Vec::new();
+    for (nonce_len, expected) in [(96, CKR_OK), (12, CKR_OK), (64, CKR_MECHANISM_PARAM_INVALID)] {
+        let mut params = CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS {
+            pNonce: nonce.as_mut_ptr(),
+            ulNonceLen: nonce_len,
+            pTag: tag.as_mut_ptr(),
+        };
+        let (place, place_len) = (place(&mut params), size_of_val(&params) as CK_ULONG);
+        let (data, cipher_text, mut room) = (pointer(MESSAGE), out.as_mut_ptr(), 4);
+        let rv = rv!(C_EncryptMessage(
+            session,
+            place,
+            place_len,
+            nothing(),
+            0,
+            data,
+            4,
+            cipher_text,
+            &raw mut room
+        ));
+        assert_eq!(rv, expected, "{nonce_len}");
+        seen.push((out, tag));
+    }
+    assert_eq!(seen[0], seen[1]);
+    ok!(C_MessageEncryptFinal(session));
+}
+
+#[test]
+fn messages_are_signed_and_verified_in_one_part_and_in_several() {
+    let session = session();
+    let curve = [attribute(CKA_EC_PARAMS, P256)];
+    let pair = generated_pair(session, CKM_EC_KEY_PAIR_GEN, &curve, &[]);
+    let hmac = hmac_key(session);
+    for (id, (public, private)) in [(CKM_ECDSA_SHA256, pair), (CKM_SHA256_HMAC, (hmac, hmac))] {
+        ok!(C_MessageSignInit(session, &mut mechanism(id), private));
+        ok!(C_MessageVerifyInit(session, &mut mechanism(id), public));
+        let (data, data_len) = (pointer(MESSAGE), len(MESSAGE));
+        let whole =
+            two_calls(|out, room| rv!(C_SignMessage(session, nothing(), 0, data, data_len, out, room)));
+        let null = nothing::<u8>();
+        let no_room = nothing::<CK_ULONG>();
+
+        let (head, tail) = MESSAGE.split_at(9);
+        ok!(C_SignMessageBegin(session, nothing(), 0));
+        ok!(C_SignMessageNext(session, nothing(), 0, pointer(head), len(head), null, no_room));
+        let parts = two_calls(|out, room| {
+            rv!(C_SignMessageNext(session, nothing(), 0, pointer(tail), len(tail), out, room))
+        });
+        for signature in [&whole, &parts] {
+            let (signature, signature_len) = (pointer(signature), len(signature));
+            ok!(C_VerifyMessage(session, nothing(), 0, data, data_len, signature, signature_len));
+            ok!(C_VerifyMessageBegin(session, nothing(), 0));
+            ok!(C_VerifyMessageNext(session, nothing(), 0, pointer(head), len(head), null, 0));
+            let (tail, tail_len) = (pointer(tail), len(tail));
+            ok!(C_VerifyMessageNext(session, nothing(), 0, tail, tail_len, signature, signature_len));
+            let rv =
+                rv!(C_VerifyMessage(session, nothing(), 0, data, data_len - 1, signature, signature_len));
+            assert_eq!(rv, CKR_SIGNATURE_INVALID);
+        }
+
+        // A parameter, memory that is none, and what this ends.
+        let some = pointer(MESSAGE).cast();
+        let invalid = CKR_MECHANISM_PARAM_INVALID;
+        let mut room: CK_ULONG = 64;
+        let room = &raw mut room;
+        assert_eq!(rv!(C_SignMessage(session, some, 1, data, data_len, null, room)), invalid);
+        assert_eq!(rv!(C_SignMessageBegin(session, some, 1)), invalid);
+        assert_eq!(rv!(C_VerifyMessageBegin(session, some, 1)), invalid);
+        assert_eq!(rv!(C_VerifyMessage(session, some, 1, data, 1, data, 1)), invalid);
+        assert_eq!(rv!(C_SignMessage(session, nothing(), 0, null, 1, null, room)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_SignMessage(session, nothing(), 0, data, 1, null, no_room)), CKR_ARGUMENTS_BAD);
+        let missing = CKR_OPERATION_NOT_INITIALIZED;
+        ok!(C_SignMessageBegin(session, nothing(), 0));
+        assert_eq!(rv!(C_SignMessageNext(session, nothing(), 0, null, 1, null, no_room)), CKR_ARGUMENTS_BAD);
+        assert_eq!(rv!(C_SignMessageNext(session, nothing(), 0, data, 1, null, no_room)), missing);
+        ok!(C_VerifyMessageBegin(session, nothing(), 0));
+        assert_eq!(rv!(C_VerifyMessageNext(session, some, 1, data, 1, null, 0)), invalid);
+        assert_eq!(rv!(C_VerifyMessageNext(session, nothing(), 0, data, 1, null, 0)), missing);
+        ok!(C_MessageSignFinal(session));
+        ok!(C_MessageVerifyFinal(session));
+        assert_eq!(rv!(C_MessageSignFinal(session)), missing);
+        assert_eq!(rv!(C_MessageVerifyFinal(session)), missing);
+    }
+    ok!(C_MessageSignInit(session, nothing(), 0));
+    ok!(C_MessageVerifyInit(session, nothing(), 0));
+}
+
+#[test]
+fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
+    let (session, mut places) = (session(), Places::new());
+    let (by, key) = (aes_key(session), aes_key(session));
+    let params = places.params(CKG_GENERATE);
+    let with = &mut mechanism_with(CKM_AES_GCM, &params);
+    let with: *mut CK_MECHANISM = with;
+    let (aad, aad_len) = (pointer(AAD), len(AAD));
+    let mut room = 0;
+    let (null, place) = (nothing(), &raw mut room);
+    ok!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, null, place));
+    assert_eq!((room, places.nonce, places.tag), (32, [7; 12], [0xaa; 16]));
+    let mut wrapped = [0_u8; 32];
+    let out = wrapped.as_mut_ptr();
+    room = 31;
+    let short = rv!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, out, place));
+    assert_eq!((short, room, places.tag), (CKR_BUFFER_TOO_SMALL, 32, [0xaa; 16]));
+    ok!(C_WrapKeyAuthenticated(session, with, by, key, aad, aad_len, out, place));
+    assert_eq!(places.nonce[..4], [7; 4]);
+    assert_ne!((places.nonce, places.tag), ([7; 12], [0xaa; 16]));
+
+    let template = aes_template();
+    let mut back = 0;
+    let unwrap = |with, aad_len, wrapped_len, handle| {
+        let (template, count) = (template.as_ptr().cast_mut(), template.len() as CK_ULONG);
+        rv!(C_UnwrapKeyAuthenticated(
+            session,
+            with,
+            by,
+            out,
+            wrapped_len,
+            template,
+            count,
+            aad,
+            aad_len,
+            handle
+        ))
+    };
+    assert_eq!(unwrap(with, aad_len, 32, &raw mut back), CKR_OK);
+    assert!(same_value(session, key, back));
+    assert_eq!(unwrap(with, aad_len - 1, 32, &raw mut back), CKR_WRAPPED_KEY_INVALID);
+    assert_eq!(unwrap(with, aad_len, 31, &raw mut back), CKR_WRAPPED_KEY_INVALID);
+    assert_eq!(unwrap(with, aad_len, 32, nothing()), CKR_ARGUMENTS_BAD);
+    assert_eq!(unwrap(nothing(), aad_len, 32, &raw mut back), CKR_ARGUMENTS_BAD);
+    let single = gcm();
+    for (wrong, expected) in [
+        (&mut mechanism(CKM_AES_GCM), CKR_MECHANISM_PARAM_INVALID),
+        (&mut mechanism(CKM_AES_KEY_WRAP_KWP), CKR_MECHANISM_INVALID),
+        // As long as the struct of a message; its associated data stands where the generator should.
+        (&mut mechanism_with(CKM_AES_GCM, &single), CKR_MECHANISM_PARAM_INVALID),
+    ] {
+        let rv = rv!(C_WrapKeyAuthenticated(session, wrong, by, key, aad, aad_len, out, place));
+        assert_eq!(rv, expected);
+    }
+}

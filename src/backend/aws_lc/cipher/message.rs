@@ -1,0 +1,199 @@
+//! Authenticated ciphers for one message after the other: the context with its key is kept while the lengths of nonce
+//! and tag stay the same, as they do. Here is also what these ciphers do with a message, for those of
+//! [a whole](super::whole).
+
+use super::super::ffi::{ChaChaPoly, CipherCtx};
+use super::stream::LONGEST_GCM;
+use super::whole::LONGEST_CHACHA;
+use crate::backend::{Aead, AeadScheme};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+pub(super) fn gcm(key: &[u8]) -> Result<Box<dyn Aead>> {
+    Ok(Box::new(Gcm(Kept::new(key)?)))
+}
+
+pub(super) fn ccm(key: &[u8]) -> Result<Box<dyn Aead>> {
+    Ok(Box::new(Ccm(Kept::new(key)?)))
+}
+
+pub(super) fn chacha20_poly1305(key: &[u8]) -> Result<Box<dyn Aead>> {
+    Ok(Box::new(Poly1305(ChaChaPoly::new(key.as_array().ok_or(Error::KeySizeRange)?)?)))
+}
+
+/// An AES key, and the context that was made of it last.
+struct Kept {
+    key: Secret,
+    last: Option<(Made, CipherCtx)>,
+}
+
+/// What a context is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Made {
+    nonce_len: usize,
+    tag_len: usize,
+    encrypt: bool,
+}
+
+impl Kept {
+    fn new(key: &[u8]) -> Result<Self> {
+        match key.len() {
+            16 | 24 | 32 => Ok(Self { key: key.into(), last: None }),
+            _ => Err(Error::KeySizeRange),
+        }
+    }
+
+    fn context(
+        &mut self,
+        made: Made,
+        make: impl FnOnce(&[u8], Made) -> Result<CipherCtx>,
+    ) -> Result<&mut CipherCtx> {
+        let kept = self.last.take().filter(|(last, _)| *last == made);
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (made, make(&self.key, made)?),
+        };
+        Ok(&mut self.last.insert(kept).1)
+    }
+}
+
+struct Gcm(Kept);
+
+impl Gcm {
+    fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
+        super::gcm_lengths(nonce, tag_len)?;
+        let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
+        self.0.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.encrypt))
+    }
+}
+
+impl Aead for Gcm {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
+        if input.len() as u64 > LONGEST_GCM {
+            return Err(Error::DataLenRange);
+        }
+        let context = self.context(nonce, tag.len(), true)?;
+        context.start(nonce)?;
+        context.authenticate(aad)?;
+        context.update(input, out)?;
+        context.gcm_tag(tag)
+    }
+
+    fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
+        if input.len() as u64 > LONGEST_GCM {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        gcm_open(self.context(nonce, tag.len(), false)?, nonce, aad, input, tag, out)
+    }
+}
+
+/// Decrypts a message whose length GCM takes, and leaves no plaintext where the tag is wrong.
+pub(super) fn gcm_open(
+    context: &mut CipherCtx,
+    nonce: &[u8],
+    aad: &[u8],
+    input: &[u8],
+    tag: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    context.start(nonce)?;
+    context.authenticate(aad)?;
+    context.update(input, out)?;
+    if !context.gcm_verify(tag)? {
+        out.fill(0);
+        return Err(Error::EncryptedDataInvalid);
+    }
+    Ok(())
+}
+
+/// AWS-LC takes authenticated data and message in one call each, whose length is an `int`.
+const LONGEST_CCM: usize = 1 << 30;
+
+/// Whether CCM takes such a message.
+pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<()> {
+    let fits = AeadScheme::AesCcm.takes(nonce.len(), tag_len)
+        && data_len < LONGEST_CCM
+        // SP 800-38C, A.1: the length of the message has the bytes of the first block that the nonce leaves.
+        && (data_len as u128) < 1 << (8 * (15 - nonce.len()))
+        && aad.len() <= LONGEST_CCM;
+    if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+}
+
+struct Ccm(Kept);
+
+impl Ccm {
+    fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
+        let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
+        self.0.context(made, |key, made| CipherCtx::ccm(key, made.nonce_len, made.tag_len, made.encrypt))
+    }
+}
+
+impl Aead for Ccm {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
+        check_ccm(nonce, aad, tag.len(), input.len())?;
+        ccm_seal(self.context(nonce, tag.len(), true)?, nonce, aad, input, out, tag)
+    }
+
+    fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
+        check_ccm(nonce, aad, tag.len(), input.len())?;
+        ccm_open(self.context(nonce, tag.len(), false)?, nonce, aad, input, tag, out)
+    }
+}
+
+/// Encrypts a message of which [`check_ccm`] was asked.
+pub(super) fn ccm_seal(
+    context: &mut CipherCtx,
+    nonce: &[u8],
+    aad: &[u8],
+    input: &[u8],
+    out: &mut [u8],
+    tag: &mut [u8],
+) -> Result<()> {
+    context.start(nonce)?;
+    context.announce(input.len())?;
+    context.authenticate(aad)?;
+    if !context.whole(input, out)? {
+        return Err(Error::DeviceError);
+    }
+    context.ccm_tag(tag)
+}
+
+/// Decrypts such a message.
+pub(super) fn ccm_open(
+    context: &mut CipherCtx,
+    nonce: &[u8],
+    aad: &[u8],
+    input: &[u8],
+    tag: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    context.start(nonce)?;
+    context.expect_tag(tag)?;
+    context.announce(input.len())?;
+    context.authenticate(aad)?;
+    // AWS-LC wipes what it wrote where the tag is wrong.
+    if context.whole(input, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
+}
+
+struct Poly1305(ChaChaPoly);
+
+impl Aead for Poly1305 {
+    fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
+        let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        if input.len() as u64 > LONGEST_CHACHA {
+            return Err(Error::DataLenRange);
+        }
+        self.0.seal(nonce, aad, input, out, tag)
+    }
+
+    fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
+        let nonce = nonce.as_array().filter(|_| tag.len() == ChaChaPoly::TAG_LEN);
+        let nonce = nonce.ok_or(Error::MechanismParamInvalid)?;
+        if input.len() as u64 > LONGEST_CHACHA {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        if self.0.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
+    }
+}

@@ -1,0 +1,205 @@
+//! Messages of one operation (PKCS#11 3.2, "Message-based encryption functions" and those that follow it): which
+//! mechanisms take them, and the parameter that each message of an authenticated cipher has.
+
+use super::{Action, Code, Mechanism, Mode};
+use crate::backend::AeadScheme;
+use crate::error::{Error, Result};
+use crate::id::mechanism_flag as does;
+
+impl Mechanism {
+    /// What the mechanism does, the message-based functions too (`CKF_*`).
+    pub const fn does(&self) -> u64 {
+        let (encrypt, sign) = match self.action {
+            Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::ChaCha20Poly1305) => (true, false),
+            // A message of GMAC has no initialisation vector of its own, and two under the same one give the key away.
+            Action::Mac(Code::AesGmac) => (false, false),
+            Action::Sign(..) | Action::Mac(_) => (false, true),
+            _ => (false, false),
+        };
+        let mut flags = self.flags;
+        if encrypt {
+            flags |= does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
+        }
+        if sign && self.flags & does::SIGN != 0 {
+            flags |= does::MESSAGE_SIGN | does::MULTI_MESSAGE;
+        }
+        if sign && self.flags & does::VERIFY != 0 {
+            flags |= does::MESSAGE_VERIFY | does::MULTI_MESSAGE;
+        }
+        flags
+    }
+
+    /// The authenticated cipher that it is.
+    pub const fn aead(&self) -> Option<AeadScheme> {
+        match self.action {
+            Action::Cipher(Mode::AesGcm) => Some(AeadScheme::AesGcm),
+            Action::Cipher(Mode::AesCcm) => Some(AeadScheme::AesCcm),
+            Action::Cipher(Mode::ChaCha20Poly1305) => Some(AeadScheme::ChaCha20Poly1305),
+            _ => None,
+        }
+    }
+}
+
+/// Who makes the part of a nonce that is not fixed (`CK_GENERATOR_FUNCTION`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generator {
+    /// `CKG_NO_GENERATE`: the application.
+    None,
+    /// `CKG_GENERATE`: the token, as it likes.
+    Any,
+    /// `CKG_GENERATE_COUNTER`: a counter from zero.
+    Counter,
+    /// `CKG_GENERATE_RANDOM`: chance.
+    Random,
+    /// `CKG_GENERATE_COUNTER_XOR`: a counter from zero, XORed onto what is given.
+    CounterXor,
+}
+
+/// The parameter of a message: `CK_GCM_MESSAGE_PARAMS`, `CK_CCM_MESSAGE_PARAMS`,
+/// `CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS`. Encryption writes the nonce that was generated and the tag into it.
+pub struct MessageParams {
+    scheme: AeadScheme,
+    nonce: [u8; AeadScheme::MAX_NONCE],
+    nonce_len: usize,
+    fixed_bits: usize,
+    generator: Generator,
+    tag: [u8; AeadScheme::MAX_TAG],
+    tag_len: usize,
+    data_len: usize,
+}
+
+impl MessageParams {
+    /// With the whole nonce given, and a tag of zeros.
+    pub fn new(scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<Self> {
+        if !scheme.takes(nonce.len(), tag_len) {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let mut place = [0; AeadScheme::MAX_NONCE];
+        place[..nonce.len()].copy_from_slice(nonce);
+        Ok(Self {
+            scheme,
+            nonce: place,
+            nonce_len: nonce.len(),
+            fixed_bits: 0,
+            generator: Generator::None,
+            tag: [0; AeadScheme::MAX_TAG],
+            tag_len,
+            data_len: 0,
+        })
+    }
+
+    /// With a nonce that the token makes, but for its first `fixed_bits`.
+    pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
+        if generator != Generator::None && fixed_bits > 8 * self.nonce_len {
+            return Err(Error::MechanismParamInvalid);
+        }
+        Ok(Self { generator, fixed_bits, ..self })
+    }
+
+    /// With the length of the message, which CCM must know.
+    pub fn announced(self, data_len: usize) -> Self {
+        Self { data_len, ..self }
+    }
+
+    /// With the tag of what is to be decrypted, of the length that was told.
+    pub fn tagged(mut self, tag: &[u8]) -> Result<Self> {
+        self.tag.get_mut(..tag.len()).ok_or(Error::MechanismParamInvalid)?.copy_from_slice(tag);
+        if tag.len() == self.tag_len { Ok(self) } else { Err(Error::MechanismParamInvalid) }
+    }
+
+    /// The cipher that takes such a parameter.
+    pub fn scheme(&self) -> AeadScheme {
+        self.scheme
+    }
+
+    /// The nonce.
+    pub fn nonce(&self) -> &[u8] {
+        &self.nonce[..self.nonce_len]
+    }
+
+    /// The nonce, to be made.
+    pub fn nonce_mut(&mut self) -> &mut [u8] {
+        &mut self.nonce[..self.nonce_len]
+    }
+
+    /// Who makes it.
+    pub fn generator(&self) -> Generator {
+        self.generator
+    }
+
+    /// How many of its first bits are the application's in any case.
+    pub fn fixed_bits(&self) -> usize {
+        self.fixed_bits
+    }
+
+    /// The tag.
+    pub fn tag(&self) -> &[u8] {
+        &self.tag[..self.tag_len]
+    }
+
+    /// The nonce, and the tag to be made.
+    pub fn nonce_and_tag(&mut self) -> (&[u8], &mut [u8]) {
+        (&self.nonce[..self.nonce_len], &mut self.tag[..self.tag_len])
+    }
+
+    /// The length of the message, where it was announced.
+    pub fn data_len(&self) -> usize {
+        self.data_len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::MechanismType as M;
+
+    fn does_of(id: M) -> u64 {
+        crate::mechanism::find(id).expect("a row").does()
+    }
+
+    #[test]
+    fn authenticated_ciphers_and_signatures_take_messages_and_others_do_not() {
+        let messages = does::MESSAGE_ENCRYPT
+            | does::MESSAGE_DECRYPT
+            | does::MESSAGE_SIGN
+            | does::MESSAGE_VERIFY
+            | does::MULTI_MESSAGE;
+        let crypts = does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
+        let signs = does::MESSAGE_SIGN | does::MESSAGE_VERIFY | does::MULTI_MESSAGE;
+        for (id, expected) in [
+            (M::AES_GCM, crypts),
+            (M::AES_CCM, crypts),
+            (M::CHACHA20_POLY1305, crypts),
+            (M::AES_CBC, 0),
+            (M::AES_GMAC, 0),
+            (M::AES_CMAC, signs),
+            (M::ECDSA_SHA256, signs),
+            (M::RSA_PKCS, signs),
+            (M::RSA_PKCS_OAEP, 0),
+            (M::AES_KEY_GEN, 0),
+        ] {
+            assert_eq!(does_of(id) & messages, expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_cipher() {
+        let new =
+            |scheme, nonce_len, tag_len| MessageParams::new(scheme, &vec![0; nonce_len], tag_len).is_ok();
+        for (nonce_len, tag_len, gcm, ccm, poly) in [
+            (12, 16, true, true, true),
+            (12, 4, true, true, false),
+            (12, 6, false, true, false),
+            (7, 16, true, true, false),
+            (256, 16, true, false, false),
+            (257, 16, false, false, false),
+            (0, 16, false, false, false),
+            (12, 17, false, false, false),
+            (12, 0, false, false, false),
+        ] {
+            assert_eq!(new(AeadScheme::AesGcm, nonce_len, tag_len), gcm, "{nonce_len} {tag_len}");
+            assert_eq!(new(AeadScheme::AesCcm, nonce_len, tag_len), ccm, "{nonce_len} {tag_len}");
+            assert_eq!(new(AeadScheme::ChaCha20Poly1305, nonce_len, tag_len), poly, "{nonce_len} {tag_len}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The message-based functions (PKCS#11 3.2, "Message-based encryption functions", "… decryption functions", "… signing
+//! and MACing functions", "… functions for verifying signatures and MACs").
+//!
+//! No signature mechanism has a parameter of each message, so that these functions take none; that the caller gave none
+//! is seen to where parameters are parsed.
+
+use super::Module;
+use crate::backend::Direction;
+use crate::error::Result;
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::mechanism::message::MessageParams;
+use crate::session::operation::Output;
+
+/// Encryption and decryption, told apart by their direction.
+impl Module {
+    /// `C_MessageEncryptInit`, `C_MessageDecryptInit`; the mechanism is without parameter, for each message has one.
+    pub fn message_crypt_init(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start(session, with, |session| session.message_crypt_init(direction, with, key))
+    }
+
+    /// `C_EncryptMessage`, `C_DecryptMessage`: how many bytes were written, or would be for [`Output::Length`].
+    pub fn crypt_message(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        params: &mut MessageParams,
+        aad: &[u8],
+        data: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
+        self.sessions
+            .with(session, |session| session.messages(direction).crypt_message(params, aad, data, out))
+    }
+
+    /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
+    pub fn crypt_message_begin(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        params: &mut MessageParams,
+        aad: &[u8],
+    ) -> Result<()> {
+        self.sessions.with(session, |session| session.messages(direction).crypt_message_begin(params, aad))
+    }
+
+    /// `C_EncryptMessageNext`, `C_DecryptMessageNext`, but for the last part.
+    pub fn crypt_message_part(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        part: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
+        self.sessions.with(session, |session| session.messages(direction).crypt_message_part(part, out))
+    }
+
+    /// The same with `CKF_END_OF_MESSAGE`.
+    pub fn crypt_message_end(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        params: &mut MessageParams,
+        part: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
+        self.sessions
+            .with(session, |session| session.messages(direction).crypt_message_end(params, part, out))
+    }
+
+    /// Whether a message can begin now, or was begun.
+    pub fn crypt_message_state(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        begun: bool,
+    ) -> Result<()> {
+        self.sessions
+            .with(session, |session| session.messages(direction).message_length(!begun, |_| 0).map(drop))
+    }
+
+    /// Ends the message in several parts, as a call does whose arguments are refused.
+    pub fn crypt_message_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
+        self.stop(session, |session| session.messages(direction).message_cancel())
+    }
+
+    /// `C_MessageEncryptFinal`, `C_MessageDecryptFinal`
+    pub fn message_crypt_final(&self, session: SessionHandle, direction: Direction) -> Result<()> {
+        self.sessions.with(session, |session| session.messages(direction).message_final())
+    }
+
+    /// `C_MessageEncryptInit`, `C_MessageDecryptInit` without a mechanism: ends all.
+    pub fn message_crypt_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
+        self.stop(session, |session| session.messages(direction).cancel())
+    }
+}
+
+/// Signatures.
+impl Module {
+    /// `C_MessageSignInit`
+    pub fn message_sign_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start(session, with, |session| session.message_sign_init(with, key))
+    }
+
+    /// `C_SignMessage`: how many bytes were written, or would be for [`Output::Length`].
+    pub fn sign_message(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.message_sign.sign_message(data, out))
+    }
+
+    /// `C_SignMessageBegin`
+    pub fn sign_message_begin(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| session.message_sign.message_begin(|_| Ok(())))
+    }
+
+    /// `C_SignMessageNext`, but for the last part.
+    pub fn sign_message_part(&self, session: SessionHandle, part: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.message_sign.message_update(part))
+    }
+
+    /// `C_SignMessageNext` with the last part.
+    pub fn sign_message_end(&self, session: SessionHandle, part: &[u8], out: Output<'_>) -> Result<usize> {
+        self.sessions.with(session, |session| session.message_sign.sign_message_end(part, out))
+    }
+
+    /// Ends the message in several parts, as a call does whose arguments are refused.
+    pub fn sign_message_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.stop(session, |session| session.message_sign.message_cancel())
+    }
+
+    /// `C_MessageSignFinal`
+    pub fn message_sign_final(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| session.message_sign.message_final())
+    }
+
+    /// `C_MessageSignInit` without a mechanism ends all.
+    pub fn message_sign_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.stop(session, |session| session.message_sign.cancel())
+    }
+}
+
+/// Verification.
+impl Module {
+    /// `C_MessageVerifyInit`
+    pub fn message_verify_init(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start(session, with, |session| session.message_verify_init(with, key))
+    }
+
+    /// `C_VerifyMessage`
+    pub fn verify_message(&self, session: SessionHandle, data: &[u8], signature: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.message_verify.verify_message(data, signature))
+    }
+
+    /// `C_VerifyMessageBegin`
+    pub fn verify_message_begin(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| session.message_verify.message_begin(|_| Ok(())))
+    }
+
+    /// `C_VerifyMessageNext`, but for the last part.
+    pub fn verify_message_part(&self, session: SessionHandle, part: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.message_verify.message_update(part))
+    }
+
+    /// `C_VerifyMessageNext` with the last part.
+    pub fn verify_message_end(&self, session: SessionHandle, part: &[u8], signature: &[u8]) -> Result<()> {
+        self.sessions.with(session, |session| session.message_verify.verify_message_end(part, signature))
+    }
+
+    /// Ends the message in several parts, as a call does whose arguments are refused.
+    pub fn verify_message_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.stop(session, |session| session.message_verify.message_cancel())
+    }
+
+    /// `C_MessageVerifyFinal`
+    pub fn message_verify_final(&self, session: SessionHandle) -> Result<()> {
+        self.sessions.with(session, |session| session.message_verify.message_final())
+    }
+
+    /// `C_MessageVerifyInit` without a mechanism ends all.
+    pub fn message_verify_cancel(&self, session: SessionHandle) -> Result<()> {
+        self.stop(session, |session| session.message_verify.cancel())
+    }
+}

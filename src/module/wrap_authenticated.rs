@@ -1,0 +1,84 @@
+//! Wrapping and unwrapping with associated data (PKCS#11 3.2, `C_WrapKeyAuthenticated`, `C_UnwrapKeyAuthenticated`): as
+//! [the others](super::wrap), under an authenticated cipher whose nonce and tag stand in the parameter of a message.
+
+use super::Module;
+use super::wrap::{filled, leaving, refused, too_long, unwrapping_key, wanted, wrapping_key};
+use crate::backend::Aead;
+use crate::error::{Error, Result};
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::mechanism::message::{Generator, MessageParams};
+use crate::object::make::Cut;
+use crate::object::template::Template;
+use crate::object::{Object, key};
+use crate::secret::Secret;
+use crate::session::nonce::Nonces;
+use crate::session::operation::Output;
+use crate::token::Token;
+
+/// What a mechanism with the parameter of a message is given; CCM's announced length is not read, the key has its own.
+pub struct Authenticated<'a> {
+    /// The mechanism, without parameter.
+    pub with: &'a Invocation,
+    /// The parameter; wrapping writes nonce and tag into it.
+    pub params: &'a mut MessageParams,
+    /// The associated data.
+    pub aad: &'a [u8],
+}
+
+impl Module {
+    /// `C_WrapKeyAuthenticated`: how many bytes were written, or would be for [`Output::Length`].
+    pub fn wrap_key_authenticated(
+        &self,
+        session: SessionHandle,
+        how: Authenticated<'_>,
+        wrapping: ObjectHandle,
+        key: ObjectHandle,
+        out: Output<'_>,
+    ) -> Result<usize> {
+        let Authenticated { with, params, aad } = how;
+        let (token, rights) = self.access(session)?;
+        let wrapping = wrapping_key(&token, rights, with, wrapping)?;
+        let plain = leaving(&token, rights, with, &wrapping, key)?;
+        let mut aead = cipher(&token, with, params, &wrapping)?;
+        let needed = plain.len();
+        let Output::Buffer(out) = out else { return Ok(needed) };
+        let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+        // Nothing of one call is known to the next, so that a counter would come to the same nonce each time.
+        if let Generator::Counter | Generator::CounterXor = params.generator() {
+            return Err(Error::MechanismParamInvalid);
+        }
+        Nonces::default().generate(token.provider().random, params)?;
+        let (nonce, tag) = params.nonce_and_tag();
+        aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
+        Ok(needed)
+    }
+
+    /// `C_UnwrapKeyAuthenticated`
+    pub fn unwrap_key_authenticated(
+        &self,
+        session: SessionHandle,
+        how: Authenticated<'_>,
+        unwrapping: ObjectHandle,
+        wrapped: &[u8],
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let Authenticated { with, params, aad } = how;
+        let (token, rights) = self.access(session)?;
+        let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
+        let attributes = wanted(&unwrapping, template, rights)?;
+        let mut aead = cipher(&token, with, params, &unwrapping)?;
+        let mut plain = Secret::zeroed(wrapped.len());
+        aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
+        token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
+    }
+}
+
+/// The cipher of the mechanism, whose parameter must be its own.
+fn cipher(token: &Token, with: &Invocation, params: &MessageParams, key: &Object) -> Result<Box<dyn Aead>> {
+    let scheme = with.mechanism.aead().ok_or(Error::MechanismInvalid)?;
+    if params.scheme() != scheme {
+        return Err(Error::MechanismParamInvalid);
+    }
+    token.provider().ciphers.aead(scheme, key::secret(key.attributes())?)
+}

@@ -1,0 +1,226 @@
+//! Messages under an authenticated cipher (PKCS#11 3.2, "Message-based encryption functions", "Message-based decryption
+//! functions").
+//!
+//! A message in one part goes through a cipher that is kept from one message to the next. A message in several parts
+//! has a cipher of its own, which gives out what it can. What is decrypted comes at the end alone, after the tag was
+//! verified: "CKR_AEAD_DECRYPT_FAILED is returned by the last C_DecryptMessageNext call", and nobody has read the
+//! plaintext by then.
+
+use std::sync::Arc;
+
+use super::nonce::Nonces;
+use super::operation::{Engine, Operation, Output, place};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider};
+use crate::error::{Error, Result};
+use crate::mechanism::message::MessageParams;
+use crate::object::{Object, key};
+use crate::secret::Secret;
+
+/// Messages under one key.
+pub struct Messages {
+    provider: &'static Provider,
+    scheme: AeadScheme,
+    direction: Direction,
+    key: Arc<Object>,
+    aead: Box<dyn Aead>,
+    nonces: Nonces,
+    begun: Option<Begun>,
+}
+
+/// A message in several parts.
+struct Begun {
+    cipher: Box<dyn Cipher>,
+    tag_len: usize,
+    /// Bytes of the message so far.
+    taken: usize,
+    /// Bytes that were given out.
+    given: usize,
+}
+
+impl Messages {
+    /// With a secret key.
+    pub fn new(
+        provider: &'static Provider,
+        scheme: AeadScheme,
+        direction: Direction,
+        key: Arc<Object>,
+    ) -> Result<Self> {
+        let aead = provider.ciphers.aead(scheme, key::secret(key.attributes())?)?;
+        Ok(Self { provider, scheme, direction, key, aead, nonces: Nonces::default(), begun: None })
+    }
+
+    /// Forgets which nonces were generated: the operation is another.
+    pub fn renew(&mut self) {
+        self.nonces = Nonces::default();
+    }
+
+    /// Sees that the parameter is this cipher's.
+    fn check(&self, params: &MessageParams) -> Result<()> {
+        if params.scheme() == self.scheme { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    }
+
+    fn whole(&mut self, params: &mut MessageParams, aad: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.check(params)?;
+        // PKCS#11 3.2, CK_CCM_MESSAGE_PARAMS: the length is announced, as for C_Encrypt.
+        let announced = self.scheme != AeadScheme::AesCcm || params.data_len() == input.len();
+        match self.direction {
+            Direction::Encrypt if !announced => Err(Error::DataLenRange),
+            Direction::Decrypt if !announced => Err(Error::EncryptedDataLenRange),
+            Direction::Encrypt => {
+                self.nonces.generate(self.provider.random, params)?;
+                let (nonce, tag) = params.nonce_and_tag();
+                self.aead.seal(nonce, aad, input, out, tag)
+            }
+            Direction::Decrypt => {
+                self.aead.open(params.nonce(), aad, input, params.tag(), out).map_err(unauthentic)
+            }
+        }
+    }
+
+    fn begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
+        self.check(params)?;
+        if self.direction == Direction::Encrypt {
+            self.nonces.generate(self.provider.random, params)?;
+        }
+        let secret = key::secret(self.key.attributes())?;
+        let cipher = self.provider.ciphers.cipher(&cipher_scheme(params, aad)?, self.direction, secret)?;
+        self.begun = Some(Begun { cipher, tag_len: params.tag().len(), taken: 0, given: 0 });
+        Ok(())
+    }
+
+    fn begun(&mut self) -> Result<&mut Begun> {
+        self.begun.as_mut().ok_or(Error::GeneralError)
+    }
+
+    fn end(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        self.check(params)?;
+        let direction = self.direction;
+        let begun = self.begun()?;
+        if params.tag().len() != begun.tag_len {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let place = place(out, begun.end_len(input.len()))?;
+        let outcome = match direction {
+            Direction::Encrypt => begun.seal(params, input, place),
+            Direction::Decrypt => begun.open(params, input, place).map_err(unauthentic),
+        };
+        self.begun = None;
+        outcome.map(|()| place.len())
+    }
+}
+
+impl Begun {
+    fn part(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let place = place(out, self.cipher.update_len(input.len()))?;
+        let written = self.cipher.update(input, place)?;
+        self.taken += input.len();
+        self.given += written;
+        Ok(written)
+    }
+
+    /// What is still to be given out when the last part of that length comes: a message has the length of its ciphertext.
+    fn end_len(&self, input: usize) -> usize {
+        self.taken + input - self.given
+    }
+
+    fn seal(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let written = self.part(input, out)?;
+        let rest = out.get_mut(written..).ok_or(Error::GeneralError)?;
+        // The cipher puts the tag behind the message.
+        let mut end = Secret::zeroed(rest.len() + self.tag_len);
+        if self.cipher.finish(&mut end)? != end.len() {
+            return Err(Error::GeneralError);
+        }
+        let (ciphertext, tag) = end.split_at(rest.len());
+        rest.copy_from_slice(ciphertext);
+        params.nonce_and_tag().1.copy_from_slice(tag);
+        Ok(())
+    }
+
+    fn open(&mut self, params: &MessageParams, input: &[u8], out: &mut [u8]) -> Result<()> {
+        self.cipher.update(input, &mut [])?;
+        self.cipher.update(params.tag(), &mut [])?;
+        self.cipher.finish(out).map(drop)
+    }
+}
+
+/// The cipher of one message.
+fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
+    let (nonce, aad, tag_len) = (params.nonce(), aad.into(), params.tag().len());
+    Ok(match params.scheme() {
+        AeadScheme::AesGcm => CipherScheme::AesGcm { iv: nonce.into(), aad, tag_len },
+        AeadScheme::AesCcm => {
+            CipherScheme::AesCcm { nonce: nonce.into(), aad, tag_len, data_len: params.data_len() }
+        }
+        AeadScheme::ChaCha20Poly1305 => {
+            let nonce = nonce.try_into().map_err(|_| Error::MechanismParamInvalid)?;
+            CipherScheme::ChaCha20Poly1305 { nonce, aad }
+        }
+    })
+}
+
+/// PKCS#11 3.2, C_DecryptMessage: a wrong tag has a name of its own.
+fn unauthentic(error: Error) -> Error {
+    match error {
+        Error::EncryptedDataInvalid => Error::AeadDecryptFailed,
+        other => other,
+    }
+}
+
+impl Engine for Messages {
+    fn update(&mut self, _data: &[u8]) -> Result<()> {
+        Err(Error::GeneralError)
+    }
+
+    fn forget(&mut self) {
+        self.begun = None;
+    }
+}
+
+impl Operation<Messages> {
+    /// `C_EncryptMessage`, `C_DecryptMessage`
+    pub fn crypt_message(
+        &mut self,
+        params: &mut MessageParams,
+        aad: &[u8],
+        input: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
+        let Output::Buffer(out) = out else { return self.message_length(true, |_| input.len()) };
+        self.message_once(|engine| {
+            let place = place(out, input.len())?;
+            engine.whole(params, aad, input, place)?;
+            Ok(place.len())
+        })
+    }
+
+    /// `C_EncryptMessageBegin`, `C_DecryptMessageBegin`
+    pub fn crypt_message_begin(&mut self, params: &mut MessageParams, aad: &[u8]) -> Result<()> {
+        self.message_begin(|engine| engine.begin(params, aad))
+    }
+
+    /// `C_EncryptMessageNext`, `C_DecryptMessageNext`, but for the last part.
+    pub fn crypt_message_part(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
+        let Output::Buffer(out) = out else {
+            return self.message_length(false, |engine| {
+                engine.begun.as_ref().map_or(0, |begun| begun.cipher.update_len(input.len()))
+            });
+        };
+        self.message_part(|engine| engine.begun()?.part(input, out))
+    }
+
+    /// The same with `CKF_END_OF_MESSAGE`.
+    pub fn crypt_message_end(
+        &mut self,
+        params: &mut MessageParams,
+        input: &[u8],
+        out: Output<'_>,
+    ) -> Result<usize> {
+        let Output::Buffer(out) = out else {
+            return self.message_length(false, |engine| {
+                engine.begun.as_ref().map_or(0, |begun| begun.end_len(input.len()))
+            });
+        };
+        self.message_end(|engine| engine.end(params, input, out))
+    }
+}

@@ -1,0 +1,209 @@
+//! The nonces that a token makes for the messages of one operation (PKCS#11 3.2, "AES-GCM authenticated encryption /
+//! decryption": `ivGenerator`).
+//!
+//! A counter never comes to the same nonce twice between a `C_MessageEncryptInit` and its end: it is refused when it is
+//! used up, and where what it is XORed onto is not what it was. It starts at zero with each `C_MessageEncryptInit`, as
+//! the specification says; the application sees to it that the fixed bits or the key are others then.
+
+use crate::backend::{AeadScheme, Random};
+use crate::error::{Error, Result};
+use crate::mechanism::message::{Generator, MessageParams};
+
+/// Fewer random bits than these meet again too soon: 64 do once in 2^32 messages.
+const LEAST_RANDOM_BITS: usize = 64;
+
+/// What was generated so far.
+#[derive(Default)]
+pub struct Nonces {
+    counted: Counting,
+    /// `CKG_GENERATE` counts too, from a random start: no two messages of an operation can meet, and those of two
+    /// operations meet as seldom as random ones (SP 800-38D, 8.2.2).
+    any: Counting,
+}
+
+/// A counter, and what it is XORed onto.
+#[derive(Default)]
+struct Counting {
+    next: u64,
+    base: Option<Base>,
+}
+
+/// A nonce whose fixed bits are 0.
+struct Base {
+    fixed_bits: usize,
+    nonce: Box<[u8]>,
+}
+
+impl Nonces {
+    /// Makes the part of the nonce that is not fixed. `MechanismParamInvalid` where there is no more to be made.
+    pub fn generate(&mut self, random: &dyn Random, params: &mut MessageParams) -> Result<()> {
+        let fixed_bits = params.fixed_bits();
+        let generator = params.generator();
+        let nonce = params.nonce_mut();
+        match generator {
+            Generator::None => Ok(()),
+            Generator::Random if 8 * nonce.len() - fixed_bits < LEAST_RANDOM_BITS => {
+                Err(Error::MechanismParamInvalid)
+            }
+            Generator::Random => draw(random, nonce, fixed_bits),
+            Generator::Counter => {
+                nonce.iter_mut().enumerate().for_each(|(at, byte)| *byte &= !free(at, fixed_bits));
+                self.counted.next(nonce, fixed_bits)
+            }
+            Generator::CounterXor => self.counted.next(nonce, fixed_bits),
+            Generator::Any => self.any.next_from_chance(random, nonce, fixed_bits),
+        }
+    }
+}
+
+impl Counting {
+    /// The next nonce from the one that is given.
+    fn next(&mut self, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
+        match &self.base {
+            None => self.base = Some(Base::of(nonce, fixed_bits)),
+            // "The value of the non-fixed portion passed must not vary from call to call."
+            Some(base) if !base.is_of(nonce, fixed_bits) => return Err(Error::MechanismParamInvalid),
+            Some(_) => {}
+        }
+        let free = 8 * nonce.len() - fixed_bits;
+        let used_up = free < u64::BITS as usize && self.next >> free != 0;
+        let after = self.next.checked_add(1).filter(|_| !used_up).ok_or(Error::MechanismParamInvalid)?;
+        nonce.iter_mut().rev().zip(self.next.to_le_bytes()).for_each(|(byte, count)| *byte ^= count);
+        self.next = after;
+        Ok(())
+    }
+
+    /// The next nonce from a random one of that form, which is drawn where there is none.
+    fn next_from_chance(&mut self, random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
+        let kept = self.base.take().filter(|base| base.has_form(nonce, fixed_bits));
+        match kept {
+            Some(base) => self.base = Some(base),
+            None => {
+                draw(random, nonce, fixed_bits)?;
+                *self = Self { next: 0, base: Some(Base::of(nonce, fixed_bits)) };
+            }
+        }
+        if let Some(base) = &self.base {
+            nonce.iter_mut().zip(&base.nonce).enumerate().for_each(|(at, (byte, start))| {
+                *byte = *byte & !free(at, fixed_bits) | start;
+            });
+        }
+        self.next(nonce, fixed_bits)
+    }
+}
+
+impl Base {
+    fn of(nonce: &[u8], fixed_bits: usize) -> Self {
+        let nonce = nonce.iter().enumerate().map(|(at, byte)| byte & free(at, fixed_bits)).collect();
+        Self { fixed_bits, nonce }
+    }
+
+    fn has_form(&self, nonce: &[u8], fixed_bits: usize) -> bool {
+        self.fixed_bits == fixed_bits && self.nonce.len() == nonce.len()
+    }
+
+    fn is_of(&self, nonce: &[u8], fixed_bits: usize) -> bool {
+        let mut pairs = nonce.iter().zip(&self.nonce).enumerate();
+        self.has_form(nonce, fixed_bits) && pairs.all(|(at, (byte, own))| byte & free(at, fixed_bits) == *own)
+    }
+}
+
+/// Which bits of a nonce's byte are not fixed: the fixed ones are the most significant of the whole.
+fn free(at: usize, fixed_bits: usize) -> u8 {
+    match fixed_bits.saturating_sub(8 * at) {
+        0 => 0xff,
+        fixed @ 1..8 => 0xff >> fixed,
+        _ => 0,
+    }
+}
+
+/// Random bits where they are not fixed.
+fn draw(random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
+    let mut drawn = [0; AeadScheme::MAX_NONCE];
+    let drawn = drawn.get_mut(..nonce.len()).ok_or(Error::GeneralError)?;
+    random.fill(drawn)?;
+    for (at, (byte, chance)) in nonce.iter_mut().zip(drawn).enumerate() {
+        let free = free(at, fixed_bits);
+        *byte = *byte & !free | *chance & free;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANDOM: &dyn Random = crate::backend::Provider::ALL[0].random;
+
+    /// The nonces that come of `given` until there are no more, at most 5.
+    fn all(generator: Generator, fixed_bits: usize, given: &[u8]) -> Vec<Vec<u8>> {
+        let mut nonces = Nonces::default();
+        let mut next = || {
+            let params = MessageParams::new(AeadScheme::AesGcm, given, 16).expect("lengths of GCM");
+            let mut params = params.generated(generator, fixed_bits).expect("bits of the nonce");
+            nonces.generate(RANDOM, &mut params).ok().map(|()| params.nonce().to_vec())
+        };
+        std::iter::from_fn(&mut next).take(5).collect()
+    }
+
+    #[test]
+    fn a_counter_starts_at_zero_and_ends_with_its_bits() {
+        let counted = all(Generator::Counter, 22, &[0xff; 3]);
+        assert_eq!(counted, [[0xff, 0xff, 0xfc], [0xff, 0xff, 0xfd], [0xff, 0xff, 0xfe], [0xff; 3]]);
+        assert_eq!(all(Generator::Counter, 24, &[7; 3]), [[7; 3]]);
+        assert_eq!(all(Generator::Counter, 0, &[9; 12])[4], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]);
+    }
+
+    #[test]
+    fn a_counter_is_xored_onto_what_is_not_fixed() {
+        let counted = all(Generator::CounterXor, 4, &[0xab, 0xcd]);
+        assert_eq!(counted[..3], [[0xab, 0xcd], [0xab, 0xcc], [0xab, 0xcf]]);
+        let counted = all(Generator::CounterXor, 22, &[1, 2, 3]);
+        assert_eq!(counted, [[1, 2, 3], [1, 2, 2], [1, 2, 1], [1, 2, 0]]);
+    }
+
+    #[test]
+    fn what_a_counter_is_xored_onto_stays() {
+        let mut nonces = Nonces::default();
+        let mut next = |generator, nonce: &[u8], fixed_bits| {
+            let params = MessageParams::new(AeadScheme::AesGcm, nonce, 16).expect("lengths of GCM");
+            let mut params = params.generated(generator, fixed_bits).expect("bits of the nonce");
+            nonces.generate(RANDOM, &mut params)
+        };
+        assert_eq!(next(Generator::CounterXor, &[1; 12], 32), Ok(()));
+        for (nonce, fixed_bits) in [(&[2; 12][..], 32), (&[1; 13], 32), (&[1; 12], 31)] {
+            assert_eq!(next(Generator::CounterXor, nonce, fixed_bits), Err(Error::MechanismParamInvalid));
+        }
+        // The counter alone is one that is XORed onto zeros.
+        assert_eq!(next(Generator::Counter, &[1; 12], 32), Err(Error::MechanismParamInvalid));
+        // The fixed bits are the application's to change.
+        assert_eq!(next(Generator::CounterXor, &[9, 9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1], 32), Ok(()));
+    }
+
+    #[test]
+    fn generated_nonces_keep_their_fixed_bits_and_never_meet() {
+        for generator in [Generator::Any, Generator::Random] {
+            let made = all(generator, 20, &[0x5a; 12]);
+            assert_eq!(made.len(), 5);
+            for (at, nonce) in made.iter().enumerate() {
+                assert_eq!((&nonce[..2], nonce[2] >> 4), (&[0x5a, 0x5a][..], 5));
+                assert!(!made[..at].contains(nonce));
+            }
+        }
+        // All four that there are, in some order.
+        let mut made = all(Generator::Any, 22, &[0; 3]);
+        made.sort();
+        assert_eq!(made, [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]]);
+    }
+
+    #[test]
+    fn too_few_random_bits_are_refused() {
+        assert!(all(Generator::Random, 33, &[0; 12]).is_empty());
+        assert_eq!(all(Generator::Random, 32, &[0; 12]).len(), 5);
+    }
+
+    #[test]
+    fn a_nonce_of_the_application_is_left_as_it_is() {
+        assert_eq!(all(Generator::None, 0, &[3; 12]), [[3; 12]; 5]);
+    }
+}

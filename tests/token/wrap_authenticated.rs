@@ -1,0 +1,211 @@
+//! Keys that leave the token under an authenticated cipher, with associated data, and come back.
+
+use jeton::backend::AeadScheme;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::message::{Generator, MessageParams};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::{Authenticated, Output};
+
+use crate::ciphers::message;
+use crate::keys::{RSA, key_object};
+use crate::messages::secret;
+use crate::support::{Attributes, Client, each_backend, none, plain};
+
+const CIPHERS: [(M, AeadScheme); 3] = [
+    (M::AES_GCM, AeadScheme::AesGcm),
+    (M::AES_CCM, AeadScheme::AesCcm),
+    (M::CHACHA20_POLY1305, AeadScheme::ChaCha20Poly1305),
+];
+const NONCE: [u8; 12] = [5; 12];
+const AAD: &[u8] = b"of which key this is";
+
+fn params(scheme: AeadScheme) -> MessageParams {
+    MessageParams::new(scheme, &NONCE, 16).expect("lengths of the cipher")
+}
+
+fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+/// A client with a session of its user.
+struct Test {
+    client: Client,
+    session: SessionHandle,
+}
+
+impl Test {
+    fn each(test: impl Fn(&Test)) {
+        each_backend(|provider| {
+            let client = Client::new(provider);
+            let session = client.user();
+            test(&Test { client, session });
+        });
+    }
+
+    fn create(&self, attributes: &Attributes) -> ObjectHandle {
+        self.client.create(self.session, attributes).expect("a key")
+    }
+
+    fn count(&self) -> usize {
+        self.client.find(self.session, &none()).len()
+    }
+
+    fn wrap(
+        &self,
+        id: M,
+        params: &mut MessageParams,
+        by: ObjectHandle,
+        key: ObjectHandle,
+    ) -> Result<Vec<u8>, Error> {
+        let with = plain(id);
+        let mut wrap = |out: Output<'_>| {
+            let how = Authenticated { with: &with, params, aad: AAD };
+            self.client.module.wrap_key_authenticated(self.session, how, by, key, out)
+        };
+        let needed = wrap(Output::Length)?;
+        let refused = wrap(Output::Buffer(&mut vec![0; needed - 1]));
+        assert_eq!(refused, Err(Error::BufferTooSmall { needed }));
+        let mut out = vec![0; needed];
+        assert_eq!(wrap(Output::Buffer(&mut out))?, needed);
+        Ok(out)
+    }
+
+    fn unwrap(
+        &self,
+        id: M,
+        params: &mut MessageParams,
+        aad: &[u8],
+        by: ObjectHandle,
+        wrapped: &[u8],
+        template: &Attributes,
+    ) -> Result<ObjectHandle, Error> {
+        let with = plain(id);
+        let how = Authenticated { with: &with, params, aad };
+        self.client.module.unwrap_key_authenticated(self.session, how, by, wrapped, &template.template())
+    }
+}
+
+#[test]
+fn keys_come_back_and_forged_ones_leave_no_object() {
+    Test::each(|test| {
+        let (client, session) = (&test.client, test.session);
+        for (id, scheme) in CIPHERS {
+            let by = secret(client, session, id, &message(32));
+            let value = message(21);
+            let key = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &value);
+            let key = test.create(&key.and(&shown()));
+            let mut made = params(scheme);
+            let wrapped = test.wrap(id, &mut made, by, key).expect("a wrapped key");
+            assert_eq!(wrapped.len(), value.len());
+            let tagged = |tag: &[u8]| params(scheme).tagged(tag).expect("a tag");
+            let template =
+                key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false);
+            let back = test.unwrap(id, &mut tagged(made.tag()), AAD, by, &wrapped, &template);
+            let back = back.expect("a key");
+            assert_eq!(client.read(session, back, A::VALUE).as_ref(), Ok(&value));
+            assert!(client.flag(session, back, A::EXTRACTABLE));
+            for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
+                assert!(!client.flag(session, back, id), "{id}");
+            }
+
+            let before = test.count();
+            let mut flipped = wrapped.clone();
+            flipped[0] ^= 1;
+            let wrong_tag: Vec<u8> = made.tag().iter().map(|byte| !byte).collect();
+            for (tag, aad, wrapped) in [
+                (made.tag(), AAD, &flipped[..]),
+                (made.tag(), AAD, &wrapped[1..]),
+                (made.tag(), b"of another key", &wrapped),
+                (&wrong_tag, AAD, &wrapped),
+            ] {
+                let refused = test.unwrap(id, &mut tagged(tag), aad, by, wrapped, &template);
+                assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{id}");
+            }
+            let wrong = template.clone().number(A::VALUE_LEN, 20);
+            assert!(test.unwrap(id, &mut tagged(made.tag()), AAD, by, &wrapped, &wrong).is_err());
+            assert_eq!(test.count(), before);
+        }
+    });
+}
+
+#[test]
+fn what_is_wrapped_is_what_the_other_function_wraps_with_the_same_parameter() {
+    Test::each(|test| {
+        let (client, session) = (&test.client, test.session);
+        let key = test.create(
+            &key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &message(32)).and(&shown()),
+        );
+        for (id, scheme) in CIPHERS {
+            let by = secret(client, session, id, &message(32));
+            let single = Params::Aead { nonce: NONCE.into(), aad: AAD.into(), tag_len: 16, data_len: 32 };
+            let with = Invocation { params: single, ..plain(id) };
+            let mut expected = vec![0; 48];
+            let out = Output::Buffer(&mut expected);
+            assert_eq!(client.module.wrap_key(session, &with, by, key, out), Ok(48));
+            let mut made = params(scheme);
+            let wrapped = test.wrap(id, &mut made, by, key).expect("a wrapped key");
+            assert_eq!([&wrapped, made.tag()].concat(), expected, "{id}");
+        }
+    });
+}
+
+#[test]
+fn private_keys_come_back() {
+    Test::each(|test| {
+        let (client, session) = (&test.client, test.session);
+        let by = secret(client, session, M::AES_GCM, &message(16));
+        let key = test.create(&RSA.private.clone().and(&shown()));
+        let mut made = params(AeadScheme::AesGcm).generated(Generator::Any, 0).expect("no fixed bits");
+        let wrapped = test.wrap(M::AES_GCM, &mut made, by, key).expect("a wrapped key");
+        assert_ne!(made.nonce(), NONCE);
+        let mut given = MessageParams::new(AeadScheme::AesGcm, made.nonce(), 16)
+            .and_then(|params| params.tagged(made.tag()))
+            .expect("nonce and tag");
+        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA).flag(A::SIGN, true);
+        let back = test.unwrap(M::AES_GCM, &mut given, AAD, by, &wrapped, &template).expect("a key");
+        let with = plain(M::SHA256_RSA_PKCS);
+        let signature = client.sign(session, &with, back, b"data");
+        assert_eq!(signature, client.sign(session, &with, key, b"data"));
+    });
+}
+
+#[test]
+fn what_may_not_be_wrapped_or_has_no_nonce_is_refused() {
+    Test::each(|test| {
+        let (client, session) = (&test.client, test.session);
+        let scheme = AeadScheme::AesGcm;
+        let by = secret(client, session, M::AES_GCM, &message(16));
+        let aes = || key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &message(16));
+        let stays = test.create(&aes().flag(A::EXTRACTABLE, false));
+        let refused = test.wrap(M::AES_GCM, &mut params(scheme), by, stays);
+        assert_eq!(refused, Err(Error::KeyUnextractable));
+
+        let key = test.create(&aes().and(&shown()));
+        let may_not = test.create(&aes().flag(A::WRAP, false).flag(A::UNWRAP, false));
+        let refused = test.wrap(M::AES_GCM, &mut params(scheme), may_not, key);
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let refused = test.unwrap(M::AES_GCM, &mut params(scheme), AAD, may_not, &[0; 16], &template);
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+        let refused = test.wrap(M::AES_GCM, &mut params(scheme), ObjectHandle(0), key);
+        assert_eq!(refused, Err(Error::WrappingKeyHandleInvalid));
+        let refused = test.unwrap(M::AES_GCM, &mut params(scheme), AAD, ObjectHandle(0), &[0; 16], &template);
+        assert_eq!(refused, Err(Error::UnwrappingKeyHandleInvalid));
+
+        // A counter would start at zero each time.
+        for generator in [Generator::Counter, Generator::CounterXor] {
+            let with = plain(M::AES_GCM);
+            let mut counted = params(scheme).generated(generator, 0).expect("no fixed bits");
+            let how = Authenticated { with: &with, params: &mut counted, aad: AAD };
+            let out = Output::Buffer(&mut [0; 16]);
+            let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
+            assert_eq!(refused, Err(Error::MechanismParamInvalid));
+        }
+        // The parameter of another cipher, and a mechanism that is none.
+        let refused = test.wrap(M::AES_CCM, &mut params(scheme), by, key);
+        assert_eq!(refused, Err(Error::MechanismParamInvalid));
+        let refused = test.wrap(M::AES_CBC, &mut params(scheme), by, key);
+        assert_eq!(refused, Err(Error::MechanismInvalid));
+    });
+}
