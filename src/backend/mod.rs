@@ -10,6 +10,7 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
+mod dh;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
 
@@ -254,6 +255,12 @@ pub trait Keys: Sync {
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>>;
     /// Parses a public key once; a point off its curve is `DataInvalid`.
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>>;
+    /// A prime of so many bits, the half of which less one is prime too. Slow: no lock may be held by the caller.
+    fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;
+    /// Sees that a prime and a base may be those of a Diffie-Hellman group; the errors of [`PairSpec::Dh`].
+    fn check_group(&self, prime: &[u8], base: &[u8]) -> Result<()> {
+        dh::check_group(prime, base)
+    }
 }
 
 /// A parsed private key, shared by the sessions that use it.
@@ -270,8 +277,8 @@ pub trait PrivateKey: Send + Sync {
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, or a
-    /// u-coordinate): the x-coordinate, or RFC 7748's output; `DataInvalid` where the peer's key is none or the
+    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, a
+    /// u-coordinate, or an integer): the x-coordinate, RFC 7748's output, or an integer as long as the prime; `DataInvalid` where the peer's key is none or the
     /// result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
@@ -461,7 +468,7 @@ impl Hash {
     }
 }
 
-/// Elliptic curves for ECDSA (SP 800-186).
+/// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Curve {
@@ -470,18 +477,40 @@ pub enum Curve {
     P384,
     P521,
     Secp256k1,
+    BrainpoolP256r1,
+    BrainpoolP256t1,
+    BrainpoolP384r1,
+    BrainpoolP384t1,
 }
 
 impl Curve {
     /// Every curve.
-    pub const ALL: [Curve; 5] = [Curve::P224, Curve::P256, Curve::P384, Curve::P521, Curve::Secp256k1];
+    pub const ALL: [Curve; 9] = [
+        Curve::P224,
+        Curve::P256,
+        Curve::P384,
+        Curve::P521,
+        Curve::Secp256k1,
+        Curve::BrainpoolP256r1,
+        Curve::BrainpoolP256t1,
+        Curve::BrainpoolP384r1,
+        Curve::BrainpoolP384t1,
+    ];
+
+    /// Whether it is one of RFC 5639, which not every backend has.
+    pub const fn is_brainpool(self) -> bool {
+        matches!(
+            self,
+            Self::BrainpoolP256r1 | Self::BrainpoolP256t1 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1
+        )
+    }
 
     /// Size of the order in bits.
     pub const fn bits(self) -> usize {
         match self {
             Self::P224 => 224,
-            Self::P256 | Self::Secp256k1 => 256,
-            Self::P384 => 384,
+            Self::P256 | Self::Secp256k1 | Self::BrainpoolP256r1 | Self::BrainpoolP256t1 => 256,
+            Self::P384 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1 => 384,
             Self::P521 => 521,
         }
     }
@@ -680,6 +709,17 @@ pub enum PairSpec<'a> {
         /// `3 * set.n()` bytes; random without.
         seed: Option<&'a Secret>,
     },
+    /// Diffie-Hellman (PKCS #3), from integers without leading zeros. `DomainParamsInvalid` where they make no group
+    /// (the prime even, the base not between 2 and the prime less 2), `KeySizeRange` where the prime has not 1024 to
+    /// 8192 bits or the private value not at least 160 and fewer than the prime.
+    Dh {
+        /// The prime.
+        prime: &'a [u8],
+        /// The base.
+        base: &'a [u8],
+        /// Size of the private value in bits; one less than the prime's without.
+        private_bits: Option<usize>,
+    },
 }
 
 /// A public key as its numbers: unsigned big-endian integers without leading zeros, points uncompressed.
@@ -719,6 +759,11 @@ pub enum PublicParts {
         set: SlhDsa,
         /// PK.seed || PK.root
         key: Vec<u8>,
+    },
+    Dh {
+        prime: Vec<u8>,
+        base: Vec<u8>,
+        value: Vec<u8>,
     },
 }
 
@@ -765,6 +810,11 @@ pub enum PrivateParts {
         set: SlhDsa,
         /// SK.seed || SK.prf || PK.seed || PK.root
         key: Secret,
+    },
+    Dh {
+        prime: Vec<u8>,
+        base: Vec<u8>,
+        value: Secret,
     },
 }
 
