@@ -224,6 +224,15 @@ numbers! {
         SLH_DSA = CKM_SLH_DSA,
         SLH_DSA_KEY_PAIR_GEN = CKM_SLH_DSA_KEY_PAIR_GEN,
         XOR_BASE_AND_DATA = CKM_XOR_BASE_AND_DATA,
+        DH_PKCS_KEY_PAIR_GEN = CKM_DH_PKCS_KEY_PAIR_GEN,
+        DH_PKCS_PARAMETER_GEN = CKM_DH_PKCS_PARAMETER_GEN,
+        DH_PKCS_DERIVE = CKM_DH_PKCS_DERIVE,
+        PUB_KEY_FROM_PRIV_KEY = CKM_PUB_KEY_FROM_PRIV_KEY,
+        HOTP_KEY_GEN = CKM_HOTP_KEY_GEN,
+        HOTP = CKM_HOTP,
+        ECDH_AES_KEY_WRAP = CKM_ECDH_AES_KEY_WRAP,
+        ECDH_COF_AES_KEY_WRAP = CKM_ECDH_COF_AES_KEY_WRAP,
+        ECDH_X_AES_KEY_WRAP = CKM_ECDH_X_AES_KEY_WRAP,
         UNAVAILABLE = CK_UNAVAILABLE_INFORMATION,
     }
 }
@@ -236,6 +245,8 @@ numbers! {
         PUBLIC_KEY = CKO_PUBLIC_KEY,
         PRIVATE_KEY = CKO_PRIVATE_KEY,
         SECRET_KEY = CKO_SECRET_KEY,
+        DOMAIN_PARAMETERS = CKO_DOMAIN_PARAMETERS,
+        OTP_KEY = CKO_OTP_KEY,
     }
 }
 
@@ -265,6 +276,8 @@ numbers! {
         SHA3_256_HMAC = CKK_SHA3_256_HMAC,
         SHA3_384_HMAC = CKK_SHA3_384_HMAC,
         SHA3_512_HMAC = CKK_SHA3_512_HMAC,
+        DH = CKK_DH,
+        HOTP = CKK_HOTP,
     }
 }
 
@@ -338,6 +351,23 @@ numbers! {
         ENCAPSULATE_TEMPLATE = CKA_ENCAPSULATE_TEMPLATE,
         DECAPSULATE = CKA_DECAPSULATE,
         ENCAPSULATE = CKA_ENCAPSULATE,
+        PRIME = CKA_PRIME,
+        BASE = CKA_BASE,
+        PRIME_BITS = CKA_PRIME_BITS,
+        VALUE_BITS = CKA_VALUE_BITS,
+        OTP_FORMAT = CKA_OTP_FORMAT,
+        OTP_LENGTH = CKA_OTP_LENGTH,
+        OTP_USER_FRIENDLY_MODE = CKA_OTP_USER_FRIENDLY_MODE,
+        OTP_CHALLENGE_REQUIREMENT = CKA_OTP_CHALLENGE_REQUIREMENT,
+        OTP_TIME_REQUIREMENT = CKA_OTP_TIME_REQUIREMENT,
+        OTP_COUNTER_REQUIREMENT = CKA_OTP_COUNTER_REQUIREMENT,
+        OTP_PIN_REQUIREMENT = CKA_OTP_PIN_REQUIREMENT,
+        OTP_COUNTER = CKA_OTP_COUNTER,
+        OTP_TIME = CKA_OTP_TIME,
+        OTP_USER_IDENTIFIER = CKA_OTP_USER_IDENTIFIER,
+        OTP_SERVICE_IDENTIFIER = CKA_OTP_SERVICE_IDENTIFIER,
+        OTP_SERVICE_LOGO = CKA_OTP_SERVICE_LOGO,
+        OTP_SERVICE_LOGO_TYPE = CKA_OTP_SERVICE_LOGO_TYPE,
     }
 }
 
@@ -364,6 +394,17 @@ pub mod mechanism_flag {
     pub const EC_OID: u64 = cryptoki_sys::CKF_EC_OID as u64;
     pub const EC_CURVENAME: u64 = cryptoki_sys::CKF_EC_CURVENAME as u64;
     pub const EC_UNCOMPRESS: u64 = cryptoki_sys::CKF_EC_UNCOMPRESS as u64;
+}
+
+/// Parameters of one-time passwords (`CK_OTP_*`) and what they ask for (`CKF_*`).
+#[allow(missing_docs, reason = "the names are the specification's")]
+#[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+pub mod otp {
+    pub const VALUE: u64 = cryptoki_sys::CK_OTP_VALUE as u64;
+    pub const COUNTER: u64 = cryptoki_sys::CK_OTP_COUNTER as u64;
+    pub const NEXT_OTP: u64 = cryptoki_sys::CKF_NEXT_OTP as u64;
+    pub const EXCLUDE_COUNTER: u64 = cryptoki_sys::CKF_EXCLUDE_COUNTER as u64;
+    pub const USER_FRIENDLY_OTP: u64 = cryptoki_sys::CKF_USER_FRIENDLY_OTP as u64;
 }
 
 /// What `CK_TOKEN_INFO` says of a token (`CKF_*`).
@@ -407,6 +448,10 @@ pub mod value {
     pub const SLH_DSA_SHA2_128S: u64 = cryptoki_sys::CKP_SLH_DSA_SHA2_128S as u64;
     pub const SLH_DSA_SHAKE_192F: u64 = cryptoki_sys::CKP_SLH_DSA_SHAKE_192F as u64;
     pub const SLH_DSA_SHAKE_256F: u64 = cryptoki_sys::CKP_SLH_DSA_SHAKE_256F as u64;
+    pub const OTP_FORMAT_DECIMAL: u64 = cryptoki_sys::CK_OTP_FORMAT_DECIMAL as u64;
+    pub const OTP_PARAM_IGNORED: u64 = cryptoki_sys::CK_OTP_PARAM_IGNORED as u64;
+    pub const OTP_PARAM_OPTIONAL: u64 = cryptoki_sys::CK_OTP_PARAM_OPTIONAL as u64;
+    pub const OTP_PARAM_MANDATORY: u64 = cryptoki_sys::CK_OTP_PARAM_MANDATORY as u64;
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::token::Token;
 
 mod crypt;
 mod derive;
+mod derive_dh;
 mod kem;
 mod key;
 mod object;
@@ -27,6 +28,7 @@ mod recover;
 mod session;
 mod slot;
 mod wrap;
+mod wrap_ecdh;
 
 pub use crate::session::operation::Output;
 pub use session::{SessionInfo, User};

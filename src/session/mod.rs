@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Code, Invocation, hmac};
+use crate::mechanism::{Action, Asymmetric, Code, Invocation, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, key};
@@ -15,6 +15,7 @@ pub mod crypt;
 pub mod digest;
 pub mod find;
 pub mod operation;
+pub mod otp;
 pub mod recover;
 pub mod sign;
 pub mod table;
@@ -23,6 +24,7 @@ use crypt::{Crypting, RsaHalf};
 use digest::Digesting;
 use find::Find;
 use operation::{Message, Operation};
+use otp::Otp;
 use recover::Recovering;
 use sign::{Signing, Verifying};
 
@@ -122,7 +124,12 @@ impl Session {
             return Ok(());
         }
         let object = usable(&self.token, self.rights(), with, key, Usage::SIGN)?;
-        let engine = signing(&self.token, with, &object)?;
+        let engine = match with.mechanism.action {
+            Action::Otp => {
+                Signing::Otp(Otp::signing(&self.token, self.read_write, with, key, Arc::clone(&object))?)
+            }
+            _ => signing(&self.token, with, &object)?,
+        };
         self.sign.start(with, key, epoch, engine, object.flag(Flag::ALWAYS_AUTHENTICATE));
         Ok(())
     }
@@ -181,6 +188,9 @@ impl Session {
         let provider = self.token.provider();
         if let Action::Mac(_) = with.mechanism.action {
             return Ok(Verifying::Code(code(&self.token, with, &object)?));
+        }
+        if with.mechanism.action == Action::Otp {
+            return Ok(Verifying::Otp(Otp::verifying(&self.token, with, key, object)?));
         }
         let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
         let verifier = object.public_key(provider)?.verifier(&scheme)?;
@@ -266,6 +276,9 @@ fn accepts(with: &Invocation, object: &Object) -> bool {
         // Any secret key.
         Action::Derive(_) if wanted.is_none() => object.sort().is_secret(),
         Action::Derive(_) if wanted == Some(KeyType::EC) => {
+            own == wanted || own == Some(KeyType::EC_MONTGOMERY)
+        }
+        Action::Encrypt(Asymmetric::EcdhAesWrap(PointForm::Bare)) if wanted == Some(KeyType::EC) => {
             own == wanted || own == Some(KeyType::EC_MONTGOMERY)
         }
         _ => own == wanted,

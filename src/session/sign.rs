@@ -3,6 +3,7 @@
 use subtle::ConstantTimeEq;
 
 use super::operation::{Engine, Message, Operation, Output, place};
+use super::otp::Otp;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -13,6 +14,8 @@ pub enum Signing {
     Signature(Message, Box<dyn Signer>),
     /// By a secret key.
     Code(Code),
+    /// A one-time password.
+    Otp(Otp),
 }
 
 /// A code cut to a length.
@@ -58,6 +61,7 @@ impl Signing {
         match self {
             Self::Signature(_, signer) => signer.signature_len(),
             Self::Code(code) => code.len,
+            Self::Otp(otp) => otp.info_len(),
         }
     }
 }
@@ -67,6 +71,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.update(data),
             Self::Code(code) => code.mac.update(data),
+            Self::Otp(otp) => otp.update(data),
         }
     }
 
@@ -74,6 +79,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+            Self::Otp(_) => (),
         }
     }
 }
@@ -92,6 +98,10 @@ impl Operation<Signing> {
                     code.mac.update(data)?;
                     place.copy_from_slice(code.finish()?);
                 }
+                Signing::Otp(otp) => {
+                    otp.update(data)?;
+                    otp.write(place)?;
+                }
             }
             Ok(place.len())
         })
@@ -105,6 +115,7 @@ impl Operation<Signing> {
             match engine {
                 Signing::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
                 Signing::Code(code) => place.copy_from_slice(code.finish()?),
+                Signing::Otp(otp) => otp.write(place)?,
             }
             Ok(place.len())
         })
@@ -117,6 +128,8 @@ pub enum Verifying {
     Signature(Message, Box<dyn Verifier>),
     /// By a secret key.
     Code(Code),
+    /// Of a one-time password.
+    Otp(Otp),
 }
 
 impl Engine for Verifying {
@@ -124,6 +137,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.update(data),
             Self::Code(code) => code.mac.update(data),
+            Self::Otp(otp) => otp.update(data),
         }
     }
 
@@ -131,6 +145,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+            Self::Otp(_) => (),
         }
     }
 }
@@ -146,6 +161,10 @@ impl Operation<Verifying> {
                 code.mac.update(data)?;
                 code.verify(signature)
             }
+            Verifying::Otp(otp) => {
+                otp.update(data)?;
+                otp.verify(signature)
+            }
         })
     }
 
@@ -156,6 +175,7 @@ impl Operation<Verifying> {
                 message.parts(|input| verifier.verify(input, signature))
             }
             Verifying::Code(code) => code.verify(signature),
+            Verifying::Otp(otp) => otp.verify(signature),
         })
     }
 }

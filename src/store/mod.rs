@@ -32,6 +32,10 @@ pub trait Store: Send + Sync {
     /// Writes all or nothing; what it acknowledged is there after any crash.
     fn commit(&self, writes: &[Write<'_>]) -> Result<()>;
 
+    /// As [`commit`](Self::commit), unless another process wrote since [`changed_since`](Self::changed_since) was asked
+    /// last: then nothing is written. Whether it was.
+    fn commit_unless_changed(&self, writes: &[Write<'_>]) -> Result<bool>;
+
     /// What changed since `seen`, where another process may have written; `None` where none has.
     fn changed_since(&self, seen: Change) -> Result<Option<Delta>>;
 }

@@ -224,26 +224,16 @@ impl Store for SqliteStore {
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> Result<()> {
+        self.write("commit", |transaction| apply(transaction, writes))
+    }
+
+    fn commit_unless_changed(&self, writes: &[Write<'_>]) -> Result<bool> {
         self.write("commit", |transaction| {
-            transaction.prepare_cached("UPDATE token SET change = change + 1")?.execute([])?;
-            let now = change(transaction)?.0;
-            for write in writes {
-                let touched = match write {
-                    Write::Insert(id, record) => transaction
-                        .prepare_cached("INSERT INTO object VALUES(?1, ?2, ?3)")?
-                        .execute(params![id, now, record])?,
-                    Write::Replace(id, record) => transaction
-                        .prepare_cached("UPDATE object SET change = ?2, record = ?3 WHERE id = ?1")?
-                        .execute(params![id, now, record])?,
-                    Write::Delete(id) => {
-                        transaction.prepare_cached("DELETE FROM object WHERE id = ?1")?.execute([id])?
-                    }
-                };
-                if touched == 0 {
-                    return Err(Fault::Refused(Error::ObjectHandleInvalid));
-                }
+            // The transaction is a writer's from its start: nobody writes between this look and the end.
+            if version(transaction)? != self.seen_version.load(Ordering::Relaxed) {
+                return Ok(false);
             }
-            Ok(())
+            apply(transaction, writes).map(|()| true)
         })
     }
 
@@ -264,6 +254,29 @@ impl Store for SqliteStore {
         let delta: rusqlite::Result<_> = look();
         delta.map_err(|reason| failed(&self.path, "look for changes", &reason))
     }
+}
+
+/// Writes a batch.
+fn apply(transaction: &Transaction<'_>, writes: &[Write<'_>]) -> Outcome<()> {
+    transaction.prepare_cached("UPDATE token SET change = change + 1")?.execute([])?;
+    let now = change(transaction)?.0;
+    for write in writes {
+        let touched = match write {
+            Write::Insert(id, record) => transaction
+                .prepare_cached("INSERT INTO object VALUES(?1, ?2, ?3)")?
+                .execute(params![id, now, record])?,
+            Write::Replace(id, record) => transaction
+                .prepare_cached("UPDATE object SET change = ?2, record = ?3 WHERE id = ?1")?
+                .execute(params![id, now, record])?,
+            Write::Delete(id) => {
+                transaction.prepare_cached("DELETE FROM object WHERE id = ?1")?.execute([id])?
+            }
+        };
+        if touched == 0 {
+            return Err(Fault::Refused(Error::ObjectHandleInvalid));
+        }
+    }
+    Ok(())
 }
 
 /// Why a transaction was given up.

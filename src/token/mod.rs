@@ -213,20 +213,38 @@ impl Token {
         &self,
         rights: Rights,
         handle: ObjectHandle,
-        change: impl FnOnce(&Object) -> Result<Attributes>,
+        change: impl Fn(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
+        self.rewrite(rights, handle, |object| {
+            let attributes = change(object)?;
+            rights.write(&attributes)?;
+            Ok(attributes)
+        })
+    }
+
+    /// The same for what the token itself keeps of an object, which takes no right to write. `change` may be asked
+    /// again where another process wrote meanwhile; what it was asked for last is what stands there.
+    pub fn rewrite(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
         let _change = self.change();
-        self.take_changes()?;
-        let old = self.object(rights, handle)?;
-        let attributes = change(&old)?;
-        rights.write(&attributes)?;
-        if let Home::Token(id) = old.home {
-            let record = self.sealed(id, &attributes)?;
-            self.store.commit(&[Write::Replace(id, &record)])?;
+        loop {
+            self.take_changes()?;
+            let old = self.object(rights, handle)?;
+            let attributes = change(&old)?;
+            if let Home::Token(id) = old.home {
+                let record = self.sealed(id, &attributes)?;
+                if !self.store.commit_unless_changed(&[Write::Replace(id, &record)])? {
+                    continue;
+                }
+            }
+            self.objects.replace(handle, Object::new(old.home, attributes)?);
+            self.bump();
+            return Ok(());
         }
-        self.objects.replace(handle, Object::new(old.home, attributes)?);
-        self.bump();
-        Ok(())
     }
 
     /// Destroys an object.
