@@ -8,6 +8,8 @@ mod ciphers;
 mod configuration;
 #[path = "token/derive.rs"]
 mod derive;
+#[path = "token/dh.rs"]
+mod dh;
 #[path = "token/digest.rs"]
 mod digest;
 #[path = "token/generate.rs"]
@@ -24,10 +26,14 @@ mod mechanisms;
 mod objects;
 #[path = "token/operations.rs"]
 mod operations;
+#[path = "token/otp.rs"]
+mod otp;
 #[path = "token/pins.rs"]
 mod pins;
 #[path = "token/processes.rs"]
 mod processes;
+#[path = "token/public_half.rs"]
+mod public_half;
 #[path = "token/recover.rs"]
 mod recover;
 #[path = "token/rsa.rs"]
@@ -42,3 +48,5 @@ mod support;
 mod threads;
 #[path = "token/wrap.rs"]
 mod wrap;
+#[path = "token/wrap_ecdh.rs"]
+mod wrap_ecdh;

@@ -22,7 +22,7 @@ const HASHED: [(M, M); 11] = [
     (M::SHA3_384_KEY_DERIVATION, M::SHA3_384),
     (M::SHA3_512_KEY_DERIVATION, M::SHA3_512),
 ];
-const OTHERS: [M; 11] = [
+const OTHERS: [M; 13] = [
     M::ECDH1_DERIVE,
     M::ECDH1_COFACTOR_DERIVE,
     M::HKDF_DERIVE,
@@ -34,6 +34,9 @@ const OTHERS: [M; 11] = [
     M::EXTRACT_KEY_FROM_KEY,
     M::AES_ECB_ENCRYPT_DATA,
     M::AES_CBC_ENCRYPT_DATA,
+    // In files of their own.
+    M::DH_PKCS_DERIVE,
+    M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
 /// Every mechanism that has a case here.
@@ -46,7 +49,7 @@ fn shown() -> Attributes {
 }
 
 /// Bytes of hexadecimal digits.
-fn hex(digits: &str) -> Vec<u8> {
+pub fn hex(digits: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
     digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
 }

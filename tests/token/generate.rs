@@ -29,7 +29,9 @@ const SECRETS: [(M, KeyType, &[u64], &[u64]); 16] = [
 /// Every mechanism that has a case here.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
-    SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator))
+    // Those of Diffie-Hellman and of one-time passwords are in files of their own.
+    let others = [M::DH_PKCS_KEY_PAIR_GEN, M::HOTP_KEY_GEN];
+    SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator)).chain(others)
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct Case {
 
 const RSA: &[Kind] = &[Kind::Rsa];
 const CURVES: &[Kind] = &[Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::Secp256k1];
+const BRAINPOOL: &[Kind] =
+    &[Kind::BrainpoolP256r1, Kind::BrainpoolP256t1, Kind::BrainpoolP384r1, Kind::BrainpoolP384t1];
 const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
 const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
 const AES: &[Kind] = &[Kind::Aes];
@@ -42,6 +44,7 @@ pub fn cases() -> Vec<Case> {
     cases.push(pss(M::RSA_PKCS_PSS, Hash::Sha256, Hash::Sha1, 7, 32));
     cases.push(pss(M::SHA256_RSA_PKCS_PSS, Hash::Sha256, Hash::Sha512, 0, LONG));
     cases.push(Case { message: 32, ..simple(M::ECDSA, CURVES) });
+    cases.push(simple(M::ECDSA_SHA384, BRAINPOOL));
     cases.push(Case { repeats: true, ..simple(M::EDDSA, &[Kind::Ed25519, Kind::Ed448]) });
     for (prehash, context) in [(false, &b""[..]), (false, b"foo"), (true, b""), (true, b"foo")] {
         let params = Params::Eddsa { prehash, context: context.into() };
@@ -192,11 +195,15 @@ fn every_row_of_the_table_has_a_case() {
         let covered = match row.action {
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),
-            Action::Encrypt(_) => crate::rsa::COVERED.contains(&row.id),
+            Action::Encrypt(_) => {
+                crate::rsa::COVERED.contains(&row.id) || crate::wrap_ecdh::COVERED.contains(&row.id)
+            }
             Action::Derive(_) => deriving.contains(&row.id),
             Action::Encapsulate => crate::kem::COVERED.contains(&row.id),
             Action::Generate | Action::GeneratePair => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
+            Action::GenerateParameters => row.id == M::DH_PKCS_PARAMETER_GEN,
+            Action::Otp => row.id == M::HOTP,
         };
         assert!(covered, "{} has no case", row.id);
     }
@@ -221,6 +228,8 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
                 Action::Digest(_) => flag::DIGEST,
                 Action::Generate => flag::GENERATE,
                 Action::GeneratePair => flag::GENERATE_KEY_PAIR,
+                Action::GenerateParameters => flag::GENERATE,
+                Action::Otp => flag::SIGN | flag::VERIFY,
             };
             assert_eq!(info.flags & does, does, "{}", row.id);
         }
