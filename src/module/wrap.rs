@@ -153,7 +153,7 @@ fn wrapped_len(with: &Invocation, wrapping: &Object, len: usize) -> Result<usize
     if let Action::Cipher(_) = with.mechanism.action {
         return Ok(with.cipher()?.output_len(Direction::Encrypt, len));
     }
-    if let Some(agreement) = Agreement::of(with) {
+    if let Some(agreement) = Agreement::of(with)? {
         return agreement.wrapped_len(wrapping, len);
     }
     let modulus = key::modulus_len(wrapping.attributes())?;
@@ -179,7 +179,7 @@ fn wrap(
         let written = cipher.update(plain, out).map_err(too_long)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(too_long)?);
     }
-    if let Some(agreement) = Agreement::of(with) {
+    if let Some(agreement) = Agreement::of(with)? {
         return agreement.wrap(token, wrapping, plain, out);
     }
     let (encryption, public) = (with.encryption()?, wrapping.public_key(provider)?);
@@ -202,7 +202,7 @@ fn unwrap(token: &Token, with: &Invocation, unwrapping: &Object, wrapped: &[u8])
         let len = written + cipher.finish(&mut plain[written..])?;
         return Ok(plain[..len].into());
     }
-    if let Some(agreement) = Agreement::of(with) {
+    if let Some(agreement) = Agreement::of(with)? {
         let len = agreement.unwrap(token, unwrapping, wrapped, &mut plain)?;
         return Ok(plain[..len].into());
     }

@@ -22,10 +22,14 @@ pub(super) struct Agreement<'a> {
 }
 
 impl<'a> Agreement<'a> {
-    pub(super) fn of(with: &'a Invocation) -> Option<Self> {
-        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = with.mechanism.action else { return None };
-        let Params::EcdhAesWrap { aes_bits, kdf, shared } = &with.params else { return None };
-        Some(Self { aes_len: aes_bits / 8, kdf: *kdf, shared, form })
+    pub(super) fn of(with: &'a Invocation) -> Result<Option<Self>> {
+        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = with.mechanism.action else {
+            return Ok(None);
+        };
+        let Params::EcdhAesWrap { aes_bits, kdf, shared } = &with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        Ok(Some(Self { aes_len: aes_bits / 8, kdf: *kdf, shared, form }))
     }
 
     /// The length of what wraps `len` bytes.
