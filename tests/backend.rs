@@ -8,6 +8,8 @@ mod cross;
 mod cross_ciphers;
 #[path = "backend/cross_keys.rs"]
 mod cross_keys;
+#[path = "backend/dh.rs"]
+mod dh;
 #[path = "backend/known.rs"]
 mod known;
 #[path = "backend/loading.rs"]
