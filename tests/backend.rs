@@ -2,6 +2,8 @@
 
 #[path = "backend/acvp.rs"]
 mod acvp;
+#[path = "backend/blake2b.rs"]
+mod blake2b;
 #[path = "backend/cross.rs"]
 mod cross;
 #[path = "backend/cross_ciphers.rs"]

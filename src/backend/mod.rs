@@ -415,7 +415,7 @@ pub enum Scheme {
     },
 }
 
-/// Hash functions (FIPS 180-4, FIPS 202); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
+/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Hash {
@@ -432,10 +432,14 @@ pub enum Hash {
     Sha3_512,
     Shake128,
     Shake256,
+    Blake2b160,
+    Blake2b256,
+    Blake2b384,
+    Blake2b512,
 }
 
 impl Hash {
-    /// Every hash.
+    /// Every hash of NIST.
     pub const ALL: [Hash; 13] = [
         Hash::Sha1,
         Hash::Sha224,
@@ -452,6 +456,14 @@ impl Hash {
         Hash::Shake256,
     ];
 
+    /// BLAKE2b at the lengths that PKCS#11 has.
+    pub const BLAKE2B: [Hash; 4] = [Hash::Blake2b160, Hash::Blake2b256, Hash::Blake2b384, Hash::Blake2b512];
+
+    /// Whether it is one of RFC 7693, which not every backend has.
+    pub const fn is_blake2b(self) -> bool {
+        matches!(self, Self::Blake2b160 | Self::Blake2b256 | Self::Blake2b384 | Self::Blake2b512)
+    }
+
     /// The longest digest of all, in bytes.
     pub const MAX_LEN: usize = 64;
 
@@ -459,11 +471,11 @@ impl Hash {
     #[allow(clippy::len_without_is_empty, reason = "no digest is empty")]
     pub const fn len(self) -> usize {
         match self {
-            Self::Sha1 => 20,
+            Self::Sha1 | Self::Blake2b160 => 20,
             Self::Sha224 | Self::Sha512_224 | Self::Sha3_224 => 28,
-            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 => 32,
-            Self::Sha384 | Self::Sha3_384 => 48,
-            Self::Sha512 | Self::Sha3_512 | Self::Shake256 => 64,
+            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 | Self::Blake2b256 => 32,
+            Self::Sha384 | Self::Sha3_384 | Self::Blake2b384 => 48,
+            Self::Sha512 | Self::Sha3_512 | Self::Shake256 | Self::Blake2b512 => 64,
         }
     }
 }

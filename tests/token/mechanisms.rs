@@ -115,7 +115,7 @@ fn post_quantum() -> Vec<Case> {
 }
 
 /// HMAC and its form that is cut.
-const HMACS: [(M, M, Hash); 11] = [
+const HMACS: [(M, M, Hash); 15] = [
     (M::SHA_1_HMAC, M::SHA_1_HMAC_GENERAL, Hash::Sha1),
     (M::SHA224_HMAC, M::SHA224_HMAC_GENERAL, Hash::Sha224),
     (M::SHA256_HMAC, M::SHA256_HMAC_GENERAL, Hash::Sha256),
@@ -127,6 +127,10 @@ const HMACS: [(M, M, Hash); 11] = [
     (M::SHA3_256_HMAC, M::SHA3_256_HMAC_GENERAL, Hash::Sha3_256),
     (M::SHA3_384_HMAC, M::SHA3_384_HMAC_GENERAL, Hash::Sha3_384),
     (M::SHA3_512_HMAC, M::SHA3_512_HMAC_GENERAL, Hash::Sha3_512),
+    (M::BLAKE2B_160_HMAC, M::BLAKE2B_160_HMAC_GENERAL, Hash::Blake2b160),
+    (M::BLAKE2B_256_HMAC, M::BLAKE2B_256_HMAC_GENERAL, Hash::Blake2b256),
+    (M::BLAKE2B_384_HMAC, M::BLAKE2B_384_HMAC_GENERAL, Hash::Blake2b384),
+    (M::BLAKE2B_512_HMAC, M::BLAKE2B_512_HMAC_GENERAL, Hash::Blake2b512),
 ];
 
 /// Message authentication codes. One byte is too short for a test that expects two codes to differ.
