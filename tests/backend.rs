@@ -2,12 +2,16 @@
 
 #[path = "backend/acvp.rs"]
 mod acvp;
+#[path = "backend/blake2b.rs"]
+mod blake2b;
 #[path = "backend/cross.rs"]
 mod cross;
 #[path = "backend/cross_ciphers.rs"]
 mod cross_ciphers;
 #[path = "backend/cross_keys.rs"]
 mod cross_keys;
+#[path = "backend/dh.rs"]
+mod dh;
 #[path = "backend/known.rs"]
 mod known;
 #[path = "backend/loading.rs"]

@@ -10,6 +10,8 @@ mod ciphers;
 mod configuration;
 #[path = "token/derive.rs"]
 mod derive;
+#[path = "token/dh.rs"]
+mod dh;
 #[path = "token/digest.rs"]
 mod digest;
 #[path = "token/generate.rs"]
@@ -28,10 +30,14 @@ mod messages;
 mod objects;
 #[path = "token/operations.rs"]
 mod operations;
+#[path = "token/otp.rs"]
+mod otp;
 #[path = "token/pins.rs"]
 mod pins;
 #[path = "token/processes.rs"]
 mod processes;
+#[path = "token/public_half.rs"]
+mod public_half;
 #[path = "token/recover.rs"]
 mod recover;
 #[path = "token/rsa.rs"]
@@ -52,3 +58,5 @@ mod threads;
 mod wrap;
 #[path = "token/wrap_authenticated.rs"]
 mod wrap_authenticated;
+#[path = "token/wrap_ecdh.rs"]
+mod wrap_ecdh;

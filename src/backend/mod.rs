@@ -10,6 +10,7 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
+mod dh;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
 
@@ -315,6 +316,12 @@ pub trait Keys: Sync {
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>>;
     /// Parses a public key once; a point off its curve is `DataInvalid`.
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>>;
+    /// A prime of so many bits, the half of which less one is prime too. Slow: no lock may be held by the caller.
+    fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;
+    /// Sees that a prime and a base may be those of a Diffie-Hellman group; the errors of [`PairSpec::Dh`].
+    fn check_group(&self, prime: &[u8], base: &[u8]) -> Result<()> {
+        dh::check_group(prime, base)
+    }
 }
 
 /// A parsed private key, shared by the sessions that use it.
@@ -331,8 +338,8 @@ pub trait PrivateKey: Send + Sync {
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, or a
-    /// u-coordinate): the x-coordinate, or RFC 7748's output; `DataInvalid` where the peer's key is none or the
+    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, a
+    /// u-coordinate, or an integer): the x-coordinate, RFC 7748's output, or an integer as long as the prime; `DataInvalid` where the peer's key is none or the
     /// result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
@@ -469,7 +476,7 @@ pub enum Scheme {
     },
 }
 
-/// Hash functions (FIPS 180-4, FIPS 202); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
+/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Hash {
@@ -486,10 +493,14 @@ pub enum Hash {
     Sha3_512,
     Shake128,
     Shake256,
+    Blake2b160,
+    Blake2b256,
+    Blake2b384,
+    Blake2b512,
 }
 
 impl Hash {
-    /// Every hash.
+    /// Every hash of NIST.
     pub const ALL: [Hash; 13] = [
         Hash::Sha1,
         Hash::Sha224,
@@ -506,6 +517,14 @@ impl Hash {
         Hash::Shake256,
     ];
 
+    /// BLAKE2b at the lengths that PKCS#11 has.
+    pub const BLAKE2B: [Hash; 4] = [Hash::Blake2b160, Hash::Blake2b256, Hash::Blake2b384, Hash::Blake2b512];
+
+    /// Whether it is one of RFC 7693, which not every backend has.
+    pub const fn is_blake2b(self) -> bool {
+        matches!(self, Self::Blake2b160 | Self::Blake2b256 | Self::Blake2b384 | Self::Blake2b512)
+    }
+
     /// The longest digest of all, in bytes.
     pub const MAX_LEN: usize = 64;
 
@@ -513,16 +532,16 @@ impl Hash {
     #[allow(clippy::len_without_is_empty, reason = "no digest is empty")]
     pub const fn len(self) -> usize {
         match self {
-            Self::Sha1 => 20,
+            Self::Sha1 | Self::Blake2b160 => 20,
             Self::Sha224 | Self::Sha512_224 | Self::Sha3_224 => 28,
-            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 => 32,
-            Self::Sha384 | Self::Sha3_384 => 48,
-            Self::Sha512 | Self::Sha3_512 | Self::Shake256 => 64,
+            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 | Self::Blake2b256 => 32,
+            Self::Sha384 | Self::Sha3_384 | Self::Blake2b384 => 48,
+            Self::Sha512 | Self::Sha3_512 | Self::Shake256 | Self::Blake2b512 => 64,
         }
     }
 }
 
-/// Elliptic curves for ECDSA (SP 800-186).
+/// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Curve {
@@ -531,18 +550,40 @@ pub enum Curve {
     P384,
     P521,
     Secp256k1,
+    BrainpoolP256r1,
+    BrainpoolP256t1,
+    BrainpoolP384r1,
+    BrainpoolP384t1,
 }
 
 impl Curve {
     /// Every curve.
-    pub const ALL: [Curve; 5] = [Curve::P224, Curve::P256, Curve::P384, Curve::P521, Curve::Secp256k1];
+    pub const ALL: [Curve; 9] = [
+        Curve::P224,
+        Curve::P256,
+        Curve::P384,
+        Curve::P521,
+        Curve::Secp256k1,
+        Curve::BrainpoolP256r1,
+        Curve::BrainpoolP256t1,
+        Curve::BrainpoolP384r1,
+        Curve::BrainpoolP384t1,
+    ];
+
+    /// Whether it is one of RFC 5639, which not every backend has.
+    pub const fn is_brainpool(self) -> bool {
+        matches!(
+            self,
+            Self::BrainpoolP256r1 | Self::BrainpoolP256t1 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1
+        )
+    }
 
     /// Size of the order in bits.
     pub const fn bits(self) -> usize {
         match self {
             Self::P224 => 224,
-            Self::P256 | Self::Secp256k1 => 256,
-            Self::P384 => 384,
+            Self::P256 | Self::Secp256k1 | Self::BrainpoolP256r1 | Self::BrainpoolP256t1 => 256,
+            Self::P384 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1 => 384,
             Self::P521 => 521,
         }
     }
@@ -741,6 +782,17 @@ pub enum PairSpec<'a> {
         /// `3 * set.n()` bytes; random without.
         seed: Option<&'a Secret>,
     },
+    /// Diffie-Hellman (PKCS #3), from integers without leading zeros. `DomainParamsInvalid` where they make no group
+    /// (the prime even, the base not between 2 and the prime less 2), `KeySizeRange` where the prime has not 1024 to
+    /// 8192 bits or the private value not at least 160 and fewer than the prime.
+    Dh {
+        /// The prime.
+        prime: &'a [u8],
+        /// The base.
+        base: &'a [u8],
+        /// Size of the private value in bits; one less than the prime's without.
+        private_bits: Option<usize>,
+    },
 }
 
 /// A public key as its numbers: unsigned big-endian integers without leading zeros, points uncompressed.
@@ -780,6 +832,11 @@ pub enum PublicParts {
         set: SlhDsa,
         /// PK.seed || PK.root
         key: Vec<u8>,
+    },
+    Dh {
+        prime: Vec<u8>,
+        base: Vec<u8>,
+        value: Vec<u8>,
     },
 }
 
@@ -826,6 +883,11 @@ pub enum PrivateParts {
         set: SlhDsa,
         /// SK.seed || SK.prf || PK.seed || PK.root
         key: Secret,
+    },
+    Dh {
+        prime: Vec<u8>,
+        base: Vec<u8>,
+        value: Secret,
     },
 }
 

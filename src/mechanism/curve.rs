@@ -50,11 +50,20 @@ pub const NAMED_CURVES: &[NamedCurve] = &[
     named(Group::Ec(Curve::P384), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22], "secp384r1"),
     named(Group::Ec(Curve::P521), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23], "secp521r1"),
     named(Group::Ec(Curve::Secp256k1), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a], "secp256k1"),
+    named(Group::Ec(Curve::BrainpoolP256r1), KeyType::EC, &brainpool(7), "brainpoolP256r1"),
+    named(Group::Ec(Curve::BrainpoolP256t1), KeyType::EC, &brainpool(8), "brainpoolP256t1"),
+    named(Group::Ec(Curve::BrainpoolP384r1), KeyType::EC, &brainpool(11), "brainpoolP384r1"),
+    named(Group::Ec(Curve::BrainpoolP384t1), KeyType::EC, &brainpool(12), "brainpoolP384t1"),
     named(Group::Ed25519, KeyType::EC_EDWARDS, &[0x06, 0x03, 0x2b, 0x65, 0x70], "edwards25519"),
     named(Group::Ed448, KeyType::EC_EDWARDS, &[0x06, 0x03, 0x2b, 0x65, 0x71], "edwards448"),
     named(Group::X25519, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6e], "curve25519"),
     named(Group::X448, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6f], "curve448"),
 ];
+
+/// RFC 5639, 4.1: `1.3.36.3.3.2.8.1.1` and the curve's number.
+const fn brainpool(number: u8) -> [u8; 11] {
+    [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
+}
 
 /// The curve with its names.
 pub fn named_group(group: Group) -> Option<&'static NamedCurve> {

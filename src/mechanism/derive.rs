@@ -23,6 +23,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase),
     derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
     derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
+    // PKCS#11 3.2, "Public key from private key": of every private key type.
+    Mechanism { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
     derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
@@ -36,6 +38,10 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::SHA3_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_256)),
     derives(M::SHA3_384_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_384)),
     derives(M::SHA3_512_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha3_512)),
+    derives(M::BLAKE2B_160_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b160)),
+    derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256)),
+    derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384)),
+    derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512)),
 ];
 
 /// From any secret key.

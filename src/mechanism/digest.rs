@@ -17,6 +17,10 @@ pub(super) const ROWS: &[Mechanism] = &[
     digests(MechanismType::SHA3_256, Hash::Sha3_256),
     digests(MechanismType::SHA3_384, Hash::Sha3_384),
     digests(MechanismType::SHA3_512, Hash::Sha3_512),
+    digests(MechanismType::BLAKE2B_160, Hash::Blake2b160),
+    digests(MechanismType::BLAKE2B_256, Hash::Blake2b256),
+    digests(MechanismType::BLAKE2B_384, Hash::Blake2b384),
+    digests(MechanismType::BLAKE2B_512, Hash::Blake2b512),
 ];
 
 const fn digests(id: MechanismType, hash: Hash) -> Mechanism {

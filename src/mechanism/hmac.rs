@@ -43,6 +43,18 @@ pub(super) const ROWS: &[Mechanism] = &[
     hmac(M::SHA3_512_HMAC, Shape::None, Hash::Sha3_512),
     hmac(M::SHA3_512_HMAC_GENERAL, Shape::Length, Hash::Sha3_512),
     generates(M::SHA3_512_KEY_GEN, KeyType::SHA3_512_HMAC),
+    hmac(M::BLAKE2B_160_HMAC, Shape::None, Hash::Blake2b160),
+    hmac(M::BLAKE2B_160_HMAC_GENERAL, Shape::Length, Hash::Blake2b160),
+    generates(M::BLAKE2B_160_KEY_GEN, KeyType::BLAKE2B_160_HMAC),
+    hmac(M::BLAKE2B_256_HMAC, Shape::None, Hash::Blake2b256),
+    hmac(M::BLAKE2B_256_HMAC_GENERAL, Shape::Length, Hash::Blake2b256),
+    generates(M::BLAKE2B_256_KEY_GEN, KeyType::BLAKE2B_256_HMAC),
+    hmac(M::BLAKE2B_384_HMAC, Shape::None, Hash::Blake2b384),
+    hmac(M::BLAKE2B_384_HMAC_GENERAL, Shape::Length, Hash::Blake2b384),
+    generates(M::BLAKE2B_384_KEY_GEN, KeyType::BLAKE2B_384_HMAC),
+    hmac(M::BLAKE2B_512_HMAC, Shape::None, Hash::Blake2b512),
+    hmac(M::BLAKE2B_512_HMAC_GENERAL, Shape::Length, Hash::Blake2b512),
+    generates(M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC),
 ];
 
 /// A generic secret serves as well as a key of the hash's own type, which `accepts` of the session knows.
@@ -82,6 +94,10 @@ pub fn key_type(hash: Hash) -> Option<KeyType> {
         Hash::Sha3_256 => KeyType::SHA3_256_HMAC,
         Hash::Sha3_384 => KeyType::SHA3_384_HMAC,
         Hash::Sha3_512 => KeyType::SHA3_512_HMAC,
+        Hash::Blake2b160 => KeyType::BLAKE2B_160_HMAC,
+        Hash::Blake2b256 => KeyType::BLAKE2B_256_HMAC,
+        Hash::Blake2b384 => KeyType::BLAKE2B_384_HMAC,
+        Hash::Blake2b512 => KeyType::BLAKE2B_512_HMAC,
         Hash::Shake128 | Hash::Shake256 => return None,
     })
 }

@@ -9,12 +9,15 @@ mod aes;
 mod chacha20;
 pub mod curve;
 mod derive;
+mod dh;
 mod digest;
 mod ec;
+mod ecdh_wrap;
 pub mod hmac;
 pub mod message;
 mod ml_dsa;
 mod ml_kem;
+mod otp;
 pub mod parameters;
 mod rsa;
 mod secret;
@@ -58,6 +61,10 @@ pub enum Action {
     Generate,
     /// Makes a key pair of `key_type`.
     GeneratePair,
+    /// Makes domain parameters of `key_type`.
+    GenerateParameters,
+    /// Makes and compares one-time passwords.
+    Otp,
 }
 
 /// The signature primitive below a mechanism.
@@ -120,6 +127,17 @@ pub enum Asymmetric {
     Oaep,
     /// `CKM_RSA_AES_KEY_WRAP`: a fresh AES key under OAEP, and what is wrapped under that with KWP.
     AesWrap,
+    /// `CKM_ECDH_AES_KEY_WRAP`: an AES key by an agreement with a fresh pair, and what is wrapped under that with KWP.
+    EcdhAesWrap(PointForm),
+}
+
+/// The form of the fresh public key in front of what `CKM_ECDH_AES_KEY_WRAP` and its like wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointForm {
+    /// The point, uncompressed, or the u-coordinate.
+    Bare,
+    /// A DER octet string that holds it.
+    Octets,
 }
 
 /// A way to make a key out of another.
@@ -141,6 +159,10 @@ pub enum Derivation {
     ExtractKeyFromKey,
     AesEcbEncryptData,
     AesCbcEncryptData,
+    /// Diffie-Hellman of PKCS #3.
+    Dh,
+    /// The public half of a private key.
+    PublicKey,
 }
 
 /// The form of a mechanism's parameter.
@@ -190,6 +212,12 @@ pub enum Shape {
     Key,
     /// `CK_EXTRACT_PARAMS`: the first bit.
     Bit,
+    /// A "Big integer": [`Params::Data`].
+    Integer,
+    /// `CK_ECDH_AES_KEY_WRAP_PARAMS`.
+    EcdhAesWrap,
+    /// `CK_OTP_PARAMS`.
+    Otp,
 }
 
 /// A mechanism's parameter, parsed.
@@ -306,6 +334,26 @@ pub enum Params {
     Key(ObjectHandle),
     /// The number of a bit.
     Bit(u64),
+    /// `CKM_ECDH_AES_KEY_WRAP` and its like.
+    EcdhAesWrap {
+        /// Size of the AES key in bits: 128, 192 or 256.
+        aes_bits: usize,
+        /// The hash of X9.63's key derivation function; the shared secret itself without (`CKD_NULL`).
+        kdf: Option<Hash>,
+        /// The shared information.
+        shared: Box<[u8]>,
+    },
+    /// One-time passwords.
+    Otp {
+        /// `CK_OTP_COUNTER`
+        counter: Option<[u8; 8]>,
+        /// `CK_OTP_OUTPUT_LENGTH`
+        digits: Option<u64>,
+        /// `CK_OTP_OUTPUT_FORMAT`
+        format: Option<u64>,
+        /// `CK_OTP_FLAGS`
+        flags: u64,
+    },
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
@@ -347,6 +395,9 @@ const FAMILIES: &[&[Mechanism]] = &[
     derive::ROWS,
     secret::ROWS,
     digest::ROWS,
+    dh::ROWS,
+    ecdh_wrap::ROWS,
+    otp::ROWS,
 ];
 
 /// Every mechanism of this build.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Module;
 use super::wrap::DEFAULT_TYPE;
+use super::{Module, derive_dh};
 use crate::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
@@ -31,6 +31,9 @@ impl Module {
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+        if with.mechanism.action == Action::Derive(Derivation::PublicKey) {
+            return self.derive_public(session, with, base, template);
+        }
         let base = usable(&token, rights, with, base, Usage::DERIVE)?;
         let Action::Derive(derivation) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
         if derivation == Derivation::HkdfData {
@@ -141,6 +144,9 @@ impl Work<'_> {
         let provider = self.token.provider();
         let secret = match (derivation, &self.with.params) {
             (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
+            (Derivation::Dh, Params::Data(peer)) => {
+                return Ok((derive_dh::agree(self.token, self.base, peer)?, Cut::Leading));
+            }
             (Derivation::Hkdf, params @ Params::Hkdf { .. }) => self.hkdf(params)?,
             (Derivation::HashOfKey(hash), Params::None) => digest(provider, hash, &[self.value()?])?,
             (Derivation::ConcatenateBaseAndKey, Params::Key(other)) => {
@@ -234,7 +240,13 @@ impl Work<'_> {
 }
 
 /// ANSI X9.63, 5.6.3: the digests of secret, counter and shared information, one after the other.
-fn x963(provider: &Provider, hash: Hash, secret: &Secret, shared: &[u8], len: usize) -> Result<Secret> {
+pub(super) fn x963(
+    provider: &Provider,
+    hash: Hash,
+    secret: &Secret,
+    shared: &[u8],
+    len: usize,
+) -> Result<Secret> {
     let mut out = Secret::default();
     for counter in 1..=u32::MAX {
         out.extend(&digest(provider, hash, &[secret, &counter.to_be_bytes(), shared])?);

@@ -11,9 +11,9 @@ use super::Module;
 use super::asynchronous::{AsyncFunction, Made};
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
-use crate::id::{KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation, Mechanism};
-use crate::object::attribute::Sorts;
+use crate::object::attribute::{Sorts, secret_class};
 use crate::object::template::Template;
 use crate::object::{key, make};
 use crate::secret::Secret;
@@ -33,6 +33,9 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
+        if with.mechanism.action == Action::GenerateParameters {
+            return self.generate_parameters(session, with, template);
+        }
         let key_type = makes(&token, with, Action::Generate)?;
         let value = |len| secret(token.provider(), with.mechanism, len);
         let attributes =
@@ -43,6 +46,24 @@ impl Module {
             return Err(self.jobs.start(session, token, AsyncFunction::GenerateKey, made));
         }
         token.insert(rights, session, attributes)
+    }
+
+    /// PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter generation". The base is 4: of a safe prime, it is a
+    /// square and so generates the large group of prime order, whatever the prime.
+    fn generate_parameters(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let key_type = makes(&token, with, Action::GenerateParameters)?;
+        let attributes = make::generate_parameters(template, key_type, rights.officer())?;
+        rights.write(&attributes)?;
+        let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
+        in_range(with.mechanism, bits)?;
+        let prime = token.provider().keys.safe_prime(bits as usize)?;
+        token.insert(rights, session, make::put_parameters(attributes, prime, &[4]))
     }
 
     /// `C_GenerateKeyPair`: the public key, the private key.
@@ -60,7 +81,7 @@ impl Module {
         for half in [&public, &private] {
             rights.write(half)?;
         }
-        let spec = key::pair_spec(&public)?;
+        let spec = key::pair_spec(&public, &private)?;
         if let PairSpec::Rsa { bits, .. } = spec {
             in_range(with.mechanism, bits as u64)?;
         }
@@ -111,7 +132,11 @@ fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
 
 /// A random secret key of `len` bytes.
 fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret> {
-    let sort = Sorts::of(ObjectClass::SECRET_KEY, mechanism.key_type.map(|key_type| key_type.0));
+    let key_type = mechanism.key_type.ok_or(Error::MechanismInvalid)?;
+    let sort = Sorts::of(secret_class(key_type), Some(key_type.0));
+    if key_type == KeyType::HOTP {
+        in_range(mechanism, len)?;
+    }
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
     if !sort.is_some_and(|sort| key::secret_len_fits(sort, len)) {
         return Err(Error::KeySizeRange);

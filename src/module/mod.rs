@@ -23,6 +23,7 @@ use crate::token::Token;
 mod asynchronous;
 mod crypt;
 mod derive;
+mod derive_dh;
 mod kem;
 mod key;
 mod message;
@@ -34,6 +35,7 @@ mod slot;
 mod state;
 mod wrap;
 mod wrap_authenticated;
+mod wrap_ecdh;
 
 pub use crate::session::operation::Output;
 pub use asynchronous::{AsyncFunction, Completed};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Module;
+use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
@@ -155,7 +156,9 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
         return match with.mechanism.action {
             // PKCS#11 3.2, "AES-ECB", "AES-CBC": they wrap secret keys.
             Action::Cipher(Mode::AesEcb | Mode::AesCbc) => Err(Error::KeyNotWrappable),
-            Action::Cipher(_) | Action::Encrypt(Asymmetric::AesWrap) => pkcs8::encode(key.attributes()),
+            Action::Cipher(_) | Action::Encrypt(Asymmetric::AesWrap | Asymmetric::EcdhAesWrap(_)) => {
+                pkcs8::encode(key.attributes())
+            }
             _ => Err(Error::KeyNotWrappable),
         };
     }
@@ -181,6 +184,9 @@ fn wrapped_len(with: &Invocation, wrapping: &Object, len: usize) -> Result<usize
     if let Action::Cipher(_) = with.mechanism.action {
         return Ok(with.cipher()?.output_len(Direction::Encrypt, len));
     }
+    if let Some(agreement) = Agreement::of(with)? {
+        return agreement.wrapped_len(wrapping, len);
+    }
     let modulus = key::modulus_len(wrapping.attributes())?;
     Ok(match with.mechanism.action {
         Action::Encrypt(Asymmetric::AesWrap) => {
@@ -204,6 +210,9 @@ fn wrap(
         let written = cipher.update(plain, out).map_err(too_long)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(too_long)?);
     }
+    if let Some(agreement) = Agreement::of(with)? {
+        return agreement.wrap(token, wrapping, plain, out);
+    }
     let (encryption, public) = (with.encryption()?, wrapping.public_key(provider)?);
     let Params::RsaAesWrap { aes_bits, .. } = with.params else {
         return public.encrypt(&encryption, plain, out).map_err(too_long);
@@ -224,6 +233,10 @@ fn unwrap(token: &Token, with: &Invocation, unwrapping: &Object, wrapped: &[u8])
         let len = written + cipher.finish(&mut plain[written..])?;
         return Ok(plain[..len].into());
     }
+    if let Some(agreement) = Agreement::of(with)? {
+        let len = agreement.unwrap(token, unwrapping, wrapped, &mut plain)?;
+        return Ok(plain[..len].into());
+    }
     let (encryption, private) = (with.encryption()?, unwrapping.private_key(provider)?);
     let modulus = key::modulus_len(unwrapping.attributes())?;
     let Params::RsaAesWrap { aes_bits, .. } = with.params else {
@@ -242,7 +255,13 @@ fn unwrap(token: &Token, with: &Invocation, unwrapping: &Object, wrapped: &[u8])
 }
 
 /// PKCS#11 3.2, "RSA AES key wrap": the key itself goes under a fresh AES key with KWP.
-fn kwp(token: &Token, aes: &[u8], direction: Direction, input: &[u8], out: &mut [u8]) -> Result<usize> {
+pub(super) fn kwp(
+    token: &Token,
+    aes: &[u8],
+    direction: Direction,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<usize> {
     let mut cipher = token.provider().ciphers.cipher(&CipherScheme::AesKwp { iv: None }, direction, aes)?;
     let written = cipher.update(input, out)?;
     Ok(written + cipher.finish(&mut out[written..])?)

@@ -8,7 +8,7 @@ use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
 
 /// A set of kinds of objects: class with key or certificate type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sorts(u32);
+pub struct Sorts(u64);
 
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl Sorts {
@@ -35,6 +35,10 @@ impl Sorts {
     pub const HKDF: Self = Self(1 << 24);
     /// The key types of the HMACs.
     pub const HMAC: Self = Self(1 << 25);
+    pub const DH_PUBLIC: Self = Self(1 << 40);
+    pub const DH_PRIVATE: Self = Self(1 << 41);
+    pub const DH_PARAMETERS: Self = Self(1 << 42);
+    pub const HOTP: Self = Self(1 << 43);
 
     const CURVE_PUBLIC: Self = Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
     const CURVE_PRIVATE: Self = Self::EC_PRIVATE.or(Self::EDWARDS_PRIVATE).or(Self::MONTGOMERY_PRIVATE);
@@ -43,9 +47,10 @@ impl Sorts {
     const SET_PRIVATE: Self = Self::ML_DSA_PRIVATE.or(Self::SLH_DSA_PRIVATE).or(Self::ML_KEM_PRIVATE);
     /// Keys that a seed makes.
     const SEEDED: Self = Self::ML_DSA_PRIVATE.or(Self::ML_KEM_PRIVATE);
-    const PUBLIC: Self = Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC);
-    const PRIVATE: Self = Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE);
-    const SECRET: Self = Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC);
+    const PUBLIC: Self = Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC).or(Self::DH_PUBLIC);
+    const PRIVATE: Self =
+        Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE).or(Self::DH_PRIVATE);
+    const SECRET: Self = Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
     const SECRET_BUT_CHACHA20: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0);
     const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20);
     const SIGNS: Self = Self::RSA_PRIVATE
@@ -61,10 +66,10 @@ impl Sorts {
         .or(Self::SLH_DSA_PUBLIC)
         .or(Self::CODES);
     /// Keys of message authentication codes.
-    const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC);
+    const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC).or(Self::HOTP);
     const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
-    const ALL: Self = Self::KEYS.or(Self::DATA).or(Self::X_509);
+    const ALL: Self = Self::KEYS.or(Self::DATA).or(Self::X_509).or(Self::DH_PARAMETERS);
     const NONE: Self = Self(0);
 
     /// The sort of an object; `kind` is its key or certificate type.
@@ -137,7 +142,20 @@ const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::SECRET_KEY, Some(K::SHA3_256_HMAC.0), Sorts::HMAC),
     (ObjectClass::SECRET_KEY, Some(K::SHA3_384_HMAC.0), Sorts::HMAC),
     (ObjectClass::SECRET_KEY, Some(K::SHA3_512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_160_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::PUBLIC_KEY, Some(K::DH.0), Sorts::DH_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::DH.0), Sorts::DH_PRIVATE),
+    (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), Sorts::DH_PARAMETERS),
+    (ObjectClass::OTP_KEY, Some(K::HOTP.0), Sorts::HOTP),
 ];
+
+/// The class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": those of one-time passwords have their own.
+pub fn secret_class(key_type: K) -> ObjectClass {
+    if key_type == K::HOTP { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
+}
 
 /// Whether a template may or must give an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -278,6 +296,11 @@ const fn hidden(id: A, kind: Kind, on: Sorts, create: Need) -> Rule {
     Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
 }
 
+/// What kind of one-time passwords a key makes.
+const fn otp(id: A, default: u64) -> Rule {
+    Rule::new(id, Kind::Number, Sorts::HOTP).changes(Change::Fixed).or(Default::Number(default))
+}
+
 const RULES: &[Rule] = &[
     // Every object.
     Rule::new(A::CLASS, Kind::Number, Sorts::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
@@ -313,7 +336,9 @@ const RULES: &[Rule] = &[
     text(A::HASH_OF_SUBJECT_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
     text(A::HASH_OF_ISSUER_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
     // Keys.
-    Rule::new(A::KEY_TYPE, Kind::Number, Sorts::KEYS).needs(Need::Must, Need::Same).changes(Change::Fixed),
+    Rule::new(A::KEY_TYPE, Kind::Number, Sorts::KEYS.or(Sorts::DH_PARAMETERS))
+        .needs(Need::Must, Need::Same)
+        .changes(Change::Fixed),
     text(A::ID, Sorts::KEYS.or(Sorts::X_509)),
     Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
     Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
@@ -324,9 +349,10 @@ const RULES: &[Rule] = &[
             .or(Sorts::MONTGOMERY_PRIVATE)
             .or(Sorts::GENERIC_SECRET)
             .or(Sorts::HKDF)
-            .or(Sorts::AES),
+            .or(Sorts::AES)
+            .or(Sorts::DH_PRIVATE),
     ),
-    record(A::LOCAL, Sorts::KEYS),
+    record(A::LOCAL, Sorts::KEYS.or(Sorts::DH_PARAMETERS)),
     Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, Sorts::KEYS)
         .needs(Need::Never, Need::Never)
         .changes(Change::Fixed),
@@ -379,12 +405,17 @@ const RULES: &[Rule] = &[
         .changes(Change::Fixed),
     made(A::EC_POINT, Kind::Bytes, Sorts::CURVE_PUBLIC),
     made(A::EC_PARAMS, Kind::Bytes, Sorts::CURVE_PRIVATE),
-    hidden(A::VALUE, Kind::Bytes, Sorts::CURVE_PRIVATE.or(Sorts::SLH_DSA_PRIVATE), Need::Must),
+    hidden(
+        A::VALUE,
+        Kind::Bytes,
+        Sorts::CURVE_PRIVATE.or(Sorts::SLH_DSA_PRIVATE).or(Sorts::DH_PRIVATE),
+        Need::Must,
+    ),
     // ML-DSA, ML-KEM, SLH-DSA.
     Rule::new(A::PARAMETER_SET, Kind::Number, Sorts::SET_PUBLIC)
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    made(A::VALUE, Kind::Bytes, Sorts::SET_PUBLIC),
+    made(A::VALUE, Kind::Bytes, Sorts::SET_PUBLIC.or(Sorts::DH_PUBLIC)),
     made(A::PARAMETER_SET, Kind::Number, Sorts::SET_PRIVATE),
     // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED and VALUE.
     hidden(A::VALUE, Kind::Bytes, Sorts::SEEDED, Need::May),
@@ -398,6 +429,38 @@ const RULES: &[Rule] = &[
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed)
         .or(Default::Number(32)),
+    // Diffie-Hellman.
+    Rule::new(A::PRIME, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),
+    Rule::new(A::BASE, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),
+    made(A::PRIME, Kind::Integer, Sorts::DH_PRIVATE),
+    made(A::BASE, Kind::Integer, Sorts::DH_PRIVATE),
+    Rule::new(A::VALUE_BITS, Kind::Number, Sorts::DH_PRIVATE)
+        .needs(Need::Never, Need::May)
+        .changes(Change::Fixed),
+    Rule::new(A::PRIME, Kind::Integer, Sorts::DH_PARAMETERS)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::BASE, Kind::Integer, Sorts::DH_PARAMETERS)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::PRIME_BITS, Kind::Number, Sorts::DH_PARAMETERS)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may keep the counter from being
+    // changed; here it goes up and by the token's hand alone.
+    otp(A::OTP_FORMAT, value::OTP_FORMAT_DECIMAL),
+    otp(A::OTP_LENGTH, 6),
+    flag(A::OTP_USER_FRIENDLY_MODE, Sorts::HOTP, Sorts::HOTP).changes(Change::Fixed),
+    otp(A::OTP_CHALLENGE_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    otp(A::OTP_TIME_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    otp(A::OTP_COUNTER_REQUIREMENT, value::OTP_PARAM_OPTIONAL),
+    otp(A::OTP_PIN_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    text(A::OTP_COUNTER, Sorts::HOTP).changes(Change::Fixed),
+    text(A::OTP_TIME, Sorts::HOTP).changes(Change::Fixed),
+    text(A::OTP_USER_IDENTIFIER, Sorts::HOTP),
+    text(A::OTP_SERVICE_IDENTIFIER, Sorts::HOTP),
+    text(A::OTP_SERVICE_LOGO, Sorts::HOTP),
+    text(A::OTP_SERVICE_LOGO_TYPE, Sorts::HOTP),
 ];
 
 #[cfg(test)]

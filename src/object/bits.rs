@@ -7,7 +7,7 @@ use crate::id::AttributeType as A;
 pub struct Flag(u8);
 
 /// The flags, in the order of their bits, which are never stored.
-const FLAGS: [A; 24] = [
+const FLAGS: [A; 25] = [
     A::TOKEN,
     A::PRIVATE,
     A::MODIFIABLE,
@@ -32,6 +32,7 @@ const FLAGS: [A; 24] = [
     A::WRAP_WITH_TRUSTED,
     A::ENCAPSULATE,
     A::DECAPSULATE,
+    A::OTP_USER_FRIENDLY_MODE,
 ];
 
 impl Flag {
@@ -79,6 +80,8 @@ impl Flag {
     pub const ALWAYS_SENSITIVE: Self = Self::at(A::ALWAYS_SENSITIVE);
     /// `CKA_NEVER_EXTRACTABLE`
     pub const NEVER_EXTRACTABLE: Self = Self::at(A::NEVER_EXTRACTABLE);
+    /// `CKA_OTP_USER_FRIENDLY_MODE`
+    pub const OTP_USER_FRIENDLY_MODE: Self = Self::at(A::OTP_USER_FRIENDLY_MODE);
     /// `CKA_ALWAYS_AUTHENTICATE`
     pub const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
 

@@ -5,10 +5,10 @@ use der::{Decode, Encode};
 
 use super::Attributes;
 use super::attribute::Sorts;
-use super::value::Value;
+use super::value::{Value, unpadded};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType};
+use crate::id::{AttributeType as A, KeyType, value as number};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::Secret;
@@ -16,8 +16,8 @@ use crate::secret::Secret;
 /// The public exponent of an RSA pair whose template names none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
 
-/// What pair the public template of `C_GenerateKeyPair` asks for.
-pub fn pair_spec(public: &Attributes) -> Result<PairSpec<'_>> {
+/// What pair the templates of `C_GenerateKeyPair` ask for.
+pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
     Ok(match key_type(public)? {
         KeyType::RSA => PairSpec::Rsa {
             bits: public
@@ -36,6 +36,14 @@ pub fn pair_spec(public: &Attributes) -> Result<PairSpec<'_>> {
         KeyType::ML_DSA => PairSpec::MlDsa { set: parameter_set(public, ml_dsa_set)?, seed: None },
         KeyType::ML_KEM => PairSpec::MlKem { set: parameter_set(public, ml_kem_set)?, seed: None },
         KeyType::SLH_DSA => PairSpec::SlhDsa { set: parameter_set(public, slh_dsa_set)?, seed: None },
+        KeyType::DH => PairSpec::Dh {
+            prime: bytes(public, A::PRIME)?,
+            base: bytes(public, A::BASE)?,
+            private_bits: match private.number(A::VALUE_BITS) {
+                Some(bits) => Some(usize::try_from(bits).map_err(|_| Error::KeySizeRange)?),
+                None => None,
+            },
+        },
         _ => return Err(Error::MechanismInvalid),
     })
 }
@@ -69,6 +77,11 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
         KeyType::SLH_DSA => PublicParts::SlhDsa {
             set: parameter_set(attributes, slh_dsa_set)?,
             key: value(attributes)?.to_vec(),
+        },
+        KeyType::DH => PublicParts::Dh {
+            prime: bytes(attributes, A::PRIME)?.to_vec(),
+            base: bytes(attributes, A::BASE)?.to_vec(),
+            value: unpadded(value(attributes)?).to_vec(),
         },
         _ => return Err(Error::KeyTypeInconsistent),
     })
@@ -107,6 +120,11 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
             set: parameter_set(attributes, slh_dsa_set)?,
             key: value(attributes)?.into(),
         },
+        KeyType::DH => PrivateParts::Dh {
+            prime: bytes(attributes, A::PRIME)?.to_vec(),
+            base: bytes(attributes, A::BASE)?.to_vec(),
+            value: unpadded(value(attributes)?).into(),
+        },
         _ => return Err(Error::KeyTypeInconsistent),
     })
 }
@@ -123,7 +141,11 @@ pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> R
     }
     if sort.is_hidden() {
         expand_seed(attributes, sort, provider)?;
-        provider.keys.private(&private_parts(attributes)?).map_err(refused)?;
+        let parts = private_parts(attributes)?;
+        provider.keys.private(&parts).map_err(refused)?;
+        if let PrivateParts::Dh { value, .. } = parts {
+            put_dh_value(attributes, value);
+        }
         return Ok(());
     }
     let parts = public_parts(attributes)?;
@@ -150,10 +172,9 @@ pub fn modulus_len(attributes: &Attributes) -> Result<usize> {
 pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     match parts {
         PublicParts::Rsa { n, e } => {
-            let bits = n.len() as u64 * 8 - u64::from(n.first().map_or(0, |byte| byte.leading_zeros()));
             put_same(attributes, A::MODULUS, n)?;
             put_same(attributes, A::PUBLIC_EXPONENT, e)?;
-            attributes.put(A::MODULUS_BITS, Value::Number(bits));
+            attributes.put(A::MODULUS_BITS, Value::Number(bit_size(n)));
         }
         PublicParts::Ec { curve, point } => put_point(attributes, Group::Ec(*curve), point)?,
         PublicParts::Ed25519 { point } => put_point(attributes, Group::Ed25519, point)?,
@@ -162,6 +183,14 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
         PublicParts::X448 { point } => put_point(attributes, Group::X448, point)?,
         PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
             put_same(attributes, A::VALUE, key)?
+        }
+        PublicParts::Dh { prime, base, value: made } => {
+            put_same(attributes, A::PRIME, prime)?;
+            put_same(attributes, A::BASE, base)?;
+            if attributes.bytes(A::VALUE).is_some_and(|given| unpadded(given) != made) {
+                return Err(Error::TemplateInconsistent);
+            }
+            attributes.put(A::VALUE, Value::Bytes(made[..].into()));
         }
     }
     Ok(())
@@ -188,8 +217,24 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
         PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key)?,
         PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key)?,
         PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key)?,
+        PrivateParts::Dh { prime, base, value } => {
+            put_same(attributes, A::PRIME, &prime)?;
+            put_same(attributes, A::BASE, &base)?;
+            put_dh_value(attributes, value);
+        }
     }
     Ok(())
+}
+
+/// Puts a private value without leading zeros, and its size.
+fn put_dh_value(attributes: &mut Attributes, value: Secret) {
+    attributes.put(A::VALUE_BITS, Value::Number(bit_size(&value)));
+    attributes.put(A::VALUE, Value::Bytes(value));
+}
+
+/// The size of an integer without leading zeros in bits.
+fn bit_size(number: &[u8]) -> u64 {
+    number.len() as u64 * 8 - u64::from(number.first().map_or(0, |byte| byte.leading_zeros()))
 }
 
 fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
@@ -222,10 +267,44 @@ pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
 
 fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
+    check_otp(attributes, key_type(attributes)?)?;
     if !secret_len_fits(sort, len) {
         return Err(Error::AttributeValueInvalid);
     }
     attributes.put(A::VALUE_LEN, Value::Number(len as u64));
+    Ok(())
+}
+
+/// Sees that created domain parameters may be those of a group.
+pub fn check_parameters(attributes: &mut Attributes, provider: &Provider) -> Result<()> {
+    let prime = bytes(attributes, A::PRIME)?;
+    provider.keys.check_group(prime, bytes(attributes, A::BASE)?)?;
+    attributes.put(A::PRIME_BITS, Value::Number(bit_size(prime)));
+    Ok(())
+}
+
+/// Sees that a HOTP key asks for what RFC 4226 has: 6 to 8 digits (5.3), and no input but the counter, which has 8
+/// bytes (PKCS#11 3.2, "OATH HOTP secret key objects") and starts at zero where none is given.
+pub fn check_otp(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
+    if key_type != KeyType::HOTP {
+        return Ok(());
+    }
+    let within = |id, range: std::ops::RangeInclusive<u64>| {
+        attributes.number(id).is_some_and(|number| range.contains(&number))
+    };
+    let ignored = number::OTP_PARAM_IGNORED..=number::OTP_PARAM_IGNORED;
+    let fits = within(A::OTP_FORMAT, number::OTP_FORMAT_DECIMAL..=number::OTP_FORMAT_DECIMAL)
+        && within(A::OTP_LENGTH, 6..=8)
+        && within(A::OTP_CHALLENGE_REQUIREMENT, ignored.clone())
+        && within(A::OTP_TIME_REQUIREMENT, ignored.clone())
+        && within(A::OTP_PIN_REQUIREMENT, ignored)
+        && within(A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY);
+    match attributes.bytes(A::OTP_COUNTER).map(<[u8]>::len) {
+        _ if !fits => return Err(Error::AttributeValueInvalid),
+        Some(8) => {}
+        None | Some(0) => attributes.put(A::OTP_COUNTER, Value::Bytes(Secret::zeroed(8))),
+        Some(_) => return Err(Error::AttributeValueInvalid),
+    }
     Ok(())
 }
 
@@ -279,6 +358,9 @@ fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
 }
 
 fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
+    if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
+        return Err(Error::TemplateInconsistent);
+    }
     if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
         return Err(Error::TemplateInconsistent);
     }
@@ -318,7 +400,7 @@ fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
 
 /// A scalar at the length of its curve's order; longer only by leading zeros.
 fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
-    let digits = super::value::unpadded(scalar);
+    let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);
     let start = len.checked_sub(digits.len()).ok_or(Error::AttributeValueInvalid)?;
     out[start..].copy_from_slice(digits);
@@ -339,6 +421,26 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have there.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     if group.has_point_len(bytes.len()) { Ok(bytes) } else { octets(bytes) }
+}
+
+/// The length of an uncompressed point or a u-coordinate of a key's curve.
+pub fn point_len(attributes: &Attributes) -> Result<usize> {
+    Ok(match named_curve(attributes)?.group {
+        Group::Ec(curve) => 1 + 2 * curve.len(),
+        Group::Ed25519 | Group::X25519 => 32,
+        Group::Ed448 => 57,
+        Group::X448 => 56,
+    })
+}
+
+/// The point or u-coordinate of a public key that agrees.
+pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
+    match parts {
+        PublicParts::Ec { point, .. } => Ok(point),
+        PublicParts::X25519 { point } => Ok(point),
+        PublicParts::X448 { point } => Ok(point),
+        _ => Err(Error::KeyTypeInconsistent),
+    }
 }
 
 /// What a DER octet string holds; bytes that are none stand for themselves.

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 
 /// How a template is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     Create,
     Generate,
     /// Unwrap, derive, encapsulate, decapsulate: the material comes from elsewhere.
@@ -47,7 +47,25 @@ pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Re
         key::check(&mut attributes, sort, provider)?;
         put_origin(&mut attributes, sort, None);
     }
+    if sort == Sorts::DH_PARAMETERS {
+        key::check_parameters(&mut attributes, provider)?;
+        attributes.put(A::LOCAL, Value::Flag(false));
+    }
     Ok(attributes)
+}
+
+/// The attributes of domain parameters of `C_GenerateKey`, before they exist: they say how large a prime to make.
+pub fn generate_parameters(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+    let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
+    generated(template, &identity, officer)
+}
+
+/// Puts the domain parameters that were made.
+pub fn put_parameters(mut attributes: Attributes, prime: Vec<u8>, base: &[u8]) -> Attributes {
+    attributes.put(A::PRIME, Value::Bytes(Secret::new(prime)));
+    attributes.put(A::BASE, Value::Bytes(base.into()));
+    attributes.put(A::LOCAL, Value::Flag(true));
+    attributes
 }
 
 /// The attributes of a secret key of `C_GenerateKey`; `value` makes the key once its length is known and checked.
@@ -58,8 +76,9 @@ pub fn generate_secret(
     officer: bool,
     value: impl FnOnce(u64) -> Result<Secret>,
 ) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::SECRET_KEY.0), (A::KEY_TYPE, key_type.0)];
+    let identity = [(A::CLASS, attribute::secret_class(key_type).0), (A::KEY_TYPE, key_type.0)];
     let mut attributes = generated(template, &identity, officer)?;
+    key::check_otp(&mut attributes, key_type)?;
     let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
     finish(attributes, mechanism)
@@ -189,6 +208,9 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
     }
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     attributes.put(A::VALUE, Value::Bytes(value.into()));
+    if sort == Sorts::HOTP {
+        key::check_otp(&mut attributes, KeyType::HOTP)?;
+    }
     Ok(attributes)
 }
 
@@ -210,7 +232,9 @@ pub fn put_private_key(
     force(&mut attributes, &parts)?;
     let sort = attributes.sort().ok_or(Error::GeneralError)?;
     key::check(&mut attributes, sort, provider).map_err(|error| match error {
-        Error::AttributeValueInvalid | Error::TemplateIncomplete => Error::WrappedKeyInvalid,
+        Error::AttributeValueInvalid | Error::TemplateIncomplete | Error::DomainParamsInvalid => {
+            Error::WrappedKeyInvalid
+        }
         other => other,
     })?;
     Ok(attributes)
@@ -246,9 +270,11 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
     let kind = match class {
         ObjectClass::DATA => None,
         ObjectClass::CERTIFICATE => Some(number(A::CERTIFICATE_TYPE)?.ok_or(Error::TemplateIncomplete)?),
-        ObjectClass::PUBLIC_KEY | ObjectClass::PRIVATE_KEY | ObjectClass::SECRET_KEY => {
-            Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?)
-        }
+        ObjectClass::PUBLIC_KEY
+        | ObjectClass::PRIVATE_KEY
+        | ObjectClass::SECRET_KEY
+        | ObjectClass::DOMAIN_PARAMETERS
+        | ObjectClass::OTP_KEY => Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?),
         _ => return Err(Error::AttributeValueInvalid),
     };
     Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
@@ -280,7 +306,7 @@ fn finish(mut attributes: Attributes, mechanism: MechanismType) -> Result<Attrib
 }
 
 /// `CKA_LOCAL`, `CKA_KEY_GEN_MECHANISM`, `CKA_ALWAYS_SENSITIVE`, `CKA_NEVER_EXTRACTABLE`: known here and never given.
-fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<MechanismType>) {
+pub(super) fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<MechanismType>) {
     attributes.put(A::LOCAL, Value::Flag(made_by.is_some()));
     let mechanism = made_by.unwrap_or(MechanismType::UNAVAILABLE);
     attributes.put(A::KEY_GEN_MECHANISM, Value::Number(mechanism.0));
@@ -293,7 +319,7 @@ fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<Mechanis
 }
 
 /// Reads a template by the rules of its sort.
-fn read<'a>(
+pub(super) fn read<'a>(
     template: impl IntoIterator<Item = &'a Given<'a>>,
     sort: Sorts,
     usage: Use,
@@ -324,7 +350,7 @@ fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: boo
 }
 
 /// Puts the defaults, and sees that nothing is missing and nothing contradicts itself.
-fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
+pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
     for rule in attribute::rules(sort).filter(|rule| !rule.secret || usage == Use::Create) {
         if attributes.has(rule.id) {
             continue;

@@ -15,6 +15,7 @@ pub mod key;
 pub mod make;
 pub mod pkcs8;
 pub mod policy;
+pub mod public_half;
 pub mod template;
 pub mod value;
 
@@ -201,9 +202,11 @@ impl Attributes {
         let class = ObjectClass(self.number(A::CLASS)?);
         let kind = match class {
             ObjectClass::CERTIFICATE => self.number(A::CERTIFICATE_TYPE),
-            ObjectClass::PUBLIC_KEY | ObjectClass::PRIVATE_KEY | ObjectClass::SECRET_KEY => {
-                self.number(A::KEY_TYPE)
-            }
+            ObjectClass::PUBLIC_KEY
+            | ObjectClass::PRIVATE_KEY
+            | ObjectClass::SECRET_KEY
+            | ObjectClass::DOMAIN_PARAMETERS
+            | ObjectClass::OTP_KEY => self.number(A::KEY_TYPE),
             _ => None,
         };
         Sorts::of(class, kind)

@@ -1,7 +1,7 @@
 //! A private key as PKCS #8 (RFC 5208, RFC 5958): the form in which it is wrapped.
 //!
 //! The inner forms are those of RFC 8017 (RSA), RFC 5915 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
-//! (ML-DSA), RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+//! (ML-DSA), RFC 9935 (ML-KEM), RFC 9909 (SLH-DSA) and PKCS #3 (Diffie-Hellman).
 
 use der::asn1::{AnyRef, ContextSpecific, ObjectIdentifier, OctetStringRef, UintRef};
 use der::{Decode, Encode, Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
@@ -20,6 +20,9 @@ use crate::secret::Secret;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+
+/// PKCS #3, 9: `dhKeyAgreement`.
+const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
 
 /// Key type, `CKA_PARAMETER_SET`, object identifier of the keys that have a parameter set.
 const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
@@ -51,10 +54,24 @@ struct Both<'a> {
     expanded: &'a OctetStringRef,
 }
 
+/// PKCS #3, 9: `DHParameter`.
+#[derive(Sequence)]
+struct DhParameter<'a> {
+    prime: UintRef<'a>,
+    base: UintRef<'a>,
+    #[asn1(optional = "true")]
+    private_value_length: Option<u32>,
+}
+
 /// A private key object as DER; `KeyNotWrappable` where it lacks a part that the form wants.
 pub fn encode(attributes: &Attributes) -> Result<Secret> {
     let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
+    let group = if key_type == KeyType::DH { dh_parameter(attributes)? } else { Secret::default() };
     let (oid, parameters, inner) = match key_type {
+        KeyType::DH => {
+            let value = UintRef::new(value(attributes)?).map_err(wrong)?;
+            (DH, Some(AnyRef::from_der(&group).map_err(wrong)?), encoded(&value)?)
+        }
         KeyType::RSA => (RSA, Some(AnyRef::NULL), rsa(attributes)?),
         KeyType::EC => {
             let curve = AnyRef::from_der(named_curve(attributes)?.oid).map_err(wrong)?;
@@ -91,6 +108,9 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
             (A::VALUE, Value::Bytes(key.private_key.into())),
         ]);
     }
+    if oid == DH {
+        return dh_attributes(info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?, key);
+    }
     if let Some((key_type, set, _)) = SETS.iter().find(|(_, _, known)| *known == oid) {
         return set_attributes(*key_type, *set, key);
     }
@@ -101,6 +121,24 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
         (A::KEY_TYPE, Value::Number(curve.key_type.0)),
         (A::EC_PARAMS, Value::Bytes(curve.oid.into())),
         (A::VALUE, Value::Bytes(scalar.as_bytes().into())),
+    ])
+}
+
+fn dh_parameter(attributes: &Attributes) -> Result<Secret> {
+    let part = |id| UintRef::new(attributes.bytes(id).ok_or(Error::KeyNotWrappable)?).map_err(wrong);
+    let bits = attributes.number(A::VALUE_BITS).and_then(|bits| u32::try_from(bits).ok());
+    encoded(&DhParameter { prime: part(A::PRIME)?, base: part(A::BASE)?, private_value_length: bits })
+}
+
+fn dh_attributes(group: AnyRef<'_>, key: &[u8]) -> Result<Vec<(A, Value)>> {
+    let group: DhParameter<'_> = group.decode_as().map_err(invalid)?;
+    let value = UintRef::from_der(key).map_err(invalid)?;
+    let part = |part: UintRef<'_>| Value::Bytes(part.as_bytes().into());
+    Ok(vec![
+        (A::KEY_TYPE, Value::Number(KeyType::DH.0)),
+        (A::PRIME, part(group.prime)),
+        (A::BASE, part(group.base)),
+        (A::VALUE, part(value)),
     ])
 }
 

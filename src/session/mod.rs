@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Code, Invocation, hmac};
+use crate::mechanism::{Action, Asymmetric, Code, Invocation, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, key};
@@ -17,6 +17,7 @@ pub mod find;
 pub mod message;
 pub mod nonce;
 pub mod operation;
+pub mod otp;
 pub mod recover;
 pub mod sign;
 pub mod state;
@@ -27,6 +28,7 @@ use digest::Digesting;
 use find::Find;
 use message::Messages;
 use operation::{Engine, Message, Operation};
+use otp::Otp;
 use recover::Recovering;
 use sign::{Signing, Verifying};
 
@@ -140,9 +142,12 @@ impl Session {
 
     /// `C_SignInit`
     pub fn sign_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        let Self { token, sign, .. } = self;
-        let make = |key: Arc<Object>| signing(token, with, &key);
-        arm(sign, token, self.read_write, with, key, Usage::SIGN, make)
+        let Self { token, sign, read_write, .. } = self;
+        let make = |object: Arc<Object>| match with.mechanism.action {
+            Action::Otp => Otp::signing(token, *read_write, with, key, object).map(Signing::Otp),
+            _ => signing(token, with, &object),
+        };
+        arm(sign, token, *read_write, with, key, Usage::SIGN, make)
     }
 
     /// `C_SignRecoverInit`
@@ -155,7 +160,10 @@ impl Session {
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
         let Self { token, verify, .. } = self;
-        let make = |key: Arc<Object>| verifying(token, with, &key);
+        let make = |object: Arc<Object>| match with.mechanism.action {
+            Action::Otp => Otp::verifying(token, with, key, object).map(Verifying::Otp),
+            _ => verifying(token, with, &object),
+        };
         arm(verify, token, self.read_write, with, key, Usage::VERIFY, make)
     }
 
@@ -318,6 +326,9 @@ fn accepts(with: &Invocation, object: &Object) -> bool {
         // Any secret key.
         Action::Derive(_) if wanted.is_none() => object.sort().is_secret(),
         Action::Derive(_) if wanted == Some(KeyType::EC) => {
+            own == wanted || own == Some(KeyType::EC_MONTGOMERY)
+        }
+        Action::Encrypt(Asymmetric::EcdhAesWrap(PointForm::Bare)) if wanted == Some(KeyType::EC) => {
             own == wanted || own == Some(KeyType::EC_MONTGOMERY)
         }
         _ => own == wanted,

@@ -3,6 +3,7 @@
 use subtle::ConstantTimeEq;
 
 use super::operation::{Engine, Message, Operation, Output, place};
+use super::otp::Otp;
 use super::state::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
@@ -14,6 +15,8 @@ pub enum Signing {
     Signature(Message, Box<dyn Signer>),
     /// By a secret key.
     Code(Code),
+    /// A one-time password.
+    Otp(Otp),
 }
 
 /// A code cut to a length.
@@ -69,6 +72,7 @@ impl Signing {
         match self {
             Self::Signature(_, signer) => signer.signature_len(),
             Self::Code(code) => code.len,
+            Self::Otp(otp) => otp.info_len(),
         }
     }
 
@@ -80,6 +84,10 @@ impl Signing {
                 code.mac.update(data)?;
                 place.copy_from_slice(code.finish()?);
             }
+            Self::Otp(otp) => {
+                otp.update(data)?;
+                otp.write(place)?;
+            }
         }
         Ok(place.len())
     }
@@ -89,6 +97,7 @@ impl Signing {
         match self {
             Self::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
             Self::Code(code) => place.copy_from_slice(code.finish()?),
+            Self::Otp(otp) => otp.write(place)?,
         }
         Ok(place.len())
     }
@@ -99,6 +108,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.update(data),
             Self::Code(code) => code.mac.update(data),
+            Self::Otp(otp) => otp.update(data),
         }
     }
 
@@ -106,6 +116,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+            Self::Otp(_) => (),
         }
     }
 
@@ -113,6 +124,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.save(),
             Self::Code(code) => code.save(),
+            Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
 
@@ -120,6 +132,7 @@ impl Engine for Signing {
         match self {
             Self::Signature(message, _) => message.resume(progress),
             Self::Code(code) => code.resume(progress),
+            Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
 }
@@ -160,6 +173,8 @@ pub enum Verifying {
     Signature(Message, Box<dyn Verifier>),
     /// By a secret key.
     Code(Code),
+    /// Of a one-time password.
+    Otp(Otp),
 }
 
 impl Engine for Verifying {
@@ -167,6 +182,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.update(data),
             Self::Code(code) => code.mac.update(data),
+            Self::Otp(otp) => otp.update(data),
         }
     }
 
@@ -174,6 +190,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.forget(),
             Self::Code(code) => code.forget(),
+            Self::Otp(_) => (),
         }
     }
 
@@ -181,6 +198,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.save(),
             Self::Code(code) => code.save(),
+            Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
 
@@ -188,6 +206,7 @@ impl Engine for Verifying {
         match self {
             Self::Signature(message, _) => message.resume(progress),
             Self::Code(code) => code.resume(progress),
+            Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
 }
@@ -202,6 +221,10 @@ impl Verifying {
                 code.mac.update(data)?;
                 code.verify(signature)
             }
+            Self::Otp(otp) => {
+                otp.update(data)?;
+                otp.verify(signature)
+            }
         }
     }
 
@@ -209,6 +232,7 @@ impl Verifying {
         match self {
             Self::Signature(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
             Self::Code(code) => code.verify(signature),
+            Self::Otp(otp) => otp.verify(signature),
         }
     }
 }

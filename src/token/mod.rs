@@ -262,12 +262,26 @@ impl Token {
         handle: ObjectHandle,
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
+        self.rewrite(rights, handle, |object| {
+            let attributes = change(object)?;
+            rights.write(&attributes)?;
+            Ok(attributes)
+        })
+    }
+
+    /// The same for what the token itself keeps of an object, which takes no right to write. `change` may be asked
+    /// again where another process wrote meanwhile; what it was asked for last is what stands there.
+    pub fn rewrite(
+        &self,
+        rights: Rights,
+        handle: ObjectHandle,
+        change: impl Fn(&Object) -> Result<Attributes>,
+    ) -> Result<()> {
         let _change = self.change();
         self.take_changes()?;
         loop {
             let (tag, old) = self.current(rights, handle)?;
             let attributes = change(&old)?;
-            rights.write(&attributes)?;
             let new = Object::new(old.home, attributes)?;
             let entry = match old.home {
                 Home::Session(_) => Some(self.entry(new, tag)),

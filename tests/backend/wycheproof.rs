@@ -39,6 +39,7 @@ const DEVIATIONS: &[(&str, &[usize], &str)] = &[
         SHORT_HALVES,
     ),
     ("EcdsaSecp384r1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
+    ("EcdsaBrainpool256r1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
     ("EcdsaSecp521r1Shake256P1363", &[196, 198, 200, 202, 204, 206, 216, 218, 220, 222], SHORT_HALVES),
 ];
 
@@ -126,6 +127,8 @@ pub fn curve(curve: EllipticCurve) -> Curve {
         EllipticCurve::Secp384r1 => Curve::P384,
         EllipticCurve::Secp521r1 => Curve::P521,
         EllipticCurve::Secp256k1 => Curve::Secp256k1,
+        EllipticCurve::Brainpool256r1 => Curve::BrainpoolP256r1,
+        EllipticCurve::Brainpool384r1 => Curve::BrainpoolP384r1,
         other => panic!("no curve of ours: {other:?}"),
     }
 }
@@ -149,6 +152,8 @@ fn ecdsa_signatures() {
         T::EcdsaSecp384r1Sha384P1363,
         T::EcdsaSecp384r1Sha512P1363,
         T::EcdsaSecp521r1Sha512P1363,
+        T::EcdsaBrainpool256r1Sha256P1363,
+        T::EcdsaBrainpool384r1Sha384P1363,
     ] {
         ecdsa_set(name, |signature| Some(signature.to_vec()));
     }
@@ -165,6 +170,8 @@ fn ecdsa_signatures() {
         T::EcdsaSecp384r1Sha384,
         T::EcdsaSecp384r1Sha512,
         T::EcdsaSecp521r1Sha512,
+        T::EcdsaBrainpool256r1Sha3_256,
+        T::EcdsaBrainpool384r1Sha3_384,
     ] {
         ecdsa_set(name, halves_of_der);
     }

@@ -113,6 +113,14 @@ fn ecdh_with_points() {
             b"\x30\x56\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x0a\x03\x42\x00";
         public.strip_prefix(prefix).map(<[u8]>::to_vec)
     });
+    ecdh_set(T::EcdhBrainpool256r1, |_, public| {
+        let prefix = b"\x30\x5a\x30\x14\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x09\x2b\x24\x03\x03\x02\x08\x01\x01\x07\x03\x42\x00";
+        public.strip_prefix(prefix).map(<[u8]>::to_vec)
+    });
+    ecdh_set(T::EcdhBrainpool384r1, |_, public| {
+        let prefix = b"\x30\x7a\x30\x14\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x09\x2b\x24\x03\x03\x02\x08\x01\x01\x0b\x03\x62\x00";
+        public.strip_prefix(prefix).map(<[u8]>::to_vec)
+    });
 }
 
 fn ecdh_set(name: ecdh::TestName, point: fn(EllipticCurve, &[u8]) -> Option<Vec<u8>>) {

@@ -9,7 +9,7 @@ use crate::keys::{Kind, X25519, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
 /// `CKM_SHA256_KEY_DERIVATION` and its like, with the hash that they are.
-const HASHED: [(M, M); 11] = [
+const HASHED: [(M, M); 15] = [
     (M::SHA1_KEY_DERIVATION, M::SHA_1),
     (M::SHA224_KEY_DERIVATION, M::SHA224),
     (M::SHA256_KEY_DERIVATION, M::SHA256),
@@ -21,8 +21,12 @@ const HASHED: [(M, M); 11] = [
     (M::SHA3_256_KEY_DERIVATION, M::SHA3_256),
     (M::SHA3_384_KEY_DERIVATION, M::SHA3_384),
     (M::SHA3_512_KEY_DERIVATION, M::SHA3_512),
+    (M::BLAKE2B_160_KEY_DERIVE, M::BLAKE2B_160),
+    (M::BLAKE2B_256_KEY_DERIVE, M::BLAKE2B_256),
+    (M::BLAKE2B_384_KEY_DERIVE, M::BLAKE2B_384),
+    (M::BLAKE2B_512_KEY_DERIVE, M::BLAKE2B_512),
 ];
-const OTHERS: [M; 11] = [
+const OTHERS: [M; 13] = [
     M::ECDH1_DERIVE,
     M::ECDH1_COFACTOR_DERIVE,
     M::HKDF_DERIVE,
@@ -34,6 +38,9 @@ const OTHERS: [M; 11] = [
     M::EXTRACT_KEY_FROM_KEY,
     M::AES_ECB_ENCRYPT_DATA,
     M::AES_CBC_ENCRYPT_DATA,
+    // In files of their own.
+    M::DH_PKCS_DERIVE,
+    M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
 /// Every mechanism that has a case here.

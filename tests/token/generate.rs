@@ -7,7 +7,7 @@ use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
 /// The mechanisms that make secret keys, with lengths that they make and refuse.
-const SECRETS: [(M, KeyType, &[u64], &[u64]); 16] = [
+const SECRETS: [(M, KeyType, &[u64], &[u64]); 20] = [
     (M::AES_KEY_GEN, KeyType::AES, &[16, 24, 32], &[0, 8, 15, 33, 64, u64::MAX]),
     (M::AES_XTS_KEY_GEN, KeyType::AES_XTS, &[32, 64], &[0, 16, 48, u64::MAX]),
     (M::CHACHA20_KEY_GEN, KeyType::CHACHA20, &[32], &[0, 16, 33, u64::MAX]),
@@ -24,12 +24,18 @@ const SECRETS: [(M, KeyType, &[u64], &[u64]); 16] = [
     (M::SHA3_256_KEY_GEN, KeyType::SHA3_256_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
     (M::SHA3_384_KEY_GEN, KeyType::SHA3_384_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
     (M::SHA3_512_KEY_GEN, KeyType::SHA3_512_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
+    (M::BLAKE2B_160_KEY_GEN, KeyType::BLAKE2B_160_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
+    (M::BLAKE2B_256_KEY_GEN, KeyType::BLAKE2B_256_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
+    (M::BLAKE2B_384_KEY_GEN, KeyType::BLAKE2B_384_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
+    (M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC, &[1, 20, 4096], &[0, 4097, u64::MAX]),
 ];
 
 /// Every mechanism that has a case here.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
-    SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator))
+    // Those of Diffie-Hellman and of one-time passwords are in files of their own.
+    let others = [M::DH_PKCS_KEY_PAIR_GEN, M::HOTP_KEY_GEN];
+    SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator)).chain(others)
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub enum Kind {
     Aes,
     Generic,
     Hmac,
+    BrainpoolP256r1,
+    BrainpoolP256t1,
+    BrainpoolP384r1,
+    BrainpoolP384t1,
 }
 
 pub const P224: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21];
@@ -44,12 +48,16 @@ pub const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
 pub const ED448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x71];
 pub const X25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6e];
 pub const X448: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x6f];
+/// RFC 5639, 4.1.
+const fn brainpool(number: u8) -> [u8; 11] {
+    [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
+}
 /// `CKP_SLH_DSA_SHA2_128F`, `CKP_SLH_DSA_SHAKE_128F`
 const SLH_DSA_128F: [u64; 2] = [value::SLH_DSA_SHA2_128S + 2, value::SLH_DSA_SHA2_128S + 3];
 
 impl Kind {
     /// The pairs that sign.
-    pub const PAIRS: [Kind; 13] = [
+    pub const PAIRS: [Kind; 17] = [
         Kind::Rsa,
         Kind::P224,
         Kind::P256,
@@ -63,10 +71,25 @@ impl Kind {
         Kind::MlDsa87,
         Kind::SlhDsaSha2,
         Kind::SlhDsaShake,
+        Kind::BrainpoolP256r1,
+        Kind::BrainpoolP256t1,
+        Kind::BrainpoolP384r1,
+        Kind::BrainpoolP384t1,
     ];
     /// The pairs that agree on a secret.
-    pub const AGREEING: [Kind; 7] =
-        [Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::Secp256k1, Kind::X25519, Kind::X448];
+    pub const AGREEING: [Kind; 11] = [
+        Kind::P224,
+        Kind::P256,
+        Kind::P384,
+        Kind::P521,
+        Kind::Secp256k1,
+        Kind::X25519,
+        Kind::X448,
+        Kind::BrainpoolP256r1,
+        Kind::BrainpoolP256t1,
+        Kind::BrainpoolP384r1,
+        Kind::BrainpoolP384t1,
+    ];
     /// The pairs that encapsulate.
     pub const ENCAPSULATING: [Kind; 3] = [Kind::MlKem512, Kind::MlKem768, Kind::MlKem1024];
     /// The secret keys that make codes.
@@ -76,6 +99,9 @@ impl Kind {
         match self {
             Kind::Rsa => KeyType::RSA,
             Kind::P224 | Kind::P256 | Kind::P384 | Kind::P521 | Kind::Secp256k1 => KeyType::EC,
+            Kind::BrainpoolP256r1 | Kind::BrainpoolP256t1 | Kind::BrainpoolP384r1 | Kind::BrainpoolP384t1 => {
+                KeyType::EC
+            }
             Kind::Ed25519 | Kind::Ed448 => KeyType::EC_EDWARDS,
             Kind::MlDsa44 | Kind::MlDsa65 | Kind::MlDsa87 => KeyType::ML_DSA,
             Kind::SlhDsaSha2 | Kind::SlhDsaShake => KeyType::SLH_DSA,
@@ -114,6 +140,11 @@ impl Kind {
             Kind::P384 => curve(P384),
             Kind::P521 => curve(P521),
             Kind::Secp256k1 => curve(SECP256K1),
+            Kind::BrainpoolP256r1 => curve(&brainpool(7)),
+            Kind::BrainpoolP256t1 => curve(&brainpool(8)),
+            Kind::BrainpoolP384r1 => curve(&brainpool(11)),
+            Kind::BrainpoolP384t1 => curve(&brainpool(12)),
+
             Kind::Ed25519 => curve(ED25519),
             Kind::Ed448 => curve(ED448),
             Kind::X25519 => curve(X25519),

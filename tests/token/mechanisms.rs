@@ -22,6 +22,8 @@ pub struct Case {
 
 const RSA: &[Kind] = &[Kind::Rsa];
 const CURVES: &[Kind] = &[Kind::P224, Kind::P256, Kind::P384, Kind::P521, Kind::Secp256k1];
+const BRAINPOOL: &[Kind] =
+    &[Kind::BrainpoolP256r1, Kind::BrainpoolP256t1, Kind::BrainpoolP384r1, Kind::BrainpoolP384t1];
 const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
 const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
 const AES: &[Kind] = &[Kind::Aes];
@@ -42,6 +44,7 @@ pub fn cases() -> Vec<Case> {
     cases.push(pss(M::RSA_PKCS_PSS, Hash::Sha256, Hash::Sha1, 7, 32));
     cases.push(pss(M::SHA256_RSA_PKCS_PSS, Hash::Sha256, Hash::Sha512, 0, LONG));
     cases.push(Case { message: 32, ..simple(M::ECDSA, CURVES) });
+    cases.push(simple(M::ECDSA_SHA384, BRAINPOOL));
     cases.push(Case { repeats: true, ..simple(M::EDDSA, &[Kind::Ed25519, Kind::Ed448]) });
     for (prehash, context) in [(false, &b""[..]), (false, b"foo"), (true, b""), (true, b"foo")] {
         let params = Params::Eddsa { prehash, context: context.into() };
@@ -112,7 +115,7 @@ fn post_quantum() -> Vec<Case> {
 }
 
 /// HMAC and its form that is cut.
-const HMACS: [(M, M, Hash); 11] = [
+const HMACS: [(M, M, Hash); 15] = [
     (M::SHA_1_HMAC, M::SHA_1_HMAC_GENERAL, Hash::Sha1),
     (M::SHA224_HMAC, M::SHA224_HMAC_GENERAL, Hash::Sha224),
     (M::SHA256_HMAC, M::SHA256_HMAC_GENERAL, Hash::Sha256),
@@ -124,6 +127,10 @@ const HMACS: [(M, M, Hash); 11] = [
     (M::SHA3_256_HMAC, M::SHA3_256_HMAC_GENERAL, Hash::Sha3_256),
     (M::SHA3_384_HMAC, M::SHA3_384_HMAC_GENERAL, Hash::Sha3_384),
     (M::SHA3_512_HMAC, M::SHA3_512_HMAC_GENERAL, Hash::Sha3_512),
+    (M::BLAKE2B_160_HMAC, M::BLAKE2B_160_HMAC_GENERAL, Hash::Blake2b160),
+    (M::BLAKE2B_256_HMAC, M::BLAKE2B_256_HMAC_GENERAL, Hash::Blake2b256),
+    (M::BLAKE2B_384_HMAC, M::BLAKE2B_384_HMAC_GENERAL, Hash::Blake2b384),
+    (M::BLAKE2B_512_HMAC, M::BLAKE2B_512_HMAC_GENERAL, Hash::Blake2b512),
 ];
 
 /// Message authentication codes. One byte is too short for a test that expects two codes to differ.
@@ -192,11 +199,15 @@ fn every_row_of_the_table_has_a_case() {
         let covered = match row.action {
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),
-            Action::Encrypt(_) => crate::rsa::COVERED.contains(&row.id),
+            Action::Encrypt(_) => {
+                crate::rsa::COVERED.contains(&row.id) || crate::wrap_ecdh::COVERED.contains(&row.id)
+            }
             Action::Derive(_) => deriving.contains(&row.id),
             Action::Encapsulate => crate::kem::COVERED.contains(&row.id),
             Action::Generate | Action::GeneratePair => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
+            Action::GenerateParameters => row.id == M::DH_PKCS_PARAMETER_GEN,
+            Action::Otp => row.id == M::HOTP,
         };
         assert!(covered, "{} has no case", row.id);
     }
@@ -221,6 +232,8 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
                 Action::Digest(_) => flag::DIGEST,
                 Action::Generate => flag::GENERATE,
                 Action::GeneratePair => flag::GENERATE_KEY_PAIR,
+                Action::GenerateParameters => flag::GENERATE,
+                Action::Otp => flag::SIGN | flag::VERIFY,
             };
             assert_eq!(info.flags & does, does, "{}", row.id);
         }

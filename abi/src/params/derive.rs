@@ -11,6 +11,8 @@ use crate::number::{object, wide};
 
 /// The longest public key of a peer in bytes: a point of P-521 in its octet string has 136.
 const MAX_PEER: u64 = 256;
+/// The longest "Big integer" in bytes: a public value of Diffie-Hellman with 8192 bits, and zeros in front of it.
+const MAX_INTEGER: usize = 1024 + 16;
 /// One more than the number of the last bit of the longest secret key, which has 4096 bytes.
 const MAX_BIT: u64 = 8 * 4096;
 
@@ -47,6 +49,30 @@ pub(super) unsafe fn ecdh(parameter: &[u8]) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Ecdh { kdf, shared, peer })
+}
+
+/// `CK_ECDH_AES_KEY_WRAP_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn ecdh_aes_wrap(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and a pointer.
+    let given: CK_ECDH_AES_KEY_WRAP_PARAMS = unsafe { read(parameter) }?;
+    let aes_bits = named(&[(128, 128), (192, 192), (256, 256)], given.ulAESKeyBits)?;
+    let kdf = named(&KDFS, given.kdf)?;
+    let limit = if kdf.is_some() { MAX_DATA } else { 0 };
+    // SAFETY: the caller's promise.
+    let shared = unsafe { copy(In(given.pSharedData, given.ulSharedDataLen), limit) }?;
+    Ok(Params::EcdhAesWrap { aes_bits, kdf, shared })
+}
+
+/// A "Big integer", which is the parameter itself.
+pub(super) fn integer(parameter: &[u8]) -> Result<Params> {
+    if !(1..=MAX_INTEGER).contains(&parameter.len()) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Params::Data(parameter.into()))
 }
 
 /// `CK_HKDF_PARAMS`
@@ -285,5 +311,50 @@ mod tests {
         assert!(at(21) == Ok(Params::Bit(21)));
         assert_eq!(at(MAX_BIT as CK_ULONG).err(), INVALID);
         assert_eq!(at(HUGE).err(), INVALID);
+    }
+
+    #[test]
+    fn an_agreement_that_wraps_has_an_aes_key_and_a_known_function() {
+        let of = |bits, kdf, shared_len| CK_ECDH_AES_KEY_WRAP_PARAMS {
+            ulAESKeyBits: bits,
+            kdf,
+            ulSharedDataLen: shared_len,
+            pSharedData: BYTES.as_ptr().cast_mut(),
+        };
+        for id in [CKM_ECDH_AES_KEY_WRAP, CKM_ECDH_COF_AES_KEY_WRAP, CKM_ECDH_X_AES_KEY_WRAP] {
+            wants(id, &of(256, CKD_SHA256_KDF, 5));
+            let expected =
+                Params::EcdhAesWrap { aes_bits: 192, kdf: Some(Hash::Sha1), shared: BYTES[..5].into() };
+            assert!(with(id, &of(192, CKD_SHA1_KDF, 5)) == Ok(expected));
+            let expected = Params::EcdhAesWrap { aes_bits: 128, kdf: None, shared: Box::default() };
+            assert!(with(id, &of(128, CKD_NULL, 0)) == Ok(expected));
+            for wrong in [
+                of(0, CKD_SHA256_KDF, 0),
+                of(127, CKD_SHA256_KDF, 0),
+                of(512, CKD_SHA256_KDF, 0),
+                of(HUGE, CKD_SHA256_KDF, 0),
+                of(256, CKD_NULL, 1),
+                of(256, HUGE, 0),
+                of(256, 0, 0),
+                of(256, CKD_SHA256_KDF, HUGE),
+                CK_ECDH_AES_KEY_WRAP_PARAMS { pSharedData: null_mut(), ..of(256, CKD_SHA256_KDF, 1) },
+            ] {
+                assert_eq!(with(id, &wrong).err(), INVALID);
+            }
+        }
+    }
+
+    #[test]
+    fn the_public_value_of_a_peer_is_the_parameter() {
+        use super::super::testing::invoke;
+        let long = [9; MAX_INTEGER + 1];
+        for len in [1, 256, MAX_INTEGER] {
+            let params = invoke(CKM_DH_PKCS_DERIVE, long.as_ptr(), len);
+            assert!(params == Ok(Params::Data(long[..len].into())));
+        }
+        for wrong in [0, MAX_INTEGER + 1, usize::MAX] {
+            assert_eq!(invoke(CKM_DH_PKCS_DERIVE, long.as_ptr(), wrong).err(), INVALID);
+        }
+        assert_eq!(invoke(CKM_DH_PKCS_DERIVE, std::ptr::null(), 1).err(), INVALID);
     }
 }

@@ -18,6 +18,7 @@ use crate::number::wide;
 mod cipher;
 mod derive;
 pub(crate) mod message;
+mod otp;
 mod rsa;
 mod sign;
 
@@ -88,6 +89,9 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::CbcData => derive::cbc_data(parameter),
             Shape::Key => derive::key(parameter),
             Shape::Bit => derive::bit(parameter),
+            Shape::Integer => derive::integer(parameter),
+            Shape::EcdhAesWrap => derive::ecdh_aes_wrap(parameter),
+            Shape::Otp => otp::otp(parameter),
         }
     }
 }

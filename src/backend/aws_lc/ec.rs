@@ -158,6 +158,11 @@ mod tests {
         ),
     ];
 
+    /// The curves that are not taken from elsewhere.
+    fn own_curves() -> impl Iterator<Item = Curve> {
+        Curve::ALL.into_iter().filter(|curve| !curve.is_brainpool())
+    }
+
     /// The order of P-256 (SP 800-186).
     const P256_ORDER: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
 
@@ -186,7 +191,7 @@ mod tests {
 
     #[test]
     fn digests_of_every_length_are_signed_and_cut_to_the_order() {
-        for curve in Curve::ALL {
+        for curve in own_curves() {
             let (public, private) = generate(PairSpec::Ec(curve));
             for len in [0, 1, 20, 32, 48, 64, 66, 67, 200] {
                 let digest: Vec<u8> = (1..=len).collect();
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn points_off_the_curve_out_of_range_at_infinity_or_compressed_are_no_keys() {
-        for curve in Curve::ALL {
+        for curve in own_curves() {
             let (PublicParts::Ec { point, .. }, _) = generate(PairSpec::Ec(curve)) else { panic!("not EC") };
             Public::parse(curve, &point).unwrap();
             let half = 1 + curve.len();
@@ -298,7 +303,7 @@ mod tests {
 
     #[test]
     fn peers_may_be_compressed_and_must_be_points() {
-        for curve in Curve::ALL {
+        for curve in own_curves() {
             let pair = || {
                 let (PublicParts::Ec { point, .. }, PrivateParts::Ec { scalar, .. }) =
                     generate(PairSpec::Ec(curve))

@@ -3,7 +3,7 @@
 use zeroize::Zeroizing;
 
 use super::ffi::{self, CipherCtx, Mode};
-use super::prefix;
+use super::{elsewhere, prefix};
 use crate::backend::{Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -15,6 +15,7 @@ pub(super) struct Codes;
 impl Macs for Codes {
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
         match scheme {
+            MacScheme::Hmac(hash) if hash.is_blake2b() => elsewhere()?.macs.mac(scheme, key),
             MacScheme::Hmac(hash) => {
                 Ok(Box::new(Hmac { context: ffi::Hmac::new(*hash, key)?, len: hash.len() }))
             }

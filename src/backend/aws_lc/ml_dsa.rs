@@ -121,6 +121,10 @@ impl Form {
 fn oid(hash: Hash) -> Result<[u8; 11]> {
     let number = match hash {
         Hash::Sha1 => return Err(Error::MechanismParamInvalid),
+        // Not of NIST.
+        Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
+            return Err(Error::MechanismParamInvalid);
+        }
         Hash::Sha256 => 1,
         Hash::Sha384 => 2,
         Hash::Sha512 => 3,

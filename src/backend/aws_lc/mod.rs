@@ -4,6 +4,7 @@
 //! no schemes. The files beside it are safe Rust and hold the rules of `backend/`: lengths, ranges, who erred.
 
 mod cipher;
+mod dh;
 mod digest;
 mod ec;
 mod ed25519;
@@ -17,6 +18,7 @@ mod x25519;
 
 use std::sync::Arc;
 
+use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
@@ -36,18 +38,23 @@ impl Keys for KeyPairs {
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         match spec {
             PairSpec::Rsa { bits, public_exponent } => rsa::generate(*bits, public_exponent),
+            PairSpec::Ec(curve) if curve.is_brainpool() => elsewhere()?.keys.generate(spec),
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
             PairSpec::X25519 => x25519::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
-            PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.generate(spec),
+            PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
+            PairSpec::Dh { prime, base, private_bits } => {
+                rules::generate::<dh::Numbers>(prime, base, *private_bits)
+            }
         }
     }
 
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         match parts {
             PrivateParts::Rsa(parts) => Ok(Arc::new(rsa::Private::parse(parts)?)),
+            PrivateParts::Ec { curve, .. } if curve.is_brainpool() => elsewhere()?.keys.private(parts),
             PrivateParts::Ec { curve, scalar } => Ok(Arc::new(ec::Private::parse(*curve, scalar)?)),
             PrivateParts::Ed25519 { seed } => Ok(Arc::new(ed25519::Private::parse(seed)?)),
             PrivateParts::MlDsa { set, seed, key } => {
@@ -58,35 +65,42 @@ impl Keys for KeyPairs {
                 Ok(Arc::new(ml_kem::Private::parse(*set, seed.as_ref(), key)?))
             }
             PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
-                elsewhere()?.private(parts)
+                elsewhere()?.keys.private(parts)
             }
+            PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
 
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         match parts {
             PublicParts::Rsa { n, e } => Ok(Arc::new(rsa::Public::parse(n, e)?)),
+            PublicParts::Ec { curve, .. } if curve.is_brainpool() => elsewhere()?.keys.public(parts),
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
             PublicParts::X25519 { .. } => Ok(Arc::new(x25519::Public)),
             PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
-                elsewhere()?.public(parts)
+                elsewhere()?.keys.public(parts)
             }
+            PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
         }
+    }
+
+    fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
+        dh::safe_prime(bits)
     }
 }
 
-/// Who serves what AWS-LC has not: Ed448, X448 and SLH-DSA.
+/// Who serves what AWS-LC has not: Ed448, X448, SLH-DSA, the brainpool curves and BLAKE2b.
 #[cfg(feature = "rustcrypto")]
-fn elsewhere() -> Result<&'static dyn Keys> {
-    Ok(super::rustcrypto::PROVIDER.keys)
+fn elsewhere() -> Result<&'static Provider> {
+    Ok(&super::rustcrypto::PROVIDER)
 }
 
 /// Nobody, in a build without the second backend.
 #[cfg(not(feature = "rustcrypto"))]
-fn elsewhere() -> Result<&'static dyn Keys> {
+fn elsewhere() -> Result<&'static Provider> {
     Err(Error::MechanismInvalid)
 }
 

@@ -185,6 +185,7 @@ fn oaep_room(hash: Hash, mgf: Hash, modulus: &Modulus) -> Result<usize> {
 fn fixed_length(hash: Hash) -> Result<()> {
     match hash {
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismParamInvalid),
+        hash if hash.is_blake2b() => Err(Error::MechanismParamInvalid),
         _ => Ok(()),
     }
 }

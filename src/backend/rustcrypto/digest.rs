@@ -1,6 +1,7 @@
-//! SHA-1, SHA-2 (FIPS 180-4), SHA-3 and the SHAKEs (FIPS 202).
+//! SHA-1, SHA-2 (FIPS 180-4), SHA-3 and the SHAKEs (FIPS 202), BLAKE2b (RFC 7693).
 
-use digest::consts::{U32, U64};
+use blake2::Blake2b;
+use digest::consts::{U20, U32, U48, U64};
 use digest::{Digest as OneShot, DynDigest, XofFixedWrapper};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
@@ -15,6 +16,12 @@ use crate::error::Result;
 /// The SHAKEs at the one length that [`Hash`] has of them.
 type Shake128 = XofFixedWrapper<shake::Shake128, U32>;
 type Shake256 = XofFixedWrapper<shake::Shake256, U64>;
+
+/// BLAKE2b at its four lengths, which are part of the function.
+pub(super) type Blake2b160 = Blake2b<U20>;
+pub(super) type Blake2b256 = Blake2b<U32>;
+pub(super) type Blake2b384 = Blake2b<U48>;
+pub(super) type Blake2b512 = Blake2b<U64>;
 
 pub(super) struct Digests;
 
@@ -34,6 +41,10 @@ impl Digest for Digests {
             Hash::Sha3_512 => write::<Sha3_512>(data, out),
             Hash::Shake128 => write::<Shake128>(data, out),
             Hash::Shake256 => write::<Shake256>(data, out),
+            Hash::Blake2b160 => write::<Blake2b160>(data, out),
+            Hash::Blake2b256 => write::<Blake2b256>(data, out),
+            Hash::Blake2b384 => write::<Blake2b384>(data, out),
+            Hash::Blake2b512 => write::<Blake2b512>(data, out),
         }
     }
 
@@ -80,6 +91,10 @@ impl State {
             Hash::Sha3_512 => Box::new(Sha3_512::default()),
             Hash::Shake128 => Box::new(Shake128::default()),
             Hash::Shake256 => Box::new(Shake256::default()),
+            Hash::Blake2b160 => Box::new(Blake2b160::default()),
+            Hash::Blake2b256 => Box::new(Blake2b256::default()),
+            Hash::Blake2b384 => Box::new(Blake2b384::default()),
+            Hash::Blake2b512 => Box::new(Blake2b512::default()),
         };
         Self { state, len: hash.len() }
     }

@@ -1,7 +1,9 @@
-//! ECDSA and ECDH on the NIST curves and secp256k1 (FIPS 186-5, 6; SP 800-56A, 5.7.1.2).
+//! ECDSA and ECDH on the NIST curves, secp256k1 and the brainpool curves (FIPS 186-5, 6; SP 800-56A, 5.7.1.2).
 
 use std::sync::Arc;
 
+use bp256::{BrainpoolP256r1, BrainpoolP256t1};
+use bp384::{BrainpoolP384r1, BrainpoolP384t1};
 use ecdsa::elliptic_curve::ecdh::diffie_hellman;
 use ecdsa::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
 use ecdsa::elliptic_curve::{self, AffinePoint, CurveArithmetic, FieldBytesSize, Generate};
@@ -27,6 +29,10 @@ pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
         Curve::P384 => generate_on::<NistP384>(curve),
         Curve::P521 => generate_on::<NistP521>(curve),
         Curve::Secp256k1 => generate_on::<Secp256k1>(curve),
+        Curve::BrainpoolP256r1 => generate_on::<BrainpoolP256r1>(curve),
+        Curve::BrainpoolP256t1 => generate_on::<BrainpoolP256t1>(curve),
+        Curve::BrainpoolP384r1 => generate_on::<BrainpoolP384r1>(curve),
+        Curve::BrainpoolP384t1 => generate_on::<BrainpoolP384t1>(curve),
     }
 }
 
@@ -37,6 +43,10 @@ pub(super) fn private(curve: Curve, scalar: &Secret) -> Result<Arc<dyn PrivateKe
         Curve::P384 => private_on::<NistP384>(curve, scalar),
         Curve::P521 => private_on::<NistP521>(curve, scalar),
         Curve::Secp256k1 => private_on::<Secp256k1>(curve, scalar),
+        Curve::BrainpoolP256r1 => private_on::<BrainpoolP256r1>(curve, scalar),
+        Curve::BrainpoolP256t1 => private_on::<BrainpoolP256t1>(curve, scalar),
+        Curve::BrainpoolP384r1 => private_on::<BrainpoolP384r1>(curve, scalar),
+        Curve::BrainpoolP384t1 => private_on::<BrainpoolP384t1>(curve, scalar),
     }
 }
 
@@ -47,6 +57,10 @@ pub(super) fn public(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>> {
         Curve::P384 => public_on::<NistP384>(curve, point),
         Curve::P521 => public_on::<NistP521>(curve, point),
         Curve::Secp256k1 => public_on::<Secp256k1>(curve, point),
+        Curve::BrainpoolP256r1 => public_on::<BrainpoolP256r1>(curve, point),
+        Curve::BrainpoolP256t1 => public_on::<BrainpoolP256t1>(curve, point),
+        Curve::BrainpoolP384r1 => public_on::<BrainpoolP384r1>(curve, point),
+        Curve::BrainpoolP384t1 => public_on::<BrainpoolP384t1>(curve, point),
     }
 }
 

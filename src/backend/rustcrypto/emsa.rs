@@ -107,6 +107,10 @@ fn digest_info(hash: Hash) -> Result<&'static [u8]> {
         Hash::Sha3_512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x0a\x05\x00\x04\x40",
         // No OID of a DigestInfo has a SHAKE of a fixed length.
         Hash::Shake128 | Hash::Shake256 => return Err(Error::MechanismParamInvalid),
+        // RFC 8017, B.1 has none for these.
+        Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
+            return Err(Error::MechanismParamInvalid);
+        }
     })
 }
 

@@ -12,6 +12,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::aes::{Aes, BLOCK, Block, xor};
 use super::cipher::Gcm;
+use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
 use super::output;
 use crate::backend::{Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
@@ -43,6 +44,10 @@ fn hmac(hash: Hash, key: &[u8]) -> Result<Box<dyn Mac>> {
         Hash::Sha3_256 => hmac_with::<Sha3_256>(key),
         Hash::Sha3_384 => hmac_with::<Sha3_384>(key),
         Hash::Sha3_512 => hmac_with::<Sha3_512>(key),
+        Hash::Blake2b160 => hmac_with::<Blake2b160>(key),
+        Hash::Blake2b256 => hmac_with::<Blake2b256>(key),
+        Hash::Blake2b384 => hmac_with::<Blake2b384>(key),
+        Hash::Blake2b512 => hmac_with::<Blake2b512>(key),
         // FIPS 202, A.1: HMAC is for functions with a fixed length of output.
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
     }

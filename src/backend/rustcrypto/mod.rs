@@ -5,6 +5,7 @@
 
 mod aes;
 mod cipher;
+mod dh;
 mod digest;
 mod ec;
 mod ed25519;
@@ -23,6 +24,7 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
@@ -50,6 +52,9 @@ impl Keys for KeyPairs {
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(set, seed),
             PairSpec::MlKem { set, seed } => ml_kem::generate(set, seed),
             PairSpec::SlhDsa { set, seed } => slh_dsa::generate(set, seed),
+            PairSpec::Dh { prime, base, private_bits } => {
+                rules::generate::<dh::Numbers>(prime, base, private_bits)
+            }
         }
     }
 
@@ -64,6 +69,7 @@ impl Keys for KeyPairs {
             PrivateParts::MlDsa { set, seed, key } => ml_dsa::private(*set, seed.as_ref(), key),
             PrivateParts::MlKem { set, seed, key } => ml_kem::private(*set, seed.as_ref(), key),
             PrivateParts::SlhDsa { set, key } => slh_dsa::private(*set, key),
+            PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
 
@@ -77,7 +83,12 @@ impl Keys for KeyPairs {
             PublicParts::MlDsa { set, key } => ml_dsa::public(*set, key),
             PublicParts::MlKem { set, key } => ml_kem::public(*set, key),
             PublicParts::SlhDsa { set, key } => slh_dsa::public(*set, key),
+            PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
         }
+    }
+
+    fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
+        dh::safe_prime(bits)
     }
 }
 

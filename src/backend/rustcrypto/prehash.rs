@@ -28,6 +28,10 @@ fn number(hash: Hash) -> Result<u8> {
     match hash {
         // Not an approved one.
         Hash::Sha1 => Err(Error::MechanismParamInvalid),
+        // Not of NIST.
+        Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
+            Err(Error::MechanismParamInvalid)
+        }
         Hash::Sha256 => Ok(1),
         Hash::Sha384 => Ok(2),
         Hash::Sha512 => Ok(3),

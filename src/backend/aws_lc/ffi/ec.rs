@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-use super::{Bignum, aws, check, check_key, failed, owned, refused};
+use super::{Bignum, aws, check, check_key, failed, owned, refused, to_padded};
 use crate::backend::Curve;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -232,16 +232,6 @@ impl Drop for Point {
     }
 }
 
-/// The number in big-endian, padded with zeros to the length of `out`.
-///
-/// # Safety
-///
-/// `number` is alive and not changed during the call.
-unsafe fn to_padded(number: *const aws::BIGNUM, out: &mut [u8]) -> Result<()> {
-    // SAFETY: the caller keeps the number alive; `out` goes with its length.
-    check("BN_bn2bin_padded", unsafe { aws::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), number) })
-}
-
 const fn nid(curve: Curve) -> c_int {
     match curve {
         Curve::P224 => aws::NID_secp224r1,
@@ -249,5 +239,10 @@ const fn nid(curve: Curve) -> c_int {
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
         Curve::Secp256k1 => aws::NID_secp256k1,
+        // AWS-LC knows their names alone, and has no group for them.
+        Curve::BrainpoolP256r1 => aws::NID_brainpoolP256r1,
+        Curve::BrainpoolP256t1 => aws::NID_brainpoolP256t1,
+        Curve::BrainpoolP384r1 => aws::NID_brainpoolP384r1,
+        Curve::BrainpoolP384t1 => aws::NID_brainpoolP384t1,
     }
 }

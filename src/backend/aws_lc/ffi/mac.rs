@@ -20,7 +20,7 @@ unsafe impl Send for Hmac {}
 impl Hmac {
     /// AWS-LC's HMAC takes every hash of a fixed length.
     pub(crate) fn new(hash: Hash, key: &[u8]) -> Result<Self> {
-        if matches!(hash, Hash::Shake128 | Hash::Shake256) {
+        if matches!(hash, Hash::Shake128 | Hash::Shake256) || hash.is_blake2b() {
             return Err(Error::MechanismInvalid);
         }
         // SAFETY: takes nothing; what it returns is ours.

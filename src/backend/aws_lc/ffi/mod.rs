@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod cipher;
+mod dh;
 mod digest;
 mod ec;
 mod ed25519;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) use cipher::{ChaChaPoly, CipherCtx, Mode, chacha20};
+pub(super) use dh::{power, safe_prime};
 pub(super) use digest::{DigestCtx, hash};
 pub(super) use ec::{EcKey, EcdsaSig};
 pub(super) use ed25519::{
@@ -93,6 +95,16 @@ unsafe fn to_secret(number: *const aws::BIGNUM) -> Secret {
     // SAFETY: the same number, whose length `out` has.
     unsafe { aws::BN_bn2bin(number, out.as_mut_ptr()) };
     out
+}
+
+/// The number in big-endian, padded with zeros to the length of `out`.
+///
+/// # Safety
+///
+/// `number` is alive and not changed during the call.
+unsafe fn to_padded(number: *const aws::BIGNUM, out: &mut [u8]) -> Result<()> {
+    // SAFETY: the caller keeps the number alive; `out` goes with its length.
+    check("BN_bn2bin_padded", unsafe { aws::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), number) })
 }
 
 /// 1 is success everywhere in AWS-LC's functions that we call.

@@ -1,0 +1,142 @@
+//! The parameters of one-time passwords.
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::mechanism::Params;
+
+use super::{copy, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// The most parameters: twice as many as there are types.
+const MAX_PARAMS: u64 = 16;
+/// The length of a counter in bytes (PKCS#11 3.2, "OATH HOTP secret key objects").
+const COUNTER: u64 = 8;
+
+/// `CK_OTP_PARAMS`
+///
+/// # Safety
+///
+/// What the struct points to is readable, and so are the values of its parameters.
+pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: an integer and a pointer.
+    let given: CK_OTP_PARAMS = unsafe { read(parameter) }?;
+    let count = wide(given.ulCount);
+    if count > MAX_PARAMS || given.pParams.is_null() && count > 0 {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let (mut counter, mut digits, mut format, mut flags) = (None, None, None, 0);
+    for at in 0..count as usize {
+        // SAFETY: one of `ulCount` parameters, readable by the caller's promise.
+        let param = unsafe { given.pParams.wrapping_add(at).read_unaligned() };
+        // SAFETY: the caller's promise, for the value of each.
+        unsafe {
+            match param.type_ {
+                // PKCS#11 3.2, CK_OTP_PARAMS: "always … ignored", as the key has CK_OTP_PARAM_IGNORED for them.
+                CK_OTP_PIN | CK_OTP_CHALLENGE | CK_OTP_TIME => {}
+                CK_OTP_COUNTER => counter = counter_of(&param)?,
+                CK_OTP_FLAGS => flags = number(&param)?,
+                CK_OTP_OUTPUT_LENGTH => digits = Some(number(&param)?),
+                CK_OTP_OUTPUT_FORMAT => format = Some(number(&param)?),
+                _ => return Err(Error::MechanismParamInvalid),
+            }
+        }
+    }
+    Ok(Params::Otp { counter, digits, format, flags })
+}
+
+/// A counter; `None` where the parameter has no value.
+///
+/// # Safety
+///
+/// The value is readable.
+unsafe fn counter_of(param: &CK_OTP_PARAM) -> Result<Option<[u8; 8]>> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { copy(In(param.pValue.cast(), param.ulValueLen), COUNTER) }?;
+    match *bytes {
+        [] => Ok(None),
+        _ => bytes[..].try_into().map(Some).map_err(|_| Error::MechanismParamInvalid),
+    }
+}
+
+/// A `CK_ULONG` or `CK_FLAGS`.
+///
+/// # Safety
+///
+/// The value is readable.
+unsafe fn number(param: &CK_OTP_PARAM) -> Result<u64> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { copy(In(param.pValue.cast(), param.ulValueLen), size_of::<CK_ULONG>() as u64) }?;
+    // SAFETY: an integer.
+    unsafe { read::<CK_ULONG>(&bytes) }.map(wide)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{from_ref, null_mut};
+
+    use super::super::testing::{HUGE, INVALID, length, wants, with};
+    use super::*;
+
+    fn param<T>(type_: CK_OTP_PARAM_TYPE, value: &T) -> CK_OTP_PARAM {
+        CK_OTP_PARAM { type_, pValue: from_ref(value).cast_mut().cast(), ulValueLen: length(size_of::<T>()) }
+    }
+
+    fn given(params: &[CK_OTP_PARAM]) -> Result<Params> {
+        let params = CK_OTP_PARAMS { pParams: params.as_ptr().cast_mut(), ulCount: length(params.len()) };
+        with(CKM_HOTP, &params)
+    }
+
+    #[test]
+    fn what_a_password_depends_on_is_read_and_the_rest_ignored() {
+        let (counter, flags, digits): ([u8; 8], CK_FLAGS, CK_ULONG) = ([7; 8], CKF_USER_FRIENDLY_OTP, 8);
+        let format: CK_ULONG = CK_OTP_FORMAT_DECIMAL;
+        let dangling =
+            CK_OTP_PARAM { type_: CK_OTP_PIN, pValue: std::ptr::without_provenance_mut(8), ulValueLen: HUGE };
+        let params = [
+            param(CK_OTP_COUNTER, &counter),
+            param(CK_OTP_FLAGS, &flags),
+            dangling,
+            param(CK_OTP_OUTPUT_LENGTH, &digits),
+            param(CK_OTP_OUTPUT_FORMAT, &format),
+        ];
+        let expected = Params::Otp { counter: Some(counter), digits: Some(8), format: Some(0), flags: 32 };
+        assert!(given(&params) == Ok(expected));
+        let nothing = Params::Otp { counter: None, digits: None, format: None, flags: 0 };
+        assert!(given(&[]) == Ok(nothing.clone()));
+        let empty = CK_OTP_PARAM { ulValueLen: 0, ..param(CK_OTP_COUNTER, &counter) };
+        assert!(given(&[empty]) == Ok(nothing));
+        wants(CKM_HOTP, &CK_OTP_PARAMS { pParams: params.as_ptr().cast_mut(), ulCount: 1 });
+    }
+
+    #[test]
+    fn hostile_parameters_are_refused() {
+        let (counter, digits): ([u8; 9], CK_ULONG) = ([7; 9], 6);
+        let null = CK_OTP_PARAM { type_: CK_OTP_COUNTER, pValue: null_mut(), ulValueLen: 8 };
+        let short = CK_OTP_PARAM { ulValueLen: 7, ..param(CK_OTP_COUNTER, &counter) };
+        let endless = CK_OTP_PARAM { ulValueLen: HUGE, ..param(CK_OTP_COUNTER, &counter) };
+        let no_number = CK_OTP_PARAM { ulValueLen: 0, ..param(CK_OTP_FLAGS, &digits) };
+        let half = CK_OTP_PARAM { ulValueLen: 1, ..param(CK_OTP_OUTPUT_LENGTH, &digits) };
+        for wrong in [
+            param(CK_OTP_COUNTER, &counter),
+            null,
+            short,
+            endless,
+            no_number,
+            half,
+            param(CK_OTP_OUTPUT_FORMAT, &counter),
+            // That of the output, and none.
+            param(CK_OTP_VALUE, &digits),
+            param(HUGE, &digits),
+        ] {
+            assert_eq!(given(&[wrong]).err(), INVALID);
+        }
+        assert_eq!(given(&[param(CK_OTP_OUTPUT_LENGTH, &digits); 17]).err(), INVALID);
+        for ulCount in [1, HUGE] {
+            assert_eq!(with(CKM_HOTP, &CK_OTP_PARAMS { pParams: null_mut(), ulCount }).err(), INVALID);
+        }
+        let many = [param(CK_OTP_OUTPUT_LENGTH, &digits)];
+        let params = CK_OTP_PARAMS { pParams: many.as_ptr().cast_mut(), ulCount: HUGE };
+        assert_eq!(with(CKM_HOTP, &params).err(), INVALID);
+    }
+}

@@ -1,0 +1,23 @@
+//! Diffie-Hellman in a prime field, and the primes for it.
+
+use super::ffi;
+use crate::backend::dh::Integers;
+use crate::error::Result;
+use crate::secret::Secret;
+
+/// AWS-LC's integers.
+pub(super) struct Numbers;
+
+impl Integers for Numbers {
+    fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret> {
+        ffi::power(base, exponent, modulus)
+    }
+
+    fn random(out: &mut [u8]) -> Result<()> {
+        ffi::random(out)
+    }
+}
+
+pub(super) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
+    ffi::safe_prime(bits)
+}

@@ -1,0 +1,25 @@
+//! Wrapping by an agreement on a curve (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two sisters).
+
+use super::{Action, Asymmetric, Mechanism, PointForm, Shape};
+use crate::id::KeyType;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
+
+pub(super) const ROWS: &[Mechanism] = &[
+    // Takes keys of Montgomery curves too, as `accepts` of the session knows.
+    wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare),
+    wraps(M::ECDH_COF_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Octets),
+    wraps(M::ECDH_X_AES_KEY_WRAP, KeyType::EC_MONTGOMERY, (255, 448), PointForm::Bare),
+];
+
+/// Sizes are the curve's, in bits.
+const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> Mechanism {
+    Mechanism {
+        id,
+        flags: WRAP | UNWRAP | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
+        sizes,
+        key_type: Some(key_type),
+        shape: Shape::EcdhAesWrap,
+        action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
+    }
+}

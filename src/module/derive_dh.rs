@@ -1,0 +1,52 @@
+//! Keys out of key pairs: the secret of a Diffie-Hellman agreement (PKCS #3), and the public half of a private key.
+
+use super::Module;
+use crate::error::{Error, Result};
+use crate::id::{ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::object::template::Template;
+use crate::object::{Object, public_half};
+use crate::secret::Secret;
+use crate::token::Token;
+
+/// PKCS#11 3.2, "PKCS #3 Diffie-Hellman key derivation": the secret, as long as the prime. A shorter key is its end.
+pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret> {
+    // A public key may have CKA_DERIVE too, and its value is no private one.
+    if !base.sort().is_private() {
+        return Err(Error::KeyTypeInconsistent);
+    }
+    base.private_key(token.provider())?.agree(peer).map_err(|error| match error {
+        Error::DataInvalid => Error::MechanismParamInvalid,
+        other => other,
+    })
+}
+
+impl Module {
+    /// PKCS#11 3.2, "Public key from private key": "regardless of its CKA_DERIVE attribute value".
+    pub(super) fn derive_public(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        private: ObjectHandle,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        let (token, rights) = self.access(session)?;
+        let private = token.object(rights, private).map_err(|_| Error::KeyHandleInvalid)?;
+        if !private.sort().is_key() {
+            return Err(Error::KeyHandleInvalid);
+        }
+        if !private.sort().is_private() {
+            return Err(Error::KeyTypeInconsistent);
+        }
+        if !private.allows(with.mechanism.id) {
+            return Err(Error::KeyFunctionNotPermitted);
+        }
+        // An RSA key that came without its public exponent tells no public key.
+        let parts = private.private_key(token.provider())?.public().map_err(|error| match error {
+            Error::DataInvalid => Error::KeyFunctionNotPermitted,
+            other => other,
+        })?;
+        let public = public_half::attributes(template, private.attributes(), &parts, rights.officer())?;
+        token.insert(rights, session, public)
+    }
+}

@@ -1,0 +1,71 @@
+//! The public key that belongs to a private one (PKCS#11 3.2, "Public key from private key").
+
+use super::attribute::{self, Sorts};
+use super::make::{self, Use};
+use super::template::Template;
+use super::value::Value;
+use super::{Attributes, key};
+use crate::backend::PublicParts;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectClass};
+
+/// What the public key takes over where the template says nothing, and from which attribute of the private key.
+const TAKEN_OVER: [(A, A); 12] = [
+    (A::ENCRYPT, A::DECRYPT),
+    (A::VERIFY, A::SIGN),
+    (A::VERIFY_RECOVER, A::SIGN_RECOVER),
+    (A::WRAP, A::UNWRAP),
+    (A::ENCAPSULATE, A::DECAPSULATE),
+    (A::DERIVE, A::DERIVE),
+    (A::ID, A::ID),
+    (A::START_DATE, A::START_DATE),
+    (A::END_DATE, A::END_DATE),
+    (A::SUBJECT, A::SUBJECT),
+    (A::PUBLIC_KEY_INFO, A::PUBLIC_KEY_INFO),
+    (A::ALLOWED_MECHANISMS, A::ALLOWED_MECHANISMS),
+];
+
+/// The attributes of that public key. What the template gives is held to the rules of `C_CreateObject`, and must not
+/// contradict the private key.
+pub fn attributes(
+    template: &Template<'_>,
+    private: &Attributes,
+    parts: &PublicParts,
+    officer: bool,
+) -> Result<Attributes> {
+    let key_type = private.number(A::KEY_TYPE).ok_or(Error::GeneralError)?;
+    let sort = Sorts::of(ObjectClass::PUBLIC_KEY, Some(key_type)).ok_or(Error::KeyTypeInconsistent)?;
+    let mut public = make::read(&template.0, sort, Use::Create, officer)?;
+    let set = private.number(A::PARAMETER_SET).map(|set| (A::PARAMETER_SET, set));
+    let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type)];
+    for (id, number) in identity.into_iter().chain(set) {
+        if public.has(id) && public.number(id) != Some(number) {
+            return Err(Error::TemplateInconsistent);
+        }
+        public.put(id, Value::Number(number));
+    }
+    key::put_public(&mut public, parts)?;
+    take_over(&mut public, private, sort);
+    make::complete(&mut public, sort, Use::Create)?;
+    make::put_origin(&mut public, sort, None);
+    if let Some(made_by) = private.get(A::KEY_GEN_MECHANISM) {
+        public.put(A::KEY_GEN_MECHANISM, made_by.duplicate());
+    }
+    Ok(public)
+}
+
+fn take_over(public: &mut Attributes, private: &Attributes, sort: Sorts) {
+    for (id, from) in TAKEN_OVER {
+        if public.has(id) || attribute::rule(id, sort).is_none() {
+            continue;
+        }
+        let value = private.flag(from).map(Value::Flag).or_else(|| private.get(from).map(Value::duplicate));
+        if let Some(value) = value {
+            public.put(id, value);
+        }
+    }
+    // The one default of the table that is not that of every object.
+    if !public.has(A::DESTROYABLE) {
+        public.put(A::DESTROYABLE, Value::Flag(false));
+    }
+}

@@ -1,0 +1,176 @@
+//! One-time passwords (PKCS#11 3.2, "OTP mechanisms and parameters", "OATH HOTP"; RFC 4226).
+
+use std::cell::Cell;
+use std::ffi::{c_ulong, c_void};
+use std::sync::Arc;
+
+use subtle::ConstantTimeEq;
+
+use crate::backend::{Hash, MacScheme};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
+use crate::mechanism::{Invocation, Params};
+use crate::object::bits::Flag;
+use crate::object::value::Value;
+use crate::object::{Object, key};
+use crate::secret::Secret;
+use crate::token::Token;
+
+/// Length of a counter in bytes.
+const COUNTER: usize = 8;
+
+/// Makes and compares the passwords of a key.
+pub struct Otp {
+    token: Arc<Token>,
+    read_write: bool,
+    handle: ObjectHandle,
+    key: Arc<Object>,
+    /// The counter that the parameter gives; without, the key's own.
+    counter: Option<[u8; COUNTER]>,
+    digits: usize,
+}
+
+impl Otp {
+    /// For a signature; `MechanismParamInvalid` where key and parameter do not agree.
+    pub fn signing(
+        token: &Arc<Token>,
+        read_write: bool,
+        with: &Invocation,
+        handle: ObjectHandle,
+        key: Arc<Object>,
+    ) -> Result<Self> {
+        let Params::Otp { counter, digits, format, flags } = &with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        let own = |id| key.attributes().number(id).ok_or(Error::GeneralError);
+        let requirement = own(A::OTP_COUNTER_REQUIREMENT)?;
+        let digits = digits.map_or_else(|| own(A::OTP_LENGTH), Ok)?;
+        let friendly = flags & otp::USER_FRIENDLY_OTP == 0 || key.flag(Flag::OTP_USER_FRIENDLY_MODE);
+        // HOTP has no password without a counter, and the next one is that of the next call.
+        let fits = flags & (otp::NEXT_OTP | otp::EXCLUDE_COUNTER) == 0
+            && friendly
+            && (6..=8).contains(&digits)
+            && format.is_none_or(|format| format == number::OTP_FORMAT_DECIMAL)
+            && (counter.is_some() || requirement != number::OTP_PARAM_MANDATORY);
+        if !fits {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let counter = counter.filter(|_| requirement != number::OTP_PARAM_IGNORED);
+        Ok(Self { token: Arc::clone(token), read_write, handle, key, counter, digits: digits as usize })
+    }
+
+    /// For a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the counter must be provided.
+    pub fn verifying(
+        token: &Arc<Token>,
+        with: &Invocation,
+        handle: ObjectHandle,
+        key: Arc<Object>,
+    ) -> Result<Self> {
+        let mut otp = Self::signing(token, false, with, handle, key)?;
+        match with.params {
+            Params::Otp { counter: Some(counter), .. } => otp.counter = Some(counter),
+            _ => return Err(Error::MechanismParamInvalid),
+        }
+        Ok(otp)
+    }
+
+    /// PKCS#11 3.2, "OATH HOTP": there is no data.
+    pub fn update(&self, data: &[u8]) -> Result<()> {
+        if data.is_empty() { Ok(()) } else { Err(Error::DataLenRange) }
+    }
+
+    /// Length of the `CK_OTP_SIGNATURE_INFO` with all that is in it.
+    pub fn info_len(&self) -> usize {
+        STRUCT + 2 * PARAM + COUNTER + self.digits
+    }
+
+    /// Writes a `CK_OTP_SIGNATURE_INFO` with the password and its counter, `info_len` bytes. The key's own counter
+    /// goes on, on disk too, before its password is known to anybody.
+    pub fn write(&self, out: &mut [u8]) -> Result<()> {
+        let counter = match self.counter {
+            Some(counter) => counter,
+            None => self.count()?,
+        };
+        let password = self.password(counter)?;
+        lay_out([(otp::VALUE, &password), (otp::COUNTER, &counter)], out);
+        Ok(())
+    }
+
+    /// Compares a password.
+    pub fn verify(&self, given: &[u8]) -> Result<()> {
+        if given.len() != self.digits {
+            return Err(Error::SignatureLenRange);
+        }
+        let counter = self.counter.ok_or(Error::MechanismParamInvalid)?;
+        let equal = self.password(counter)?.ct_eq(given);
+        if bool::from(equal) { Ok(()) } else { Err(Error::SignatureInvalid) }
+    }
+
+    /// The key's counter, which is one more afterwards; no two calls get the same, in no process.
+    fn count(&self) -> Result<[u8; COUNTER]> {
+        let now = Cell::new([0; COUNTER]);
+        self.token.rewrite(self.token.rights(self.read_write), self.handle, |object| {
+            let mut attributes = object.attributes().duplicate();
+            let counter = attributes.bytes(A::OTP_COUNTER).and_then(|bytes| bytes.as_array().copied());
+            let counter = counter.ok_or(Error::GeneralError)?;
+            // RFC 4226 has no password behind the last counter.
+            let next = u64::from_be_bytes(counter).checked_add(1).ok_or(Error::KeyFunctionNotPermitted)?;
+            now.set(counter);
+            attributes.put(A::OTP_COUNTER, Value::Bytes(next.to_be_bytes()[..].into()));
+            Ok(attributes)
+        })?;
+        Ok(now.get())
+    }
+
+    /// RFC 4226, 5.3: the HMAC of the counter, 31 bits of it, their last decimal digits.
+    fn password(&self, counter: [u8; COUNTER]) -> Result<Secret> {
+        let secret = key::secret(self.key.attributes())?;
+        let mut mac = self.token.provider().macs.mac(&MacScheme::Hmac(Hash::Sha1), secret)?;
+        let mut code = Secret::zeroed(mac.mac_len());
+        mac.update(&counter)?;
+        mac.finish(&mut code)?;
+        let offset = usize::from(code[code.len() - 1] & 15);
+        let word = code[offset..].first_chunk().ok_or(Error::GeneralError)?;
+        let mut rest = u32::from_be_bytes(*word) & 0x7fff_ffff;
+        let mut digits = Secret::zeroed(self.digits);
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        Ok(digits)
+    }
+}
+
+/// Size of a `CK_ULONG` in the caller's memory.
+const ULONG: usize = size_of::<c_ulong>();
+/// Size of a pointer.
+const POINTER: usize = size_of::<*const c_void>();
+/// Size of a `CK_OTP_SIGNATURE_INFO`: a pointer and a count.
+const STRUCT: usize = POINTER + ULONG;
+/// Size of a `CK_OTP_PARAM`: a type, a pointer and a length. Pointers are as long as numbers or the structures are
+/// packed, so that nothing lies between the fields.
+const PARAM: usize = ULONG + POINTER + ULONG;
+
+/// Lays out a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, one behind the other. The pointers in it are
+/// places in `out`: PKCS#11 3.2, "CK_OTP_SIGNATURE_INFO", wants one block that the caller owns. No memory is read or
+/// written through them here.
+fn lay_out<const N: usize>(params: [(u64, &[u8]); N], out: &mut [u8]) {
+    let start = out.as_ptr().expose_provenance();
+    let mut fields = Vec::with_capacity(STRUCT + N * PARAM);
+    fields.extend_from_slice(&(start + STRUCT).to_ne_bytes());
+    fields.extend_from_slice(&ulong(N as u64));
+    let mut at = STRUCT + N * PARAM;
+    for (id, value) in params {
+        fields.extend_from_slice(&ulong(id));
+        fields.extend_from_slice(&(start + at).to_ne_bytes());
+        fields.extend_from_slice(&ulong(value.len() as u64));
+        out[at..at + value.len()].copy_from_slice(value);
+        at += value.len();
+    }
+    out[..fields.len()].copy_from_slice(&fields);
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
+fn ulong(number: u64) -> [u8; ULONG] {
+    (number as c_ulong).to_ne_bytes()
+}

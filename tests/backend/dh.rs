@@ -1,0 +1,134 @@
+//! Diffie-Hellman: the published pairs, each backend with the other, and the primes of each tried by the other.
+
+use jeton::backend::{PairSpec, PrivateParts, Provider, PublicParts};
+use jeton::error::Error;
+use jeton::secret::Secret;
+
+use crate::support::{hex, pairs};
+
+/// RFC 5114, 2.1: the group of 1024 bits.
+const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
+    b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
+    0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
+const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2131602\
+    17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
+    8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
+
+fn private(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> PrivateParts {
+    let parts = PrivateParts::Dh { prime: prime.to_vec(), base: base.to_vec(), value: Secret::from(value) };
+    assert!(provider.keys.private(&parts).is_ok(), "{}", provider.name);
+    parts
+}
+
+/// The base to the power of `value`.
+fn power(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Vec<u8> {
+    let key = provider.keys.private(&private(provider, prime, base, value)).expect("a key");
+    let Ok(PublicParts::Dh { value, .. }) = key.public() else { panic!("not Diffie-Hellman") };
+    value
+}
+
+#[test]
+fn pairs_of_one_agree_with_pairs_of_the_other() {
+    let (prime, base) = (hex(PRIME), hex(BASE));
+    for (a, b) in pairs() {
+        for private_bits in [None, Some(160), Some(1000)] {
+            let spec = PairSpec::Dh { prime: &prime, base: &base, private_bits };
+            let [(y, x), (peer_y, peer_x)] =
+                [a, b].map(|provider| provider.keys.generate(&spec).expect("a pair"));
+            // The other backend computes the same public value.
+            assert!(b.keys.private(&x).expect("a key").public().expect("a value") == y);
+            let value = |parts| match parts {
+                PublicParts::Dh { value, .. } => value,
+                _ => panic!("not Diffie-Hellman"),
+            };
+            let one = a.keys.private(&x).expect("a key").agree(&value(peer_y)).expect("a secret");
+            let two = b.keys.private(&peer_x).expect("a key").agree(&value(y)).expect("a secret");
+            assert_eq!(one[..], two[..], "{} {}", a.name, b.name);
+            assert_eq!(one.len(), 128);
+        }
+    }
+}
+
+#[test]
+fn small_powers_are_what_they_are() {
+    let prime = hex(PRIME);
+    for provider in Provider::ALL {
+        assert_eq!(power(provider, &prime, &[2], &[10]), [4, 0]);
+        assert_eq!(power(provider, &prime, &[3], &[5]), [243]);
+        assert_eq!(power(provider, &prime, &[0xff], &[0, 1]), [0xff]);
+        // A short secret is padded to the length of the prime.
+        let key = provider.keys.private(&private(provider, &prime, &[2], &[3])).expect("a key");
+        let mut cube = [0; 128];
+        cube[127] = 27;
+        assert_eq!(key.agree(&[3]).expect("a secret")[..], cube);
+    }
+}
+
+/// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. The one backend tries
+/// so the primes that the other makes, and the halves of those.
+#[test]
+fn safe_primes_are_prime_and_so_are_their_halves() {
+    for (maker, judge) in pairs() {
+        let prime = maker.keys.safe_prime(520).expect("a prime");
+        assert_eq!((prime.len(), prime[0] >> 7, prime[64] & 3), (65, 1, 3));
+        let half = halved(&prime);
+        for number in [prime, half] {
+            let mut less = number.clone();
+            let mut borrow = 2;
+            for byte in less.iter_mut().rev() {
+                let under;
+                (*byte, under) = byte.overflowing_sub(borrow);
+                borrow = u8::from(under);
+            }
+            let mut inverse = halved(&number);
+            for byte in inverse.iter_mut().rev() {
+                let carry;
+                (*byte, carry) = byte.overflowing_add(1);
+                if !carry {
+                    break;
+                }
+            }
+            assert_eq!(power(judge, &number, &[2], &less), inverse, "{} {}", maker.name, judge.name);
+        }
+    }
+}
+
+/// Half of a number, rounded down, without leading zeros.
+fn halved(number: &[u8]) -> Vec<u8> {
+    let mut carry = 0;
+    let half = number.iter().map(|byte| {
+        let out = carry << 7 | byte >> 1;
+        carry = byte & 1;
+        out
+    });
+    half.skip_while(|byte| *byte == 0).collect()
+}
+
+#[test]
+fn what_is_no_group_or_no_element_is_refused() {
+    let (prime, base) = (hex(PRIME), hex(BASE));
+    for provider in Provider::ALL {
+        let mut even = prime.clone();
+        even[127] -= 1;
+        for (prime, base, error) in [
+            (&even[..], &base[..], Error::DomainParamsInvalid),
+            (&prime, &[], Error::DomainParamsInvalid),
+            (&prime, &[1], Error::DomainParamsInvalid),
+            (&prime, &even, Error::DomainParamsInvalid),
+            (&prime, &[0xff; 200], Error::DomainParamsInvalid),
+            (&[], &base, Error::KeySizeRange),
+            (&[0xff; 63], &[2], Error::KeySizeRange),
+            (&[0xff; 1025], &[2], Error::KeySizeRange),
+        ] {
+            let spec = PairSpec::Dh { prime, base, private_bits: None };
+            assert_eq!(provider.keys.generate(&spec).err(), Some(error), "{}", provider.name);
+            assert_eq!(provider.keys.check_group(prime, base).err(), Some(error));
+            let parts = PublicParts::Dh { prime: prime.to_vec(), base: base.to_vec(), value: vec![7] };
+            assert_eq!(provider.keys.public(&parts).err(), Some(error));
+        }
+        let key = provider.keys.private(&private(provider, &prime, &base, &[7])).expect("a key");
+        for peer in [&[][..], &[0], &[1], &even, &prime, &[0xff; 129]] {
+            assert_eq!(key.agree(peer).err(), Some(Error::DataInvalid));
+        }
+    }
+}

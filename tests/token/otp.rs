@@ -1,0 +1,248 @@
+//! One-time passwords: the values of RFC 4226, the counter that only goes up, and what a key does not do.
+
+use std::collections::BTreeSet;
+use std::ffi::c_ulong;
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::Output;
+
+use crate::keys::key_object;
+use crate::support::{Attributes, Client, each_backend, none, plain};
+
+/// RFC 4226, appendix D: the passwords of the counters 0 to 9.
+const SECRET: &[u8] = b"12345678901234567890";
+const KNOWN: [&str; 10] =
+    ["755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"];
+
+fn hotp() -> Attributes {
+    key_object(ObjectClass::OTP_KEY, KeyType::HOTP).bytes(A::VALUE, SECRET)
+}
+
+fn with(counter: Option<u64>, digits: Option<u64>, format: Option<u64>, flags: u64) -> Invocation {
+    let counter = counter.map(u64::to_be_bytes);
+    Invocation { params: Params::Otp { counter, digits, format, flags }, ..plain(M::HOTP) }
+}
+
+fn own() -> Invocation {
+    with(None, None, None, 0)
+}
+
+/// What a `CK_OTP_SIGNATURE_INFO` at that place says: type and value of each parameter.
+fn parse(info: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let number = |at: usize| {
+        let bytes = info[at..at + size_of::<c_ulong>()].try_into().expect("a number");
+        c_ulong::from_ne_bytes(bytes) as usize
+    };
+    let place = |at: usize| {
+        let bytes = info[at..at + size_of::<usize>()].try_into().expect("a pointer");
+        usize::from_ne_bytes(bytes) - info.as_ptr().addr()
+    };
+    let (pointer, ulong) = (size_of::<usize>(), size_of::<c_ulong>());
+    let first = place(0);
+    (0..number(pointer))
+        .map(|index| {
+            let at = first + index * (2 * ulong + pointer);
+            let value = place(at + ulong);
+            (number(at) as u64, info[value..value + number(at + ulong + pointer)].to_vec())
+        })
+        .collect()
+}
+
+/// A password and its counter.
+fn password(
+    client: &Client,
+    session: SessionHandle,
+    with: &Invocation,
+    key: ObjectHandle,
+) -> Result<(String, u64), Error> {
+    client.module.sign_init(session, with, key)?;
+    let mut info = vec![0; client.module.sign(session, b"", Output::Length)?];
+    let len = client.module.sign(session, b"", Output::Buffer(&mut info))?;
+    assert_eq!(len, info.len());
+    let params = parse(&info);
+    let [(0, password), (4, counter)] = &params[..] else { panic!("{params:?}") };
+    let counter = counter[..].try_into().expect("a counter");
+    Ok((String::from_utf8(password.clone()).expect("digits"), u64::from_be_bytes(counter)))
+}
+
+fn counter(client: &Client, session: SessionHandle, key: ObjectHandle) -> u64 {
+    let bytes = client.read(session, key, A::OTP_COUNTER).expect("a counter");
+    u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+#[test]
+fn passwords_are_the_published_ones_and_the_counter_goes_up() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &hotp()).expect("a key");
+        for (at, known) in (0..).zip(KNOWN) {
+            assert_eq!(counter(&client, session, key), at);
+            assert_eq!(password(&client, session, &own(), key), Ok((known.to_owned(), at)));
+        }
+        // A counter that is given leaves the key's own alone. The longer passwords are the decimals of the RFC's table.
+        let given = |at, digits| password(&client, session, &with(Some(at), digits, Some(0), 32), key);
+        assert_eq!(given(3, None), Ok(("969429".to_owned(), 3)));
+        assert_eq!(given(1, Some(8)), Ok(("94287082".to_owned(), 1)));
+        assert_eq!(given(2, Some(7)), Ok(("7359152".to_owned(), 2)));
+        assert_eq!(counter(&client, session, key), 10);
+
+        // In parts there is no data either, and no call but the last counts.
+        let module = &client.module;
+        module.sign_init(session, &own(), key).expect("an operation");
+        module.sign_update(session, b"").expect("nothing");
+        let needed = module.sign_final(session, Output::Length).expect("a length");
+        let short = module.sign_final(session, Output::Buffer(&mut vec![0; needed - 1]));
+        assert_eq!(short, Err(Error::BufferTooSmall { needed }));
+        assert_eq!(counter(&client, session, key), 10);
+        module.sign_final(session, Output::Buffer(&mut vec![0; needed])).expect("a password");
+        assert_eq!(counter(&client, session, key), 11);
+        module.sign_init(session, &own(), key).expect("an operation");
+        assert_eq!(
+            module.sign(session, b"data", Output::Buffer(&mut vec![0; 200])),
+            Err(Error::DataLenRange)
+        );
+        assert_eq!(counter(&client, session, key), 11);
+    });
+}
+
+#[test]
+fn a_password_is_verified_by_the_counter_that_is_given() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &hotp()).expect("a key");
+        for (at, known) in (0..).zip(KNOWN) {
+            let with = with(Some(at), None, None, 0);
+            assert_eq!(client.verify(session, &with, key, b"", known.as_bytes()), Ok(()));
+            let other = KNOWN[(at as usize + 1) % 10].as_bytes();
+            assert_eq!(client.verify(session, &with, key, b"", other), Err(Error::SignatureInvalid));
+            let short = &known.as_bytes()[1..];
+            assert_eq!(client.verify(session, &with, key, b"", short), Err(Error::SignatureLenRange));
+        }
+        assert_eq!(counter(&client, session, key), 0);
+        let without = client.module.verify_init(session, &own(), key);
+        assert_eq!(without, Err(Error::MechanismParamInvalid));
+        let with = with(Some(0), None, None, 0);
+        assert_eq!(client.verify(session, &with, key, b"x", b"755224"), Err(Error::DataLenRange));
+        client.module.verify_init(session, &with, key).expect("an operation");
+        assert_eq!(client.module.verify_final(session, b"755224"), Ok(()));
+    });
+}
+
+#[test]
+fn the_counter_outlives_the_process_and_is_never_used_twice() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        let template = hotp().stored().label("shared");
+        let made = one.create(mine, &template).expect("a key");
+        let seen = two.find_one(yours, &none().label("shared"));
+        let mut counters = BTreeSet::new();
+        std::thread::scope(|scope| {
+            let draw = |client, session, key| {
+                move || {
+                    let draw = || password(client, session, &own(), key).expect("a password").1;
+                    (0..20).map(|_| draw()).collect::<Vec<_>>()
+                }
+            };
+            let draws = [scope.spawn(draw(&one, mine, made)), scope.spawn(draw(&two, yours, seen))];
+            counters.extend(draws.into_iter().flat_map(|draw| draw.join().expect("a thread")));
+        });
+        assert_eq!(counters, (0..40).collect());
+        let three = Client::beside(&one.directory, provider, "");
+        // The token counts, though the session may not write.
+        let reading = three.module.open_session(three.slot, false).expect("a session");
+        three.login(reading);
+        let key = three.find_one(reading, &none().label("shared"));
+        assert_eq!(password(&three, reading, &own(), key).map(|(_, at)| at), Ok(40));
+    });
+}
+
+#[test]
+fn a_key_says_what_it_takes() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &hotp().number(A::OTP_LENGTH, 8)).expect("a key");
+        assert_eq!(password(&client, session, &own(), key), Ok(("84755224".to_owned(), 0)));
+        for wrong in [
+            with(None, Some(5), None, 0),
+            with(None, Some(9), None, 0),
+            with(None, None, Some(1), 0),
+            // The next one, and none of the counter.
+            with(None, None, None, 1),
+            with(None, None, None, 4),
+            plain(M::HOTP),
+        ] {
+            let refused = client.module.sign_init(session, &wrong, key);
+            assert_eq!(refused, Err(Error::MechanismParamInvalid));
+        }
+        // 0: ignored, 2: mandatory.
+        let ignoring = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 0)).expect("a key");
+        let nine = with(Some(9), None, None, 0);
+        assert_eq!(password(&client, session, &nine, ignoring), Ok((KNOWN[0].to_owned(), 0)));
+        assert_eq!(client.verify(session, &nine, ignoring, b"", KNOWN[9].as_bytes()), Ok(()));
+        let asking = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 2)).expect("a key");
+        assert_eq!(client.module.sign_init(session, &own(), asking), Err(Error::MechanismParamInvalid));
+        let plain_mode = hotp().flag(A::OTP_USER_FRIENDLY_MODE, false);
+        let plain_mode = client.create(session, &plain_mode).expect("a key");
+        let refused = client.module.sign_init(session, &with(None, None, None, 32), plain_mode);
+        assert_eq!(refused, Err(Error::MechanismParamInvalid));
+        for (id, number) in [
+            (A::OTP_FORMAT, 3),
+            (A::OTP_LENGTH, 5),
+            (A::OTP_LENGTH, 9),
+            (A::OTP_TIME_REQUIREMENT, 2),
+            (A::OTP_PIN_REQUIREMENT, 1),
+            (A::OTP_CHALLENGE_REQUIREMENT, 2),
+            (A::OTP_COUNTER_REQUIREMENT, 3),
+        ] {
+            let refused = client.create(session, &hotp().number(id, number));
+            assert_eq!(refused, Err(Error::AttributeValueInvalid), "{id}");
+        }
+        let short = hotp().bytes(A::OTP_COUNTER, &[1; 7]);
+        assert_eq!(client.create(session, &short), Err(Error::AttributeValueInvalid));
+        let back = none().bytes(A::OTP_COUNTER, &[0; 8]);
+        password(&client, session, &own(), key).expect("a password");
+        assert_eq!(client.set(session, key, &back), Err(Error::AttributeReadOnly));
+        let last = client.create(session, &hotp().bytes(A::OTP_COUNTER, &[0xff; 8])).expect("a key");
+        assert_eq!(password(&client, session, &own(), last), Err(Error::KeyFunctionNotPermitted));
+        // Of another class, for another mechanism, and another key for this one.
+        let wrong = hotp().without(A::CLASS).number(A::CLASS, ObjectClass::SECRET_KEY.0);
+        assert_eq!(client.create(session, &wrong), Err(Error::AttributeValueInvalid));
+        let refused = client.module.sign_init(session, &plain(M::SHA_1_HMAC), key);
+        assert_eq!(refused, Err(Error::KeyTypeInconsistent));
+        let generic = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET);
+        let generic = client.create(session, &generic).expect("a key");
+        assert_eq!(client.module.sign_init(session, &own(), generic), Err(Error::KeyTypeInconsistent));
+    });
+}
+
+#[test]
+fn keys_are_made_with_a_counter() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let make = |template: Attributes| {
+            client.module.generate_key(session, &plain(M::HOTP_KEY_GEN), &template.template())
+        };
+        let key = make(none().number(A::VALUE_LEN, 20)).expect("a key");
+        assert_eq!(client.number(session, key, A::CLASS), ObjectClass::OTP_KEY.0);
+        assert_eq!(client.number(session, key, A::KEY_TYPE), KeyType::HOTP.0);
+        assert_eq!(counter(&client, session, key), 0);
+        let (text, _) = password(&client, session, &own(), key).expect("a password");
+        let zero = with(Some(0), None, None, 0);
+        assert_eq!(client.verify(session, &zero, key, b"", text.as_bytes()), Ok(()));
+        let started = none().number(A::VALUE_LEN, 16).bytes(A::OTP_COUNTER, &7u64.to_be_bytes());
+        let started = make(started).expect("a key");
+        assert_eq!(password(&client, session, &own(), started).map(|(_, at)| at), Ok(7));
+        for len in [0, 15, 4097, u64::MAX] {
+            assert_eq!(make(none().number(A::VALUE_LEN, len)), Err(Error::KeySizeRange), "{len}");
+        }
+        assert_eq!(make(none()), Err(Error::TemplateIncomplete));
+    });
+}
