@@ -2,14 +2,16 @@
 //!
 //! No lock is held while a key is made.
 
-use super::Module;
+use super::{Module, password};
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
-use crate::id::{KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Invocation, Mechanism};
+use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
+use crate::mechanism::{Action, Invocation, Mechanism, Params};
 use crate::object::attribute::Sorts;
+use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::{key, make};
+use crate::object::value::native;
+use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
 use crate::token::Token;
 
@@ -25,10 +27,16 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let key_type = makes(&token, with, Action::Generate)?;
-        let value = |len| secret(token.provider(), with.mechanism, len);
-        let attributes =
-            make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
+        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+        let attributes = match with.mechanism.action {
+            Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
+            Action::GeneratePreMaster => pre_master(&token, rights, with, template)?,
+            _ => {
+                let key_type = makes(&token, with, Action::Generate)?;
+                let value = |len| secret(token.provider(), with.mechanism, len);
+                make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?
+            }
+        };
         token.insert(rights, session, attributes)
     }
 
@@ -89,6 +97,28 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
     let mut key = Secret::zeroed(len);
     provider.random.fill(&mut key)?;
     Ok(key)
+}
+
+/// PKCS#11 3.2, "SSL", "Pre-master key generation": 48 bytes, of which the first two are the client's version.
+fn pre_master(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    template: &Template<'_>,
+) -> Result<Attributes> {
+    let Params::Version(version) = with.params else { return Err(Error::MechanismParamInvalid) };
+    let len = native(48);
+    let template = template.clone().or(A::VALUE_LEN, &len);
+    let value = |len| {
+        if len != 48 {
+            return Err(Error::TemplateInconsistent);
+        }
+        let mut key = Secret::zeroed(48);
+        token.provider().random.fill(&mut key)?;
+        key[..2].copy_from_slice(&version);
+        Ok(key)
+    };
+    make::generate_secret(&template, KeyType::GENERIC_SECRET, with.mechanism.id, rights.officer(), value)
 }
 
 fn in_range(mechanism: &Mechanism, size: u64) -> Result<()> {

@@ -23,12 +23,14 @@ mod kem;
 mod key;
 mod object;
 mod operation;
+mod password;
 mod recover;
 mod session;
 mod slot;
 mod wrap;
 
 pub use crate::session::operation::Output;
+pub use derive::{Additional, Connection, Derived};
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
 

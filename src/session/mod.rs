@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Code, Invocation, hmac};
+use crate::mechanism::{Action, Code, Invocation, Params, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, key};
@@ -18,6 +18,7 @@ pub mod operation;
 pub mod recover;
 pub mod sign;
 pub mod table;
+pub mod tls;
 
 use crypt::{Crypting, RsaHalf};
 use digest::Digesting;
@@ -282,6 +283,11 @@ fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing>
 }
 
 fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
+    if let Params::TlsMac { prf, len, server } = with.params {
+        let secret = key::secret(object.attributes())?;
+        let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
+        return sign::Code::new(Box::new(finished), None);
+    }
     let request = with.mac()?;
     let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
     sign::Code::new(mac, request.len)

@@ -180,7 +180,18 @@ impl Token {
         session: SessionHandle,
         attributes: [Attributes; N],
     ) -> Result<[ObjectHandle; N]> {
-        let mut objects = Vec::with_capacity(N);
+        let handles = self.insert_list(rights, session, attributes.into())?;
+        handles.try_into().map_err(|_| Error::GeneralError)
+    }
+
+    /// The same for a number that is not known beforehand.
+    pub fn insert_list(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        attributes: Vec<Attributes>,
+    ) -> Result<Vec<ObjectHandle>> {
+        let mut objects = Vec::with_capacity(attributes.len());
         let mut records = Vec::new();
         for mut attributes in attributes {
             rights.write(&attributes)?;
@@ -200,11 +211,7 @@ impl Token {
         if !writes.is_empty() {
             self.store.commit(&writes)?;
         }
-        let mut handles = [ObjectHandle(0); N];
-        for (handle, object) in handles.iter_mut().zip(objects) {
-            *handle = self.objects.insert(object);
-        }
-        Ok(handles)
+        Ok(objects.into_iter().map(|object| self.objects.insert(object)).collect())
     }
 
     /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'

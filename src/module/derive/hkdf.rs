@@ -1,7 +1,6 @@
 //! HKDF, to keys and to data (PKCS#11 3.2, "HKDF mechanisms").
 
-use super::{Work, hmac, wanted};
-use crate::backend::{Hash, Provider};
+use super::{Work, feedback, hmac, wanted};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{HkdfSalt, Invocation, Params};
@@ -24,7 +23,7 @@ impl Module {
         let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
         rights.write(&attributes)?;
         let wanted = wanted(len)?;
-        let value = Work { token: &token, rights, with, base, wanted }.hkdf(&with.params)?;
+        let value = Work { token: &token, session, rights, with, base, wanted }.hkdf(&with.params)?;
         token.insert(rights, session, make::put_data(attributes, &value, wanted)?)
     }
 }
@@ -45,23 +44,13 @@ impl Work<'_> {
             false => Secret::from(self.value()?),
         };
         match expand {
-            true => hkdf_expand(provider, *hash, &key, info, self.wanted.ok_or(Error::TemplateIncomplete)?),
+            true => feedback(
+                |parts| hmac(provider, *hash, &key, parts),
+                info,
+                self.wanted.ok_or(Error::TemplateIncomplete)?,
+            ),
             false if *extract => Ok(key),
             false => Err(Error::MechanismParamInvalid),
         }
     }
-}
-
-/// RFC 5869, 2.3.
-fn hkdf_expand(provider: &Provider, hash: Hash, key: &[u8], info: &[u8], len: usize) -> Result<Secret> {
-    let mut out = Secret::default();
-    let mut last = Secret::default();
-    for counter in 1..=u8::MAX {
-        last = hmac(provider, hash, key, &[&last, info, &[counter]])?;
-        out.extend(&last);
-        if out.len() >= len {
-            return Ok(out[..len].into());
-        }
-    }
-    Err(Error::KeySizeRange)
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::Module;
-use super::wrap::DEFAULT_TYPE;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Derivation, Invocation, Params};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::mechanism::{Action, Code, Derivation, Invocation, Params};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
+use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
 use crate::session::{Usage, usable};
@@ -19,13 +19,38 @@ use crate::token::Token;
 
 mod ecdh;
 mod hkdf;
+mod ike;
 mod simple;
+mod sp800_108;
+mod tls;
+
+pub use tls::Connection;
 
 /// Longest key that is derived, in bytes: RFC 5869 gives 255 digests at most.
 const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
 
+/// What a derivation gives.
+pub enum Derived {
+    /// A key.
+    Key(ObjectHandle),
+    /// A master secret of TLS, and the version that the pre-master secret begins with.
+    Master(ObjectHandle, Option<[u8; 2]>),
+    /// The keys of a TLS connection.
+    Connection(Connection),
+    /// Bytes.
+    Output(Secret),
+}
+
+/// A key that is derived in the same call as another (`CK_DERIVED_KEY`).
+pub struct Additional<'a> {
+    /// What it shall be.
+    pub template: Template<'a>,
+    /// The key; handle 0 where the template was what the call failed for.
+    pub key: Option<ObjectHandle>,
+}
+
 impl Module {
-    /// `C_DeriveKey`
+    /// `C_DeriveKey` with a mechanism that gives one key.
     pub fn derive_key(
         &self,
         session: SessionHandle,
@@ -33,29 +58,46 @@ impl Module {
         base: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
+        match self.derive(session, with, base, template, &mut [])? {
+            Derived::Key(key) | Derived::Master(key, _) => Ok(key),
+            Derived::Connection(_) | Derived::Output(_) => Err(Error::MechanismInvalid),
+        }
+    }
+
+    /// `C_DeriveKey`
+    pub fn derive(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        base: ObjectHandle,
+        template: &Template<'_>,
+        more: &mut [Additional<'_>],
+    ) -> Result<Derived> {
         let (token, rights) = self.access(session)?;
         token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
         let base = usable(&token, rights, with, base, Usage::DERIVE)?;
         let Action::Derive(derivation) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
-        if derivation == Derivation::HkdfData {
-            return self.derive_data(session, with, &base, template);
+        let mut work = Work { token: &token, session, rights, with, base: &base, wanted: None };
+        match derivation {
+            Derivation::HkdfData => {
+                return self.derive_data(session, with, &base, template).map(Derived::Key);
+            }
+            Derivation::Sp800_108(kdf) => return work.sp800_108(kdf, template, more),
+            Derivation::TlsMaster { versioned } => return work.tls_master(versioned, template),
+            Derivation::TlsKeys { ivs } => return work.tls_keys(ivs, template),
+            Derivation::TlsPrf => return work.tls_prf(),
+            _ => {}
         }
-        let guard = Guard::of(&base, self.other_key(session, with)?.as_deref());
-        let origin = Origin {
-            forced: base.attributes().get(A::DERIVE_TEMPLATE),
-            extractable: guard.extractable,
-            history: (guard.always_sensitive, guard.never_extractable),
-            key_type: DEFAULT_TYPE,
-        };
-        let attributes = make::receive(template, &origin, rights.officer())?;
+        let mut others = work.ike_keys()?;
+        others.extend(self.other_key(session, with)?);
+        let guard = Guard::of(&base, &others);
+        let attributes = work.received(template, &guard, work.default_type(template)?)?;
         if simple::inherits(derivation) {
             guard.check(&attributes)?;
         }
-        rights.write(&attributes)?;
-        let wanted = wanted(attributes.number(A::VALUE_LEN))?;
-        let work = Work { token: &token, rights, with, base: &base, wanted };
+        work.wanted = wanted(attributes.number(A::VALUE_LEN))?;
         let (secret, cut) = work.secret(derivation)?;
-        token.insert(rights, session, make::put_secret(attributes, &secret, cut)?)
+        token.insert(rights, session, make::put_secret(attributes, &secret, cut)?).map(Derived::Key)
     }
 
     /// The second key of a concatenation.
@@ -75,10 +117,10 @@ struct Guard {
 }
 
 impl Guard {
-    fn of(base: &Object, other: Option<&Object>) -> Self {
-        let all = |flag| base.flag(flag) && other.is_none_or(|other| other.flag(flag));
+    fn of(base: &Object, others: &[Arc<Object>]) -> Self {
+        let all = |flag| base.flag(flag) && others.iter().all(|other| other.flag(flag));
         Self {
-            sensitive: base.flag(Flag::SENSITIVE) || other.is_some_and(|other| other.flag(Flag::SENSITIVE)),
+            sensitive: base.flag(Flag::SENSITIVE) || others.iter().any(|other| other.flag(Flag::SENSITIVE)),
             extractable: all(Flag::EXTRACTABLE),
             always_sensitive: all(Flag::ALWAYS_SENSITIVE),
             never_extractable: all(Flag::NEVER_EXTRACTABLE),
@@ -102,6 +144,7 @@ fn wanted(len: Option<u64>) -> Result<Option<usize>> {
 /// What a derivation has to go on.
 struct Work<'a> {
     token: &'a Token,
+    session: SessionHandle,
     rights: Rights,
     with: &'a Invocation,
     base: &'a Object,
@@ -115,9 +158,48 @@ impl Work<'_> {
         let secret = match (derivation, &self.with.params) {
             (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
             (Derivation::Hkdf, params @ Params::Hkdf { .. }) => self.hkdf(params)?,
+            (Derivation::TlsKdf, _) => self.tls_kdf()?,
+            (Derivation::IkePrf, _) => return Ok((self.ike_prf()?, Cut::Not)),
+            (Derivation::Ike1Prf, _) => self.ike1_prf()?,
+            (Derivation::Ike1Extended, _) => self.ike1_extended()?,
+            (Derivation::Ike2PrfPlus, _) => self.ike2_prf_plus()?,
             (derivation, _) => self.simple(derivation)?,
         };
         Ok((secret, Cut::Trailing))
+    }
+
+    /// What the template says of a key that comes out, protected like the keys that `guard` speaks of.
+    fn received(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
+        let origin = Origin {
+            forced: self.forced(),
+            extractable: guard.extractable,
+            history: (guard.always_sensitive, guard.never_extractable),
+            key_type: Some(key_type),
+        };
+        let attributes = make::receive(template, &origin, self.rights.officer())?;
+        self.rights.write(&attributes)?;
+        Ok(attributes)
+    }
+
+    /// The base key's `CKA_DERIVE_TEMPLATE`.
+    fn forced(&self) -> Option<&Value> {
+        self.base.attributes().get(A::DERIVE_TEMPLATE)
+    }
+
+    /// A template with these flags where neither it nor the base key's template has them.
+    fn with_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
+        let forced = |id| match self.forced() {
+            Some(Value::Template(forced)) => forced.iter().any(|(known, _)| *known == id),
+            _ => false,
+        };
+        let missing = flags.iter().filter(|(id, _)| !forced(*id));
+        missing
+            .fold(template.clone(), |template, (id, flag)| template.or(*id, if *flag { &[1] } else { &[0] }))
+    }
+
+    /// Another key that the parameter names, which must be one to derive from too.
+    fn derivable(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
+        usable(self.token, self.rights, self.with, handle, Usage::DERIVE)
     }
 
     fn provider(&self) -> &'static Provider {
@@ -138,6 +220,38 @@ impl Work<'_> {
     }
 }
 
+/// A pseudo-random function that parameters name by the mechanism of a code.
+fn prf_scheme(code: Code) -> Result<MacScheme> {
+    match code {
+        Code::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
+        Code::AesCmac => Ok(MacScheme::AesCmac),
+        Code::AesXcbc(16) => Ok(MacScheme::AesXcbc),
+        _ => Err(Error::MechanismParamInvalid),
+    }
+}
+
+/// What such a function gives in bytes.
+fn prf_len(scheme: &MacScheme) -> usize {
+    match scheme {
+        MacScheme::Hmac(hash) => hash.len(),
+        _ => 16,
+    }
+}
+
+/// What a pseudo-random function gives, fed with itself, one after the other: RFC 5869, 2.3, and RFC 7296, 2.13.
+fn feedback(prf: impl Fn(&[&[u8]]) -> Result<Secret>, info: &[u8], len: usize) -> Result<Secret> {
+    let mut out = Secret::default();
+    let mut last = Secret::default();
+    for counter in 1..=u8::MAX {
+        last = prf(&[&last, info, &[counter]])?;
+        out.extend(&last);
+        if out.len() >= len {
+            return Ok(out[..len].into());
+        }
+    }
+    Err(Error::KeySizeRange)
+}
+
 fn digest(provider: &Provider, hash: Hash, parts: &[&[u8]]) -> Result<Secret> {
     let mut hasher = provider.digest.start(hash)?;
     parts.iter().try_for_each(|part| hasher.update(part))?;
@@ -147,9 +261,5 @@ fn digest(provider: &Provider, hash: Hash, parts: &[&[u8]]) -> Result<Secret> {
 }
 
 fn hmac(provider: &Provider, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
-    let mut mac = provider.macs.mac(&MacScheme::Hmac(hash), key)?;
-    parts.iter().try_for_each(|part| mac.update(part))?;
-    let mut out = Secret::zeroed(mac.mac_len());
-    mac.finish(&mut out)?;
-    Ok(out)
+    provider.code(&MacScheme::Hmac(hash), key, parts)
 }

@@ -9,6 +9,8 @@ use crate::secret::Secret;
 
 /// Whether a derived key is protected as its base is. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms":
 /// what they give tells the base key.
+/// "Generic Key Derivation using the TLS PRF" says the same. Of IKE's mechanisms nothing is said; one may give the base
+/// key itself, cut, so that the same holds for them.
 pub(super) fn inherits(derivation: Derivation) -> bool {
     matches!(
         derivation,
@@ -17,6 +19,11 @@ pub(super) fn inherits(derivation: Derivation) -> bool {
             | Derivation::ConcatenateDataAndBase
             | Derivation::XorBaseAndData
             | Derivation::ExtractKeyFromKey
+            | Derivation::TlsKdf
+            | Derivation::IkePrf
+            | Derivation::Ike1Prf
+            | Derivation::Ike1Extended
+            | Derivation::Ike2PrfPlus
     )
 }
 
@@ -73,7 +80,7 @@ fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
     Ok(out)
 }
 
-fn joined(parts: &[&[u8]]) -> Secret {
+pub(super) fn joined(parts: &[&[u8]]) -> Secret {
     let mut out = Secret::zeroed(parts.iter().map(|part| part.len()).sum());
     let mut at = 0;
     for part in parts {
