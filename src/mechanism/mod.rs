@@ -162,10 +162,7 @@ pub enum Derivation {
         versioned: bool,
     },
     /// The keys and MAC keys of a connection.
-    TlsKeys {
-        /// Whether initialisation vectors are given out.
-        ivs: bool,
-    },
+    TlsKeys,
     /// RFC 5705.
     TlsKdf,
     /// The pseudo-random function of TLS 1.0 and 1.1 itself.
@@ -239,6 +236,8 @@ pub enum Shape {
     TlsKeys,
     /// `CK_TLS12_KEY_MAT_PARAMS`.
     Tls12Keys,
+    /// `CK_TLS12_KEY_MAT_PARAMS` without initialisation vectors, whatever it says of them.
+    Tls12SafeKeys,
     /// `CK_TLS_KDF_PARAMS`.
     TlsKdf,
     /// `CK_TLS_MAC_PARAMS`.
@@ -562,8 +561,9 @@ pub fn hash_named(id: MechanismType) -> Option<Hash> {
 
 /// The code that a mechanism makes, as parameters name it: a pseudo-random function.
 pub fn code_named(id: MechanismType) -> Option<Code> {
-    match find(id)?.action {
-        Action::Mac(code) => Some(code),
+    let row = find(id)?;
+    match row.action {
+        Action::Mac(code) if row.shape == Shape::None => Some(code),
         _ => None,
     }
 }

@@ -84,7 +84,7 @@ impl Module {
             }
             Derivation::Sp800_108(kdf) => return work.sp800_108(kdf, template, more),
             Derivation::TlsMaster { versioned } => return work.tls_master(versioned, template),
-            Derivation::TlsKeys { ivs } => return work.tls_keys(ivs, template),
+            Derivation::TlsKeys => return work.tls_keys(template),
             Derivation::TlsPrf => return work.tls_prf(),
             _ => {}
         }

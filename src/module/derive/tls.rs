@@ -57,14 +57,13 @@ impl Work<'_> {
     }
 
     /// "Key and MAC derivation", "CKM_TLS12_KEY_SAFE_DERIVE": two keys, two MAC keys, two initialisation vectors.
-    pub(super) fn tls_keys(&self, ivs: bool, template: &Template<'_>) -> Result<Derived> {
+    pub(super) fn tls_keys(&self, template: &Template<'_>) -> Result<Derived> {
         let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
         };
         if self.value()?.len() != MASTER {
             return Err(Error::KeySizeRange);
         }
-        let iv_len = if ivs { *iv_len } else { 0 };
         // RFC 5246, 6.3: here the server's comes first.
         let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
         let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
