@@ -42,3 +42,12 @@ mod support;
 mod threads;
 #[path = "token/wrap.rs"]
 mod wrap;
+
+#[path = "token/ike.rs"]
+mod ike;
+#[path = "token/password.rs"]
+mod password;
+#[path = "token/sp800_108.rs"]
+mod sp800_108;
+#[path = "token/tls.rs"]
+mod tls;
