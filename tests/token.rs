@@ -60,3 +60,12 @@ mod wrap;
 mod wrap_authenticated;
 #[path = "token/wrap_ecdh.rs"]
 mod wrap_ecdh;
+
+#[path = "token/ike.rs"]
+mod ike;
+#[path = "token/password.rs"]
+mod password;
+#[path = "token/sp800_108.rs"]
+mod sp800_108;
+#[path = "token/tls.rs"]
+mod tls;

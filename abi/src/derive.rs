@@ -3,9 +3,9 @@
 use cryptoki_sys::*;
 
 use crate::call::call;
-use crate::input::{Place, template};
-use crate::number::{narrow, object, session};
-use crate::params::mechanism_given;
+use crate::input::template;
+use crate::number::{object, session};
+use crate::params::{Places, mechanism_given};
 
 /// # Safety
 ///
@@ -20,13 +20,12 @@ pub(crate) unsafe extern "C" fn C_DeriveKey(
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call(|module| {
-        // Mechanisms that give their keys out in the parameter, as those of TLS do, have no use for phKey. None is here.
-        let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
-        let key = module.derive_key(session(handle), &with, object(base), &template)?;
-        // SAFETY: the contract of PKCS#11 for phKey.
-        unsafe { place.put(narrow(key.0)) };
-        Ok(())
+        // SAFETY: the contract of PKCS#11 for pMechanism and phKey; pMechanism was read.
+        let mut places = unsafe { Places::of(given, &with, key) }?;
+        let derived = module.derive(session(handle), &with, object(base), &template, places.more());
+        // SAFETY: the contract of PKCS#11 for phKey and the places in pMechanism.
+        unsafe { places.put(derived) }
     })
 }

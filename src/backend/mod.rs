@@ -43,6 +43,15 @@ impl Provider {
     pub fn named(name: &str) -> Option<&'static Provider> {
         Self::ALL.iter().copied().find(|provider| provider.name == name)
     }
+
+    /// The code of a message in parts.
+    pub fn code(&self, scheme: &MacScheme, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
+        let mut mac = self.macs.mac(scheme, key)?;
+        parts.iter().try_for_each(|part| mac.update(part))?;
+        let mut out = Secret::zeroed(mac.mac_len());
+        mac.finish(&mut out)?;
+        Ok(out)
+    }
 }
 
 const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
@@ -271,6 +280,10 @@ impl CipherScheme {
 pub trait Macs: Sync {
     /// A code owned by one session; the errors of [`Ciphers::cipher`].
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>>;
+    /// PBKDF2 (RFC 8018, 5.2) with HMAC fills `out`; `MechanismInvalid` for other hashes than SHA-1 and SHA-2
+    /// where a backend lacks them, `MechanismParamInvalid` without an iteration.
+    fn pbkdf2(&self, hash: Hash, password: &[u8], salt: &[u8], iterations: u32, out: &mut [u8])
+    -> Result<()>;
 }
 
 /// Makes codes, again and again with one key.
@@ -305,6 +318,8 @@ pub enum MacScheme {
     AesCbcMac,
     /// RFC 3566 AES-XCBC-MAC, whole (16 bytes); keys of 16 bytes.
     AesXcbc,
+    /// RFC 2104 with MD5, for the pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5); nothing else is offered it.
+    HmacMd5,
 }
 
 /// Key pairs.

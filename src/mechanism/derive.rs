@@ -42,6 +42,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::BLAKE2B_256_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b256)),
     derives(M::BLAKE2B_384_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b384)),
     derives(M::BLAKE2B_512_KEY_DERIVE, Shape::None, Derivation::HashOfKey(Hash::Blake2b512)),
+    derives(M::SHAKE_128_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake128)),
+    derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256)),
 ];
 
 /// From any secret key.

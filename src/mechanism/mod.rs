@@ -23,6 +23,15 @@ mod rsa;
 mod secret;
 mod slh_dsa;
 
+mod ike;
+pub mod password;
+pub mod sp800_108;
+pub mod tls;
+
+use password::Password;
+use sp800_108::{Field, Kdf};
+use tls::{Randoms, TlsPrf};
+
 /// A mechanism.
 pub struct Mechanism {
     /// Its number.
@@ -65,6 +74,10 @@ pub enum Action {
     GenerateParameters,
     /// Makes and compares one-time passwords.
     Otp,
+    /// Makes a secret key from a password: of `key_type`, or of the type that the template names.
+    GenerateFromPassword,
+    /// Makes a pre-master secret of TLS, which begins with the version that the parameter names.
+    GeneratePreMaster,
 }
 
 /// The signature primitive below a mechanism.
@@ -96,6 +109,8 @@ pub enum Code {
     AesCbcMac,
     /// Cut to so many bytes: 16 or 12.
     AesXcbc(usize),
+    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`].
+    TlsFinished,
 }
 
 /// A cipher below a mechanism; its parameter completes it.
@@ -163,6 +178,22 @@ pub enum Derivation {
     Dh,
     /// The public half of a private key.
     PublicKey,
+    Sp800_108(Kdf),
+    /// The master secret; with [`Params::TlsExtendedMaster`] that of RFC 7627.
+    TlsMaster {
+        /// Whether the pre-master secret begins with the client's version (RSA; not Diffie-Hellman).
+        versioned: bool,
+    },
+    /// The keys and MAC keys of a connection.
+    TlsKeys,
+    /// RFC 5705.
+    TlsKdf,
+    /// The pseudo-random function of TLS 1.0 and 1.1 itself.
+    TlsPrf,
+    IkePrf,
+    Ike1Prf,
+    Ike1Extended,
+    Ike2PrfPlus,
 }
 
 /// The form of a mechanism's parameter.
@@ -218,6 +249,38 @@ pub enum Shape {
     EcdhAesWrap,
     /// `CK_OTP_PARAMS`.
     Otp,
+    /// `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS`.
+    Sp800_108(Kdf),
+    /// `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS`.
+    Pbkdf2,
+    /// `CK_VERSION`.
+    Version,
+    /// `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
+    TlsMaster,
+    /// `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
+    Tls12Master,
+    /// `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
+    Tls12ExtendedMaster,
+    /// `CK_SSL3_KEY_MAT_PARAMS`.
+    TlsKeys,
+    /// `CK_TLS12_KEY_MAT_PARAMS`.
+    Tls12Keys,
+    /// `CK_TLS12_KEY_MAT_PARAMS` without initialisation vectors, whatever it says of them.
+    Tls12SafeKeys,
+    /// `CK_TLS_KDF_PARAMS`.
+    TlsKdf,
+    /// `CK_TLS_MAC_PARAMS`.
+    TlsMac,
+    /// `CK_TLS_PRF_PARAMS`.
+    TlsPrf,
+    /// `CK_IKE_PRF_DERIVE_PARAMS`.
+    IkePrf,
+    /// `CK_IKE1_PRF_DERIVE_PARAMS`.
+    Ike1Prf,
+    /// `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
+    Ike1Extended,
+    /// `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
+    Ike2PrfPlus,
 }
 
 /// A mechanism's parameter, parsed.
@@ -354,6 +417,126 @@ pub enum Params {
         /// `CK_OTP_FLAGS`
         flags: u64,
     },
+    /// SP 800-108.
+    Sp800_108 {
+        /// The pseudo-random function.
+        prf: Code,
+        /// What it is applied to, in this order.
+        fields: Vec<Field>,
+        /// The first iteration variable of the feedback mode.
+        iv: Box<[u8]>,
+    },
+    /// PBKDF2.
+    Pbkdf2 {
+        /// The hash of HMAC.
+        hash: Hash,
+        /// The salt.
+        salt: Box<[u8]>,
+        /// How often.
+        iterations: u32,
+        /// The password.
+        password: Password,
+    },
+    /// A version of TLS, major and minor.
+    Version([u8; 2]),
+    /// The master secret of TLS.
+    TlsMaster {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// Those of the handshake.
+        randoms: Randoms,
+    },
+    /// The extended master secret of TLS 1.2.
+    TlsExtendedMaster {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The hash of the handshake so far.
+        session_hash: Box<[u8]>,
+    },
+    /// The keys of a TLS connection; lengths in bytes, each for the client and for the server.
+    TlsKeys {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// Those of the handshake.
+        randoms: Randoms,
+        /// Length of a MAC key.
+        mac_len: usize,
+        /// Length of a key.
+        key_len: usize,
+        /// Length of an initialisation vector.
+        iv_len: usize,
+    },
+    /// RFC 5705.
+    TlsKdf {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// What the key is for.
+        label: Box<[u8]>,
+        /// Those of the handshake.
+        randoms: Randoms,
+        /// The context; an empty one is not the same as none.
+        context: Option<Box<[u8]>>,
+    },
+    /// A TLS "finished" message.
+    TlsMac {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// Length of `verify_data` in bytes.
+        len: usize,
+        /// Whether the server says it.
+        server: bool,
+    },
+    /// The pseudo-random function of TLS 1.0 and 1.1.
+    TlsPrf {
+        /// The seed.
+        seed: Box<[u8]>,
+        /// The label.
+        label: Box<[u8]>,
+        /// How many bytes are wanted.
+        len: usize,
+    },
+    /// The first key of IKE.
+    IkePrf {
+        /// The pseudo-random function.
+        prf: Code,
+        /// Whether the nonces are the function's key and the base key is its message.
+        data_as_key: bool,
+        /// Ni and Nr, one after the other.
+        nonces: Box<[u8]>,
+        /// The key of a rekeying.
+        new_key: Option<ObjectHandle>,
+    },
+    /// The further keys of IKEv1.
+    Ike1Prf {
+        /// The pseudo-random function.
+        prf: Code,
+        /// g^xy
+        shared: ObjectHandle,
+        /// The key that was derived before.
+        previous: Option<ObjectHandle>,
+        /// CKYi and CKYr, one after the other.
+        cookies: Box<[u8]>,
+        /// The number of the key.
+        number: u8,
+    },
+    /// Longer keys of IKEv1, and those of its quick mode.
+    Ike1Extended {
+        /// The pseudo-random function.
+        prf: Code,
+        /// g^xy
+        shared: Option<ObjectHandle>,
+        /// Extra data.
+        extra: Box<[u8]>,
+    },
+    /// The further keys of IKEv2.
+    Ike2PrfPlus {
+        /// The pseudo-random function.
+        prf: Code,
+        /// The key that the seed begins with.
+        seed_key: Option<ObjectHandle>,
+        /// The rest of the seed.
+        seed: Box<[u8]>,
+    },
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
@@ -398,6 +581,10 @@ const FAMILIES: &[&[Mechanism]] = &[
     dh::ROWS,
     ecdh_wrap::ROWS,
     otp::ROWS,
+    sp800_108::ROWS,
+    password::ROWS,
+    tls::ROWS,
+    ike::ROWS,
 ];
 
 /// Every mechanism of this build.
@@ -420,6 +607,15 @@ pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
 pub fn hash_named(id: MechanismType) -> Option<Hash> {
     match find(id)?.action {
         Action::Digest(hash) => Some(hash),
+        _ => None,
+    }
+}
+
+/// The code that a mechanism makes, as parameters name it: a pseudo-random function.
+pub fn code_named(id: MechanismType) -> Option<Code> {
+    let row = find(id)?;
+    match row.action {
+        Action::Mac(code) if row.shape == Shape::None => Some(code),
         _ => None,
     }
 }

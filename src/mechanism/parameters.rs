@@ -103,6 +103,7 @@ impl Invocation {
             (Code::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
             (Code::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
             (Code::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
+            // That of TLS is composed above the backend, and has a parameter in any case.
             _ => return Err(Error::MechanismParamInvalid),
         };
         Ok(MacRequest { scheme, len })

@@ -7,15 +7,17 @@ use std::io::Write;
 
 use tracing::warn;
 
-use super::Module;
 use super::asynchronous::{AsyncFunction, Made};
+use super::{Module, password};
 use crate::backend::{PairSpec, Provider};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Invocation, Mechanism};
+use crate::mechanism::{Action, Invocation, Mechanism, Params};
 use crate::object::attribute::{Sorts, secret_class};
+use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::{key, make};
+use crate::object::value::native;
+use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
 use crate::token::Token;
 
@@ -33,13 +35,17 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        if with.mechanism.action == Action::GenerateParameters {
-            return self.generate_parameters(session, with, template);
-        }
-        let key_type = makes(&token, with, Action::Generate)?;
-        let value = |len| secret(token.provider(), with.mechanism, len);
-        let attributes =
-            make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?;
+        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+        let attributes = match with.mechanism.action {
+            Action::GenerateParameters => return self.generate_parameters(session, with, template),
+            Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
+            Action::GeneratePreMaster => pre_master(&token, rights, with, template)?,
+            _ => {
+                let key_type = makes(&token, with, Action::Generate)?;
+                let value = |len| secret(token.provider(), with.mechanism, len);
+                make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?
+            }
+        };
         if self.is_asynchronous(session)? {
             rights.write(&attributes)?;
             let made = move || Ok(Made::One(attributes));
@@ -87,7 +93,7 @@ impl Module {
         }
         let (provider, id) = (token.provider(), with.mechanism.id);
         let work = move || {
-            let parts = provider.keys.generate(&key::pair_spec(&public)?)?;
+            let parts = provider.keys.generate(&key::pair_spec(&public, &private)?)?;
             make::put_pair(public, private, parts, id)
         };
         if self.is_asynchronous(session)? {
@@ -144,6 +150,28 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
     let mut key = Secret::zeroed(len);
     provider.random.fill(&mut key)?;
     Ok(key)
+}
+
+/// PKCS#11 3.2, "SSL", "Pre-master key generation": 48 bytes, of which the first two are the client's version.
+fn pre_master(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    template: &Template<'_>,
+) -> Result<Attributes> {
+    let Params::Version(version) = with.params else { return Err(Error::MechanismParamInvalid) };
+    let len = native(48);
+    let template = template.clone().or(A::VALUE_LEN, &len);
+    let value = |len| {
+        if len != 48 {
+            return Err(Error::TemplateInconsistent);
+        }
+        let mut key = Secret::zeroed(48);
+        token.provider().random.fill(&mut key)?;
+        key[..2].copy_from_slice(&version);
+        Ok(key)
+    };
+    make::generate_secret(&template, KeyType::GENERIC_SECRET, with.mechanism.id, rights.officer(), value)
 }
 
 fn in_range(mechanism: &Mechanism, size: u64) -> Result<()> {

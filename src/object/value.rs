@@ -171,8 +171,9 @@ pub fn number(bytes: &[u8]) -> Result<u64> {
     Ok(u64::from(c_ulong::from_ne_bytes(bytes)))
 }
 
+/// A number in the caller's form.
 #[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
-fn native(number: u64) -> [u8; ULONG] {
+pub fn native(number: u64) -> [u8; ULONG] {
     (number as c_ulong).to_ne_bytes()
 }
 

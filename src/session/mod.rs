@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend::{Direction, Encryption};
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Asymmetric, Code, Invocation, PointForm, hmac};
+use crate::mechanism::{Action, Asymmetric, Code, Invocation, Params, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, key};
@@ -22,6 +22,7 @@ pub mod recover;
 pub mod sign;
 pub mod state;
 pub mod table;
+pub mod tls;
 
 use crypt::{Crypting, RsaHalf};
 use digest::Digesting;
@@ -354,6 +355,11 @@ fn verifying(token: &Token, with: &Invocation, object: &Object) -> Result<Verify
 }
 
 fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
+    if let Params::TlsMac { prf, len, server } = with.params {
+        let secret = key::secret(object.attributes())?;
+        let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
+        return sign::Code::new(Box::new(finished), None);
+    }
     let request = with.mac()?;
     let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
     sign::Code::new(mac, request.len)

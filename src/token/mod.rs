@@ -210,12 +210,12 @@ impl Token {
         session: SessionHandle,
         attributes: [Attributes; N],
     ) -> Result<[ObjectHandle; N]> {
-        let made = self.insert_many(rights, session, attributes.into())?;
+        let made = self.insert_list(rights, session, attributes.into())?;
         made.try_into().map_err(|_| Error::GeneralError)
     }
 
     /// The same for a number of objects that is not known before.
-    pub fn insert_many(
+    pub fn insert_list(
         &self,
         rights: Rights,
         session: SessionHandle,

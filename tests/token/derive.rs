@@ -43,12 +43,22 @@ const OTHERS: [M; 13] = [
     M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
+/// The SHAKEs, with Python's `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)` and `shake_256`, 64.
+const SHAKES: [(M, &str); 2] = [
+    (M::SHAKE_128_KEY_DERIVATION, "03870ca780ed319533f4c12257f6a475af86dd8195f9ebeb1b4e516afce5d318"),
+    (
+        M::SHAKE_256_KEY_DERIVATION,
+        "a6255547b7e7f10f5ce3dc3188b295aab4abfc95510f798dbd565d38cb9758195b83fe1cfe1850f512fc1f7623de3e139b580f\
+         da1b46acd8ef1ca7b56014bae1",
+    ),
+];
+
 /// Every mechanism that has a case here.
 pub fn covered() -> impl Iterator<Item = M> {
-    HASHED.iter().map(|case| case.0).chain(OTHERS)
+    HASHED.iter().map(|case| case.0).chain(OTHERS).chain(SHAKES.map(|case| case.0))
 }
 
-fn shown() -> Attributes {
+pub fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
@@ -58,12 +68,12 @@ pub fn hex(digits: &str) -> Vec<u8> {
     digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
 }
 
-fn base(client: &Client, session: SessionHandle, key_type: KeyType, value: &[u8]) -> ObjectHandle {
+pub fn base(client: &Client, session: SessionHandle, key_type: KeyType, value: &[u8]) -> ObjectHandle {
     let template = key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value).flag(A::DERIVE, true);
     client.create(session, &template.and(&shown())).expect("a key")
 }
 
-fn derive(
+pub fn derive(
     client: &Client,
     session: SessionHandle,
     (id, params): (M, Params),
@@ -74,7 +84,7 @@ fn derive(
 }
 
 /// The value of a derived key, which the template makes readable.
-fn value(
+pub fn value(
     client: &Client,
     session: SessionHandle,
     with: (M, Params),
@@ -259,6 +269,24 @@ fn simple_derivations_join_mix_and_cut() {
             assert_eq!(value(&client, session, (id, Params::None), key, &none()), Ok(known[..len].to_vec()));
             let cut = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16);
             assert_eq!(value(&client, session, (id, Params::None), key, &cut), Ok(known[..16].to_vec()));
+        }
+    });
+}
+
+#[test]
+fn a_shake_of_a_key_is_a_key() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = base(&client, session, KeyType::GENERIC_SECRET, &[0x01, 0x23, 0x45, 0x67]);
+        for (id, known) in SHAKES {
+            let known = hex(known);
+            let with = || (id, Params::None);
+            assert_eq!(value(&client, session, with(), key, &none()).as_ref(), Ok(&known), "{id}");
+            let cut = none().number(A::VALUE_LEN, 17);
+            assert_eq!(value(&client, session, with(), key, &cut), Ok(known[..17].to_vec()));
+            let longer = none().number(A::VALUE_LEN, known.len() as u64 + 1);
+            assert_eq!(value(&client, session, with(), key, &longer), Err(Error::TemplateInconsistent));
         }
     });
 }

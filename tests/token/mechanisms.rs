@@ -4,6 +4,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, ObjectHandle, SessionHandle, mechanism_flag as flag};
+use jeton::mechanism::tls::TlsPrf;
 use jeton::mechanism::{self, Action, Invocation, Params};
 use jeton::module::Output;
 
@@ -150,6 +151,11 @@ fn codes() -> Vec<Case> {
     for id in [M::AES_CMAC_GENERAL, M::AES_MAC_GENERAL] {
         cases.extend([4, 8, 15, 16].map(|len| code(id, AES, Params::Length(len))));
     }
+    for id in [M::TLS_MAC, M::TLS12_MAC] {
+        let finished = |prf, len, server| code(id, &[Kind::Generic], Params::TlsMac { prf, len, server });
+        cases.push(finished(TlsPrf::Md5Sha1, 12, true));
+        cases.push(finished(TlsPrf::Hash(Hash::Sha384), 60, false));
+    }
     cases.extend([1, 12, 256].map(|len| code(M::AES_GMAC, AES, Params::Iv(vec![3; len].into()))));
     cases
 }
@@ -193,7 +199,8 @@ fn every_row_of_the_table_has_a_case() {
     let signing: Vec<_> = cases().iter().map(|case| case.with.mechanism.id).collect();
     let generating: Vec<_> = crate::generate::covered().collect();
     let ciphers: Vec<_> = crate::ciphers::cases().iter().map(|case| case.with.mechanism.id).collect();
-    let deriving: Vec<_> = crate::derive::covered().collect();
+    let others = [&crate::tls::DERIVING[..], &crate::ike::COVERED, &crate::sp800_108::COVERED].concat();
+    let deriving: Vec<_> = crate::derive::covered().chain(others).collect();
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
     for row in mechanism::all() {
         let covered = match row.action {
@@ -208,6 +215,8 @@ fn every_row_of_the_table_has_a_case() {
             Action::Digest(_) => digesting.contains(&row.id),
             Action::GenerateParameters => row.id == M::DH_PKCS_PARAMETER_GEN,
             Action::Otp => row.id == M::HOTP,
+            Action::GenerateFromPassword => crate::password::COVERED.contains(&row.id),
+            Action::GeneratePreMaster => crate::tls::GENERATING.contains(&row.id),
         };
         assert!(covered, "{} has no case", row.id);
     }
@@ -234,6 +243,7 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
                 Action::GeneratePair => flag::GENERATE_KEY_PAIR,
                 Action::GenerateParameters => flag::GENERATE,
                 Action::Otp => flag::SIGN | flag::VERIFY,
+                Action::GenerateFromPassword | Action::GeneratePreMaster => flag::GENERATE,
             };
             assert_eq!(info.flags & does, does, "{}", row.id);
         }

@@ -10,7 +10,7 @@ use cryptoki_sys::*;
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
-use jeton::mechanism::{self, Invocation, Params, Shape};
+use jeton::mechanism::{self, Code, Invocation, Params, Shape};
 
 use crate::input::In;
 use crate::number::wide;
@@ -21,6 +21,14 @@ pub(crate) mod message;
 mod otp;
 mod rsa;
 mod sign;
+
+mod ike;
+mod password;
+mod places;
+mod sp800_108;
+mod tls;
+
+pub(crate) use places::Places;
 
 /// The longest label, salt, shared information or other input of a key derivation in bytes. The specification has no
 /// limit; nothing that is made from it has more than 4096 bytes.
@@ -92,6 +100,22 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Integer => derive::integer(parameter),
             Shape::EcdhAesWrap => derive::ecdh_aes_wrap(parameter),
             Shape::Otp => otp::otp(parameter),
+            Shape::Sp800_108(kdf) => sp800_108::params(kdf, parameter),
+            Shape::Pbkdf2 => password::pbkdf2(parameter),
+            Shape::Version => tls::version(parameter),
+            Shape::TlsMaster => tls::master(parameter),
+            Shape::Tls12Master => tls::master12(parameter),
+            Shape::Tls12ExtendedMaster => tls::extended_master(parameter),
+            Shape::TlsKeys => tls::keys(parameter),
+            Shape::Tls12Keys => tls::keys12(parameter, true),
+            Shape::Tls12SafeKeys => tls::keys12(parameter, false),
+            Shape::TlsKdf => tls::kdf(parameter),
+            Shape::TlsMac => tls::mac(parameter),
+            Shape::TlsPrf => tls::prf(parameter),
+            Shape::IkePrf => ike::ike_prf(parameter),
+            Shape::Ike1Prf => ike::ike1_prf(parameter),
+            Shape::Ike1Extended => ike::ike1_extended(parameter),
+            Shape::Ike2PrfPlus => ike::ike2_prf_plus(parameter),
         }
     }
 }
@@ -133,6 +157,28 @@ fn boolean(given: CK_BBOOL) -> Result<bool> {
 /// The hash that a digest mechanism names.
 fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
     mechanism::hash_named(MechanismType(wide(given))).ok_or(Error::MechanismParamInvalid)
+}
+
+/// The pseudo-random function that the mechanism of a code names.
+fn prf(given: CK_MECHANISM_TYPE) -> Result<Code> {
+    let code = mechanism::code_named(MechanismType(wide(given)));
+    let code = code.filter(|code| matches!(code, Code::Hmac(_) | Code::AesCmac | Code::AesXcbc(16)));
+    code.ok_or(Error::MechanismParamInvalid)
+}
+
+/// A copy of an array that a parameter struct points to, of at most `limit` items.
+///
+/// # Safety
+///
+/// The array is readable; any bytes are a `T`.
+unsafe fn items<T: Copy>(first: *const T, count: CK_ULONG, limit: u64) -> Result<Vec<T>> {
+    if wide(count) > limit || (first.is_null() && count > 0) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // The limit is far below what an address can reach.
+    let count = usize::try_from(count).map_err(|_| Error::MechanismParamInvalid)?;
+    // SAFETY: not null where there is an item; each is readable by the caller's promise, aligned or not.
+    Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
 /// What a number stands for in a table.

@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use super::ffi::{self, CipherCtx, Mode};
 use super::{elsewhere, prefix};
-use crate::backend::{Mac, MacScheme, Macs};
+use crate::backend::{Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -23,7 +23,24 @@ impl Macs for Codes {
             MacScheme::AesGmac { iv } => gmac(key, iv),
             MacScheme::AesCbcMac => cbc_mac(key),
             MacScheme::AesXcbc => xcbc(key),
+            MacScheme::HmacMd5 => {
+                Ok(Box::new(Hmac { context: ffi::Hmac::md5(key)?, len: ffi::Hmac::MD5_LEN }))
+            }
         }
+    }
+
+    fn pbkdf2(
+        &self,
+        hash: Hash,
+        password: &[u8],
+        salt: &[u8],
+        iterations: u32,
+        out: &mut [u8],
+    ) -> Result<()> {
+        if iterations == 0 {
+            return Err(Error::MechanismParamInvalid);
+        }
+        ffi::pbkdf2(hash, password, salt, iterations, out)
     }
 }
 

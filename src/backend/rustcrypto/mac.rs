@@ -5,6 +5,8 @@ use digest::{Digest, FixedOutputReset, KeyInit, Reset, Update};
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
 use hmac::SimpleHmacReset;
+use md5::Md5;
+use pbkdf2::pbkdf2_hmac;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
@@ -27,7 +29,34 @@ impl Macs for AllMacs {
             MacScheme::AesGmac { iv } => Ok(Box::new(Gmac::new(Aes::new(key)?, iv)?)),
             MacScheme::AesCbcMac => Ok(Box::new(Chained::new(Aes::new(key)?, None))),
             MacScheme::AesXcbc => Ok(Box::new(Chained::xcbc(key)?)),
+            MacScheme::HmacMd5 => hmac_with::<Md5>(key),
         }
+    }
+
+    fn pbkdf2(
+        &self,
+        hash: Hash,
+        password: &[u8],
+        salt: &[u8],
+        iterations: u32,
+        out: &mut [u8],
+    ) -> Result<()> {
+        if iterations == 0 {
+            return Err(Error::MechanismParamInvalid);
+        }
+        let derive = match hash {
+            Hash::Sha1 => pbkdf2_hmac::<Sha1>,
+            Hash::Sha224 => pbkdf2_hmac::<Sha224>,
+            Hash::Sha256 => pbkdf2_hmac::<Sha256>,
+            Hash::Sha384 => pbkdf2_hmac::<Sha384>,
+            Hash::Sha512 => pbkdf2_hmac::<Sha512>,
+            Hash::Sha512_224 => pbkdf2_hmac::<Sha512_224>,
+            Hash::Sha512_256 => pbkdf2_hmac::<Sha512_256>,
+            // CKP_PKCS5_PBKD2_* names no other; the crate's HMAC takes no sponges.
+            _ => return Err(Error::MechanismInvalid),
+        };
+        derive(password, salt, iterations, out);
+        Ok(())
     }
 }
 

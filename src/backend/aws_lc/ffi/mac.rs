@@ -8,6 +8,39 @@ use super::{aws, check, owned};
 use crate::backend::Hash;
 use crate::error::{Error, Result};
 
+/// PBKDF2 with HMAC.
+pub(crate) fn pbkdf2(
+    hash: Hash,
+    password: &[u8],
+    salt: &[u8],
+    iterations: u32,
+    out: &mut [u8],
+) -> Result<()> {
+    let md = fixed(hash)?;
+    // SAFETY: the three slices go with their lengths and are not null, the hash is a static.
+    check("PKCS5_PBKDF2_HMAC", unsafe {
+        aws::PKCS5_PBKDF2_HMAC(
+            password.as_ptr().cast(),
+            password.len(),
+            salt.as_ptr(),
+            salt.len(),
+            iterations,
+            md,
+            out.len(),
+            out.as_mut_ptr(),
+        )
+    })
+}
+
+/// A hash that HMAC takes: of a fixed length.
+fn fixed(hash: Hash) -> Result<*const aws::EVP_MD> {
+    match hash {
+        Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
+        hash if hash.is_blake2b() => Err(Error::MechanismInvalid),
+        hash => Ok(md(hash)),
+    }
+}
+
 /// An owned `HMAC_CTX` with its key, always in a message.
 pub(crate) struct Hmac {
     context: NonNull<aws::HMAC_CTX>,
@@ -20,21 +53,25 @@ unsafe impl Send for Hmac {}
 impl Hmac {
     /// AWS-LC's HMAC takes every hash of a fixed length.
     pub(crate) fn new(hash: Hash, key: &[u8]) -> Result<Self> {
-        if matches!(hash, Hash::Shake128 | Hash::Shake256) || hash.is_blake2b() {
-            return Err(Error::MechanismInvalid);
-        }
+        Self::with(fixed(hash)?, hash.len(), key)
+    }
+
+    /// The length of a code with MD5, which is no [`Hash`] here.
+    pub(crate) const MD5_LEN: usize = 16;
+
+    pub(crate) fn md5(key: &[u8]) -> Result<Self> {
+        // SAFETY: takes nothing, returns a static.
+        Self::with(unsafe { aws::EVP_md5() }, Self::MD5_LEN, key)
+    }
+
+    /// `md` is a static of AWS-LC whose digests have `len` bytes.
+    fn with(md: *const aws::EVP_MD, len: usize, key: &[u8]) -> Result<Self> {
         // SAFETY: takes nothing; what it returns is ours.
         let context = owned("HMAC_CTX_new", unsafe { aws::HMAC_CTX_new() })?;
-        let hmac = Self { context, len: hash.len() };
+        let hmac = Self { context, len };
         // SAFETY: the context is ours, `key` goes with its length and is not null, the hash is a static.
         check("HMAC_Init_ex", unsafe {
-            aws::HMAC_Init_ex(
-                hmac.context.as_ptr(),
-                key.as_ptr().cast(),
-                key.len(),
-                md(hash),
-                ptr::null_mut(),
-            )
+            aws::HMAC_Init_ex(hmac.context.as_ptr(), key.as_ptr().cast(), key.len(), md, ptr::null_mut())
         })?;
         Ok(hmac)
     }

@@ -31,7 +31,7 @@ pub(super) use ed25519::{
     Input as Ed25519Input, ed25519_is_on_curve, ed25519_public, ed25519_sign, ed25519_sign_context,
     ed25519_verify, ed25519_verify_context,
 };
-pub(super) use mac::{Cmac, Hmac};
+pub(super) use mac::{Cmac, Hmac, pbkdf2};
 pub(super) use ml_dsa::{ml_dsa_expand, ml_dsa_public, ml_dsa_sign, ml_dsa_verify};
 pub(super) use ml_kem::{ml_kem_check, ml_kem_decapsulate, ml_kem_encapsulate, ml_kem_expand, ml_kem_public};
 pub(super) use rsa::{Crt, Numbers, Rsa, oaep_decode, oaep_encode};

@@ -1,6 +1,6 @@
 //! Keys out of key pairs: the secret of a Diffie-Hellman agreement (PKCS #3), and the public half of a private key.
 
-use super::Module;
+use crate::module::Module;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
@@ -23,7 +23,7 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
 
 impl Module {
     /// PKCS#11 3.2, "Public key from private key": "regardless of its CKA_DERIVE attribute value".
-    pub(super) fn derive_public(
+    pub(in crate::module) fn derive_public(
         &self,
         session: SessionHandle,
         with: &Invocation,

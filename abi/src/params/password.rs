@@ -1,0 +1,155 @@
+//! The parameters of PBKDF2 (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation mechanism parameters").
+
+use cryptoki_sys::*;
+use jeton::backend::Hash;
+use jeton::error::{Error, Result};
+use jeton::mechanism::Params;
+use jeton::mechanism::password::Password;
+use jeton::secret::Secret;
+
+use super::{MAX_DATA, copy, named, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// What is below is a length, what is not is the address of one: no process has memory so low (Linux maps nothing there,
+/// `vm.mmap_min_addr`), and nobody such a password.
+const LEAST_ADDRESS: u64 = 1 << 16;
+/// The addresses of a process end here.
+const END_OF_ADDRESSES: u64 = 1 << 47;
+/// The most iterations. OWASP advises 1.3 million for SHA-1; this is some seconds a block.
+const MAX_ITERATIONS: u64 = 10_000_000;
+
+/// The pseudo-random functions, but for that of GOST R 34.11-94.
+const PRFS: [(CK_ULONG, Hash); 7] = [
+    (CKP_PKCS5_PBKD2_HMAC_SHA1, Hash::Sha1),
+    (CKP_PKCS5_PBKD2_HMAC_SHA224, Hash::Sha224),
+    (CKP_PKCS5_PBKD2_HMAC_SHA256, Hash::Sha256),
+    (CKP_PKCS5_PBKD2_HMAC_SHA384, Hash::Sha384),
+    (CKP_PKCS5_PBKD2_HMAC_SHA512, Hash::Sha512),
+    (CKP_PKCS5_PBKD2_HMAC_SHA512_224, Hash::Sha512_224),
+    (CKP_PKCS5_PBKD2_HMAC_SHA512_256, Hash::Sha512_256),
+];
+
+/// `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS` of before 2.40, which has the address of the password's length
+/// in the place of the length. The two are equally long; they are told apart by that number, as NSS does.
+///
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
+    // SAFETY: integers and pointers.
+    let given: CK_PKCS5_PBKD2_PARAMS2 = unsafe { read(parameter) }?;
+    if given.saltSource != CKZ_SALT_SPECIFIED {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let hash = named(&PRFS, given.prf)?;
+    // "No Parameter. pPrfData must be NULL and ulPrfDataLen must be zero."
+    if !given.pPrfData.is_null() || given.ulPrfDataLen != 0 {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let iterations = wide(given.iterations);
+    if !(1..=MAX_ITERATIONS).contains(&iterations) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    // SAFETY: the caller's promise.
+    let salt = unsafe { copy(In(given.pSaltSourceData.cast(), given.ulSaltSourceDataLen), MAX_DATA) }?;
+    // SAFETY: the caller's promise.
+    let len = unsafe { password_len(given.ulPasswordLen) }?;
+    // SAFETY: the caller's promise.
+    let password = unsafe { In(given.pPassword, len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
+    Ok(Params::Pbkdf2 {
+        hash,
+        salt,
+        iterations: u32::try_from(iterations).map_err(|_| Error::MechanismParamInvalid)?,
+        password: Password(Secret::from(password)),
+    })
+}
+
+/// # Safety
+///
+/// A number that is an address is that of a readable length.
+unsafe fn password_len(given: CK_ULONG) -> Result<CK_ULONG> {
+    if wide(given) < LEAST_ADDRESS {
+        return Ok(given);
+    }
+    let place = usize::try_from(given).map(std::ptr::with_exposed_provenance::<CK_ULONG>);
+    let place = place.ok().filter(|place| place.is_aligned() && wide(given) < END_OF_ADDRESSES);
+    // SAFETY: not null; aligned; readable by the caller's promise.
+    let len = place.map(|place| unsafe { place.read() }).ok_or(Error::MechanismParamInvalid)?;
+    if wide(len) < LEAST_ADDRESS { Ok(len) } else { Err(Error::MechanismParamInvalid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
+    use super::*;
+
+    const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
+
+    fn good() -> CK_PKCS5_PBKD2_PARAMS2 {
+        CK_PKCS5_PBKD2_PARAMS2 {
+            saltSource: CKZ_SALT_SPECIFIED,
+            pSaltSourceData: SOME.cast(),
+            ulSaltSourceDataLen: 8,
+            iterations: 1000,
+            prf: CKP_PKCS5_PBKD2_HMAC_SHA256,
+            pPrfData: null_mut(),
+            ulPrfDataLen: 0,
+            pPassword: SOME,
+            ulPasswordLen: 5,
+        }
+    }
+
+    fn expected() -> Result<Params> {
+        let (salt, password) = ([7; 8].into(), Password(Secret::new(vec![7; 5])));
+        Ok(Params::Pbkdf2 { hash: Hash::Sha256, salt, iterations: 1000, password })
+    }
+
+    #[test]
+    fn both_structs_are_read() {
+        wants(CKM_PKCS5_PBKD2, &good());
+        assert!(with(CKM_PKCS5_PBKD2, &good()) == expected());
+        let mut len: CK_ULONG = 5;
+        let old = CK_PKCS5_PBKD2_PARAMS {
+            saltSource: CKZ_SALT_SPECIFIED,
+            pSaltSourceData: SOME.cast(),
+            ulSaltSourceDataLen: 8,
+            iterations: 1000,
+            prf: CKP_PKCS5_PBKD2_HMAC_SHA256,
+            pPrfData: null_mut(),
+            ulPrfDataLen: 0,
+            pPassword: SOME,
+            ulPasswordLen: std::ptr::with_exposed_provenance_mut((&raw mut len).expose_provenance()),
+        };
+        assert!(with(CKM_PKCS5_PBKD2, &old) == expected());
+        len = HUGE;
+        assert_eq!((with(CKM_PKCS5_PBKD2, &old).err(), len), (INVALID, HUGE));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for wrong in [
+            CK_PKCS5_PBKD2_PARAMS2 { saltSource: 0, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { saltSource: 2, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { pSaltSourceData: null_mut(), ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { ulSaltSourceDataLen: HUGE, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { iterations: 0, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { iterations: MAX_ITERATIONS as CK_ULONG + 1, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { iterations: HUGE, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { prf: 0, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { prf: CKP_PKCS5_PBKD2_HMAC_GOSTR3411, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { prf: 9, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { pPrfData: SOME.cast(), ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { ulPrfDataLen: 1, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { pPassword: null_mut(), ..good() },
+            // No address: odd, or beyond all.
+            CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: HUGE, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: LEAST_ADDRESS as CK_ULONG + 1, ..good() },
+            CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: END_OF_ADDRESSES as CK_ULONG, ..good() },
+        ] {
+            assert_eq!(with(CKM_PKCS5_PBKD2, &wrong).err(), INVALID);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The places inside parameter structs where `C_DeriveKey` puts what it has to give beside a handle: further keys, a
+//! version, initialisation vectors, bytes.
+
+use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::mechanism::{Action, Derivation, Invocation, Params, Shape};
+use jeton::module::{Additional, Connection, Derived};
+use jeton::secret::Secret;
+
+use super::{read, sp800_108};
+use crate::input::{In, Place};
+use crate::number::{length, narrow};
+
+/// Where the results of a derivation go.
+pub(crate) enum Places<'a> {
+    /// To `phKey`.
+    Key(Place<CK_OBJECT_HANDLE>),
+    /// To `phKey`, and the handles of further keys to places of their own.
+    Keys(Place<CK_OBJECT_HANDLE>, Vec<Additional<'a>>, Vec<*mut CK_OBJECT_HANDLE>),
+    /// To `phKey`, and the version where it is wanted.
+    Master(Place<CK_OBJECT_HANDLE>, Option<Place<CK_VERSION>>),
+    /// To `pReturnedKeyMaterial` and what that points to.
+    Connection(Place<CK_SSL3_KEY_MAT_OUT>, CK_SSL3_KEY_MAT_OUT),
+    /// To `pOutput` and `pulOutputLen`.
+    Output(*mut CK_BYTE, Place<CK_ULONG>),
+}
+
+impl<'a> Places<'a> {
+    /// The places that a mechanism has. `phKey` is asked for where a handle goes there: "the parameter phKey … is
+    /// unnecessary, and should be a NULL_PTR" with the others.
+    ///
+    /// # Safety
+    ///
+    /// The contract of PKCS#11 for `pMechanism` and `phKey`, while `'a` lasts; `with` was read from the former.
+    pub(crate) unsafe fn of(
+        given: *const CK_MECHANISM,
+        with: &Invocation,
+        key: *mut CK_OBJECT_HANDLE,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise: it was read before.
+        let given = unsafe { given.read_unaligned() };
+        // SAFETY: the caller's promise: it was read before.
+        let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() }?;
+        // SAFETY: the caller's promise; integers and pointers, for each of the structs.
+        unsafe {
+            Ok(match with.mechanism.shape {
+                Shape::Sp800_108(kdf) => {
+                    let (keys, handles) = sp800_108::additional(kdf, parameter)?.into_iter().unzip();
+                    Self::Keys(Place::at(key)?, keys, handles)
+                }
+                Shape::TlsMaster => {
+                    master(with, key, read::<CK_SSL3_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                }
+                Shape::Tls12Master => {
+                    master(with, key, read::<CK_TLS12_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                }
+                Shape::Tls12ExtendedMaster => master(
+                    with,
+                    key,
+                    read::<CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion,
+                )?,
+                Shape::TlsKeys => {
+                    connection(with, read::<CK_SSL3_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
+                }
+                Shape::Tls12Keys | Shape::Tls12SafeKeys => {
+                    connection(with, read::<CK_TLS12_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
+                }
+                Shape::TlsPrf => {
+                    // Neither is null: `params::tls` refused that.
+                    let given: CK_TLS_PRF_PARAMS = read(parameter)?;
+                    Self::Output(given.pOutput, Place::at(given.pulOutputLen)?)
+                }
+                _ => Self::Key(Place::at(key)?),
+            })
+        }
+    }
+
+    /// The further keys.
+    pub(crate) fn more(&mut self) -> &mut [Additional<'a>] {
+        match self {
+            Self::Keys(_, keys, _) => keys,
+            _ => &mut [],
+        }
+    }
+
+    /// Puts the results there, or the sign of what a call failed for.
+    ///
+    /// # Safety
+    ///
+    /// The contract of PKCS#11 for the places.
+    pub(crate) unsafe fn put(self, outcome: Result<Derived>) -> Result<()> {
+        // SAFETY: the caller's promise, for each of the places.
+        unsafe {
+            if let Self::Keys(_, keys, handles) = &self {
+                for (key, place) in keys.iter().zip(handles) {
+                    if let Some(handle) = key.key {
+                        place.write_unaligned(narrow(handle.0));
+                    }
+                }
+            }
+            match (self, outcome?) {
+                (Self::Key(place) | Self::Keys(place, ..), Derived::Key(key)) => place.put(narrow(key.0)),
+                (Self::Master(place, version), Derived::Master(key, known)) => {
+                    place.put(narrow(key.0));
+                    if let (Some(version), Some([major, minor])) = (version, known) {
+                        version.put(CK_VERSION { major, minor });
+                    }
+                }
+                (Self::Connection(place, out), Derived::Connection(connection)) => {
+                    place.put(filled(out, &connection));
+                }
+                (Self::Output(place, len), Derived::Output(bytes)) => {
+                    put_bytes(place, &bytes);
+                    len.put(length(bytes.len()));
+                }
+                _ => return Err(Error::GeneralError),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// "The pVersion field of the structure must be set to NULL_PTR" for Diffie-Hellman; for RSA it is not asked for by all.
+fn master<'a>(with: &Invocation, key: *mut CK_OBJECT_HANDLE, version: *mut CK_VERSION) -> Result<Places<'a>> {
+    let versioned = with.mechanism.action == Action::Derive(Derivation::TlsMaster { versioned: true });
+    if !versioned && !version.is_null() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Places::Master(Place::at(key)?, Place::at(version).ok()))
+}
+
+/// # Safety
+///
+/// The struct is readable.
+unsafe fn connection<'a>(with: &Invocation, out: *mut CK_SSL3_KEY_MAT_OUT) -> Result<Places<'a>> {
+    let place = Place::at(out).map_err(|_| Error::MechanismParamInvalid)?;
+    // SAFETY: not null; readable by the caller's promise.
+    let given = unsafe { out.read_unaligned() };
+    let ivs = matches!(with.params, Params::TlsKeys { iv_len, .. } if iv_len > 0);
+    if ivs && (given.pIVClient.is_null() || given.pIVServer.is_null()) {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Ok(Places::Connection(place, given))
+}
+
+/// The struct with the handles, after the initialisation vectors went where it points to.
+///
+/// # Safety
+///
+/// What it points to is writable for the initialisation vectors.
+unsafe fn filled(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_KEY_MAT_OUT {
+    // SAFETY: the caller's promise; not null where there is a vector.
+    unsafe {
+        put_bytes(out.pIVClient, &connection.ivs[0]);
+        put_bytes(out.pIVServer, &connection.ivs[1]);
+    }
+    let pair = |keys: Option<[jeton::id::ObjectHandle; 2]>| {
+        keys.map_or([CK_INVALID_HANDLE; 2], |keys| keys.map(|key| narrow(key.0)))
+    };
+    let ([hClientMacSecret, hServerMacSecret], [hClientKey, hServerKey]) =
+        (pair(connection.macs), pair(connection.keys));
+    CK_SSL3_KEY_MAT_OUT { hClientMacSecret, hServerMacSecret, hClientKey, hServerKey, ..out }
+}
+
+/// # Safety
+///
+/// The place is writable for the bytes, where there are any.
+unsafe fn put_bytes(place: *mut CK_BYTE, bytes: &Secret) {
+    if !bytes.is_empty() {
+        // SAFETY: the caller's promise; the bytes are our own.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}

@@ -1,0 +1,24 @@
+//! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
+
+use super::{Action, Derivation, Mechanism, Shape};
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::DERIVE;
+
+pub(super) const ROWS: &[Mechanism] = &[
+    derives(M::IKE_PRF_DERIVE, Shape::IkePrf, Derivation::IkePrf),
+    derives(M::IKE1_PRF_DERIVE, Shape::Ike1Prf, Derivation::Ike1Prf),
+    derives(M::IKE1_EXTENDED_DERIVE, Shape::Ike1Extended, Derivation::Ike1Extended),
+    derives(M::IKE2_PRF_PLUS_DERIVE, Shape::Ike2PrfPlus, Derivation::Ike2PrfPlus),
+];
+
+/// The pseudo-random function in the parameter decides of which type the key must be.
+const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
+    Mechanism {
+        id,
+        flags: DERIVE,
+        sizes: (1, 4096),
+        key_type: None,
+        shape,
+        action: Action::Derive(derivation),
+    }
+}

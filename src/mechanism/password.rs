@@ -1,0 +1,37 @@
+//! Keys out of passwords (PKCS#11 3.2, "PKCS #5 and PKCS #5-style password-based encryption").
+
+use subtle::ConstantTimeEq;
+
+use super::{Action, Mechanism, Shape};
+use crate::id::MechanismType;
+use crate::id::mechanism_flag::GENERATE;
+use crate::secret::Secret;
+
+pub(super) const ROWS: &[Mechanism] = &[
+    // It makes keys of every type.
+    Mechanism {
+        id: MechanismType::PKCS5_PBKD2,
+        flags: GENERATE,
+        sizes: (1, 4096),
+        key_type: None,
+        shape: Shape::Pbkdf2,
+        action: Action::GenerateFromPassword,
+    },
+];
+
+/// A password in a parameter: wiped, and compared in constant time.
+pub struct Password(pub Secret);
+
+impl Clone for Password {
+    fn clone(&self) -> Self {
+        Self(self.0.duplicate())
+    }
+}
+
+impl PartialEq for Password {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Password {}

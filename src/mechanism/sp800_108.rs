@@ -1,0 +1,96 @@
+//! SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
+
+use super::{Action, Derivation, Mechanism, Shape};
+use crate::id::MechanismType as M;
+use crate::id::ObjectHandle;
+use crate::id::mechanism_flag::DERIVE;
+
+pub(super) const ROWS: &[Mechanism] = &[
+    derives(M::SP800_108_COUNTER_KDF, Kdf::Counter),
+    derives(M::SP800_108_FEEDBACK_KDF, Kdf::Feedback),
+    derives(M::SP800_108_DOUBLE_PIPELINE_KDF, Kdf::DoublePipeline),
+];
+
+/// What the iteration variable is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kdf {
+    /// SP 800-108, 4.1: a counter.
+    Counter,
+    /// SP 800-108, 4.2: what came out before.
+    Feedback,
+    /// SP 800-108, 4.3: what comes out of a first pipeline.
+    DoublePipeline,
+}
+
+/// A part of what the pseudo-random function is applied to (`CK_PRF_DATA_PARAM`).
+#[derive(Clone, PartialEq, Eq)]
+pub enum Field {
+    /// The iteration variable; its form where it is a counter.
+    Iteration(Option<Number>),
+    /// The counter of a mode whose iteration variable is another.
+    Counter(Number),
+    /// The length of what is derived, in bits.
+    Length {
+        /// Whether all that the function gives counts, and not only what becomes keys.
+        segments: bool,
+        /// Its form.
+        number: Number,
+    },
+    /// Bytes.
+    Bytes(Box<[u8]>),
+    /// The value of a key.
+    Key(ObjectHandle),
+}
+
+/// The form of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// Whether the least significant byte comes first.
+    pub little_endian: bool,
+    /// Bytes, at most 8.
+    pub len: usize,
+}
+
+impl Number {
+    /// A number in that form, where it fits.
+    pub fn encode(self, number: u64) -> Option<Box<[u8]>> {
+        let bytes = if self.little_endian { number.to_le_bytes() } else { number.to_be_bytes() };
+        let (kept, lost) = if self.little_endian {
+            bytes.split_at_checked(self.len)?
+        } else {
+            let (lost, kept) = bytes.split_at_checked(bytes.len().checked_sub(self.len)?)?;
+            (kept, lost)
+        };
+        lost.iter().all(|byte| *byte == 0).then(|| kept.into())
+    }
+}
+
+/// From any secret key; sizes are in bits.
+const fn derives(id: M, kdf: Kdf) -> Mechanism {
+    Mechanism {
+        id,
+        flags: DERIVE,
+        sizes: (8, 32768),
+        key_type: None,
+        shape: Shape::Sp800_108(kdf),
+        action: Action::Derive(Derivation::Sp800_108(kdf)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_fits_its_form_or_is_none() {
+        let number = |little_endian, len| Number { little_endian, len };
+        assert_eq!(number(false, 2).encode(0x0102).as_deref(), Some(&[1, 2][..]));
+        assert_eq!(number(true, 2).encode(0x0102).as_deref(), Some(&[2, 1][..]));
+        assert_eq!(number(false, 3).encode(1).as_deref(), Some(&[0, 0, 1][..]));
+        assert_eq!(number(true, 8).encode(u64::MAX).as_deref(), Some(&[0xff; 8][..]));
+        for little_endian in [false, true] {
+            assert_eq!(number(little_endian, 1).encode(256), None);
+            assert_eq!(number(little_endian, 9).encode(0), None);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms"). Those that the standard has no text for any more,
+//! `CKM_TLS_*` of 2.20, are those of SSL 3.0 with the pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
+
+use super::{Action, Code, Derivation, Mechanism, Shape};
+use crate::backend::Hash;
+use crate::id::KeyType;
+use crate::id::MechanismType as M;
+use crate::id::mechanism_flag::{DERIVE, GENERATE, SIGN, VERIFY};
+
+/// The only size of a pre-master secret with a version, and of a master secret, in bytes.
+const MASTER: (u64, u64) = (48, 48);
+const ANY: (u64, u64) = (1, 4096);
+
+pub(super) const ROWS: &[Mechanism] = &[
+    generates(M::SSL3_PRE_MASTER_KEY_GEN),
+    generates(M::TLS_PRE_MASTER_KEY_GEN),
+    derives(M::TLS_MASTER_KEY_DERIVE, MASTER, Shape::TlsMaster, RSA),
+    derives(M::TLS_MASTER_KEY_DERIVE_DH, MASTER, Shape::TlsMaster, DH),
+    derives(M::TLS_KEY_AND_MAC_DERIVE, MASTER, Shape::TlsKeys, Derivation::TlsKeys),
+    derives(M::TLS_PRF, ANY, Shape::TlsPrf, Derivation::TlsPrf),
+    derives(M::TLS12_MASTER_KEY_DERIVE, MASTER, Shape::Tls12Master, RSA),
+    derives(M::TLS12_MASTER_KEY_DERIVE_DH, MASTER, Shape::Tls12Master, DH),
+    derives(M::TLS12_EXTENDED_MASTER_KEY_DERIVE, MASTER, Shape::Tls12ExtendedMaster, RSA),
+    derives(M::TLS12_EXTENDED_MASTER_KEY_DERIVE_DH, MASTER, Shape::Tls12ExtendedMaster, DH),
+    derives(M::TLS12_KEY_AND_MAC_DERIVE, MASTER, Shape::Tls12Keys, Derivation::TlsKeys),
+    derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Shape::Tls12SafeKeys, Derivation::TlsKeys),
+    derives(M::TLS_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
+    derives(M::TLS12_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
+    signs(M::TLS_MAC),
+    signs(M::TLS12_MAC),
+];
+
+const RSA: Derivation = Derivation::TlsMaster { versioned: true };
+const DH: Derivation = Derivation::TlsMaster { versioned: false };
+
+/// A pseudo-random function of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsPrf {
+    /// TLS 1.0 and 1.1 (RFC 2246, 5).
+    Md5Sha1,
+    /// TLS 1.2 (RFC 5246, 5).
+    Hash(Hash),
+}
+
+/// The random values of a handshake.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Randoms {
+    /// The client's.
+    pub client: Box<[u8]>,
+    /// The server's.
+    pub server: Box<[u8]>,
+}
+
+const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> Mechanism {
+    of_secrets(id, DERIVE, sizes, shape, Action::Derive(derivation))
+}
+
+const fn generates(id: M) -> Mechanism {
+    of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
+}
+
+const fn signs(id: M) -> Mechanism {
+    of_secrets(id, SIGN | VERIFY, ANY, Shape::TlsMac, Action::Mac(Code::TlsFinished))
+}
+
+const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> Mechanism {
+    Mechanism { id, flags, sizes, key_type: Some(KeyType::GENERIC_SECRET), shape, action }
+}

@@ -1,0 +1,91 @@
+//! Keys out of the bytes of others (PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms", "Key derivation by
+//! data encryption", and the key derivations of "Digests").
+
+use super::{Work, digest};
+use crate::backend::{CipherScheme, Direction};
+use crate::error::{Error, Result};
+use crate::mechanism::{Derivation, Params};
+use crate::secret::Secret;
+
+/// Whether a derived key is protected as its base is. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms":
+/// what they give tells the base key.
+/// "Generic Key Derivation using the TLS PRF" says the same. Of IKE's mechanisms nothing is said; one may give the base
+/// key itself, cut, so that the same holds for them.
+pub(super) fn inherits(derivation: Derivation) -> bool {
+    matches!(
+        derivation,
+        Derivation::ConcatenateBaseAndKey
+            | Derivation::ConcatenateBaseAndData
+            | Derivation::ConcatenateDataAndBase
+            | Derivation::XorBaseAndData
+            | Derivation::ExtractKeyFromKey
+            | Derivation::TlsKdf
+            | Derivation::IkePrf
+            | Derivation::Ike1Prf
+            | Derivation::Ike1Extended
+            | Derivation::Ike2PrfPlus
+    )
+}
+
+impl Work<'_> {
+    pub(super) fn simple(&self, derivation: Derivation) -> Result<Secret> {
+        Ok(match (derivation, &self.with.params) {
+            (Derivation::HashOfKey(hash), Params::None) => digest(self.provider(), hash, &[self.value()?])?,
+            (Derivation::ConcatenateBaseAndKey, Params::Key(other)) => {
+                let other = self.other(*other)?;
+                joined(&[self.value()?, &other])
+            }
+            (Derivation::ConcatenateBaseAndData, Params::Data(data)) => joined(&[self.value()?, data]),
+            (Derivation::ConcatenateDataAndBase, Params::Data(data)) => joined(&[data, self.value()?]),
+            (Derivation::XorBaseAndData, Params::Data(data)) => {
+                let mut secret = Secret::from(&self.value()?[..data.len().min(self.value()?.len())]);
+                secret.iter_mut().zip(data).for_each(|(byte, other)| *byte ^= other);
+                secret
+            }
+            (Derivation::ExtractKeyFromKey, Params::Bit(bit)) => extract(self.value()?, *bit, self.wanted)?,
+            (Derivation::AesEcbEncryptData, Params::Data(data)) => {
+                self.enciphered(&CipherScheme::AesEcb, data)?
+            }
+            (Derivation::AesCbcEncryptData, Params::CbcData { iv, data }) => {
+                self.enciphered(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
+            }
+            _ => return Err(Error::MechanismParamInvalid),
+        })
+    }
+
+    fn enciphered(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
+        let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
+        let mut out = Secret::zeroed(scheme.output_len(Direction::Encrypt, data.len()));
+        let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
+        cipher.finish(&mut out[written..]).map_err(|_| Error::MechanismParamInvalid)?;
+        Ok(out)
+    }
+}
+
+/// PKCS#11 3.2, "Extraction of one key from another key": bits from a place on, the first again after the last.
+fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
+    let bits = value.len() as u64 * 8;
+    if first >= bits {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let mut out = Secret::zeroed(wanted.ok_or(Error::TemplateIncomplete)?);
+    if out.len() > value.len() {
+        return Err(Error::KeySizeRange);
+    }
+    for at in 0..out.len() as u64 * 8 {
+        let from = (first + at) % bits;
+        let bit = value[(from / 8) as usize] >> (7 - from % 8) & 1;
+        out[(at / 8) as usize] |= bit << (7 - at % 8);
+    }
+    Ok(out)
+}
+
+pub(super) fn joined(parts: &[&[u8]]) -> Secret {
+    let mut out = Secret::zeroed(parts.iter().map(|part| part.len()).sum());
+    let mut at = 0;
+    for part in parts {
+        out[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    out
+}

@@ -1,0 +1,152 @@
+//! SP 800-108: one or more keys out of a pseudo-random function (PKCS#11 3.2, "SP800-108 Key Derivation").
+
+use std::sync::Arc;
+
+use super::{Additional, Derived, Guard, Work, prf_len, prf_scheme, wanted};
+use crate::backend::MacScheme;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectHandle};
+use crate::mechanism::sp800_108::{Field, Kdf};
+use crate::mechanism::{Code, Params};
+use crate::object::bits::Flag;
+use crate::object::make::Cut;
+use crate::object::template::Template;
+use crate::object::{Attributes, Object, key, make};
+use crate::secret::Secret;
+
+impl Work<'_> {
+    /// The key of the call and those of the parameter: all of them, or none.
+    pub(super) fn sp800_108(
+        &self,
+        kdf: Kdf,
+        template: &Template<'_>,
+        more: &mut [Additional<'_>],
+    ) -> Result<Derived> {
+        let Params::Sp800_108 { prf, fields, iv } = &self.with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        // "for an AES-CMAC PRF the base key must be of type CKK_AES"
+        if *prf == Code::AesCmac && self.base.key_type() != Some(KeyType::AES) {
+            return Err(Error::KeyTypeInconsistent);
+        }
+        let named = fields.iter().filter_map(|field| match field {
+            Field::Key(handle) => Some(self.derivable(*handle)),
+            _ => None,
+        });
+        let guard = self.any_of(&named.collect::<Result<Vec<_>>>()?);
+        let mut keys = vec![self.requested(template, &guard)?];
+        for additional in more.iter_mut() {
+            let requested = self.requested(&additional.template, &guard);
+            // "Deriving Additional Keys": the key whose template the call fails for is set to no handle.
+            keys.push(requested.inspect_err(|_| additional.key = Some(ObjectHandle(0)))?);
+        }
+        let scheme = prf_scheme(*prf)?;
+        let lens: Vec<_> = keys.iter().map(|(_, len)| *len).collect();
+        let values = Pseudorandom { work: self, scheme, fields, iv }.keys(kdf, &lens)?;
+        let put = |((attributes, _), value)| make::put_secret(attributes, value, Cut::Not);
+        let whole = keys.into_iter().zip(&values).map(put).collect::<Result<_>>()?;
+        let handles = self.token.insert_list(self.rights, self.session, whole)?;
+        for (additional, handle) in more.iter_mut().zip(&handles[1..]) {
+            additional.key = Some(*handle);
+        }
+        Ok(Derived::Key(handles[0]))
+    }
+
+    /// What a template says of a key, and how long it will be.
+    fn requested(&self, template: &Template<'_>, guard: &Guard) -> Result<(Attributes, usize)> {
+        // "Key Derivation Attribute Rules": what is omitted is as it is of the base key.
+        let flags = [(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)];
+        let template = self.with_flags(template, &flags);
+        let attributes = self.received(&template, guard, KeyType::GENERIC_SECRET)?;
+        let len = wanted(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
+        let sort = attributes.sort().ok_or(Error::GeneralError)?;
+        if key::secret_len_fits(sort, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
+    }
+
+    /// "Key Derivation Attribute Rules": the history of one key suffices, "the base key or any of the additional input
+    /// keys".
+    fn any_of(&self, others: &[Arc<Object>]) -> Guard {
+        let any = |flag| self.base.flag(flag) || others.iter().any(|other| other.flag(flag));
+        Guard {
+            sensitive: self.base.flag(Flag::SENSITIVE),
+            extractable: self.base.flag(Flag::EXTRACTABLE),
+            always_sensitive: any(Flag::ALWAYS_SENSITIVE),
+            never_extractable: any(Flag::NEVER_EXTRACTABLE),
+        }
+    }
+}
+
+/// A pseudo-random function with its input.
+struct Pseudorandom<'a> {
+    work: &'a Work<'a>,
+    scheme: MacScheme,
+    fields: &'a [Field],
+    iv: &'a [u8],
+}
+
+/// The lengths of what is derived in bits: of the keys, and of all that the function gives.
+#[derive(Clone, Copy)]
+struct Lengths {
+    keys: u64,
+    segments: u64,
+}
+
+impl Pseudorandom<'_> {
+    /// Keys of these lengths. "Deriving Additional Keys": no two are made from the same output of the function.
+    fn keys(&self, kdf: Kdf, lens: &[usize]) -> Result<Vec<Secret>> {
+        let block = prf_len(&self.scheme);
+        let bits = |bytes: usize| bytes as u64 * 8;
+        let segments = lens.iter().map(|len| len.next_multiple_of(block)).sum();
+        let lengths = Lengths { keys: bits(lens.iter().sum()), segments: bits(segments) };
+        let mut variable = match kdf {
+            Kdf::Counter => Secret::default(),
+            Kdf::Feedback => self.iv.into(),
+            // A(0)
+            Kdf::DoublePipeline => self.input(None, lengths)?,
+        };
+        let mut counter = 0;
+        let mut made = Vec::with_capacity(lens.len());
+        for len in lens {
+            let mut value = Secret::default();
+            while value.len() < *len {
+                counter += 1;
+                if kdf == Kdf::DoublePipeline {
+                    variable = self.apply(&variable)?;
+                }
+                let segment = self.apply(&self.input(Some((&variable, counter)), lengths)?)?;
+                value.extend(&segment);
+                if kdf == Kdf::Feedback {
+                    variable = segment;
+                }
+            }
+            made.push(value[..*len].into());
+        }
+        Ok(made)
+    }
+
+    /// The input of an iteration; without its variable and its counter what the double pipeline begins with.
+    fn input(&self, iteration: Option<(&Secret, u64)>, lengths: Lengths) -> Result<Secret> {
+        let mut input = Secret::default();
+        for field in self.fields {
+            match (field, iteration) {
+                (Field::Iteration(None), Some((variable, _))) => input.extend(variable),
+                (Field::Iteration(Some(number)) | Field::Counter(number), Some((_, counter))) => {
+                    // SP 800-108, 4: as many iterations as the counter can count.
+                    input.extend(&number.encode(counter).ok_or(Error::KeySizeRange)?);
+                }
+                (Field::Iteration(_) | Field::Counter(_), None) => {}
+                (Field::Length { segments, number }, _) => {
+                    let length = if *segments { lengths.segments } else { lengths.keys };
+                    input.extend(&number.encode(length).ok_or(Error::MechanismParamInvalid)?);
+                }
+                (Field::Bytes(bytes), _) => input.extend(bytes),
+                (Field::Key(handle), _) => input.extend(&self.work.other(*handle)?),
+            }
+        }
+        Ok(input)
+    }
+
+    fn apply(&self, input: &[u8]) -> Result<Secret> {
+        self.work.provider().code(&self.scheme, self.work.value()?, &[input])
+    }
+}

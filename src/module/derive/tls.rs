@@ -1,0 +1,166 @@
+//! TLS 1.0 to 1.2: the master secret, the keys of a connection, and keys for others (PKCS#11 3.2, "SSL", "TLS 1.2
+//! Mechanisms").
+
+use super::{Derived, Guard, Work};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
+use crate::mechanism::Params;
+use crate::mechanism::tls::TlsPrf;
+use crate::object::make::{self, Cut};
+use crate::object::template::Template;
+use crate::object::value::Value;
+use crate::object::{Attributes, bits::Flag};
+use crate::secret::Secret;
+use crate::session::tls::prf;
+
+/// Length of a master secret in bytes, and of a pre-master secret with a version.
+const MASTER: usize = 48;
+
+/// The keys of a connection, the client's before the server's; none where their length was 0.
+pub struct Connection {
+    /// For the codes.
+    pub macs: Option<[ObjectHandle; 2]>,
+    /// For the encryption.
+    pub keys: Option<[ObjectHandle; 2]>,
+    /// The initialisation vectors.
+    pub ivs: [Secret; 2],
+}
+
+impl Work<'_> {
+    /// "Master key derivation", "Master key derivation for Diffie-Hellman".
+    pub(super) fn tls_master(&self, versioned: bool, template: &Template<'_>) -> Result<Derived> {
+        let secret = self.value()?;
+        if versioned && secret.len() != MASTER {
+            return Err(Error::KeySizeRange);
+        }
+        let (function, value) = match &self.with.params {
+            Params::TlsMaster { prf, randoms } => {
+                let seed: &[&[u8]] = &[&randoms.client, &randoms.server];
+                (*prf, self.tls(*prf, b"master secret", seed, MASTER)?)
+            }
+            Params::TlsExtendedMaster { prf, session_hash } => {
+                (*prf, self.tls(*prf, b"extended master secret", &[session_hash], MASTER)?)
+            }
+            _ => return Err(Error::MechanismParamInvalid),
+        };
+        let attributes = self.received(template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+        if attributes.number(A::KEY_TYPE) != Some(KeyType::GENERIC_SECRET.0) {
+            return Err(Error::TemplateInconsistent);
+        }
+        let attributes = match function {
+            TlsPrf::Md5Sha1 => attributes,
+            TlsPrf::Hash(_) => only_for_tls12(attributes)?,
+        };
+        let attributes = make::put_secret(attributes, &value, Cut::Not)?;
+        let key = self.token.insert(self.rights, self.session, attributes)?;
+        Ok(Derived::Master(key, if versioned { secret.first_chunk().copied() } else { None }))
+    }
+
+    /// "Key and MAC derivation", "CKM_TLS12_KEY_SAFE_DERIVE": two keys, two MAC keys, two initialisation vectors.
+    pub(super) fn tls_keys(&self, template: &Template<'_>) -> Result<Derived> {
+        let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        if self.value()?.len() != MASTER {
+            return Err(Error::KeySizeRange);
+        }
+        // RFC 5246, 6.3: here the server's comes first.
+        let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
+        let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
+        let (macs, rest) = block.split_at(2 * mac_len);
+        let (keys, ivs) = rest.split_at(2 * key_len);
+        let mut made = Vec::new();
+        if *mac_len > 0 {
+            self.put_halves(&mac_template(template), &[A::SIGN, A::VERIFY], macs, &mut made)?;
+        }
+        if *key_len > 0 {
+            self.put_halves(template, &[A::ENCRYPT, A::DECRYPT, A::DERIVE], keys, &mut made)?;
+        }
+        let handles = self.token.insert_list(self.rights, self.session, made)?;
+        let mut pairs = handles.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+        let macs = if *mac_len > 0 { pairs.next() } else { None };
+        Ok(Derived::Connection(Connection { macs, keys: pairs.next(), ivs: halves(ivs).map(Secret::from) }))
+    }
+
+    /// The client's key and the server's, good for `uses`. "All four keys inherit the values of" how the base key is
+    /// protected, and the template may not say otherwise.
+    fn put_halves(
+        &self,
+        template: &Template<'_>,
+        uses: &[A],
+        values: &[u8],
+        made: &mut Vec<Attributes>,
+    ) -> Result<()> {
+        let (sensitive, extractable) = (self.base.flag(Flag::SENSITIVE), self.base.flag(Flag::EXTRACTABLE));
+        let mut flags = vec![(A::SENSITIVE, sensitive), (A::EXTRACTABLE, extractable)];
+        flags.extend(uses.iter().map(|id| (*id, true)));
+        let template = self.with_flags(template, &flags);
+        for value in halves(values) {
+            let attributes = self.received(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+            let same = attributes.flag(A::SENSITIVE) == Some(sensitive)
+                && attributes.flag(A::EXTRACTABLE) == Some(extractable);
+            if !same {
+                return Err(Error::TemplateInconsistent);
+            }
+            made.push(make::put_secret(attributes, &value.into(), Cut::Not)?);
+        }
+        Ok(())
+    }
+
+    /// "Generic Key Derivation using the TLS PRF": RFC 5705, 4.
+    pub(super) fn tls_kdf(&self) -> Result<Secret> {
+        let Params::TlsKdf { prf, label, randoms, context } = &self.with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        let len = self.wanted.ok_or(Error::TemplateIncomplete)?;
+        let Some(context) = context else {
+            return self.tls(*prf, label, &[&randoms.client, &randoms.server], len);
+        };
+        let announced = u16::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
+        let seed: &[&[u8]] = &[&randoms.client, &randoms.server, &announced.to_be_bytes(), context];
+        self.tls(*prf, label, seed, len)
+    }
+
+    /// `CKM_TLS_PRF` (PKCS#11 2.40, "PRF (pseudorandom function)"): the output itself, and no key.
+    pub(super) fn tls_prf(&self) -> Result<Derived> {
+        let Params::TlsPrf { seed, label, len } = &self.with.params else {
+            return Err(Error::MechanismParamInvalid);
+        };
+        self.tls(TlsPrf::Md5Sha1, label, &[seed], *len).map(Derived::Output)
+    }
+
+    fn tls(&self, function: TlsPrf, label: &[u8], seed: &[&[u8]], len: usize) -> Result<Secret> {
+        prf(self.provider(), function, self.value()?, label, seed, len)
+    }
+}
+
+/// "The mechanism also contributes the CKA_ALLOWED_MECHANISMS attribute": the master secrets of TLS 1.2.
+fn only_for_tls12(mut attributes: Attributes) -> Result<Attributes> {
+    let uses = [
+        M::TLS12_KEY_AND_MAC_DERIVE,
+        M::TLS12_KEY_SAFE_DERIVE,
+        M::TLS_KDF,
+        M::TLS_MAC,
+        M::TLS12_KDF,
+        M::TLS12_MAC,
+    ];
+    let uses = Value::Numbers(uses.map(|mechanism| mechanism.0).into());
+    if attributes.has(A::ALLOWED_MECHANISMS) && !attributes.is(A::ALLOWED_MECHANISMS, &uses) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::ALLOWED_MECHANISMS, uses);
+    Ok(attributes)
+}
+
+/// The template speaks of the keys for encryption; the MAC keys, which are generic secrets, have of it where they are
+/// kept and how they are protected.
+fn mac_template<'t>(template: &Template<'t>) -> Template<'t> {
+    const SHARED: [A; 4] = [A::TOKEN, A::PRIVATE, A::SENSITIVE, A::EXTRACTABLE];
+    Template(template.0.iter().filter(|given| SHARED.contains(&given.id)).cloned().collect())
+}
+
+/// The client's half and the server's.
+fn halves(values: &[u8]) -> [&[u8]; 2] {
+    let (client, server) = values.split_at(values.len() / 2);
+    [client, server]
+}

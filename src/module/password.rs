@@ -1,0 +1,47 @@
+//! Keys out of passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
+
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::mechanism::{Invocation, Params};
+use crate::object::attribute::Sorts;
+use crate::object::policy::Rights;
+use crate::object::template::Template;
+use crate::object::value::number;
+use crate::object::{Attributes, key, make};
+use crate::secret::Secret;
+use crate::token::Token;
+
+/// Longest key that is made, in bytes.
+const MAX_LEN: usize = 4096;
+/// Most iterations, those of every block of output counted: a call ends within a minute or two.
+const MAX_WORK: u64 = 1 << 26;
+
+/// The attributes of such a key. The template must name its type.
+pub(super) fn generate(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    template: &Template<'_>,
+) -> Result<Attributes> {
+    let key_type = template.bytes(A::KEY_TYPE).ok_or(Error::TemplateIncomplete)?;
+    let key_type = KeyType(number(key_type)?);
+    let sort = Sorts::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
+    let value = |len| {
+        let len = usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && key::secret_len_fits(sort, *len));
+        stretch(token, &with.params, len.ok_or(Error::KeySizeRange)?)
+    };
+    // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted": the rules have it as a default.
+    make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)
+}
+
+fn stretch(token: &Token, params: &Params, len: usize) -> Result<Secret> {
+    let Params::Pbkdf2 { hash, salt, iterations, password } = params else {
+        return Err(Error::MechanismParamInvalid);
+    };
+    if len.div_ceil(hash.len()) as u64 * u64::from(*iterations) > MAX_WORK {
+        return Err(Error::MechanismParamInvalid);
+    }
+    let mut out = Secret::zeroed(len);
+    token.provider().macs.pbkdf2(*hash, &password.0, salt, *iterations, &mut out)?;
+    Ok(out)
+}

@@ -1,0 +1,89 @@
+//! The pseudo-random functions of TLS, and the codes of its "finished" messages.
+
+use crate::backend::{Hash, Mac, MacScheme, Provider};
+use crate::error::Result;
+use crate::mechanism::tls::TlsPrf;
+use crate::secret::Secret;
+
+/// `len` bytes of a pseudo-random function: RFC 5246, 5, or RFC 2246, 5, where the two halves of the secret are keys of
+/// two functions.
+pub fn prf(
+    provider: &Provider,
+    prf: TlsPrf,
+    secret: &[u8],
+    label: &[u8],
+    seed: &[&[u8]],
+    len: usize,
+) -> Result<Secret> {
+    let mut seeds = vec![label];
+    seeds.extend_from_slice(seed);
+    if let TlsPrf::Hash(hash) = prf {
+        return expand(provider, &MacScheme::Hmac(hash), secret, &seeds, len);
+    }
+    // The halves share the middle byte of an odd secret.
+    let half = secret.len().div_ceil(2);
+    let mut out = expand(provider, &MacScheme::HmacMd5, &secret[..half], &seeds, len)?;
+    let second = &secret[secret.len() - half..];
+    let other = expand(provider, &MacScheme::Hmac(Hash::Sha1), second, &seeds, len)?;
+    out.iter_mut().zip(other.iter()).for_each(|(byte, other)| *byte ^= other);
+    Ok(out)
+}
+
+/// `P_hash` of RFC 5246, 5.
+fn expand(
+    provider: &Provider,
+    scheme: &MacScheme,
+    secret: &[u8],
+    seed: &[&[u8]],
+    len: usize,
+) -> Result<Secret> {
+    let mut out = Secret::default();
+    let mut chain = provider.code(scheme, secret, seed)?;
+    while out.len() < len {
+        let mut parts = vec![&chain[..]];
+        parts.extend_from_slice(seed);
+        out.extend(&provider.code(scheme, secret, &parts)?);
+        chain = provider.code(scheme, secret, &[&chain])?;
+    }
+    Ok(out[..len].into())
+}
+
+/// `verify_data` of a "finished" message; what it signs is the hash of the handshake.
+pub struct Finished {
+    provider: &'static Provider,
+    prf: TlsPrf,
+    label: &'static [u8],
+    secret: Secret,
+    len: usize,
+    seed: Secret,
+}
+
+impl Finished {
+    /// Of `len` bytes, by the server or the client.
+    pub fn new(provider: &'static Provider, prf: TlsPrf, server: bool, secret: &[u8], len: usize) -> Self {
+        let label: &[u8] = if server { b"server finished" } else { b"client finished" };
+        Self { provider, prf, label, secret: secret.into(), len, seed: Secret::default() }
+    }
+}
+
+impl Mac for Finished {
+    fn mac_len(&self) -> usize {
+        self.len
+    }
+
+    fn update(&mut self, data: &[u8]) -> Result<()> {
+        self.seed.extend(data);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut [u8]) -> Result<()> {
+        let code = prf(self.provider, self.prf, &self.secret, self.label, &[&self.seed], self.len)?;
+        out[..self.len].copy_from_slice(&code);
+        self.reset()
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.seed.clear();
+        Ok(())
+    }
+}
