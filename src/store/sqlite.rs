@@ -345,29 +345,6 @@ fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
 }
 
-/// Writes a batch.
-fn apply(transaction: &Transaction<'_>, writes: &[Write<'_>]) -> Outcome<()> {
-    transaction.prepare_cached("UPDATE token SET change = change + 1")?.execute([])?;
-    let now = change(transaction)?.0;
-    for write in writes {
-        let touched = match write {
-            Write::Insert(id, record) => transaction
-                .prepare_cached("INSERT INTO object VALUES(?1, ?2, ?3)")?
-                .execute(params![id, now, record])?,
-            Write::Replace(id, record) => transaction
-                .prepare_cached("UPDATE object SET change = ?2, record = ?3 WHERE id = ?1")?
-                .execute(params![id, now, record])?,
-            Write::Delete(id) => {
-                transaction.prepare_cached("DELETE FROM object WHERE id = ?1")?.execute([id])?
-            }
-        };
-        if touched == 0 {
-            return Err(Fault::Refused(Error::ObjectHandleInvalid));
-        }
-    }
-    Ok(())
-}
-
 /// Why a transaction was given up.
 enum Fault {
     Refused(Error),

@@ -1,9 +1,9 @@
 //! Keys out of key pairs: the secret of a Diffie-Hellman agreement (PKCS #3), and the public half of a private key.
 
-use crate::module::Module;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
+use crate::module::Module;
 use crate::object::template::Template;
 use crate::object::{Object, public_half};
 use crate::secret::Secret;

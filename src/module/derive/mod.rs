@@ -163,7 +163,9 @@ impl Work<'_> {
     fn secret(&self, derivation: Derivation) -> Result<(Secret, Cut)> {
         let secret = match (derivation, &self.with.params) {
             (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
-            (Derivation::Dh, Params::Data(peer)) => return Ok((dh::agree(self.token, self.base, peer)?, Cut::Leading)),
+            (Derivation::Dh, Params::Data(peer)) => {
+                return Ok((dh::agree(self.token, self.base, peer)?, Cut::Leading));
+            }
             (Derivation::Hkdf, params @ Params::Hkdf { .. }) => self.hkdf(params)?,
             (Derivation::TlsKdf, _) => self.tls_kdf()?,
             (Derivation::IkePrf, _) => return Ok((self.ike_prf()?, Cut::Not)),
