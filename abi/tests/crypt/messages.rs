@@ -109,12 +109,12 @@ fn a_message_is_what_one_operation_encrypts_and_its_tag_goes_to_its_place() {
 
 #[test]
 fn a_generated_nonce_goes_to_its_place_and_only_with_a_message() {
-    let (session, mut places) = (session(), Places::new());
+    let session = session();
     let key = aes_key(session);
     start(session, key);
     for count in 0..3 {
         let mut out = vec![0; MESSAGE.len()];
-        places = Places::new();
+        let mut places = Places::new();
         let mut params = places.params(CKG_GENERATE_COUNTER);
         let short = MESSAGE.len() - 1;
         assert_eq!(encrypt_message(session, &mut params, MESSAGE, &mut out[..short]), CKR_BUFFER_TOO_SMALL);
