@@ -24,6 +24,8 @@ mod kem;
 mod keys;
 #[path = "token/mechanisms.rs"]
 mod mechanisms;
+#[path = "token/message_signatures.rs"]
+mod message_signatures;
 #[path = "token/messages.rs"]
 mod messages;
 #[path = "token/objects.rs"]

@@ -56,7 +56,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     }
 }
 
-/// Ends the operation when its call was refused for its arguments, before the session heard of it.
+/// Ends the operation when its call was refused for its arguments or its parameter, before the session heard of it.
 ///
 /// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it returns
 /// CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update functions.
@@ -272,6 +272,7 @@ mod tests {
             cancelled
         };
         assert!(cancels(Err(Error::ArgumentsBad)));
+        assert!(cancels(Err(Error::MechanismParamInvalid)));
         assert!(!cancels(Err(Error::BufferTooSmall { needed: 1 })));
         assert!(!cancels(Err(Error::OperationActive)));
         assert!(!cancels(Ok(())));

@@ -343,10 +343,13 @@ mod tests {
     fn chacha20_poly1305_takes_the_nonce_of_its_rfc() {
         wants(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3));
         assert!(with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3)) == aead(12, 3, 16, 0));
+        assert!(with(CKM_CHACHA20_POLY1305, &poly1305_of(96, 3)) == aead(12, 3, 16, 0));
         for wrong in [
             poly1305_of(0, 0),
             poly1305_of(8, 0),
             poly1305_of(24, 0),
+            poly1305_of(64, 0),
+            poly1305_of(192, 0),
             poly1305_of(HUGE, 0),
             poly1305_of(12, HUGE),
             CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce: null_mut(), ..poly1305_of(12, 0) },
