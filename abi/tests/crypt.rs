@@ -664,3 +664,49 @@ fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULO
         .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))
         .collect()
 }
+
+/// RFC 4226, appendix D. What `C_Sign` gives points into the memory that it was given.
+#[test]
+fn a_one_time_password_comes_in_a_block_of_the_callers() {
+    let session = session();
+    let attributes = [
+        attribute(CKA_CLASS, &CKO_OTP_KEY),
+        attribute(CKA_KEY_TYPE, &CKK_HOTP),
+        attribute(CKA_VALUE, b"12345678901234567890"),
+    ];
+    let key = created(session, &attributes);
+    let own = CK_OTP_PARAMS { pParams: nothing(), ulCount: 0 };
+    for (at, known) in [b"755224", b"287082"].into_iter().enumerate() {
+        let mut with = mechanism_with(CKM_HOTP, &own);
+        ok!(C_SignInit(session, &raw mut with, key));
+        let block = two_calls(|out, len| rv!(C_Sign(session, nothing(), 0, out, len)));
+        // SAFETY: the block starts with the structure; where it stands is not asked for.
+        let info = unsafe { block.as_ptr().cast::<CK_OTP_SIGNATURE_INFO>().read_unaligned() };
+        let params: Vec<_> = (0..info.ulCount as usize)
+            .map(|index| {
+                // SAFETY: the structure says that so many parameters are there, in the block.
+                let param = unsafe { info.pParams.wrapping_add(index).read_unaligned() };
+                // SAFETY: a parameter says where its value is, in the block.
+                let value = unsafe {
+                    std::slice::from_raw_parts(param.pValue.cast::<u8>(), param.ulValueLen as usize)
+                };
+                assert!(block.as_ptr_range().contains(&value.as_ptr()));
+                (param.type_, value)
+            })
+            .collect();
+        let counter = (at as u64).to_be_bytes();
+        assert_eq!(params, [(CK_OTP_VALUE, &known[..]), (CK_OTP_COUNTER, &counter)]);
+
+        let given = [CK_OTP_PARAM {
+            type_: CK_OTP_COUNTER,
+            pValue: mutable(&counter).cast(),
+            ulValueLen: len(&counter),
+        }];
+        let given = CK_OTP_PARAMS { pParams: mutable(&given).cast(), ulCount: 1 };
+        let mut with = mechanism_with(CKM_HOTP, &given);
+        ok!(C_VerifyInit(session, &raw mut with, key));
+        ok!(C_Verify(session, nothing(), 0, pointer(known), len(known)));
+    }
+    let mut without = mechanism(CKM_HOTP);
+    assert_eq!(rv!(C_SignInit(session, &raw mut without, key)), CKR_MECHANISM_PARAM_INVALID);
+}

@@ -17,7 +17,7 @@ use crate::object::attribute::{Sorts, secret_class};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
-use crate::object::{Attributes, key, make};
+use crate::object::{Attributes, key, make, parameters};
 use crate::secret::Secret;
 use crate::token::Token;
 
@@ -64,12 +64,12 @@ impl Module {
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let key_type = makes(&token, with, Action::GenerateParameters)?;
-        let attributes = make::generate_parameters(template, key_type, rights.officer())?;
+        let attributes = parameters::generate(template, key_type, rights.officer())?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
         in_range(with.mechanism, bits)?;
         let prime = token.provider().keys.safe_prime(bits as usize)?;
-        token.insert(rights, session, make::put_parameters(attributes, prime, &[4]))
+        token.insert(rights, session, parameters::put(attributes, prime, &[4]))
     }
 
     /// `C_GenerateKeyPair`: the public key, the private key.

@@ -3,12 +3,12 @@
 use der::asn1::OctetStringRef;
 use der::{Decode, Encode};
 
-use super::Attributes;
 use super::attribute::Sorts;
 use super::value::{Value, unpadded};
+use super::{Attributes, otp};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, value as number};
+use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::Secret;
@@ -233,7 +233,7 @@ fn put_dh_value(attributes: &mut Attributes, value: Secret) {
 }
 
 /// The size of an integer without leading zeros in bits.
-fn bit_size(number: &[u8]) -> u64 {
+pub(super) fn bit_size(number: &[u8]) -> u64 {
     number.len() as u64 * 8 - u64::from(number.first().map_or(0, |byte| byte.leading_zeros()))
 }
 
@@ -267,44 +267,11 @@ pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
 
 fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
-    check_otp(attributes, key_type(attributes)?)?;
+    otp::check(attributes, key_type(attributes)?)?;
     if !secret_len_fits(sort, len) {
         return Err(Error::AttributeValueInvalid);
     }
     attributes.put(A::VALUE_LEN, Value::Number(len as u64));
-    Ok(())
-}
-
-/// Sees that created domain parameters may be those of a group.
-pub fn check_parameters(attributes: &mut Attributes, provider: &Provider) -> Result<()> {
-    let prime = bytes(attributes, A::PRIME)?;
-    provider.keys.check_group(prime, bytes(attributes, A::BASE)?)?;
-    attributes.put(A::PRIME_BITS, Value::Number(bit_size(prime)));
-    Ok(())
-}
-
-/// Sees that a HOTP key asks for what RFC 4226 has: 6 to 8 digits (5.3), and no input but the counter, which has 8
-/// bytes (PKCS#11 3.2, "OATH HOTP secret key objects") and starts at zero where none is given.
-pub fn check_otp(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
-    if key_type != KeyType::HOTP {
-        return Ok(());
-    }
-    let within = |id, range: std::ops::RangeInclusive<u64>| {
-        attributes.number(id).is_some_and(|number| range.contains(&number))
-    };
-    let ignored = number::OTP_PARAM_IGNORED..=number::OTP_PARAM_IGNORED;
-    let fits = within(A::OTP_FORMAT, number::OTP_FORMAT_DECIMAL..=number::OTP_FORMAT_DECIMAL)
-        && within(A::OTP_LENGTH, 6..=8)
-        && within(A::OTP_CHALLENGE_REQUIREMENT, ignored.clone())
-        && within(A::OTP_TIME_REQUIREMENT, ignored.clone())
-        && within(A::OTP_PIN_REQUIREMENT, ignored)
-        && within(A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY);
-    match attributes.bytes(A::OTP_COUNTER).map(<[u8]>::len) {
-        _ if !fits => return Err(Error::AttributeValueInvalid),
-        Some(8) => {}
-        None | Some(0) => attributes.put(A::OTP_COUNTER, Value::Bytes(Secret::zeroed(8))),
-        Some(_) => return Err(Error::AttributeValueInvalid),
-    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use super::attribute::{self, Change, Default, Need, Rule, Sorts};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
-use super::{Attributes, Object, key, kind_of};
+use super::{Attributes, Object, key, kind_of, otp, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
@@ -48,24 +48,9 @@ pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Re
         put_origin(&mut attributes, sort, None);
     }
     if sort == Sorts::DH_PARAMETERS {
-        key::check_parameters(&mut attributes, provider)?;
-        attributes.put(A::LOCAL, Value::Flag(false));
+        parameters::check(&mut attributes, provider)?;
     }
     Ok(attributes)
-}
-
-/// The attributes of domain parameters of `C_GenerateKey`, before they exist: they say how large a prime to make.
-pub fn generate_parameters(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, officer)
-}
-
-/// Puts the domain parameters that were made.
-pub fn put_parameters(mut attributes: Attributes, prime: Vec<u8>, base: &[u8]) -> Attributes {
-    attributes.put(A::PRIME, Value::Bytes(Secret::new(prime)));
-    attributes.put(A::BASE, Value::Bytes(base.into()));
-    attributes.put(A::LOCAL, Value::Flag(true));
-    attributes
 }
 
 /// The attributes of a secret key of `C_GenerateKey`; `value` makes the key once its length is known and checked.
@@ -78,7 +63,7 @@ pub fn generate_secret(
 ) -> Result<Attributes> {
     let identity = [(A::CLASS, attribute::secret_class(key_type).0), (A::KEY_TYPE, key_type.0)];
     let mut attributes = generated(template, &identity, officer)?;
-    key::check_otp(&mut attributes, key_type)?;
+    otp::check(&mut attributes, key_type)?;
     let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
     finish(attributes, mechanism)
@@ -209,7 +194,7 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     attributes.put(A::VALUE, Value::Bytes(value.into()));
     if sort == Sorts::HOTP {
-        key::check_otp(&mut attributes, KeyType::HOTP)?;
+        otp::check(&mut attributes, KeyType::HOTP)?;
     }
     Ok(attributes)
 }
@@ -281,7 +266,7 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
 }
 
 /// A generated key's attributes, but for what the mechanism makes.
-fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> Result<Attributes> {
+pub(super) fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> Result<Attributes> {
     let mut own = Attributes::default();
     for (id, number) in identity {
         own.put(*id, Value::Number(*number));

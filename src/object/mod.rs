@@ -13,6 +13,8 @@ pub mod attribute;
 pub mod bits;
 pub mod key;
 pub mod make;
+pub mod otp;
+pub mod parameters;
 pub mod pkcs8;
 pub mod policy;
 pub mod public_half;

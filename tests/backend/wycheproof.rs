@@ -40,6 +40,7 @@ const DEVIATIONS: &[(&str, &[usize], &str)] = &[
     ),
     ("EcdsaSecp384r1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
     ("EcdsaBrainpool256r1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
+    ("EcdsaBrainpool384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
     ("EcdsaSecp521r1Shake256P1363", &[196, 198, 200, 202, 204, 206, 216, 218, 220, 222], SHORT_HALVES),
 ];
 
