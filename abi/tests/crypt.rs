@@ -710,3 +710,142 @@ fn a_one_time_password_comes_in_a_block_of_the_callers() {
     let mut without = mechanism(CKM_HOTP);
     assert_eq!(rv!(C_SignInit(session, &raw mut without, key)), CKR_MECHANISM_PARAM_INVALID);
 }
+
+/// A generic secret of these bytes that others are derived from.
+fn generic(session: Session, value: &[u8]) -> Object {
+    let template = [
+        attribute(CKA_CLASS, &CKO_SECRET_KEY),
+        attribute(CKA_KEY_TYPE, &CKK_GENERIC_SECRET),
+        attribute(CKA_VALUE, value),
+        attribute(CKA_DERIVE, &CK_TRUE),
+    ];
+    created(session, &template)
+}
+
+#[test]
+fn the_keys_of_a_connection_come_back_in_the_parameter() {
+    let session = session();
+    let randoms = CK_SSL3_RANDOM_DATA {
+        pClientRandom: pointer(&[1; 32]),
+        ulClientRandomLen: 32,
+        pServerRandom: pointer(&[2; 32]),
+        ulServerRandomLen: 32,
+    };
+    let (pre, mut master) = (generic(session, &[3; 48]), 0);
+    let mut version = CK_VERSION { major: 9, minor: 9 };
+    let mut params = CK_TLS12_MASTER_KEY_DERIVE_PARAMS {
+        RandomInfo: randoms,
+        pVersion: &raw mut version,
+        prfHashMechanism: CKM_SHA256,
+    };
+    let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE, &params);
+    ok!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
+    assert_eq!((version.major, version.minor), (3, 3));
+    // Diffie-Hellman knows no version, and a place for one is refused.
+    let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE_DH, &params);
+    let rv = rv!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
+    assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
+    params.pVersion = nothing();
+    let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE, &params);
+    assert_eq!(rv!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, nothing())), CKR_ARGUMENTS_BAD);
+    ok!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
+
+    let (mut client_iv, mut server_iv) = ([0_u8; 6], [0_u8; 6]);
+    let mut out = CK_SSL3_KEY_MAT_OUT {
+        hClientMacSecret: 77,
+        hServerMacSecret: 77,
+        hClientKey: 77,
+        hServerKey: 77,
+        pIVClient: client_iv.as_mut_ptr(),
+        pIVServer: server_iv.as_mut_ptr(),
+    };
+    let params = CK_TLS12_KEY_MAT_PARAMS {
+        ulMacSizeInBits: 0,
+        ulKeySizeInBits: 128,
+        ulIVSizeInBits: 32,
+        bIsExport: CK_FALSE,
+        RandomInfo: randoms,
+        pReturnedKeyMaterial: &raw mut out,
+        prfHashMechanism: CKM_SHA256,
+    };
+    let template = [attribute(CKA_KEY_TYPE, &CKK_AES)];
+    let template = template.as_ptr().cast_mut();
+    let mut with = mechanism_with(CKM_TLS12_KEY_AND_MAC_DERIVE, &params);
+    ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
+    assert_eq!((out.hClientMacSecret, out.hServerMacSecret), (CK_INVALID_HANDLE, CK_INVALID_HANDLE));
+    assert!(out.hClientKey != 77 && out.hServerKey != 77 && out.hClientKey != out.hServerKey);
+    // Four bytes each, and not one more.
+    assert_ne!((client_iv, server_iv), ([0; 6], [0; 6]));
+    assert_eq!((&client_iv[4..], &server_iv[4..]), (&[0, 0][..], &[0, 0][..]));
+    let mut half = CK_SSL3_KEY_MAT_OUT { pIVServer: nothing(), ..out };
+    let params = CK_TLS12_KEY_MAT_PARAMS { pReturnedKeyMaterial: &raw mut half, ..params };
+    let mut with = mechanism_with(CKM_TLS12_KEY_AND_MAC_DERIVE, &params);
+    let rv = rv!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
+    assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
+    // Where none is asked for, none needs a place.
+    let mut with = mechanism_with(CKM_TLS12_KEY_SAFE_DERIVE, &params);
+    ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
+    let nowhere = CK_TLS12_KEY_MAT_PARAMS { pReturnedKeyMaterial: nothing(), ..params };
+    let mut with = mechanism_with(CKM_TLS12_KEY_SAFE_DERIVE, &nowhere);
+    let rv = rv!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
+    assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
+}
+
+#[test]
+fn several_keys_come_back_in_their_places() {
+    let session = session();
+    let base = generic(session, &[4; 32]);
+    let format = CK_SP800_108_COUNTER_FORMAT { bLittleEndian: CK_FALSE, ulWidthInBits: 32 };
+    let field = CK_PRF_DATA_PARAM {
+        type_: CK_SP800_108_ITERATION_VARIABLE,
+        pValue: mutable(&format).cast(),
+        ulValueLen: size_of_val(&format) as CK_ULONG,
+    };
+    let (good, short): (CK_ULONG, CK_ULONG) = (16, 15);
+    let of = |len| [attribute(CKA_KEY_TYPE, &CKK_AES), attribute(CKA_VALUE_LEN, len)];
+    let (good, wrong) = (of(&good), of(&short));
+    let derive = |second: &[CK_ATTRIBUTE]| {
+        let mut handles = [77; 3];
+        let mut places = handles.each_mut().map(std::ptr::from_mut);
+        let key = |template: &[CK_ATTRIBUTE], phKey| CK_DERIVED_KEY {
+            pTemplate: template.as_ptr().cast_mut(),
+            ulAttributeCount: 2,
+            phKey,
+        };
+        let mut more = [key(&good, places[1]), key(second, places[2])];
+        let params = CK_SP800_108_KDF_PARAMS {
+            prfType: CKM_SHA256_HMAC,
+            ulNumberOfDataParams: 1,
+            pDataParams: mutable(&field),
+            ulAdditionalDerivedKeys: 2,
+            pAdditionalDerivedKeys: more.as_mut_ptr(),
+        };
+        let mut with = mechanism_with(CKM_SP800_108_COUNTER_KDF, &params);
+        let template = good.as_ptr().cast_mut();
+        let rv = rv!(C_DeriveKey(session, &raw mut with, base, template, 2, places.as_mut()[0]));
+        (rv, handles)
+    };
+    let (rv, handles) = derive(&good);
+    assert_eq!(rv, CKR_OK);
+    assert!(!handles.contains(&77) && handles[0] != handles[1] && handles[1] != handles[2]);
+    assert_eq!(derive(&wrong), (CKR_KEY_SIZE_RANGE, [77, 77, CK_INVALID_HANDLE]));
+}
+
+#[test]
+fn the_bare_function_of_tls_fills_a_buffer() {
+    let session = session();
+    let (base, mut out, mut len) = (generic(session, &[5; 48]), [0_u8; 24], 20);
+    let params = CK_TLS_PRF_PARAMS {
+        pSeed: pointer(b"seed"),
+        ulSeedLen: 4,
+        pLabel: pointer(b"label"),
+        ulLabelLen: 5,
+        pOutput: out.as_mut_ptr(),
+        pulOutputLen: &raw mut len,
+    };
+    let mut with = mechanism_with(CKM_TLS_PRF, &params);
+    ok!(C_DeriveKey(session, &raw mut with, base, nothing(), 0, nothing()));
+    assert_eq!(len, 20);
+    assert_ne!(out[..20], [0; 20]);
+    assert_eq!(out[20..], [0; 4]);
+}

@@ -33,9 +33,12 @@ fn value(
     client.read(session, key, A::VALUE)
 }
 
+/// Hash, password, salt, iterations and the key.
+type Known = (Hash, &'static [u8], &'static [u8], u32, &'static str);
+
 #[test]
 fn keys_of_passwords_are_known() {
-    let cases: [(Hash, &[u8], &[u8], u32, &str); 9] = [
+    let cases: [Known; 9] = [
         // RFC 6070, 2.
         (Hash::Sha1, b"password", b"salt", 1, "0c60c80f961f0e71f3a9b524af6012062fe037a6"),
         (Hash::Sha1, b"password", b"salt", 4096, "4b007901b765489abead49d926f721d065a429c1"),
