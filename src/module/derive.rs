@@ -40,6 +40,7 @@ impl Module {
         let origin = Origin {
             forced: base.attributes().get(A::DERIVE_TEMPLATE),
             extractable: guard.extractable,
+            sensitive: guard.sensitive,
             history: (guard.always_sensitive, guard.never_extractable),
             key_type: DEFAULT_TYPE,
         };

@@ -53,7 +53,8 @@ impl Module {
         let (token, rights) = self.access(session)?;
         let unwrapping = key_of(&token, rights, with, unwrapping, Usage::UNWRAP).map_err(unwrapping_error)?;
         let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
-        let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
+        let origin =
+            Origin { forced, extractable: true, sensitive: false, history: (false, false), key_type: None };
         let attributes = make::receive(template, &origin, rights.officer())?;
         rights.write(&attributes)?;
         let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
@@ -110,7 +111,7 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
     }
     match wrapping.attributes().get(A::WRAP_TEMPLATE) {
         Some(Value::Template(wanted))
-            if !wanted.iter().all(|(id, value)| key.attributes().is(*id, value)) =>
+            if !wanted.iter().all(|(id, value)| key.shows(*id, value)) =>
         {
             Err(Error::KeyHandleInvalid)
         }

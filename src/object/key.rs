@@ -1,6 +1,6 @@
 //! The way between a key's attributes and the parts that a backend takes.
 
-use der::asn1::OctetStringRef;
+use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
 
 use super::Attributes;
@@ -111,8 +111,31 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
+/// The parts of the public key that a key object is, or is the private half of.
+pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<PublicParts> {
+    if sort.is_public() || sort == Sorts::RSA_PRIVATE {
+        return public_parts(attributes);
+    }
+    provider.keys.private(&private_parts(attributes)?)?.public()
+}
+
+/// Brings what an older version stored into the form of this one: it wrapped the points of Edwards and Montgomery
+/// curves as an octet string.
+pub fn renew(attributes: &mut Attributes, sort: Sorts) {
+    if !sort.has(Sorts::EDWARDS_PUBLIC.or(Sorts::MONTGOMERY_PUBLIC)) {
+        return;
+    }
+    let bare = attributes.bytes(A::EC_POINT).and_then(|stored| octets(stored).ok()).map(Secret::from);
+    let group = named_curve(attributes).map(|curve| curve.group);
+    if let (Some(bare), Ok(group)) = (bare, group)
+        && group.has_point_len(bare.len())
+    {
+        attributes.put(A::EC_POINT, Value::Bytes(bare));
+    }
+}
+
 /// Sees that a created key is one, and brings its attributes into the form that the token gives: the curve as its
-/// object identifier, the point as a DER octet string, an ML-DSA key expanded from its seed.
+/// object identifier, the point in the form of its curve, an ML-DSA key expanded from its seed.
 pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
     if sort.is_secret() {
         return check_secret(attributes, sort);
@@ -282,11 +305,18 @@ fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<
     if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
         return Err(Error::TemplateInconsistent);
     }
-    let der =
-        OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    attributes.put(A::EC_POINT, Value::Bytes(Secret::new(der)));
+    attributes.put(A::EC_POINT, Value::Bytes(written_point(group, point)?));
     Ok(())
+}
+
+/// PKCS#11 3.2, "Elliptic Curve": a point of a Weierstrass curve is given in DER, those of the others as bytes.
+fn written_point(group: Group, point: &[u8]) -> Result<Secret> {
+    if !matches!(group, Group::Ec(_)) {
+        return Ok(point.into());
+    }
+    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
+    der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
 fn put_crt(attributes: &mut Attributes, crt: RsaCrt) {
@@ -335,10 +365,16 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
 }
 
-/// The point in a `CKA_EC_POINT`: a DER octet string, or the bare point that some callers give. The length tells: an
-/// uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have there.
+/// The point in a `CKA_EC_POINT`: a DER octet string or, of some callers, a bit string or the bare point. The length
+/// tells: an uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
-    if group.has_point_len(bytes.len()) { Ok(bytes) } else { octets(bytes) }
+    if group.has_point_len(bytes.len()) {
+        return Ok(bytes);
+    }
+    match BitStringRef::from_der(bytes).ok().and_then(|bits| bits.as_bytes()) {
+        Some(point) => Ok(point),
+        None => octets(bytes),
+    }
 }
 
 /// What a DER octet string holds; bytes that are none stand for themselves.
@@ -349,10 +385,14 @@ pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
     Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
 }
 
-/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type.
+/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type. PKCS#11 3.2,
+/// "Elliptic Curve": `CurveNotSupported` for another curve, `DomainParamsInvalid` for parameters in another form.
 pub fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
-    let name = der::asn1::PrintableStringRef::from_der(params).ok();
+    let name = PrintableStringRef::from_der(params).ok();
+    if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
+        return Err(Error::DomainParamsInvalid);
+    }
     let key_type = key_type(attributes)?;
     NAMED_CURVES
         .iter()

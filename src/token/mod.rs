@@ -1,7 +1,7 @@
 //! A token: its label, PINs and login, its objects, and the epoch that tells sessions when to look again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::{error, warn};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, SlotId};
 use crate::object::policy::{Login, Rights};
 use crate::object::value::Value;
-use crate::object::{Attributes, Home, Object};
+use crate::object::{Attributes, Home, Object, built_in, computed};
 use crate::store::seal::{self, TokenKey};
 use crate::store::{Change, Header, PinState, Role, Store, Stored, Write};
 
@@ -31,6 +31,8 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
+    /// Made at the first search for one.
+    built_in: OnceLock<Vec<Arc<Object>>>,
     /// Held, before the state's lock, while store and memory change together: a search that took over records of
     /// the store in between would enter an object twice or drop it.
     change: Mutex<()>,
@@ -69,6 +71,7 @@ impl Token {
             serial,
             store,
             objects: Objects::default(),
+            built_in: OnceLock::new(),
             change: Mutex::default(),
             state: Mutex::new(state),
             epoch: AtomicU64::new(login_bits(Login::Public)),
@@ -190,10 +193,11 @@ impl Token {
             } else {
                 Home::Session(session)
             };
+            let object = self.made(home, attributes)?;
             if let Home::Token(id) = home {
-                records.push((id, self.sealed(id, &attributes)?));
+                records.push((id, self.sealed(id, object.attributes())?));
             }
-            objects.push(Object::new(home, attributes)?);
+            objects.push(object);
         }
         let _change = (!records.is_empty()).then(|| self.change());
         let writes: Vec<_> = records.iter().map(|(id, record)| Write::Insert(*id, record)).collect();
@@ -220,11 +224,12 @@ impl Token {
         let old = self.object(rights, handle)?;
         let attributes = change(&old)?;
         rights.write(&attributes)?;
+        let new = self.made(old.home, attributes)?;
         if let Home::Token(id) = old.home {
-            let record = self.sealed(id, &attributes)?;
+            let record = self.sealed(id, new.attributes())?;
             self.store.commit(&[Write::Replace(id, &record)])?;
         }
-        self.objects.replace(handle, Object::new(old.home, attributes)?);
+        self.objects.replace(handle, new);
         self.bump();
         Ok(())
     }
@@ -245,13 +250,48 @@ impl Token {
 
     /// The object of a handle, where a session with these rights sees it.
     pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        if handle.0 <= objects::BUILT_IN {
+            return self.built_in_object(handle);
+        }
         let object = self.objects.get(handle).ok_or(Error::ObjectHandleInvalid)?;
         if rights.see(&object) { Ok(object) } else { Err(Error::ObjectHandleInvalid) }
     }
 
     /// The objects that have all of these attributes, in the order in which they came.
     pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+        let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
+        if wanted.iter().any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value))) {
+            return self.search_built_in(wanted);
+        }
         self.objects.search(wanted, |object| rights.see(object))
+    }
+
+    /// An object of attributes that were made by the rules, where those that it computes are what the caller said.
+    fn made(&self, home: Home, attributes: Attributes) -> Result<Object> {
+        let object = Object::new(home, attributes, self.provider())?;
+        computed::verify(object.attributes(), object.sort(), self.provider())?;
+        Ok(object)
+    }
+
+    /// The built-in object of a handle.
+    fn built_in_object(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
+        let place = usize::try_from(handle.0).ok().and_then(|number| number.checked_sub(1));
+        let object = place.and_then(|place| self.built_in().get(place));
+        object.map(Arc::clone).ok_or(Error::ObjectHandleInvalid)
+    }
+
+    fn search_built_in(&self, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+        let fits = |object: &Object| wanted.iter().all(|(id, value)| object.shows(*id, value));
+        let objects = (1..=objects::BUILT_IN).zip(self.built_in());
+        objects.filter(|(_, object)| fits(object)).map(|(number, _)| ObjectHandle(number)).collect()
+    }
+
+    fn built_in(&self) -> &[Arc<Object>] {
+        self.built_in.get_or_init(|| {
+            let mechanisms = self.settings.mechanisms.iter().map(|mechanism| mechanism.id);
+            let objects = built_in::objects(mechanisms, self.provider());
+            objects.unwrap_or_default().into_iter().map(Arc::new).collect()
+        })
     }
 
     /// Takes over what other processes wrote, where PKCS#11 lets it show.
@@ -327,7 +367,7 @@ impl Token {
 
     /// Takes an object over. One that was altered is named in the log and not used; the others stay usable.
     fn take(&self, stored: &Stored, attributes: Option<Attributes>) {
-        match attributes.and_then(|attributes| Object::new(Home::Token(stored.id), attributes).ok()) {
+        match attributes.and_then(|attributes| Object::new(Home::Token(stored.id), attributes, self.provider()).ok()) {
             Some(object) => self.objects.upsert_stored(stored.id, object),
             None => {
                 error!(

@@ -15,6 +15,9 @@ use crate::object::{Home, Object};
 /// The attributes that narrow a search; the others are compared object by object.
 const INDEXED: [A; 6] = [A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
 
+/// The handles up to this one are those of the built-in objects.
+pub(super) const BUILT_IN: u64 = 0x1000;
+
 /// Objects with their handles. A handle is never given twice.
 #[derive(Default)]
 pub(super) struct Objects {
@@ -34,7 +37,7 @@ impl Objects {
 
     /// Takes an object in.
     pub(super) fn insert(&self, object: Object) -> ObjectHandle {
-        let handle = ObjectHandle(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let handle = ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1);
         if let Home::Token(id) = object.home {
             self.records().insert(id, handle);
         }
@@ -103,7 +106,7 @@ impl Objects {
 
     /// The objects that have all these attributes and are seen, by handle.
     pub(super) fn search(&self, wanted: &[(A, Value)], sees: impl Fn(&Object) -> bool) -> Vec<ObjectHandle> {
-        let fits = |object: &Object| sees(object) && wanted.iter().all(|(id, value)| has(object, *id, value));
+        let fits = |object: &Object| sees(object) && wanted.iter().all(|(id, value)| object.shows(*id, value));
         let Some(candidates) = self.narrowest(wanted) else {
             let all = self.by_handle.iter().filter(|entry| fits(entry.value()));
             let mut found: Vec<_> = all.map(|entry| *entry.key()).collect();
@@ -163,14 +166,10 @@ impl Objects {
     }
 }
 
-/// Whether an object shows that value; a hidden one matches nothing, so that no search can guess it.
-fn has(object: &Object, id: A, value: &Value) -> bool {
-    !object.hides(id) && object.attributes().is(id, value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Provider;
     use crate::id::ObjectClass;
     use crate::object::Attributes;
 
@@ -178,7 +177,7 @@ mod tests {
         let mut attributes = Attributes::default();
         attributes.put(A::CLASS, Value::Number(ObjectClass::DATA.0));
         attributes.put(A::LABEL, bytes(label));
-        Object::new(Home::Session(SessionHandle(1)), attributes).expect("data")
+        Object::new(Home::Session(SessionHandle(1)), attributes, Provider::ALL[0]).expect("data")
     }
 
     fn bytes(text: &str) -> Value {

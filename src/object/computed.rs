@@ -1,0 +1,156 @@
+//! Attributes that are worked out from the others when they are read, and compared with what a caller says they are.
+//! None of them is stored by the token, so that objects of older versions have them too.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::attribute::{self, Default, Sorts};
+use super::value::Value;
+use super::{Attributes, key, spki};
+use crate::backend::{CipherScheme, Direction, Hash, Provider};
+use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
+use crate::secret::Secret;
+
+/// PKCS#11 3.2, "Secret key objects", "Certificate objects": a check value has three bytes.
+const CHECK_LEN: usize = 3;
+/// The attributes that a caller may give and the token verifies.
+const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
+
+/// Whether an attribute of that sort of object is computed.
+pub fn is(id: A, sort: Sorts) -> bool {
+    // The list first: most attributes that are read are in no need of a look at the rules.
+    matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
+        && attribute::rule(id, sort).is_some_and(|rule| rule.default == Default::Computed)
+}
+
+/// The value of a computed attribute; `None` where the object lacks what it is made of.
+pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Value> {
+    match id {
+        A::CHECK_VALUE => check_value(attributes, sort, provider).map(Value::Bytes),
+        A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, sort, provider))),
+        A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
+        A::VALUE if sort == Sorts::CLOCK => Some(Value::Bytes(now()[..].into())),
+        _ => None,
+    }
+}
+
+/// PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects" (`CKA_PUBLIC_KEY_INFO`): what a caller
+/// says must be what is computed. No bytes say nothing. What a certificate's public key is, the caller knows.
+pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
+    for id in VERIFIED.into_iter().filter(|id| !(sort.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
+        let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
+        if !is(id, sort) {
+            continue;
+        }
+        match value(id, attributes, sort, provider) {
+            Some(Value::Bytes(own)) if own[..] == *given => {}
+            _ => return Err(Error::AttributeValueInvalid),
+        }
+    }
+    Ok(())
+}
+
+/// The time in UTC as `YYYYMMDDhhmmss00` (PKCS#11 3.2, "Clock").
+pub fn now() -> [u8; 16] {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    written(seconds)
+}
+
+/// The first bytes of a block of zeros under the key, or of the SHA-1 digest of the value.
+fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Secret> {
+    let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
+    let mut out = [0; Hash::Sha1.len()];
+    let zeros = [0; 16];
+    let scheme = match sort {
+        Sorts::AES => Some(CipherScheme::AesEcb),
+        // The default mode of an XTS key is XTS.
+        Sorts::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
+        _ => None,
+    };
+    match scheme {
+        Some(scheme) => {
+            let mut cipher = provider.ciphers.cipher(&scheme, Direction::Encrypt, value).ok()?;
+            let written = cipher.update(&zeros, &mut out).ok()?;
+            cipher.finish(&mut out[written..]).ok()?;
+        }
+        None => provider.digest.hash(Hash::Sha1, value, &mut out).ok()?,
+    }
+    Some(out[..CHECK_LEN].into())
+}
+
+/// Empty where the parts do not allow it: PKCS#11 3.2, "Private key objects", lets it be.
+fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Secret {
+    let info = if sort.is_certificate() {
+        attributes.bytes(A::VALUE).and_then(|value| spki::of_certificate(value).ok())
+    } else {
+        key::public_half(attributes, sort, provider).and_then(|parts| spki::encode(&parts)).ok()
+    };
+    info.map(Secret::new).unwrap_or_default()
+}
+
+/// Seconds since 1970 as the standard writes a time.
+fn written(seconds: u64) -> [u8; 16] {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let text = format!(
+        "{year:04}{month:02}{day:02}{:02}{:02}{:02}00",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    );
+    let mut out = [b'0'; 16];
+    // Sixteen bytes until the year 10000.
+    let len = text.len().min(out.len());
+    out[..len].copy_from_slice(&text.as_bytes()[..len]);
+    out
+}
+
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar.
+fn date(mut days: u64) -> (u64, usize, u64) {
+    let mut year = 1970;
+    while days >= year_len(year) {
+        days -= year_len(year);
+        year += 1;
+    }
+    let mut month = 1;
+    while days >= month_len(year, month) {
+        days -= month_len(year, month);
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+fn year_len(year: u64) -> u64 {
+    (1..=12).map(|month| month_len(year, month)).sum()
+}
+
+/// Days of a month, 1 to 12; no days in others.
+pub(super) fn month_len(year: u64, month: usize) -> u64 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times from `date -u -d @SECONDS +%Y%m%d%H%M%S`.
+    #[test]
+    fn a_time_is_written_in_utc() {
+        for (seconds, text) in [
+            (0, b"1970010100000000"),
+            (951_782_399, b"2000022823595900"),
+            (951_782_400, b"2000022900000000"),
+            (1_709_251_199, b"2024022923595900"),
+            (4_107_542_400, b"2100030100000000"),
+        ] {
+            assert_eq!(written(seconds), *text, "{seconds}");
+        }
+    }
+}
