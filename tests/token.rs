@@ -1,9 +1,17 @@
 //! The core through its public API, every case once per backend.
 
+#[path = "token/attribute_rules.rs"]
+mod attribute_rules;
+#[path = "token/attribute_table.rs"]
+mod attribute_table;
 #[path = "token/backends.rs"]
 mod backends;
+#[path = "token/built_in.rs"]
+mod built_in;
 #[path = "token/ciphers.rs"]
 mod ciphers;
+#[path = "token/computed.rs"]
+mod computed;
 #[path = "token/configuration.rs"]
 mod configuration;
 #[path = "token/derive.rs"]
@@ -28,10 +36,14 @@ mod operations;
 mod pins;
 #[path = "token/processes.rs"]
 mod processes;
+#[path = "token/protection.rs"]
+mod protection;
 #[path = "token/recover.rs"]
 mod recover;
 #[path = "token/rsa.rs"]
 mod rsa;
+#[path = "token/samples.rs"]
+mod samples;
 #[path = "token/search.rs"]
 mod search;
 #[path = "token/sessions.rs"]

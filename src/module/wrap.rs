@@ -110,9 +110,7 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
         return Err(Error::KeyNotWrappable);
     }
     match wrapping.attributes().get(A::WRAP_TEMPLATE) {
-        Some(Value::Template(wanted))
-            if !wanted.iter().all(|(id, value)| key.shows(*id, value)) =>
-        {
+        Some(Value::Template(wanted)) if !wanted.iter().all(|(id, value)| key.shows(*id, value)) => {
             Err(Error::KeyHandleInvalid)
         }
         _ => Ok(()),

@@ -290,6 +290,15 @@ impl Rule {
         self.most = most;
         self
     }
+
+    /// In the functions that make a key out of another one.
+    pub fn receive(&self) -> Need {
+        match self.generate {
+            // What a generation must be told, a key that is there already knows.
+            Need::Must => Need::May,
+            need => need,
+        }
+    }
 }
 
 /// All rules.
@@ -356,7 +365,8 @@ const RULES: &[Rule] = &[
     Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
-    flag(A::TRUSTED, Sorts::CERTIFICATES.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE).changes(Change::Officer),
+    flag(A::TRUSTED, Sorts::CERTIFICATES.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE)
+        .changes(Change::Officer),
     Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, Sorts::CERTIFICATES)
         .changes(Change::Fixed)
         .up_to(value::CATEGORY_OTHER_ENTITY)
@@ -367,9 +377,7 @@ const RULES: &[Rule] = &[
         .or(Default::Number(0)),
     Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509.or(Sorts::WTLS).or(Sorts::TRUST))
         .changes(Change::Fixed),
-    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::CERTIFICATES)
-        .changes(Change::Fixed)
-        .or(Default::Computed),
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Computed),
     Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509.or(Sorts::WTLS))
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),

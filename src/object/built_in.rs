@@ -27,11 +27,9 @@ pub fn objects(
     mechanisms: impl Iterator<Item = MechanismType>,
     provider: &'static Provider,
 ) -> Result<Vec<Object>> {
-    let profiles = PROFILES
-        .iter()
-        .map(|(id, name)| (ObjectClass::PROFILE, A::PROFILE_ID, *id, (*name).to_owned()));
-    let mechanisms =
-        mechanisms.map(|id| (ObjectClass::MECHANISM, A::MECHANISM_TYPE, id.0, id.to_string()));
+    let profiles =
+        PROFILES.iter().map(|(id, name)| (ObjectClass::PROFILE, A::PROFILE_ID, *id, (*name).to_owned()));
+    let mechanisms = mechanisms.map(|id| (ObjectClass::MECHANISM, A::MECHANISM_TYPE, id.0, id.to_string()));
     let clock = (ObjectClass::HW_FEATURE, A::HW_FEATURE_TYPE, value::HW_CLOCK, "CKH_CLOCK".to_owned());
     profiles
         .chain(mechanisms)

@@ -92,12 +92,8 @@ fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) ->
 fn written(seconds: u64) -> [u8; 16] {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
-    let text = format!(
-        "{year:04}{month:02}{day:02}{:02}{:02}{:02}00",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    );
+    let text =
+        format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}00", second / 3600, second / 60 % 60, second % 60);
     let mut out = [b'0'; 16];
     // Sixteen bytes until the year 10000.
     let len = text.len().min(out.len());
@@ -139,6 +135,31 @@ pub(super) fn month_len(year: u64, month: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_of_an_older_version_has_them_too() {
+        use crate::object::{AttributeView, Home, Object};
+        // RFC 8032, 7.1, test 1. The older version stored the point in DER, and no bytes for what it did not know.
+        let point = *b"\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\
+            \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
+        let mut stored = Attributes::default();
+        stored.put(A::CLASS, Value::Number(crate::id::ObjectClass::PUBLIC_KEY.0));
+        stored.put(A::KEY_TYPE, Value::Number(crate::id::KeyType::EC_EDWARDS.0));
+        stored.put(A::EC_PARAMS, Value::Bytes([0x06, 0x03, 0x2b, 0x65, 0x70][..].into()));
+        stored.put(A::EC_POINT, Value::Bytes([&[4, 32], &point[..]].concat()[..].into()));
+        stored.put(A::PUBLIC_KEY_INFO, Value::Bytes(Secret::default()));
+        let object = Object::new(Home::Token(1), stored, Provider::ALL[0]).expect("a key");
+        let read = |id| match object.attribute(id) {
+            Ok(AttributeView::Bytes(bytes)) => bytes.into_owned(),
+            _ => panic!("{id}"),
+        };
+        assert_eq!(read(A::EC_POINT), point);
+        // RFC 8410, 4: the header before the bytes of the key.
+        let header = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+        assert_eq!(read(A::PUBLIC_KEY_INFO), [&header[..], &point].concat());
+        assert!(read(A::OBJECT_VALIDATION_FLAGS).iter().all(|byte| *byte == 0));
+        assert!(object.shows(A::PUBLIC_KEY_INFO, &Value::Bytes(read(A::PUBLIC_KEY_INFO)[..].into())));
+    }
 
     /// Times from `date -u -d @SECONDS +%Y%m%d%H%M%S`.
     #[test]

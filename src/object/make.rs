@@ -290,7 +290,9 @@ fn whole(attributes: &Attributes, sort: Sorts) -> Result<()> {
     let missing = match sort {
         // PKCS#11 3.2, "X.509 public key certificate objects", notes 2 to 4 of the table; WTLS has the same.
         Sorts::X_509 | Sorts::WTLS if none(A::URL) => none(A::VALUE),
-        Sorts::X_509 | Sorts::WTLS => none(A::HASH_OF_SUBJECT_PUBLIC_KEY) || none(A::HASH_OF_ISSUER_PUBLIC_KEY),
+        Sorts::X_509 | Sorts::WTLS => {
+            none(A::HASH_OF_SUBJECT_PUBLIC_KEY) || none(A::HASH_OF_ISSUER_PUBLIC_KEY)
+        }
         Sorts::TRUST => trusts(attributes) && !names_certificate(attributes),
         _ => false,
     };
@@ -413,16 +415,16 @@ fn coherent(attributes: &Attributes) -> Result<()> {
     let open =
         attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);
     let date = |id| attributes.bytes(id).filter(|date| !date.is_empty());
-    let backwards = matches!((date(A::START_DATE), date(A::END_DATE)), (Some(start), Some(end)) if end < start);
+    let backwards =
+        matches!((date(A::START_DATE), date(A::END_DATE)), (Some(start), Some(end)) if end < start);
     if open || backwards { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }
 
 fn need(rule: &Rule, usage: Use) -> Need {
-    match (usage, rule.generate) {
-        (Use::Create, _) => rule.create,
-        // What a generation must be told, a key that is there already knows.
-        (Use::Receive, Need::Must) => Need::May,
-        (_, generate) => generate,
+    match usage {
+        Use::Create => rule.create,
+        Use::Generate => rule.generate,
+        Use::Receive => rule.receive(),
     }
 }
 

@@ -105,7 +105,9 @@ impl Object {
     /// bytes is a destroyed one; an older version stored `CKA_PUBLIC_KEY_INFO` of no bytes where none was given.
     fn computed(&self, id: A) -> Option<Value> {
         let stored = self.attributes.bytes(id);
-        if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE) || !computed::is(id, self.sort) {
+        if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE)
+            || !computed::is(id, self.sort)
+        {
             return None;
         }
         computed::value(id, &self.attributes, self.sort, self.provider)

@@ -19,7 +19,8 @@ use crate::mechanism::{ml_dsa_number, ml_kem_number, slh_dsa_number};
 pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
     match parts {
         PublicParts::Rsa { n, e } => {
-            let (modulus, public_exponent) = (UintRef::new(n).map_err(wrong)?, UintRef::new(e).map_err(wrong)?);
+            let (modulus, public_exponent) =
+                (UintRef::new(n).map_err(wrong)?, UintRef::new(e).map_err(wrong)?);
             let key = RsaPublicKey { modulus, public_exponent }.to_der().map_err(wrong)?;
             info(RSA, Some(AnyRef::NULL), &key)
         }

@@ -260,7 +260,10 @@ impl Token {
     /// The objects that have all of these attributes, in the order in which they came.
     pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
         let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
-        if wanted.iter().any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value))) {
+        if wanted
+            .iter()
+            .any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value)))
+        {
             return self.search_built_in(wanted);
         }
         self.objects.search(wanted, |object| rights.see(object))
@@ -367,7 +370,9 @@ impl Token {
 
     /// Takes an object over. One that was altered is named in the log and not used; the others stay usable.
     fn take(&self, stored: &Stored, attributes: Option<Attributes>) {
-        match attributes.and_then(|attributes| Object::new(Home::Token(stored.id), attributes, self.provider()).ok()) {
+        match attributes
+            .and_then(|attributes| Object::new(Home::Token(stored.id), attributes, self.provider()).ok())
+        {
             Some(object) => self.objects.upsert_stored(stored.id, object),
             None => {
                 error!(

@@ -106,7 +106,8 @@ impl Objects {
 
     /// The objects that have all these attributes and are seen, by handle.
     pub(super) fn search(&self, wanted: &[(A, Value)], sees: impl Fn(&Object) -> bool) -> Vec<ObjectHandle> {
-        let fits = |object: &Object| sees(object) && wanted.iter().all(|(id, value)| object.shows(*id, value));
+        let fits =
+            |object: &Object| sees(object) && wanted.iter().all(|(id, value)| object.shows(*id, value));
         let Some(candidates) = self.narrowest(wanted) else {
             let all = self.by_handle.iter().filter(|entry| fits(entry.value()));
             let mut found: Vec<_> = all.map(|entry| *entry.key()).collect();
