@@ -4,6 +4,8 @@
 mod attribute_rules;
 #[path = "token/attribute_table.rs"]
 mod attribute_table;
+#[path = "token/attribute_values.rs"]
+mod attribute_values;
 #[path = "token/backends.rs"]
 mod backends;
 #[path = "token/built_in.rs"]

@@ -113,7 +113,7 @@ impl Module {
             min_pin_len: pins.min_length as u64,
             hardware: version(),
             firmware: version(),
-            utc_time: crate::object::computed::now(),
+            utc_time: crate::object::clock::now(),
         };
         match self.token_in(slot) {
             Ok(token) => describe(&mut info, &token)?,

@@ -1,11 +1,9 @@
 //! Attributes that are worked out from the others when they are read, and compared with what a caller says they are.
 //! None of them is stored by the token, so that objects of older versions have them too.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::attribute::{self, Default, Sorts};
 use super::value::Value;
-use super::{Attributes, key, spki};
+use super::{Attributes, clock, key, spki};
 use crate::backend::{CipherScheme, Direction, Hash, Provider};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
@@ -29,7 +27,7 @@ pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -
         A::CHECK_VALUE => check_value(attributes, sort, provider).map(Value::Bytes),
         A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, sort, provider))),
         A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
-        A::VALUE if sort == Sorts::CLOCK => Some(Value::Bytes(now()[..].into())),
+        A::VALUE if sort == Sorts::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
         _ => None,
     }
 }
@@ -48,12 +46,6 @@ pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Resu
         }
     }
     Ok(())
-}
-
-/// The time in UTC as `YYYYMMDDhhmmss00` (PKCS#11 3.2, "Clock").
-pub fn now() -> [u8; 16] {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    written(seconds)
 }
 
 /// The first bytes of a block of zeros under the key, or of the SHA-1 digest of the value.
@@ -88,50 +80,6 @@ fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) ->
     info.map(Secret::new).unwrap_or_default()
 }
 
-/// Seconds since 1970 as the standard writes a time.
-fn written(seconds: u64) -> [u8; 16] {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let text =
-        format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}00", second / 3600, second / 60 % 60, second % 60);
-    let mut out = [b'0'; 16];
-    // Sixteen bytes until the year 10000.
-    let len = text.len().min(out.len());
-    out[..len].copy_from_slice(&text.as_bytes()[..len]);
-    out
-}
-
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar.
-fn date(mut days: u64) -> (u64, usize, u64) {
-    let mut year = 1970;
-    while days >= year_len(year) {
-        days -= year_len(year);
-        year += 1;
-    }
-    let mut month = 1;
-    while days >= month_len(year, month) {
-        days -= month_len(year, month);
-        month += 1;
-    }
-    (year, month, days + 1)
-}
-
-fn year_len(year: u64) -> u64 {
-    (1..=12).map(|month| month_len(year, month)).sum()
-}
-
-/// Days of a month, 1 to 12; no days in others.
-pub(super) fn month_len(year: u64, month: usize) -> u64 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,19 +107,5 @@ mod tests {
         assert_eq!(read(A::PUBLIC_KEY_INFO), [&header[..], &point].concat());
         assert!(read(A::OBJECT_VALIDATION_FLAGS).iter().all(|byte| *byte == 0));
         assert!(object.shows(A::PUBLIC_KEY_INFO, &Value::Bytes(read(A::PUBLIC_KEY_INFO)[..].into())));
-    }
-
-    /// Times from `date -u -d @SECONDS +%Y%m%d%H%M%S`.
-    #[test]
-    fn a_time_is_written_in_utc() {
-        for (seconds, text) in [
-            (0, b"1970010100000000"),
-            (951_782_399, b"2000022823595900"),
-            (951_782_400, b"2000022900000000"),
-            (1_709_251_199, b"2024022923595900"),
-            (4_107_542_400, b"2100030100000000"),
-        ] {
-            assert_eq!(written(seconds), *text, "{seconds}");
-        }
     }
 }

@@ -6,10 +6,11 @@
 use super::attribute::{self, Change, Default, Need, Rule, Sorts};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
+use super::whole::{coherent, whole};
 use super::{Attributes, Object, key, kind_of};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, value};
+use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::secret::Secret;
 
 /// How a template is used.
@@ -284,37 +285,6 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
     Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
 }
 
-/// What a certificate or a trust object must have besides what each must.
-fn whole(attributes: &Attributes, sort: Sorts) -> Result<()> {
-    let none = |id| attributes.bytes(id).is_none_or(<[u8]>::is_empty);
-    let missing = match sort {
-        // PKCS#11 3.2, "X.509 public key certificate objects", notes 2 to 4 of the table; WTLS has the same.
-        Sorts::X_509 | Sorts::WTLS if none(A::URL) => none(A::VALUE),
-        Sorts::X_509 | Sorts::WTLS => {
-            none(A::HASH_OF_SUBJECT_PUBLIC_KEY) || none(A::HASH_OF_ISSUER_PUBLIC_KEY)
-        }
-        Sorts::TRUST => trusts(attributes) && !names_certificate(attributes),
-        _ => false,
-    };
-    // PKCS#11 3.2, "WTLS public key certificate objects", note 1: a subject, where there is a certificate.
-    let nobody = sort == Sorts::WTLS && none(A::SUBJECT) && !none(A::VALUE);
-    if missing || nobody { Err(Error::TemplateIncomplete) } else { Ok(()) }
-}
-
-/// PKCS#11 3.2, "Trust objects", note 2: whether it says more than that nothing is known or trusted.
-fn trusts(attributes: &Attributes) -> bool {
-    attribute::rules(Sorts::TRUST)
-        .filter(|rule| rule.default == Default::Number(value::TRUST_UNKNOWN))
-        .filter_map(|rule| attributes.number(rule.id))
-        .any(|trust| trust != value::TRUST_UNKNOWN && trust != value::NOT_TRUSTED)
-}
-
-/// Whether a trust object tells its certificate by a digest.
-fn names_certificate(attributes: &Attributes) -> bool {
-    let digest = attributes.bytes(A::HASH_OF_CERTIFICATE).is_some_and(|digest| !digest.is_empty());
-    digest && attributes.has(A::NAME_HASH_ALGORITHM)
-}
-
 /// A generated key's attributes, but for what the mechanism makes.
 fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> Result<Attributes> {
     let mut own = Attributes::default();
@@ -409,17 +379,6 @@ fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> 
     coherent(attributes)
 }
 
-/// PKCS#11 3.2, "Private key objects": `CKA_ALWAYS_AUTHENTICATE` only on a private object. A date of expiry before that
-/// of the start makes no sense.
-fn coherent(attributes: &Attributes) -> Result<()> {
-    let open =
-        attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);
-    let date = |id| attributes.bytes(id).filter(|date| !date.is_empty());
-    let backwards =
-        matches!((date(A::START_DATE), date(A::END_DATE)), (Some(start), Some(end)) if end < start);
-    if open || backwards { Err(Error::TemplateInconsistent) } else { Ok(()) }
-}
-
 fn need(rule: &Rule, usage: Use) -> Need {
     match usage {
         Use::Create => rule.create,
@@ -442,10 +401,11 @@ fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: boo
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
-    match whole(&attributes, object.sort()) {
-        Err(Error::TemplateIncomplete) => Err(Error::TemplateInconsistent),
-        _ => Ok(attributes),
+    // Of a certificate nothing changes that this is about.
+    if object.sort() == Sorts::TRUST {
+        whole(&attributes, Sorts::TRUST).map_err(|_| Error::TemplateInconsistent)?;
     }
+    Ok(attributes)
 }
 
 /// Whether an attribute may take a value that it does not have yet.

@@ -13,6 +13,7 @@ use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, Session
 pub mod attribute;
 pub mod bits;
 pub mod built_in;
+pub mod clock;
 pub mod computed;
 pub mod key;
 pub mod make;
@@ -21,6 +22,7 @@ pub mod policy;
 pub mod spki;
 pub mod template;
 pub mod value;
+mod whole;
 
 use attribute::Sorts;
 use bits::{Bits, Flag};

@@ -176,7 +176,7 @@ fn is_date(bytes: &[u8]) -> bool {
     }
     let number = |digits: &[u8]| digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
     let (year, month, day) = (number(&bytes[..4]), number(&bytes[4..6]) as usize, number(&bytes[6..]));
-    (1..=super::computed::month_len(year, month)).contains(&day)
+    (1..=super::clock::month_len(year, month)).contains(&day)
 }
 
 /// A big-endian integer without its leading zeros.

@@ -1,24 +1,14 @@
 //! Every rule of the attribute table at work: what it allows is done and what it forbids is refused by its name, by
 //! every function that takes a template. The rules that are no column of the table have tests of their own.
 
-use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::module::Output;
 use jeton::object::attribute::{self, Change, Default, Need, Rule};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::samples::{Sample, samples, shown, wrapping_key};
+use crate::samples::{Sample, shown, with_samples, wrapping_key};
 use crate::support::{Attributes, Client, none, plain};
-
-/// The rules are the core's, whatever the backend: a client of one backend, the user, and a sample of every sort.
-fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
-    let client = Client::new(Provider::ALL[0]);
-    let session = client.user();
-    for sample in samples(&client, session) {
-        test(&client, session, &sample);
-    }
-}
 
 /// The values of all attributes that may stand in a template and do not yet.
 fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) -> Attributes {
@@ -284,23 +274,6 @@ fn reading_follows_the_table() {
         for id in foreign(sample) {
             let read = client.read_flat(session, open, id);
             assert_eq!(read, Err(Error::AttributeTypeInvalid), "{} {id}", sample.class);
-        }
-    });
-}
-
-#[test]
-fn a_number_beyond_those_that_are_defined_is_refused() {
-    with_samples(|client, session, sample| {
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.most != u64::MAX) {
-            let with = |number| sample.whole.clone().without(rule.id).number(rule.id, number);
-            assert!(client.create(session, &with(rule.most)).is_ok(), "{}", rule.id);
-            let refused = client.create(session, &with(rule.most + 1));
-            assert_eq!(refused, Err(Error::AttributeValueInvalid), "{}", rule.id);
-            if rule.change == Change::Free {
-                let object = client.create(session, &sample.whole).expect("an object");
-                let refused = client.set(session, object, &none().number(rule.id, rule.most + 1));
-                assert_eq!(refused, Err(Error::AttributeValueInvalid), "{}", rule.id);
-            }
         }
     });
 }

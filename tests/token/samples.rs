@@ -1,5 +1,6 @@
 //! An object of every sort that the attribute table knows, and a value for every attribute.
 
+use jeton::backend::Provider;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
 use jeton::mechanism::{self, Action};
 use jeton::object::attribute::{self, Default, Need, Rule, Sorts};
@@ -18,6 +19,16 @@ pub struct Sample {
 
 /// The lengths that secret keys have, one of which every type takes.
 const LENGTHS: [usize; 5] = [32, 16, 24, 8, 64];
+
+/// Runs a test with a client, the user's session and a sample of every sort. The rules are the core's, whatever the
+/// backend: one is enough.
+pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.user();
+    for sample in samples(&client, session) {
+        test(&client, session, &sample);
+    }
+}
 
 /// A sample of each sort that applications make, one for all key types of a sort.
 pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
