@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn an_object_of_an_older_version_has_them_too() {
         use crate::object::{AttributeView, Home, Object};
-        // RFC 8032, 7.1, test 1. The older version stored the point in DER, and no bytes for what it did not know.
+        // RFC 8032, 7.1, test 1. The older version stored no bytes for what it did not know.
         let point = *b"\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\
             \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
         let mut stored = Attributes::default();
@@ -101,7 +101,6 @@ mod tests {
             Ok(AttributeView::Bytes(bytes)) => bytes.into_owned(),
             _ => panic!("{id}"),
         };
-        assert_eq!(read(A::EC_POINT), point);
         // RFC 8410, 4: the header before the bytes of the key.
         let header = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
         assert_eq!(read(A::PUBLIC_KEY_INFO), [&header[..], &point].concat());

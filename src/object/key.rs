@@ -119,23 +119,8 @@ pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) ->
     provider.keys.private(&private_parts(attributes)?)?.public()
 }
 
-/// Brings what an older version stored into the form of this one: it wrapped the points of Edwards and Montgomery
-/// curves as an octet string.
-pub fn renew(attributes: &mut Attributes, sort: Sorts) {
-    if !sort.has(Sorts::EDWARDS_PUBLIC.or(Sorts::MONTGOMERY_PUBLIC)) {
-        return;
-    }
-    let bare = attributes.bytes(A::EC_POINT).and_then(|stored| octets(stored).ok()).map(Secret::from);
-    let group = named_curve(attributes).map(|curve| curve.group);
-    if let (Some(bare), Ok(group)) = (bare, group)
-        && group.has_point_len(bare.len())
-    {
-        attributes.put(A::EC_POINT, Value::Bytes(bare));
-    }
-}
-
 /// Sees that a created key is one, and brings its attributes into the form that the token gives: the curve as its
-/// object identifier, the point in the form of its curve, an ML-DSA key expanded from its seed.
+/// object identifier, the point as a DER octet string, an ML-DSA key expanded from its seed.
 pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
     if sort.is_secret() {
         return check_secret(attributes, sort);
@@ -306,15 +291,13 @@ fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<
         return Err(Error::TemplateInconsistent);
     }
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    attributes.put(A::EC_POINT, Value::Bytes(written_point(group, point)?));
+    attributes.put(A::EC_POINT, Value::Bytes(written_point(point)?));
     Ok(())
 }
 
-/// PKCS#11 3.2, "Elliptic Curve": a point of a Weierstrass curve is given in DER, those of the others as bytes.
-fn written_point(group: Group, point: &[u8]) -> Result<Secret> {
-    if !matches!(group, Group::Ec(_)) {
-        return Ok(point.into());
-    }
+/// DER of every point. PKCS#11 3.2, "Elliptic Curve", has those of Edwards and Montgomery curves as bare bytes; 3.0 had
+/// them in DER, and OpenSC's clients take nothing else.
+fn written_point(point: &[u8]) -> Result<Secret> {
     let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
     der.map(Secret::new).map_err(|_| Error::GeneralError)
 }

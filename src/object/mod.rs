@@ -55,9 +55,8 @@ pub struct Object {
 impl Object {
     /// Puts attributes that are known to be complete into an object; `GeneralError` where they name no sort of
     /// object (a record of a newer version).
-    pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
+    pub fn new(home: Home, attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
-        key::renew(&mut attributes, sort);
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
         Ok(Self { home, sort, attributes, provider, private_key, public_key })
     }

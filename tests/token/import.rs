@@ -75,22 +75,16 @@ fn rsa_keys_come_with_and_without_their_primes() {
 }
 
 #[test]
-fn a_point_comes_bare_or_in_der_and_is_given_in_the_form_of_its_curve() {
+fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
         for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519, Kind::Ed448] {
             let (generated, key) = pair(&client, session, kind, &none());
             let given = client.read(session, generated, A::EC_POINT).expect("a point");
-            // PKCS#11 3.2, "Elliptic Curve": DER of a Weierstrass point, the bytes of an Edwards point.
-            let bare = if kind.key_type() == KeyType::EC {
-                let header = if given[1] < 0x80 { 2 } else { 3 };
-                assert_eq!((given[0], given.len()), (4, header + usize::from(given[header - 1])), "{kind:?}");
-                given[header..].to_vec()
-            } else {
-                assert_eq!(given.len(), if kind == Kind::Ed25519 { 32 } else { 57 });
-                given.clone()
-            };
+            let header = if given[1] < 0x80 { 2 } else { 3 };
+            assert_eq!((given[0], given.len()), (4, header + usize::from(given[header - 1])), "{kind:?}");
+            let bare = given[header..].to_vec();
             let with = plain(if kind.key_type() == KeyType::EC { M::ECDSA_SHA256 } else { M::EDDSA });
             let signature = client.sign(session, &with, key, b"data").expect("a signature");
             let der = |tag: u8, content: &[u8]| match content.len() {
