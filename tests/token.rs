@@ -2,10 +2,20 @@
 
 #[path = "token/asynchronous.rs"]
 mod asynchronous;
+#[path = "token/attribute_rules.rs"]
+mod attribute_rules;
+#[path = "token/attribute_table.rs"]
+mod attribute_table;
+#[path = "token/attribute_values.rs"]
+mod attribute_values;
 #[path = "token/backends.rs"]
 mod backends;
+#[path = "token/built_in.rs"]
+mod built_in;
 #[path = "token/ciphers.rs"]
 mod ciphers;
+#[path = "token/computed.rs"]
+mod computed;
 #[path = "token/configuration.rs"]
 mod configuration;
 #[path = "token/derive.rs"]
@@ -38,12 +48,16 @@ mod otp;
 mod pins;
 #[path = "token/processes.rs"]
 mod processes;
+#[path = "token/protection.rs"]
+mod protection;
 #[path = "token/public_half.rs"]
 mod public_half;
 #[path = "token/recover.rs"]
 mod recover;
 #[path = "token/rsa.rs"]
 mod rsa;
+#[path = "token/samples.rs"]
+mod samples;
 #[path = "token/search.rs"]
 mod search;
 #[path = "token/sessions.rs"]

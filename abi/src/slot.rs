@@ -199,8 +199,7 @@ fn token_info(token: &TokenInfo) -> CK_TOKEN_INFO {
         ulFreePrivateMemory: CK_UNAVAILABLE_INFORMATION,
         hardwareVersion: version(token.hardware),
         firmwareVersion: version(token.firmware),
-        // PKCS#11 3.2, CK_TOKEN_INFO: it "only makes sense for tokens equipped with a clock".
-        utcTime: padded(""),
+        utcTime: token.utc_time,
     }
 }
 
@@ -239,6 +238,7 @@ mod tests {
             min_pin_len: 6,
             hardware: (7, 8),
             firmware: (9, 10),
+            utc_time: *b"2026112111130000",
         });
         assert_eq!((info.ulMaxSessionCount, info.ulSessionCount), (1, 2));
         assert_eq!((info.ulMaxRwSessionCount, info.ulRwSessionCount), (3, 4));
@@ -246,6 +246,6 @@ mod tests {
         assert_eq!((info.hardwareVersion.major, info.hardwareVersion.minor), (7, 8));
         assert_eq!((info.firmwareVersion.major, info.firmwareVersion.minor), (9, 10));
         assert_eq!((&info.model, &info.serialNumber), (b"software token  ", b"0123456789abcdef"));
-        assert_eq!((info.flags, info.utcTime), (CKF_TOKEN_INITIALIZED, [b' '; 16]));
+        assert_eq!((info.flags, info.utcTime), (CKF_TOKEN_INITIALIZED, *b"2026112111130000"));
     }
 }

@@ -29,6 +29,10 @@ impl Module {
         let needed = ciphertext_len(&public)?;
         let Output::Buffer(out) = out else { return Ok((needed, None)) };
         let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+        // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …"; C_DecapsulateKey answers otherwise.
+        if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
+            return Err(Error::KeyHandleInvalid);
+        }
         let attributes = received(&public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
         let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
         let handle = token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)?;
@@ -62,7 +66,8 @@ impl Module {
 /// What the template says of the key that comes out.
 fn received(pair: &Object, forced: A, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
     let forced = pair.attributes().get(forced);
-    let origin = Origin { forced, extractable: false, history: (false, false), key_type: DEFAULT_TYPE };
+    let (history, key_type) = ((false, false), DEFAULT_TYPE);
+    let origin = Origin { forced, extractable: true, sensitive: false, history, key_type };
     let attributes = make::receive(template, &origin, rights.officer())?;
     rights.write(&attributes)?;
     Ok(attributes)

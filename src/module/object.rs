@@ -58,7 +58,7 @@ impl Module {
     ) -> Result<()> {
         let (token, rights) = self.access(session)?;
         token.replace(rights, handle, |object| {
-            policy::modifiable(object)?;
+            policy::modifiable(object, rights)?;
             make::change(object, template, rights.officer())
         })
     }

@@ -61,6 +61,8 @@ pub struct TokenInfo {
     pub hardware: (u8, u8),
     /// Version of the firmware.
     pub firmware: (u8, u8),
+    /// The clock: `YYYYMMDDhhmmss00`.
+    pub utc_time: [u8; 16],
 }
 
 /// What `C_GetMechanismInfo` tells.
@@ -106,7 +108,7 @@ impl Module {
             manufacturer: MANUFACTURER,
             model: MODEL,
             serial: String::new(),
-            flags: flag::RNG | flag::LOGIN_REQUIRED,
+            flags: flag::RNG | flag::LOGIN_REQUIRED | flag::CLOCK_ON_TOKEN,
             max_sessions: crate::session::table::MAX_SESSIONS as u64,
             sessions: 0,
             max_rw_sessions: crate::session::table::MAX_SESSIONS as u64,
@@ -115,6 +117,7 @@ impl Module {
             min_pin_len: pins.min_length as u64,
             hardware: version(),
             firmware: version(),
+            utc_time: crate::object::clock::now(),
         };
         if self.may_be_asynchronous() {
             info.flags |= flag::ASYNC_SESSION_SUPPORTED;

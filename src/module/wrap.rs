@@ -61,7 +61,8 @@ impl Module {
 /// What the templates say of a key that is unwrapped; known to be possible before anything is decrypted.
 pub(super) fn wanted(unwrapping: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
     let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
-    let origin = Origin { forced, extractable: true, history: (false, false), key_type: None };
+    let origin =
+        Origin { forced, extractable: true, sensitive: false, history: (false, false), key_type: None };
     let attributes = make::receive(template, &origin, rights.officer())?;
     rights.write(&attributes)?;
     Ok(attributes)
@@ -141,9 +142,7 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
         return Err(Error::KeyNotWrappable);
     }
     match wrapping.attributes().get(A::WRAP_TEMPLATE) {
-        Some(Value::Template(wanted))
-            if !wanted.iter().all(|(id, value)| key.attributes().is(*id, value)) =>
-        {
+        Some(Value::Template(wanted)) if !wanted.iter().all(|(id, value)| key.shows(*id, value)) => {
             Err(Error::KeyHandleInvalid)
         }
         _ => Ok(()),

@@ -6,6 +6,8 @@
 use super::value::Kind;
 use crate::id::{AttributeType as A, KeyType as K, ObjectClass, value};
 
+mod classes;
+
 /// A set of kinds of objects: class with key or certificate type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sorts(u64);
@@ -39,6 +41,14 @@ impl Sorts {
     pub const DH_PRIVATE: Self = Self(1 << 41);
     pub const DH_PARAMETERS: Self = Self(1 << 42);
     pub const HOTP: Self = Self(1 << 43);
+    pub const X_509_ATTRIBUTE: Self = Self(1 << 44);
+    pub const WTLS: Self = Self(1 << 45);
+    pub const TRUST: Self = Self(1 << 46);
+    pub const PROFILE: Self = Self(1 << 47);
+    pub const MECHANISM: Self = Self(1 << 48);
+    /// Of the hardware features, the clock alone.
+    pub const CLOCK: Self = Self(1 << 49);
+    pub const VALIDATION: Self = Self(1 << 50);
 
     const CURVE_PUBLIC: Self = Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
     const CURVE_PRIVATE: Self = Self::EC_PRIVATE.or(Self::EDWARDS_PRIVATE).or(Self::MONTGOMERY_PRIVATE);
@@ -69,8 +79,19 @@ impl Sorts {
     const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC).or(Self::HOTP);
     const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
-    const ALL: Self = Self::KEYS.or(Self::DATA).or(Self::X_509).or(Self::DH_PARAMETERS);
+    const CERTIFICATES: Self = Self::X_509.or(Self::X_509_ATTRIBUTE).or(Self::WTLS);
+    /// PKCS#11 3.2, "Object Classification": what applications make.
+    const STORAGE: Self =
+        Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::DH_PARAMETERS);
+    /// What the token alone has.
+    const BUILT_IN: Self = Self::PROFILE.or(Self::MECHANISM).or(Self::CLOCK).or(Self::VALIDATION);
+    const ALL: Self = Self::STORAGE.or(Self::BUILT_IN);
     const NONE: Self = Self(0);
+
+    /// Every class with its key, certificate or feature type, and the sort of such objects.
+    pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, Sorts)> {
+        SORTS.iter().copied()
+    }
 
     /// The sort of an object; `kind` is its key or certificate type.
     pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
@@ -100,6 +121,21 @@ impl Sorts {
     /// Whether it is a private key.
     pub const fn is_private(self) -> bool {
         Self::PRIVATE.has(self)
+    }
+
+    /// Whether it is a public key.
+    pub const fn is_public(self) -> bool {
+        Self::PUBLIC.has(self)
+    }
+
+    /// Whether it is a certificate.
+    pub const fn is_certificate(self) -> bool {
+        Self::CERTIFICATES.has(self)
+    }
+
+    /// Whether it is a class of which the token alone has objects.
+    pub const fn is_built_in(self) -> bool {
+        Self::BUILT_IN.has(self)
     }
 
     /// Whether it is a private or secret key.
@@ -150,6 +186,13 @@ const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::PRIVATE_KEY, Some(K::DH.0), Sorts::DH_PRIVATE),
     (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), Sorts::DH_PARAMETERS),
     (ObjectClass::OTP_KEY, Some(K::HOTP.0), Sorts::HOTP),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE), Sorts::X_509_ATTRIBUTE),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_WTLS), Sorts::WTLS),
+    (ObjectClass::TRUST, None, Sorts::TRUST),
+    (ObjectClass::PROFILE, None, Sorts::PROFILE),
+    (ObjectClass::MECHANISM, None, Sorts::MECHANISM),
+    (ObjectClass::HW_FEATURE, Some(value::HW_CLOCK), Sorts::CLOCK),
+    (ObjectClass::VALIDATION, None, Sorts::VALIDATION),
 ];
 
 /// The class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": those of one-time passwords have their own.
@@ -183,6 +226,8 @@ pub enum Change {
     Lower,
     /// By the SO alone, at creation too.
     Officer,
+    /// To no value.
+    Clear,
     /// Not at all.
     Fixed,
 }
@@ -198,6 +243,8 @@ pub enum Default {
     Empty,
     /// A number.
     Number(u64),
+    /// Worked out when it is read ([`computed`](super::computed)), unless the object holds a value.
+    Computed,
 }
 
 /// A rule.
@@ -218,6 +265,8 @@ pub struct Rule {
     pub secret: bool,
     /// Without a value.
     pub default: Default,
+    /// The largest number that it can be.
+    pub most: u64,
 }
 
 impl Rule {
@@ -231,6 +280,7 @@ impl Rule {
             change: Change::Free,
             secret: false,
             default: Default::Absent,
+            most: u64::MAX,
         }
     }
 
@@ -254,21 +304,40 @@ impl Rule {
         self.secret = true;
         self
     }
+
+    const fn up_to(mut self, most: u64) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// In the functions that make a key out of another one.
+    pub fn receive(&self) -> Need {
+        match self.generate {
+            // What a generation must be told, a key that is there already knows.
+            Need::Must => Need::May,
+            need => need,
+        }
+    }
+}
+
+/// All rules.
+pub fn table() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().chain(classes::RULES)
 }
 
 /// The rule of an attribute on a sort of object.
 pub fn rule(id: A, sort: Sorts) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.id == id && rule.on.has(sort))
+    table().find(|rule| rule.id == id && rule.on.has(sort))
 }
 
 /// The rules of a sort of object.
 pub fn rules(sort: Sorts) -> impl Iterator<Item = &'static Rule> {
-    RULES.iter().filter(move |rule| rule.on.has(sort))
+    table().filter(move |rule| rule.on.has(sort))
 }
 
 /// How an attribute's value reads, whatever the object.
 pub fn kind(id: A) -> Option<Kind> {
-    RULES.iter().find(|rule| rule.id == id).map(|rule| rule.kind)
+    table().find(|rule| rule.id == id).map(|rule| rule.kind)
 }
 
 /// A flag with `default`, true for these sorts where the template says nothing.
@@ -304,44 +373,53 @@ const fn otp(id: A, default: u64) -> Rule {
 const RULES: &[Rule] = &[
     // Every object.
     Rule::new(A::CLASS, Kind::Number, Sorts::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
-    flag(A::TOKEN, Sorts::ALL, Sorts::NONE).changes(Change::Copy),
-    flag(A::PRIVATE, Sorts::ALL, Sorts::HIDDEN).changes(Change::Copy),
-    flag(A::MODIFIABLE, Sorts::ALL, Sorts::ALL).changes(Change::Copy),
-    flag(A::COPYABLE, Sorts::ALL, Sorts::ALL).changes(Change::Lower),
-    flag(A::DESTROYABLE, Sorts::ALL, Sorts::ALL),
-    text(A::LABEL, Sorts::ALL),
+    // PKCS#11 3.2, "Storage Objects", "Copying objects".
+    flag(A::TOKEN, Sorts::STORAGE, Sorts::NONE).changes(Change::Copy),
+    flag(A::PRIVATE, Sorts::STORAGE, Sorts::HIDDEN).changes(Change::Copy),
+    flag(A::MODIFIABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Copy),
+    flag(A::COPYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Lower),
+    flag(A::DESTROYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Copy),
+    text(A::LABEL, Sorts::STORAGE),
     text(A::UNIQUE_ID, Sorts::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),
     // Data.
     text(A::APPLICATION, Sorts::DATA),
     text(A::OBJECT_ID, Sorts::DATA),
     text(A::VALUE, Sorts::DATA),
     // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and SERIAL_NUMBER change.
-    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::X_509)
+    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
-    flag(A::TRUSTED, Sorts::X_509.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE).changes(Change::Officer),
-    Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, Sorts::X_509)
+    flag(A::TRUSTED, Sorts::CERTIFICATES.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE)
+        .changes(Change::Officer),
+    Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, Sorts::CERTIFICATES)
         .changes(Change::Fixed)
+        .up_to(value::CATEGORY_OTHER_ENTITY)
         .or(Default::Number(0)),
     Rule::new(A::JAVA_MIDP_SECURITY_DOMAIN, Kind::Number, Sorts::X_509)
         .changes(Change::Fixed)
+        .up_to(value::DOMAIN_THIRD_PARTY)
         .or(Default::Number(0)),
-    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509).changes(Change::Fixed),
-    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::X_509).changes(Change::Fixed),
-    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509).needs(Need::Must, Need::Never).changes(Change::Fixed),
-    text(A::ISSUER, Sorts::X_509),
-    text(A::SERIAL_NUMBER, Sorts::X_509),
-    text(A::VALUE, Sorts::X_509).changes(Change::Fixed),
-    text(A::URL, Sorts::X_509).changes(Change::Fixed),
-    text(A::HASH_OF_SUBJECT_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
-    text(A::HASH_OF_ISSUER_PUBLIC_KEY, Sorts::X_509).changes(Change::Fixed),
+    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509.or(Sorts::WTLS).or(Sorts::TRUST))
+        .changes(Change::Fixed),
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Computed),
+    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509.or(Sorts::WTLS))
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    text(A::ISSUER, Sorts::X_509.or(Sorts::WTLS)),
+    text(A::SERIAL_NUMBER, Sorts::X_509.or(Sorts::X_509_ATTRIBUTE)),
+    text(A::VALUE, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
+    text(A::URL, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
+    text(A::HASH_OF_SUBJECT_PUBLIC_KEY, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
+    text(A::HASH_OF_ISSUER_PUBLIC_KEY, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
     // Keys.
     Rule::new(A::KEY_TYPE, Kind::Number, Sorts::KEYS.or(Sorts::DH_PARAMETERS))
         .needs(Need::Must, Need::Same)
         .changes(Change::Fixed),
     text(A::ID, Sorts::KEYS.or(Sorts::X_509)),
-    Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
-    Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS.or(Sorts::X_509)).or(Default::Empty),
+    Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS).or(Default::Empty),
+    Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS).or(Default::Empty),
+    Rule::new(A::START_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
+    Rule::new(A::END_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
     flag(
         A::DERIVE,
         Sorts::KEYS,
@@ -358,7 +436,15 @@ const RULES: &[Rule] = &[
         .changes(Change::Fixed),
     Rule::new(A::ALLOWED_MECHANISMS, Kind::Numbers, Sorts::KEYS).changes(Change::Fixed),
     text(A::SUBJECT, Sorts::PUBLIC.or(Sorts::PRIVATE)),
-    text(A::PUBLIC_KEY_INFO, Sorts::PUBLIC.or(Sorts::PRIVATE).or(Sorts::X_509)).changes(Change::Fixed),
+    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, Sorts::PUBLIC.or(Sorts::CERTIFICATES))
+        .changes(Change::Fixed)
+        .or(Default::Computed),
+    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, Sorts::PRIVATE).or(Default::Computed),
+    // The token is validated by nobody: no flag is ever set.
+    Rule::new(A::OBJECT_VALIDATION_FLAGS, Kind::Number, Sorts::KEYS)
+        .needs(Need::Never, Need::Never)
+        .changes(Change::Fixed)
+        .or(Default::Computed),
     // What a key may do: true by default where its type can.
     flag(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
     flag(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
@@ -376,7 +462,8 @@ const RULES: &[Rule] = &[
     Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, Sorts::PRIVATE).changes(Change::Fixed),
     Rule::new(A::DERIVE_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
     // What protects a key.
-    flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::HIDDEN).changes(Change::Raise),
+    // PKCS#11 3.2, "Secret key objects": CKA_SENSITIVE is false by default; for private keys the token decides.
+    flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::PRIVATE).changes(Change::Raise),
     flag(A::EXTRACTABLE, Sorts::HIDDEN, Sorts::NONE).changes(Change::Lower),
     record(A::ALWAYS_SENSITIVE, Sorts::HIDDEN),
     record(A::NEVER_EXTRACTABLE, Sorts::HIDDEN),
@@ -421,6 +508,7 @@ const RULES: &[Rule] = &[
     hidden(A::VALUE, Kind::Bytes, Sorts::SEEDED, Need::May),
     hidden(A::SEED, Kind::Bytes, Sorts::SEEDED, Need::May),
     // Secret keys.
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::SECRET).changes(Change::Clear).or(Default::Computed),
     hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
     Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET_BUT_CHACHA20)
         .needs(Need::Never, Need::Must)
@@ -469,8 +557,8 @@ mod tests {
 
     #[test]
     fn an_attribute_has_one_rule_for_a_sort_and_one_kind_for_all() {
-        for (at, rule) in RULES.iter().enumerate() {
-            for other in &RULES[at + 1..] {
+        for (at, rule) in table().enumerate() {
+            for other in table().skip(at + 1) {
                 if other.id == rule.id {
                     assert!(!other.on.has(rule.on), "{} stands twice", rule.id);
                     assert_eq!(other.kind, rule.kind, "{}", rule.id);
@@ -481,7 +569,7 @@ mod tests {
 
     #[test]
     fn every_flag_has_a_place_in_the_bits() {
-        for rule in RULES.iter().filter(|rule| rule.kind == Kind::Flag) {
+        for rule in table().filter(|rule| rule.kind == Kind::Flag) {
             assert!(super::super::bits::Flag::of(rule.id).is_some(), "{}", rule.id);
         }
     }

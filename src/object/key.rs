@@ -1,6 +1,6 @@
 //! The way between a key's attributes and the parts that a backend takes.
 
-use der::asn1::OctetStringRef;
+use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
 
 use super::attribute::Sorts;
@@ -127,6 +127,14 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
         },
         _ => return Err(Error::KeyTypeInconsistent),
     })
+}
+
+/// The parts of the public key that a key object is, or is the private half of.
+pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<PublicParts> {
+    if sort.is_public() || sort == Sorts::RSA_PRIVATE {
+        return public_parts(attributes);
+    }
+    provider.keys.private(&private_parts(attributes)?)?.public()
 }
 
 /// Sees that a created key is one, and brings its attributes into the form that the token gives: the curve as its
@@ -331,11 +339,16 @@ fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<
     if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
         return Err(Error::TemplateInconsistent);
     }
-    let der =
-        OctetStringRef::new(point).and_then(|octets| octets.to_der()).map_err(|_| Error::GeneralError)?;
     attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    attributes.put(A::EC_POINT, Value::Bytes(Secret::new(der)));
+    attributes.put(A::EC_POINT, Value::Bytes(written_point(point)?));
     Ok(())
+}
+
+/// DER of every point. PKCS#11 3.2, "Elliptic Curve", has those of Edwards and Montgomery curves as bare bytes; 3.0 had
+/// them in DER, and OpenSC's clients take nothing else.
+fn written_point(point: &[u8]) -> Result<Secret> {
+    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
+    der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
 fn put_crt(attributes: &mut Attributes, crt: RsaCrt) {
@@ -384,10 +397,16 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
 }
 
-/// The point in a `CKA_EC_POINT`: a DER octet string, or the bare point that some callers give. The length tells: an
-/// uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have there.
+/// The point in a `CKA_EC_POINT`: a DER octet string or, of some callers, a bit string or the bare point. The length
+/// tells: an uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
-    if group.has_point_len(bytes.len()) { Ok(bytes) } else { octets(bytes) }
+    if group.has_point_len(bytes.len()) {
+        return Ok(bytes);
+    }
+    match BitStringRef::from_der(bytes).ok().and_then(|bits| bits.as_bytes()) {
+        Some(point) => Ok(point),
+        None => octets(bytes),
+    }
 }
 
 /// The length of an uncompressed point or a u-coordinate of a key's curve.
@@ -418,10 +437,14 @@ pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
     Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
 }
 
-/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type.
+/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type. PKCS#11 3.2,
+/// "Elliptic Curve": `CurveNotSupported` for another curve, `DomainParamsInvalid` for parameters in another form.
 pub fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
-    let name = der::asn1::PrintableStringRef::from_der(params).ok();
+    let name = PrintableStringRef::from_der(params).ok();
+    if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
+        return Err(Error::DomainParamsInvalid);
+    }
     let key_type = key_type(attributes)?;
     NAMED_CURVES
         .iter()

@@ -6,6 +6,7 @@
 use super::attribute::{self, Change, Default, Need, Rule, Sorts};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
+use super::whole::{coherent, whole};
 use super::{Attributes, Object, key, kind_of, otp, parameters};
 use crate::backend::{PrivateParts, Provider, PublicParts};
 use crate::error::{Error, Result};
@@ -25,8 +26,11 @@ pub(super) enum Use {
 pub struct Origin<'a> {
     /// Attributes that the other key's `CKA_UNWRAP_TEMPLATE` or such forces upon it.
     pub forced: Option<&'a Value>,
-    /// `CKA_EXTRACTABLE` where the template says nothing. PKCS#11 3.2, C_UnwrapKey: true.
+    /// `CKA_EXTRACTABLE` where the template says nothing. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
     pub extractable: bool,
+    /// `CKA_SENSITIVE` of a secret key where the template says nothing: as the key that it comes out of, where that
+    /// is told by it.
+    pub sensitive: bool,
     /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the key that it comes out of; both false where it was
     /// outside the token.
     pub history: (bool, bool),
@@ -40,9 +44,7 @@ pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Re
     let sort = sort(template)?;
     let mut attributes = read(&template.0, sort, Use::Create, officer)?;
     complete(&mut attributes, sort, Use::Create)?;
-    if sort == Sorts::X_509 && [A::VALUE, A::URL].iter().all(|id| attributes.bytes(*id) == Some(&[])) {
-        return Err(Error::TemplateIncomplete);
-    }
+    whole(&attributes, sort)?;
     if sort.is_key() {
         key::check(&mut attributes, sort, provider)?;
         put_origin(&mut attributes, sort, None);
@@ -96,9 +98,14 @@ pub fn put_pair(
 
 /// The attributes of a key that comes out of another key, before its material: what the template says.
 pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> Result<Attributes> {
-    let number = |id, default| match template.bytes(id) {
-        Some(bytes) => super::value::number(bytes),
-        None => default,
+    let forced: &[(A, Value)] = match origin.forced {
+        Some(Value::Template(forced)) => forced,
+        _ => &[],
+    };
+    let number = |id, default| match (template.bytes(id), forced.iter().find(|(known, _)| *known == id)) {
+        (Some(bytes), _) => super::value::number(bytes),
+        (None, Some((_, Value::Number(number)))) => Ok(*number),
+        _ => default,
     };
     let class = number(A::CLASS, Ok(ObjectClass::SECRET_KEY.0))?;
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
@@ -113,11 +120,15 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
     }
-    if let Some(Value::Template(forced)) = origin.forced {
-        force(&mut attributes, forced)?;
+    if !forced.iter().all(|(id, _)| gives(*id, sort)) {
+        return Err(Error::TemplateInconsistent);
     }
+    force(&mut attributes, forced)?;
     if !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(origin.extractable));
+    }
+    if !attributes.has(A::SENSITIVE) && sort.is_secret() {
+        attributes.put(A::SENSITIVE, Value::Flag(origin.sensitive));
     }
     complete(&mut attributes, sort, Use::Receive)?;
     put_origin(&mut attributes, sort, None);
@@ -127,6 +138,21 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
     attributes.put(A::NEVER_EXTRACTABLE, Value::Flag(never));
     Ok(attributes)
+}
+
+/// Whether a template says otherwise than what another key forces upon it.
+pub fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
+    let Some(Value::Template(forced)) = forced else { return false };
+    let differs = |given: &Given<'_>, (id, value): &(A, Value)| {
+        let own = kind_of(given.id).map(|kind| Value::read(kind, &given.value, &kind_of));
+        given.id == *id && !matches!(own, Some(Ok(own)) if own.equals(value))
+    };
+    template.0.iter().any(|given| forced.iter().any(|wanted| differs(given, wanted)))
+}
+
+/// Whether another key's template may give a received key that attribute: none that the token alone knows.
+fn gives(id: A, sort: Sorts) -> bool {
+    attribute::rule(id, sort).is_some_and(|rule| need(rule, Use::Receive) != Need::Never)
 }
 
 /// The attributes of a data object that comes out of a key, before its value, and the length that the template asks
@@ -260,6 +286,11 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
         | ObjectClass::SECRET_KEY
         | ObjectClass::DOMAIN_PARAMETERS
         | ObjectClass::OTP_KEY => Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?),
+        ObjectClass::TRUST => None,
+        // PKCS#11 3.2, "Creating objects": of these the token alone has objects.
+        ObjectClass::HW_FEATURE | ObjectClass::MECHANISM | ObjectClass::PROFILE | ObjectClass::VALIDATION => {
+            return Err(Error::TemplateInconsistent);
+        }
         _ => return Err(Error::AttributeValueInvalid),
     };
     Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
@@ -323,7 +354,7 @@ pub(super) fn read<'a>(
 
 /// Reads one attribute. Twice the same is harmless, twice different is `TemplateInconsistent`.
 fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: bool) -> Result<()> {
-    let value = Value::read(rule.kind, &given.value, &kind_of)?;
+    let value = given_value(rule, given)?;
     if rule.change == Change::Officer && matches!(value, Value::Flag(true)) && !officer {
         return Err(Error::AttributeReadOnly);
     }
@@ -334,6 +365,14 @@ fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: boo
     Ok(())
 }
 
+/// The value of an attribute, within what its rule allows.
+fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
+    match Value::read(rule.kind, &given.value, &kind_of)? {
+        Value::Number(number) if number > rule.most => Err(Error::AttributeValueInvalid),
+        value => Ok(value),
+    }
+}
+
 /// Puts the defaults, and sees that nothing is missing and nothing contradicts itself.
 pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
     for rule in attribute::rules(sort).filter(|rule| !rule.secret || usage == Use::Create) {
@@ -342,7 +381,7 @@ pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> 
         }
         match (need(rule, usage), rule.default) {
             (Need::Must, _) => return Err(Error::TemplateIncomplete),
-            (_, Default::Absent) => {}
+            (_, Default::Absent | Default::Computed) => {}
             (_, Default::TrueFor(sorts)) => attributes.put(rule.id, Value::Flag(sorts.has(sort))),
             (_, Default::Empty) => attributes.put(rule.id, Value::Bytes(Secret::default())),
             (_, Default::Number(number)) => attributes.put(rule.id, Value::Number(number)),
@@ -351,19 +390,11 @@ pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> 
     coherent(attributes)
 }
 
-/// PKCS#11 3.2, "Private key objects": `CKA_ALWAYS_AUTHENTICATE` only on a private object.
-fn coherent(attributes: &Attributes) -> Result<()> {
-    let contradiction =
-        attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);
-    if contradiction { Err(Error::TemplateInconsistent) } else { Ok(()) }
-}
-
 fn need(rule: &Rule, usage: Use) -> Need {
-    match (usage, rule.generate) {
-        (Use::Create, _) => rule.create,
-        // What a generation must be told, a key that is there already knows.
-        (Use::Receive, Need::Must) => Need::May,
-        (_, generate) => generate,
+    match usage {
+        Use::Create => rule.create,
+        Use::Generate => rule.generate,
+        Use::Receive => rule.receive(),
     }
 }
 
@@ -371,14 +402,20 @@ fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: boo
     let mut attributes = object.attributes().duplicate();
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.sort()).ok_or(Error::AttributeTypeInvalid)?;
-        let value = Value::read(rule.kind, &given.value, &kind_of)?;
-        if attributes.is(rule.id, &value) && rule.kind != Kind::Template && !rule.secret {
+        let value = given_value(rule, given)?;
+        // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": not even with its own value.
+        let same = attributes.is(rule.id, &value) && rule.kind != Kind::Template && rule.id != A::UNIQUE_ID;
+        if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;
         }
         allowed(rule.change, &value, officer, copying)?;
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
+    // Of a certificate nothing changes that this is about.
+    if object.sort() == Sorts::TRUST {
+        whole(&attributes, Sorts::TRUST).map_err(|_| Error::TemplateInconsistent)?;
+    }
     Ok(attributes)
 }
 
@@ -390,6 +427,9 @@ fn allowed(change: Change, value: &Value, officer: bool, copying: bool) -> Resul
         Change::Raise => matches!(value, Value::Flag(true)),
         Change::Lower => matches!(value, Value::Flag(false)),
         Change::Officer => officer,
+        // PKCS#11 3.2, "Secret key objects": no-value destroys a check value, and another one is wrong.
+        Change::Clear if matches!(value, Value::Bytes(bytes) if bytes.is_empty()) => true,
+        Change::Clear => return Err(Error::AttributeValueInvalid),
         Change::Fixed => false,
     };
     if may { Ok(()) } else { Err(Error::AttributeReadOnly) }

@@ -1,7 +1,8 @@
 //! Objects: immutable once made. A change makes a new one that takes the old one's place.
 //!
 //! [`attribute`] holds the rules as a table, [`template`] what a caller gives, [`make`] how an object comes to be,
-//! [`key`] the way between attributes and the parts of a key, [`policy`] who may see and do what.
+//! [`key`] the way between attributes and the parts of a key, [`computed`] what follows from other attributes,
+//! [`built_in`] the objects that nobody made, [`policy`] who may see and do what.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,9 @@ use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, Session
 
 pub mod attribute;
 pub mod bits;
+pub mod built_in;
+pub mod clock;
+pub mod computed;
 pub mod key;
 pub mod make;
 pub mod otp;
@@ -18,8 +22,10 @@ pub mod parameters;
 pub mod pkcs8;
 pub mod policy;
 pub mod public_half;
+pub mod spki;
 pub mod template;
 pub mod value;
+mod whole;
 
 use attribute::Sorts;
 use bits::{Bits, Flag};
@@ -33,6 +39,8 @@ pub enum Home {
     Session(SessionHandle),
     /// In the token's store, under this number.
     Token(i64),
+    /// Nowhere: the token says it of itself.
+    BuiltIn,
 }
 
 /// An object.
@@ -41,6 +49,8 @@ pub struct Object {
     pub home: Home,
     sort: Sorts,
     attributes: Attributes,
+    /// Computes what is not stored.
+    provider: &'static Provider,
     private_key: OnceLock<Arc<dyn PrivateKey>>,
     public_key: OnceLock<Arc<dyn PublicKey>>,
 }
@@ -48,9 +58,10 @@ pub struct Object {
 impl Object {
     /// Puts attributes that are known to be complete into an object; `GeneralError` where they name no sort of
     /// object (a record of a newer version).
-    pub fn new(home: Home, attributes: Attributes) -> Result<Self> {
+    pub fn new(home: Home, attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
-        Ok(Self { home, sort, attributes, private_key: OnceLock::new(), public_key: OnceLock::new() })
+        let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { home, sort, attributes, provider, private_key, public_key })
     }
 
     /// Its class and key or certificate type in one.
@@ -74,10 +85,36 @@ impl Object {
         if self.hides(id) {
             return Err(Error::AttributeSensitive);
         }
-        match Flag::of(id).and_then(|flag| self.attributes.bits.get(flag)) {
-            Some(flag) => Ok(AttributeView::flag(flag)),
+        if let Some(flag) = self.attributes.flag(id) {
+            return Ok(AttributeView::flag(flag));
+        }
+        match self.computed(id) {
+            Some(value) => Ok(value.view().into_owned()),
             None => self.attributes.get(id).map(Value::view).ok_or(Error::AttributeTypeInvalid),
         }
+    }
+
+    /// Whether it shows the attribute with that value. A hidden one matches nothing, so that no search can guess it.
+    pub fn shows(&self, id: A, value: &Value) -> bool {
+        if self.hides(id) {
+            return false;
+        }
+        match self.computed(id) {
+            Some(own) => own.equals(value),
+            None => self.attributes.is(id, value),
+        }
+    }
+
+    /// The value of a computed attribute, unless one is stored. PKCS#11 3.2, "Secret key objects": a check value of no
+    /// bytes is a destroyed one; an older version stored `CKA_PUBLIC_KEY_INFO` of no bytes where none was given.
+    fn computed(&self, id: A) -> Option<Value> {
+        let stored = self.attributes.bytes(id);
+        if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE)
+            || !computed::is(id, self.sort)
+        {
+            return None;
+        }
+        computed::value(id, &self.attributes, self.sort, self.provider)
     }
 
     /// Whether it has the attribute and will not show it.
@@ -209,6 +246,7 @@ impl Attributes {
             | ObjectClass::SECRET_KEY
             | ObjectClass::DOMAIN_PARAMETERS
             | ObjectClass::OTP_KEY => self.number(A::KEY_TYPE),
+            ObjectClass::HW_FEATURE => self.number(A::HW_FEATURE_TYPE),
             _ => None,
         };
         Sorts::of(class, kind)

@@ -18,8 +18,8 @@ use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::NAMED_CURVES;
 use crate::secret::Secret;
 
-const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+pub(super) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+pub(super) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 /// PKCS #3, 9: `dhKeyAgreement`.
 const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
@@ -85,11 +85,16 @@ pub fn encode(attributes: &Attributes) -> Result<Secret> {
         }
         _ => {
             let set = attributes.number(A::PARAMETER_SET).ok_or(Error::GeneralError)?;
-            let row = SETS.iter().find(|(known, number, _)| *known == key_type && *number == set);
-            (row.ok_or(Error::GeneralError)?.2, None, with_set(attributes, key_type)?)
+            (set_identifier(key_type, set)?, None, with_set(attributes, key_type)?)
         }
     };
     encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&inner)?))
+}
+
+/// The object identifier of keys with that parameter set.
+pub(super) fn set_identifier(key_type: KeyType, set: u64) -> Result<ObjectIdentifier> {
+    let row = SETS.iter().find(|(known, number, _)| *known == key_type && *number == set);
+    row.map(|(_, _, oid)| *oid).ok_or(Error::GeneralError)
 }
 
 /// The attributes that DER of a private key gives, `CKA_KEY_TYPE` first; `WrappedKeyInvalid` where it is none.

@@ -52,8 +52,12 @@ impl Rights {
     }
 }
 
-/// Whether an object may be changed: `CKA_MODIFIABLE`.
-pub fn modifiable(object: &Object) -> Result<()> {
+/// Whether an object may be changed: `CKA_MODIFIABLE`. PKCS#11 3.2, "Certificate objects": "Trusted certificates cannot
+/// be modified", but that the SO can trust one no longer.
+pub fn modifiable(object: &Object, rights: Rights) -> Result<()> {
+    if object.sort().is_certificate() && object.flag(Flag::TRUSTED) && !rights.officer() {
+        return Err(Error::ActionProhibited);
+    }
     permit(object, Flag::MODIFIABLE)
 }
 

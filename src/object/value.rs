@@ -129,7 +129,7 @@ impl Value {
             Kind::Integer => Self::Bytes(unpadded(bytes).into()),
             Kind::Date => match bytes {
                 [] => Self::Bytes(Secret::default()),
-                [..] if bytes.len() == 8 && bytes.iter().all(u8::is_ascii_digit) => Self::Bytes(bytes.into()),
+                _ if is_date(bytes) => Self::Bytes(bytes.into()),
                 _ => return Err(Error::AttributeValueInvalid),
             },
             Kind::Numbers => {
@@ -157,6 +157,26 @@ impl AttributeView<'_> {
     pub fn flag(flag: bool) -> Self {
         Self::Bytes(Cow::Borrowed(if flag { &[1] } else { &[0] }))
     }
+
+    /// The same view of bytes of its own.
+    pub fn into_owned(self) -> AttributeView<'static> {
+        match self {
+            Self::Bytes(bytes) => AttributeView::Bytes(Cow::Owned(bytes.into_owned())),
+            Self::Template(within) => AttributeView::Template(
+                within.into_iter().map(|(id, view)| (id, view.into_owned())).collect(),
+            ),
+        }
+    }
+}
+
+/// Whether that is a day of the calendar as `CK_DATE` writes it: year, month, day.
+fn is_date(bytes: &[u8]) -> bool {
+    if bytes.len() != 8 || !bytes.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    let number = |digits: &[u8]| digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    let (year, month, day) = (number(&bytes[..4]), number(&bytes[4..6]) as usize, number(&bytes[6..]));
+    (1..=super::clock::month_len(year, month)).contains(&day)
 }
 
 /// A big-endian integer without its leading zeros.
@@ -194,6 +214,9 @@ mod tests {
             (Kind::Numbers, &[0; 9][..]),
             (Kind::Date, b"2026112"),
             (Kind::Date, b"2026-1-1"),
+            (Kind::Date, b"20260229"),
+            (Kind::Date, b"20261301"),
+            (Kind::Date, b"20260100"),
             (Kind::Template, &[1][..]),
         ] {
             assert_eq!(read(kind, bytes).err(), Some(Error::AttributeValueInvalid), "{kind:?} {bytes:?}");

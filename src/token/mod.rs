@@ -1,7 +1,7 @@
 //! A token: its label, PINs and login, its objects, and the epoch that tells sessions when to look again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::{error, warn};
 
@@ -12,7 +12,7 @@ use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, SlotId};
 use crate::object::bits::Flag;
 use crate::object::policy::{Login, Rights};
 use crate::object::value::Value;
-use crate::object::{Attributes, Home, Object};
+use crate::object::{Attributes, Home, Object, built_in, computed};
 use crate::store::counter::Counter;
 use crate::store::index::{NAMER_KEY, Namer};
 use crate::store::seal::{self, TokenKey};
@@ -41,6 +41,8 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
+    /// Made at the first search for one.
+    built_in: OnceLock<Vec<Arc<Object>>>,
     /// Makes the names of public objects; whoever reads the file can read those as well.
     open: Namer,
     /// Where one is configured.
@@ -91,6 +93,7 @@ impl Token {
             objects: Objects::default(),
             open: Namer::new(&key),
             queue: Queue::default(),
+            built_in: OnceLock::new(),
             change: Mutex::default(),
             state: Mutex::new(state),
             epoch: AtomicU64::new(login_bits(Login::Public)),
@@ -227,7 +230,7 @@ impl Token {
             attributes.put(A::UNIQUE_ID, Value::Bytes(unique_id()?.as_bytes().into()));
             let token = attributes.flag(A::TOKEN) == Some(true);
             let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
-            objects.push(Object::new(home, attributes)?);
+            objects.push(self.made(home, attributes)?);
         }
         let made = if objects.iter().any(|object| matches!(object.home, Home::Token(_))) {
             self.commit_new(objects)?
@@ -282,7 +285,7 @@ impl Token {
         loop {
             let (tag, old) = self.current(rights, handle)?;
             let attributes = change(&old)?;
-            let new = Object::new(old.home, attributes)?;
+            let new = self.made(old.home, attributes)?;
             let entry = match old.home {
                 Home::Session(_) => Some(self.entry(new, tag)),
                 Home::Token(id) => self.commit_replacement(id, tag, new)?,
@@ -323,6 +326,9 @@ impl Token {
 
     /// The object of a handle, where a session with these rights sees it.
     pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        if handle.0 <= objects::BUILT_IN {
+            return self.built_in_object(handle);
+        }
         match self.look_up(rights, handle)? {
             Some((_, object)) => Ok(object),
             // Another process changed it since the rows were read.
@@ -379,7 +385,8 @@ impl Token {
             Some(key) => key.open(&self.serial, id, &record),
             None => seal::peek(&record),
         };
-        match attributes.and_then(|attributes| Object::new(Home::Token(id), attributes).ok()) {
+        match attributes.and_then(|attributes| Object::new(Home::Token(id), attributes, self.provider()).ok())
+        {
             Some(object) => Ok(Some(Arc::new(object))),
             None => {
                 self.leave_out(id);
@@ -396,9 +403,44 @@ impl Token {
 
     /// The objects that have all of these attributes, in the order in which they came.
     pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+        let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
+        if wanted
+            .iter()
+            .any(|(id, value)| *id == A::CLASS && built_in.iter().any(|class| class.equals(value)))
+        {
+            return self.search_built_in(wanted);
+        }
         let key = self.state().key.clone().filter(|_| rights.login == Login::User);
         let plan = Plan::new(wanted, &self.open, key.as_ref().map(|key| key.namer()));
         self.objects.search(&plan, |handle| self.object(rights, handle).ok())
+    }
+
+    /// An object of attributes that were made by the rules, where those that it computes are what the caller said.
+    fn made(&self, home: Home, attributes: Attributes) -> Result<Object> {
+        let object = Object::new(home, attributes, self.provider())?;
+        computed::verify(object.attributes(), object.sort(), self.provider())?;
+        Ok(object)
+    }
+
+    /// The built-in object of a handle.
+    fn built_in_object(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
+        let place = usize::try_from(handle.0).ok().and_then(|number| number.checked_sub(1));
+        let object = place.and_then(|place| self.built_in().get(place));
+        object.map(Arc::clone).ok_or(Error::ObjectHandleInvalid)
+    }
+
+    fn search_built_in(&self, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+        let fits = |object: &Object| wanted.iter().all(|(id, value)| object.shows(*id, value));
+        let objects = (1..=objects::BUILT_IN).zip(self.built_in());
+        objects.filter(|(_, object)| fits(object)).map(|(number, _)| ObjectHandle(number)).collect()
+    }
+
+    fn built_in(&self) -> &[Arc<Object>] {
+        self.built_in.get_or_init(|| {
+            let mechanisms = self.settings.mechanisms.iter().map(|mechanism| mechanism.id);
+            let objects = built_in::objects(mechanisms, self.provider());
+            objects.unwrap_or_default().into_iter().map(Arc::new).collect()
+        })
     }
 
     /// Takes over what other processes wrote, where PKCS#11 lets it show.

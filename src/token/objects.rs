@@ -15,6 +15,9 @@ use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
 use crate::store::{Row, Tag};
 
+/// The handles up to this one are those of the built-in objects.
+pub(super) const BUILT_IN: u64 = 0x1000;
+
 /// Objects with their handles. A handle is never given twice.
 #[derive(Default)]
 pub(super) struct Objects {
@@ -109,7 +112,7 @@ impl Objects {
 
     /// Takes an object in.
     pub(super) fn insert(&self, entry: Entry) -> ObjectHandle {
-        let handle = ObjectHandle(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let handle = ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1);
         match entry.home {
             Home::Token(id) => {
                 self.rows().insert(id, handle);

@@ -56,9 +56,9 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Whether an object has what has no name. A hidden value matches nothing, so that no search can guess it.
+    /// Whether an object has what has no name.
     pub(super) fn rest_fits(&self, object: &Object) -> bool {
-        self.rest.iter().all(|(id, value)| !object.hides(*id) && object.attributes().is(*id, value))
+        self.rest.iter().all(|(id, value)| object.shows(*id, value))
     }
 }
 

@@ -75,21 +75,27 @@ fn rsa_keys_come_with_and_without_their_primes() {
 }
 
 #[test]
-fn an_ec_point_comes_bare_or_as_an_octet_string_and_is_given_as_one() {
+fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519] {
+        for kind in [Kind::P256, Kind::P384, Kind::P521, Kind::Ed25519, Kind::Ed448] {
             let (generated, key) = pair(&client, session, kind, &none());
-            let der = client.read(session, generated, A::EC_POINT).expect("a point");
-            let header = if der[1] < 0x80 { 2 } else { 3 };
-            assert_eq!((der[0], der.len()), (4, header + usize::from(der[header - 1])), "{kind:?}");
-            let with = plain(if kind == Kind::Ed25519 { M::EDDSA } else { M::ECDSA_SHA256 });
+            let given = client.read(session, generated, A::EC_POINT).expect("a point");
+            let header = if given[1] < 0x80 { 2 } else { 3 };
+            assert_eq!((given[0], given.len()), (4, header + usize::from(given[header - 1])), "{kind:?}");
+            let bare = given[header..].to_vec();
+            let with = plain(if kind.key_type() == KeyType::EC { M::ECDSA_SHA256 } else { M::EDDSA });
             let signature = client.sign(session, &with, key, b"data").expect("a signature");
-            for form in [&der[..], &der[header..]] {
-                let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, form);
+            let der = |tag: u8, content: &[u8]| match content.len() {
+                len @ 0..0x80 => [&[tag, len as u8], content].concat(),
+                len => [&[tag, 0x81, len as u8], content].concat(),
+            };
+            let bits = der(3, &[&[0], &bare[..]].concat());
+            for form in [bare.clone(), der(4, &bare), bits] {
+                let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &form);
                 let imported = client.create(session, &template).expect("a key");
-                assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), der, "{kind:?}");
+                assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), given, "{kind:?}");
                 assert_eq!(client.verify(session, &with, imported, b"data", &signature), Ok(()));
             }
         }
@@ -156,9 +162,23 @@ fn a_curve_is_named_by_identifier_or_by_name() {
             }
         }
         let key = private(KeyType::EC).bytes(A::VALUE, &[1; 32]);
-        for wrong in [&b"\x13\x04none"[..], &[0x05, 0x00], &[]] {
+        // PKCS#11 3.2, "Elliptic Curve": another curve, one of another key type; then forms that name none: implicitlyCA,
+        // explicit parameters, no DER at all.
+        let (unknown, malformed) = (Error::CurveNotSupported, Error::DomainParamsInvalid);
+        for (wrong, error) in [
+            (&b"\x13\x04none"[..], unknown),
+            (&[0x06, 0x03, 0x2b, 0x01, 0x02], unknown),
+            (ED25519, unknown),
+            (&[0x05, 0x00], malformed),
+            (&[0x30, 0x03, 0x02, 0x01, 0x01], malformed),
+            (&[0x06, 0x09, 0x2b], malformed),
+            (&[], malformed),
+        ] {
             let template = key.clone().bytes(A::EC_PARAMS, wrong);
-            assert_eq!(client.create(session, &template), Err(Error::CurveNotSupported), "{wrong:x?}");
+            assert_eq!(client.create(session, &template), Err(error), "{wrong:x?}");
+            let request = none().bytes(A::EC_PARAMS, wrong);
+            let pair = client.generate(session, M::EC_KEY_PAIR_GEN, &request, &none());
+            assert_eq!(pair, Err(error), "{wrong:x?}");
         }
     });
 }
@@ -292,7 +312,10 @@ fn certificates_and_data_come_back_as_they_were() {
         let linked = Attributes::of(ObjectClass::CERTIFICATE)
             .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
             .bytes(A::SUBJECT, b"a subject")
-            .bytes(A::URL, b"https://a.place/cert");
-        client.create(session, &linked).expect("a certificate");
+            .bytes(A::URL, b"https://a.place/cert")
+            .bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
+        // PKCS#11 3.2, "X.509 public key certificate objects": where a place stands for it, the digests tell its keys.
+        assert_eq!(client.create(session, &linked), Err(Error::TemplateIncomplete));
+        client.create(session, &linked.bytes(A::HASH_OF_ISSUER_PUBLIC_KEY, &[2; 20])).expect("a certificate");
     });
 }

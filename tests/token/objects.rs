@@ -25,6 +25,13 @@ fn a_template_that_is_not_a_whole_object_is_refused() {
             (Attributes::of(ObjectClass::CERTIFICATE), Error::TemplateIncomplete),
             (certificate.clone().bytes(A::VALUE, b"der"), Error::TemplateIncomplete),
             (certificate.bytes(A::SUBJECT, b"der"), Error::TemplateIncomplete),
+            (
+                Attributes::of(ObjectClass::CERTIFICATE)
+                    .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_WTLS)
+                    .bytes(A::SUBJECT, b"")
+                    .bytes(A::VALUE, b"a certificate"),
+                Error::TemplateIncomplete,
+            ),
             (aes().without(A::VALUE), Error::TemplateIncomplete),
             (RSA.public.clone().without(A::PUBLIC_EXPONENT), Error::TemplateIncomplete),
             (RSA.private.clone().without(A::PRIVATE_EXPONENT), Error::TemplateIncomplete),

@@ -168,6 +168,14 @@ impl Client {
         }
     }
 
+    /// The same, and no bytes for a template.
+    pub fn read_flat(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
+        match self.module.object(session, object)?.attribute(id)? {
+            AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
+            AttributeView::Template(_) => Ok(Vec::new()),
+        }
+    }
+
     pub fn flag(&self, session: SessionHandle, object: ObjectHandle, id: A) -> bool {
         self.read(session, object, id).expect("a flag") == [1]
     }
@@ -257,6 +265,10 @@ impl Attributes {
 
     pub fn value(&self, id: A) -> &[u8] {
         &self.0.iter().find(|(known, _)| *known == id).expect("an attribute").1
+    }
+
+    pub fn has(&self, id: A) -> bool {
+        self.ids().any(|known| known == id)
     }
 
     pub fn ids(&self) -> impl Iterator<Item = A> {

@@ -182,6 +182,7 @@ impl Work<'_> {
         let origin = Origin {
             forced: self.forced(),
             extractable: guard.extractable,
+            sensitive: guard.sensitive,
             history: (guard.always_sensitive, guard.never_extractable),
             key_type: Some(key_type),
         };

@@ -1,0 +1,45 @@
+//! The objects that nobody made: what the token says of itself. They are read-only and seen without a login.
+//!
+//! A search finds them where its template names their class, as PKCS#11 2.40 has it for hardware features and mechanisms:
+//! "This protects applications … from finding objects that they do not understand."
+
+use super::value::Value;
+use super::{Attributes, Home, Object};
+use crate::backend::Provider;
+use crate::error::Result;
+use crate::id::{AttributeType as A, MechanismType, ObjectClass, value};
+
+/// The profiles that the token follows (PKCS#11 Profiles 3.1). Certificates are public unless they are made private.
+const PROFILES: [(u64, &str); 4] = [
+    (value::BASELINE_PROVIDER, "CKP_BASELINE_PROVIDER"),
+    (value::EXTENDED_PROVIDER, "CKP_EXTENDED_PROVIDER"),
+    (value::AUTHENTICATION_TOKEN, "CKP_AUTHENTICATION_TOKEN"),
+    (value::PUBLIC_CERTIFICATES_TOKEN, "CKP_PUBLIC_CERTIFICATES_TOKEN"),
+];
+
+/// The classes of which the token alone has objects.
+pub const CLASSES: [ObjectClass; 4] =
+    [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE, ObjectClass::VALIDATION];
+
+/// A profile object for each profile, a mechanism object for each of these mechanisms, and the clock. There is no
+/// counter and no display, and nobody validated the token.
+pub fn objects(
+    mechanisms: impl Iterator<Item = MechanismType>,
+    provider: &'static Provider,
+) -> Result<Vec<Object>> {
+    let profiles =
+        PROFILES.iter().map(|(id, name)| (ObjectClass::PROFILE, A::PROFILE_ID, *id, (*name).to_owned()));
+    let mechanisms = mechanisms.map(|id| (ObjectClass::MECHANISM, A::MECHANISM_TYPE, id.0, id.to_string()));
+    let clock = (ObjectClass::HW_FEATURE, A::HW_FEATURE_TYPE, value::HW_CLOCK, "CKH_CLOCK".to_owned());
+    profiles
+        .chain(mechanisms)
+        .chain([clock])
+        .map(|(class, kind, number, name)| {
+            let mut attributes = Attributes::default();
+            attributes.put(A::CLASS, Value::Number(class.0));
+            attributes.put(kind, Value::Number(number));
+            attributes.put(A::UNIQUE_ID, Value::Bytes(name.as_bytes().into()));
+            Object::new(Home::BuiltIn, attributes, provider)
+        })
+        .collect()
+}

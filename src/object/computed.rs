@@ -1,0 +1,110 @@
+//! Attributes that are worked out from the others when they are read, and compared with what a caller says they are.
+//! None of them is stored by the token, so that objects of older versions have them too.
+
+use super::attribute::{self, Default, Sorts};
+use super::value::Value;
+use super::{Attributes, clock, key, spki};
+use crate::backend::{CipherScheme, Direction, Hash, Provider};
+use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
+use crate::secret::Secret;
+
+/// PKCS#11 3.2, "Secret key objects", "Certificate objects": a check value has three bytes.
+const CHECK_LEN: usize = 3;
+/// The attributes that a caller may give and the token verifies.
+const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
+
+/// Whether an attribute of that sort of object is computed.
+pub fn is(id: A, sort: Sorts) -> bool {
+    // The list first: most attributes that are read are in no need of a look at the rules.
+    matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
+        && attribute::rule(id, sort).is_some_and(|rule| rule.default == Default::Computed)
+}
+
+/// The value of a computed attribute; `None` where the object lacks what it is made of.
+pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Value> {
+    match id {
+        A::CHECK_VALUE => check_value(attributes, sort, provider).map(Value::Bytes),
+        A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, sort, provider))),
+        A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
+        A::VALUE if sort == Sorts::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
+        _ => None,
+    }
+}
+
+/// PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects" (`CKA_PUBLIC_KEY_INFO`): what a caller
+/// says must be what is computed. No bytes say nothing. What a certificate's public key is, the caller knows.
+pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
+    for id in VERIFIED.into_iter().filter(|id| !(sort.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
+        let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
+        if !is(id, sort) {
+            continue;
+        }
+        match value(id, attributes, sort, provider) {
+            Some(Value::Bytes(own)) if own[..] == *given => {}
+            _ => return Err(Error::AttributeValueInvalid),
+        }
+    }
+    Ok(())
+}
+
+/// The first bytes of a block of zeros under the key, or of the SHA-1 digest of the value.
+fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Secret> {
+    let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
+    let mut out = [0; Hash::Sha1.len()];
+    let zeros = [0; 16];
+    let scheme = match sort {
+        Sorts::AES => Some(CipherScheme::AesEcb),
+        // The default mode of an XTS key is XTS.
+        Sorts::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
+        _ => None,
+    };
+    match scheme {
+        Some(scheme) => {
+            let mut cipher = provider.ciphers.cipher(&scheme, Direction::Encrypt, value).ok()?;
+            let written = cipher.update(&zeros, &mut out).ok()?;
+            cipher.finish(&mut out[written..]).ok()?;
+        }
+        None => provider.digest.hash(Hash::Sha1, value, &mut out).ok()?,
+    }
+    Some(out[..CHECK_LEN].into())
+}
+
+/// Empty where the parts do not allow it: PKCS#11 3.2, "Private key objects", lets it be.
+fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Secret {
+    let info = if sort.is_certificate() {
+        attributes.bytes(A::VALUE).and_then(|value| spki::of_certificate(value).ok())
+    } else {
+        key::public_half(attributes, sort, provider).and_then(|parts| spki::encode(&parts)).ok()
+    };
+    info.map(Secret::new).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_an_older_version_has_them_too() {
+        use crate::object::{AttributeView, Home, Object};
+        // RFC 8032, 7.1, test 1. The older version stored no bytes for what it did not know.
+        let point = *b"\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\
+            \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
+        let mut stored = Attributes::default();
+        stored.put(A::CLASS, Value::Number(crate::id::ObjectClass::PUBLIC_KEY.0));
+        stored.put(A::KEY_TYPE, Value::Number(crate::id::KeyType::EC_EDWARDS.0));
+        stored.put(A::EC_PARAMS, Value::Bytes([0x06, 0x03, 0x2b, 0x65, 0x70][..].into()));
+        stored.put(A::EC_POINT, Value::Bytes([&[4, 32], &point[..]].concat()[..].into()));
+        stored.put(A::PUBLIC_KEY_INFO, Value::Bytes(Secret::default()));
+        let object = Object::new(Home::Token(1), stored, Provider::ALL[0]).expect("a key");
+        let read = |id| match object.attribute(id) {
+            Ok(AttributeView::Bytes(bytes)) => bytes.into_owned(),
+            _ => panic!("{id}"),
+        };
+        // RFC 8410, 4: the header before the bytes of the key.
+        let header = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+        assert_eq!(read(A::PUBLIC_KEY_INFO), [&header[..], &point].concat());
+        assert!(read(A::OBJECT_VALIDATION_FLAGS).iter().all(|byte| *byte == 0));
+        assert!(object.shows(A::PUBLIC_KEY_INFO, &Value::Bytes(read(A::PUBLIC_KEY_INFO)[..].into())));
+    }
+}

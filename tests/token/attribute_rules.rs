@@ -1,0 +1,294 @@
+//! Every rule of the attribute table at work: what it allows is done and what it forbids is refused by its name, by
+//! every function that takes a template. The rules that are no column of the table have tests of their own.
+
+use jeton::error::{Error, Result};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::module::Output;
+use jeton::object::attribute::{self, Change, Default, Need, Rule};
+
+use crate::keys::{Kind, key_object, pair};
+use crate::samples::{Sample, shown, with_samples, wrapping_key};
+use crate::support::{Attributes, Client, none, plain};
+
+/// The values of all attributes that may stand in a template and do not yet.
+fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) -> Attributes {
+    attribute::rules(sample.sort)
+        .filter(|rule| matches!(need(rule), Need::May) && !rule.secret && !given.has(rule.id))
+        .fold(none(), |more, rule| more.bytes(rule.id, &sample.value(rule)))
+}
+
+/// What one attribute more does to a template, by what the rule says of it.
+fn refused(sample: &Sample, rule: &Rule, need: Need, given: &Attributes) -> Option<(Attributes, Error)> {
+    match need {
+        Need::Must => Some((given.clone().without(rule.id), Error::TemplateIncomplete)),
+        Need::Never => Some((given.clone().bytes(rule.id, &sample.other(rule)), Error::AttributeReadOnly)),
+        // The identity of a pair is the mechanism's; what only it can make has no other value to be given.
+        Need::Same => Some((given.clone().bytes(rule.id, &sample.other(rule)), Error::TemplateInconsistent)),
+        Need::May => None,
+    }
+}
+
+/// The attributes that no object of that sort has.
+fn foreign(sample: &Sample) -> impl Iterator<Item = A> {
+    let mut ids: Vec<_> = attribute::table().map(|rule| rule.id).collect();
+    ids.sort();
+    ids.dedup();
+    ids.into_iter().filter(|id| attribute::rule(*id, sample.sort).is_none()).chain([A(0x8000_0001)])
+}
+
+#[test]
+fn create_object_follows_the_table() {
+    with_samples(|client, session, sample| {
+        let more = allowed(sample, &sample.whole, |rule| rule.create);
+        let object = client.create(session, &sample.whole.clone().and(&more));
+        let object = object.unwrap_or_else(|error| panic!("{} {:?}: {error:?}", sample.class, sample.kind));
+        for id in more.ids().filter(|id| {
+            attribute::rule(*id, sample.sort).is_some_and(|rule| rule.default != Default::Computed)
+        }) {
+            if let Ok(value) = client.read_flat(session, object, id) {
+                assert_eq!(value, more.value(id), "{} {id}", sample.class);
+            }
+        }
+        for rule in attribute::rules(sample.sort).filter(|rule| rule.create != Need::Same) {
+            let Some((template, error)) = refused(sample, rule, rule.create, &sample.whole) else { continue };
+            assert_eq!(client.create(session, &template), Err(error), "{} {}", sample.class, rule.id);
+        }
+        for id in foreign(sample) {
+            let template = sample.whole.clone().bytes(id, b"x");
+            assert_eq!(
+                client.create(session, &template),
+                Err(Error::AttributeTypeInvalid),
+                "{} {id}",
+                sample.class
+            );
+        }
+    });
+}
+
+#[test]
+fn generation_follows_the_table() {
+    with_samples(|client, session, sample| {
+        let Some(generator) = sample.generator() else { return };
+        let secret = sample.sort.is_secret();
+        let request = sample.request();
+        let own = if sample.sort.is_private() { none() } else { request.clone() };
+        let generate = |half: &Attributes| -> Result<()> {
+            if secret {
+                return client.module.generate_key(session, &plain(generator), &half.template()).map(drop);
+            }
+            let (public, private) = if sample.sort.is_public() { (half, &none()) } else { (&request, half) };
+            client.generate(session, generator, public, private).map(drop)
+        };
+        let identity = |rule: &Rule| [A::CLASS, A::KEY_TYPE].contains(&rule.id);
+        let repeated = attribute::rules(sample.sort)
+            .filter(|rule| identity(rule))
+            .fold(own.clone(), |own, rule| own.bytes(rule.id, &sample.value(rule)));
+        let more = allowed(sample, &repeated, |rule| rule.generate);
+        assert_eq!(generate(&repeated.and(&more)), Ok(()), "{} {generator}", sample.class);
+        for rule in attribute::rules(sample.sort) {
+            let Some((template, error)) = refused(sample, rule, rule.generate, &own) else { continue };
+            // The generation of RSA keys is too slow to be made for each part that is wrong.
+            if rule.generate == Need::Same
+                && sample.kind == Some(KeyType::RSA.0)
+                && rule.id == A::PUBLIC_EXPONENT
+            {
+                continue;
+            }
+            assert_eq!(generate(&template), Err(error), "{} {}", sample.class, rule.id);
+        }
+        for id in foreign(sample) {
+            let refused = generate(&own.clone().bytes(id, b"x"));
+            assert_eq!(refused, Err(Error::AttributeTypeInvalid), "{} {id}", sample.class);
+        }
+    });
+}
+
+/// Every function that makes a key out of another, with what it takes besides the template.
+struct Receivers {
+    by: ObjectHandle,
+    base: ObjectHandle,
+    kem: (ObjectHandle, ObjectHandle),
+}
+
+impl Receivers {
+    fn new(client: &Client, session: SessionHandle) -> Self {
+        let base = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 64]);
+        Self {
+            by: wrapping_key(client, session),
+            base: client.create(session, &base.flag(A::DERIVE, true)).expect("a key"),
+            kem: pair(client, session, Kind::MlKem512, &none()),
+        }
+    }
+
+    fn unwrap(
+        &self,
+        client: &Client,
+        session: SessionHandle,
+        wrapped: &[u8],
+        template: &Attributes,
+    ) -> Result<()> {
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        client.module.unwrap_key(session, &kwp, self.by, wrapped, &template.template()).map(drop)
+    }
+
+    /// A sample wrapped; what a secret key's length is, its type alone does not tell.
+    fn wrapped(&self, client: &Client, session: SessionHandle, sample: &Sample) -> Vec<u8> {
+        let key = client.create(session, &sample.open()).expect("a key");
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let mut out = vec![0; 20_000];
+        let len = client.module.wrap_key(session, &kwp, self.by, key, Output::Buffer(&mut out));
+        out.truncate(len.expect("a wrapped key"));
+        out
+    }
+}
+
+#[test]
+fn functions_that_receive_a_key_follow_the_table() {
+    with_samples(|client, session, sample| {
+        if !sample.sort.is_hidden() {
+            return;
+        }
+        let receivers = Receivers::new(client, session);
+        let wrapped = receivers.wrapped(client, session, sample);
+        let module = &client.module;
+        let identity = Attributes::of(sample.class).number(A::KEY_TYPE, sample.kind.expect("a key type"));
+        let unwrap = |template: &Attributes| receivers.unwrap(client, session, &wrapped, template);
+        let derive = |template: &Attributes| {
+            let with = plain(M::SHA512_KEY_DERIVATION);
+            module.derive_key(session, &with, receivers.base, &template.template()).map(drop)
+        };
+        let sealed = std::cell::RefCell::new(vec![0; 768]);
+        let encapsulate = |template: &Attributes| {
+            let out = &mut sealed.borrow_mut();
+            let out = Output::Buffer(out);
+            module
+                .encapsulate_key(session, &plain(M::ML_KEM), receivers.kem.0, &template.template(), out)
+                .map(drop)
+        };
+        let decapsulate = |template: &Attributes| {
+            let sealed = sealed.borrow();
+            let key = receivers.kem.1;
+            module.decapsulate_key(session, &plain(M::ML_KEM), key, &template.template(), &sealed).map(drop)
+        };
+        type Receive<'a> = &'a dyn Fn(&Attributes) -> Result<()>;
+        let mut functions: Vec<(&str, Receive<'_>)> = vec![("C_UnwrapKey", &unwrap)];
+        if sample.sort.is_secret() {
+            functions.push(("C_DeriveKey", &derive));
+            if sample.len() <= 32 {
+                functions.extend([
+                    ("C_EncapsulateKey", &encapsulate as Receive<'_>),
+                    ("C_DecapsulateKey", &decapsulate),
+                ]);
+            }
+        }
+        for (name, receive) in functions {
+            let more = allowed(sample, &identity, Rule::receive);
+            assert_eq!(
+                receive(&identity.clone().and(&more)),
+                Ok(()),
+                "{name} {} {:?}",
+                sample.class,
+                sample.kind
+            );
+            for rule in attribute::rules(sample.sort).filter(|rule| !identity.has(rule.id)) {
+                let Some((template, error)) = refused(sample, rule, rule.receive(), &identity) else {
+                    continue;
+                };
+                assert_eq!(receive(&template), Err(error), "{name} {} {}", sample.class, rule.id);
+            }
+            for id in foreign(sample) {
+                let refused = receive(&identity.clone().bytes(id, b"x"));
+                assert_eq!(refused, Err(Error::AttributeTypeInvalid), "{name} {} {id}", sample.class);
+            }
+        }
+    });
+}
+
+#[test]
+fn changes_and_copies_follow_the_table() {
+    with_samples(|client, session, sample| {
+        let set =
+            |object, rule: &Rule, value: &[u8]| client.set(session, object, &none().bytes(rule.id, value));
+        let copy = |object, rule: &Rule, value: &[u8]| {
+            client.copy(session, object, &none().bytes(rule.id, value)).map(drop)
+        };
+        for rule in attribute::rules(sample.sort) {
+            let fresh = || client.create(session, &sample.open()).expect("an object");
+            let object = fresh();
+            let other = sample.other(rule);
+            let what = format!("{} {}", sample.class, rule.id);
+            let refused = Err(Error::AttributeReadOnly);
+            let (changed, copied) = match rule.change {
+                // It says what the key is: nothing else can be said.
+                Change::Free if rule.default == Default::Computed => {
+                    (Err(Error::AttributeValueInvalid), Err(Error::AttributeValueInvalid))
+                }
+                Change::Free => (Ok(()), Ok(())),
+                Change::Copy => (refused, Ok(())),
+                Change::Clear => (Err(Error::AttributeValueInvalid), Err(Error::AttributeValueInvalid)),
+                Change::Raise | Change::Lower => {
+                    let (to, back) = if rule.change == Change::Raise { ([1], [0]) } else { ([0], [1]) };
+                    assert_eq!(copy(object, rule, &to), Ok(()), "{what}");
+                    assert_eq!(set(object, rule, &to), Ok(()), "{what}");
+                    assert_eq!(set(object, rule, &to), Ok(()), "{what}: the same again");
+                    assert_eq!(set(object, rule, &back), refused, "{what}");
+                    if rule.id != A::COPYABLE {
+                        assert_eq!(copy(object, rule, &back), refused, "{what}");
+                    }
+                    continue;
+                }
+                Change::Officer | Change::Fixed => (refused, refused),
+            };
+            assert_eq!(copy(object, rule, &other), copied, "C_CopyObject {what}");
+            assert_eq!(set(object, rule, &other), changed, "C_SetAttributeValue {what}");
+            if rule.change == Change::Clear {
+                assert_eq!((copy(fresh(), rule, b""), set(object, rule, b"")), (Ok(()), Ok(())), "{what}");
+            }
+        }
+        let object = client.create(session, &sample.open()).expect("an object");
+        for id in foreign(sample) {
+            let changes = none().bytes(id, b"x");
+            assert_eq!(client.set(session, object, &changes), Err(Error::AttributeTypeInvalid), "{id}");
+            assert_eq!(client.copy(session, object, &changes), Err(Error::AttributeTypeInvalid), "{id}");
+        }
+    });
+}
+
+#[test]
+fn reading_follows_the_table() {
+    with_samples(|client, session, sample| {
+        let open = client.create(session, &sample.open()).expect("an object");
+        let closed = sample.whole.clone();
+        let closed = if sample.sort.is_hidden() { closed.flag(A::SENSITIVE, true) } else { closed };
+        let closed = client.create(session, &closed).expect("an object");
+        for rule in attribute::rules(sample.sort) {
+            let what = format!("{} {}", sample.class, rule.id);
+            let given = sample.whole.has(rule.id);
+            let read = |object| client.read_flat(session, object, rule.id);
+            if given || rule.default != Default::Absent {
+                assert!(read(open).is_ok(), "{what}");
+            }
+            let expected = if rule.secret { Some(Error::AttributeSensitive) } else { read(open).err() };
+            assert_eq!(read(closed).err(), expected, "{what}");
+        }
+        for id in foreign(sample) {
+            let read = client.read_flat(session, open, id);
+            assert_eq!(read, Err(Error::AttributeTypeInvalid), "{} {id}", sample.class);
+        }
+    });
+}
+
+#[test]
+fn shown_keys_are_the_only_ones_whose_values_a_search_finds() {
+    with_samples(|client, session, sample| {
+        for rule in attribute::rules(sample.sort).filter(|rule| rule.secret && sample.whole.has(rule.id)) {
+            let wanted = none().bytes(rule.id, sample.whole.value(rule.id));
+            let before = client.find(session, &wanted);
+            let hidden = client.create(session, &sample.whole).expect("a key");
+            assert_eq!(client.find(session, &wanted), before, "{}", rule.id);
+            let open = client.create(session, &sample.whole.clone().and(&shown())).expect("a key");
+            let found = client.find(session, &wanted);
+            assert!(found.contains(&open) && !found.contains(&hidden), "{}", rule.id);
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! What the values of attributes must look like, by the attribute table; and what the SO alone may say.
+
+use jeton::backend::Provider;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M};
+use jeton::module::User;
+use jeton::object::attribute::{self, Change, Need, Rule};
+use jeton::object::value::Kind as Form;
+
+use crate::samples::{samples, with_samples};
+use crate::support::{Client, SO_PIN, none, plain};
+
+/// Bytes that are no value of the attribute, where not all are.
+fn malformed(rule: &Rule) -> Option<&'static [u8]> {
+    match rule.kind {
+        Form::Flag => Some(&[1, 0]),
+        Form::Number | Form::Template => Some(&[1]),
+        Form::Date => Some(b"20260230"),
+        Form::Numbers => Some(&[1, 2, 3]),
+        Form::Bytes | Form::Integer => None,
+    }
+}
+
+#[test]
+fn a_malformed_value_is_refused_by_every_function() {
+    with_samples(|client, session, sample| {
+        let object = client.create(session, &sample.open()).expect("an object");
+        let refused = Err(Error::AttributeValueInvalid);
+        for rule in attribute::rules(sample.sort) {
+            let Some(wrong) = malformed(rule) else { continue };
+            let (id, what) = (rule.id, format!("{} {}", sample.class, rule.id));
+            let change = none().bytes(id, wrong);
+            assert_eq!(client.set(session, object, &change), Err(Error::AttributeValueInvalid), "{what}");
+            assert_eq!(client.copy(session, object, &change), refused, "{what}");
+            if rule.create != Need::Never {
+                let whole = sample.whole.clone().without(id).bytes(id, wrong);
+                assert_eq!(client.create(session, &whole), refused, "{what}");
+            }
+            let Some(generator) = sample.generator().filter(|_| rule.generate != Need::Never) else {
+                continue;
+            };
+            let (request, own) = (sample.request(), sample.request().without(id).bytes(id, wrong));
+            let made = if sample.sort.is_secret() {
+                client.module.generate_key(session, &plain(generator), &own.template()).map(drop)
+            } else if sample.sort.is_public() {
+                client.generate(session, generator, &own, &none()).map(drop)
+            } else {
+                client.generate(session, generator, &request, &change).map(drop)
+            };
+            assert_eq!(made, Err(Error::AttributeValueInvalid), "{what}");
+        }
+    });
+}
+
+#[test]
+fn a_number_beyond_those_that_are_defined_is_refused() {
+    with_samples(|client, session, sample| {
+        for rule in attribute::rules(sample.sort).filter(|rule| rule.most != u64::MAX) {
+            let with = |number| sample.whole.clone().without(rule.id).number(rule.id, number);
+            assert!(client.create(session, &with(rule.most)).is_ok(), "{}", rule.id);
+            let refused = client.create(session, &with(rule.most + 1));
+            assert_eq!(refused, Err(Error::AttributeValueInvalid), "{}", rule.id);
+            if rule.change == Change::Free {
+                let object = client.create(session, &sample.whole).expect("an object");
+                let refused = client.set(session, object, &none().number(rule.id, rule.most + 1));
+                assert_eq!(refused, Err(Error::AttributeValueInvalid), "{}", rule.id);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_so_says_what_the_so_alone_may_say() {
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.user();
+    let samples = samples(&client, session);
+    client.module.logout(session).expect("the user");
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    let mut cases = 0;
+    for sample in samples {
+        for rule in attribute::rules(sample.sort).filter(|rule| rule.change == Change::Officer) {
+            let what = format!("{} {}", sample.class, rule.id);
+            // What the SO makes is no private object.
+            let open = sample.whole.clone().flag(A::PRIVATE, false);
+            let said = client.create(session, &open.clone().flag(rule.id, true)).expect("an object");
+            assert!(client.flag(session, said, rule.id), "{what}");
+            assert_eq!(client.set(session, said, &none().flag(rule.id, false)), Ok(()), "{what}");
+            let silent = client.create(session, &open).expect("an object");
+            assert!(!client.flag(session, silent, rule.id), "{what}");
+            let copy = client.copy(session, silent, &none().flag(rule.id, true)).expect("a copy");
+            assert!(client.flag(session, copy, rule.id), "{what}");
+            cases += 1;
+        }
+    }
+    assert!(cases > 0);
+}
+
+#[test]
+fn the_user_does_not_say_what_the_so_alone_may_say() {
+    with_samples(|client, session, sample| {
+        for rule in attribute::rules(sample.sort).filter(|rule| rule.change == Change::Officer) {
+            let what = format!("{} {}", sample.class, rule.id);
+            let trusted = none().flag(rule.id, true);
+            let refused = Err(Error::AttributeReadOnly);
+            assert_eq!(client.create(session, &sample.whole.clone().and(&trusted)), refused, "{what}");
+            let Some(generator) = sample.generator() else { continue };
+            let made = if sample.sort.is_secret() {
+                let template = sample.request().and(&trusted);
+                client.module.generate_key(session, &plain(generator), &template.template()).map(drop)
+            } else {
+                client.generate(session, generator, &sample.request().and(&trusted), &none()).map(drop)
+            };
+            assert_eq!(made, Err(Error::AttributeReadOnly), "{what}");
+            let base =
+                none().number(A::CLASS, sample.class.0).number(A::KEY_TYPE, sample.kind.expect("a type"));
+            if sample.sort.is_secret() {
+                let key = jeton::id::ObjectClass::SECRET_KEY;
+                let from = crate::keys::key_object(key, jeton::id::KeyType::GENERIC_SECRET);
+                let from = from.bytes(A::VALUE, &[9; 64]).flag(A::DERIVE, true);
+                let from = client.create(session, &from).expect("a key");
+                let with = plain(M::SHA512_KEY_DERIVATION);
+                let made = client.module.derive_key(session, &with, from, &base.and(&trusted).template());
+                assert_eq!(made, refused, "{what}");
+            }
+        }
+    });
+}

@@ -1,0 +1,376 @@
+//! What attributes do to the functions: defaults, trust, lists of mechanisms, templates on keys, dates, the PIN.
+
+use jeton::error::{Error, Result};
+use jeton::id::{
+    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
+};
+use jeton::module::{Output, User};
+use jeton::object::template::{Given, Raw, Template};
+
+use crate::keys::{Kind, RSA, key_object, pair};
+use crate::samples::{shown, wrapping_key};
+use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, none, plain};
+
+fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
+}
+
+fn certificate() -> Attributes {
+    Attributes::of(ObjectClass::CERTIFICATE)
+        .number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509)
+        .bytes(A::SUBJECT, b"a subject")
+        .bytes(A::VALUE, b"der")
+}
+
+/// An object with a template in one of its attributes.
+fn with_template(
+    client: &Client,
+    session: SessionHandle,
+    own: &Attributes,
+    id: A,
+    within: &Attributes,
+) -> Result<ObjectHandle> {
+    let mut template = own.template();
+    template.0.push(Given { id, value: Raw::Template(within.template()) });
+    client.module.create_object(session, &template)
+}
+
+fn wrap(client: &Client, session: SessionHandle, by: ObjectHandle, key: ObjectHandle) -> Result<Vec<u8>> {
+    let kwp = plain(M::AES_KEY_WRAP_KWP);
+    let mut out = vec![0; 4096];
+    let len = client.module.wrap_key(session, &kwp, by, key, Output::Buffer(&mut out))?;
+    out.truncate(len);
+    Ok(out)
+}
+
+#[test]
+fn keys_are_protected_by_default_as_the_standard_says() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let module = &client.module;
+        let check = |key, sensitive, extractable, what: &str| {
+            let flags = [A::PRIVATE, A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
+            assert_eq!(flags, [true, sensitive, extractable], "{what}");
+        };
+        let created = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
+        check(created, false, false, "a created secret key");
+        check(pair(&client, session, Kind::Aes, &none()).0, false, false, "a generated secret key");
+        check(pair(&client, session, Kind::P256, &none()).1, true, false, "a private key");
+
+        let by = wrapping_key(&client, session);
+        let open = client.create(session, &secret(KeyType::AES, &[7; 16]).flag(A::EXTRACTABLE, true));
+        let wrapped = wrap(&client, session, by, open.expect("a key")).expect("a wrapped key");
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let unwrapped = module.unwrap_key(session, &kwp, by, &wrapped, &template.template());
+        check(unwrapped.expect("a key"), false, true, "C_UnwrapKey");
+
+        let (public, private) = pair(&client, session, Kind::MlKem768, &none());
+        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 1088]);
+        let out = Output::Buffer(&mut sealed);
+        let sent = module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key").1;
+        check(sent.expect("a key"), false, true, "C_EncapsulateKey");
+        let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
+        check(received.expect("a key"), false, true, "C_DecapsulateKey");
+
+        for (sensitive, extractable) in [(true, false), (false, true), (true, true)] {
+            let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
+            let base = base.flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
+            let base = client.create(session, &base).expect("a key");
+            let with = plain(M::SHA256_KEY_DERIVATION);
+            let key = module.derive_key(session, &with, base, &none().template()).expect("a key");
+            check(key, sensitive, extractable, "C_DeriveKey");
+        }
+        let trust = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
+        for open in [trust, certificate(), RSA.public.clone()] {
+            let object = client.create(session, &open).expect("an object");
+            assert!(!client.flag(session, object, A::PRIVATE));
+        }
+    });
+}
+
+#[test]
+fn a_key_that_wants_trust_is_wrapped_by_a_key_that_the_so_trusts() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let by = secret(KeyType::AES, &[7; 16]).stored().flag(A::PRIVATE, false);
+        let by = client.create(session, &by).expect("a key");
+        let key = secret(KeyType::AES, &[8; 16]).stored().flag(A::EXTRACTABLE, true);
+        let key = client.create(session, &key.flag(A::WRAP_WITH_TRUSTED, true)).expect("a key");
+        assert_eq!(wrap(&client, session, by, key), Err(Error::KeyNotWrappable));
+        let trusted = none().flag(A::TRUSTED, true);
+        assert_eq!(client.set(session, by, &trusted), Err(Error::AttributeReadOnly));
+        assert_eq!(client.copy(session, by, &trusted), Err(Error::AttributeReadOnly));
+        client.module.logout(session).expect("the user");
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.set(session, by, &trusted).expect("trust");
+        client.module.logout(session).expect("the SO");
+        client.login(session);
+        let key = client.find_one(session, &none().flag(A::WRAP_WITH_TRUSTED, true));
+        assert_eq!(wrap(&client, session, by, key).map(|wrapped| wrapped.len()), Ok(24));
+        let lowered = client.set(session, key, &none().flag(A::WRAP_WITH_TRUSTED, false));
+        assert_eq!(lowered, Err(Error::AttributeReadOnly));
+    });
+}
+
+#[test]
+fn a_trusted_certificate_is_changed_by_the_so_alone() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        let trusted = certificate().stored().flag(A::TRUSTED, true);
+        let trusted = client.create(session, &trusted).expect("a certificate");
+        client.module.logout(session).expect("the SO");
+        client.login(session);
+        assert_eq!(client.set(session, trusted, &none().bytes(A::ID, b"1")), Err(Error::ActionProhibited));
+        let refused = client.create(session, &certificate().flag(A::TRUSTED, true));
+        assert_eq!(refused, Err(Error::AttributeReadOnly));
+        client.module.logout(session).expect("the user");
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        assert_eq!(client.set(session, trusted, &none().flag(A::TRUSTED, false)), Ok(()));
+    });
+}
+
+#[test]
+fn a_key_is_used_with_its_allowed_mechanisms_alone() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let only = |id: M| none().number(A::ALLOWED_MECHANISMS, id.0);
+        let refused = Err(Error::KeyFunctionNotPermitted);
+        let aes = |id| client.create(session, &secret(KeyType::AES, &[7; 16]).and(&only(id))).expect("a key");
+        let encrypt = |key| module.encrypt_init(session, &plain(M::AES_ECB), key);
+        assert_eq!(encrypt(aes(M::AES_CBC)), refused);
+        assert_eq!(encrypt(aes(M::AES_ECB)), Ok(()));
+        let open = client.create(session, &secret(KeyType::AES, &[1; 16]).flag(A::EXTRACTABLE, true));
+        let open = open.expect("a key");
+        assert_eq!(wrap(&client, session, aes(M::AES_ECB), open), Err(Error::KeyFunctionNotPermitted));
+        assert!(wrap(&client, session, aes(M::AES_KEY_WRAP_KWP), open).is_ok());
+        let derive = |id| {
+            let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true).and(&only(id));
+            let base = client.create(session, &base).expect("a key");
+            let with = plain(M::SHA256_KEY_DERIVATION);
+            module.derive_key(session, &with, base, &none().template()).map(drop)
+        };
+        assert_eq!(derive(M::SHA1_KEY_DERIVATION), refused);
+        assert_eq!(derive(M::SHA256_KEY_DERIVATION), Ok(()));
+    });
+}
+
+#[test]
+fn templates_on_a_key_bind_what_comes_out_of_it() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false).label("forced");
+        let bound = |key| {
+            assert!(client.flag(session, key, A::SENSITIVE) && !client.flag(session, key, A::EXTRACTABLE));
+            assert_eq!(client.read(session, key, A::LABEL), Ok(b"forced".to_vec()));
+        };
+        let same = none().label("forced");
+        let otherwise = none().label("mine");
+
+        let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
+        let base = with_template(&client, session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
+        let with = plain(M::SHA256_KEY_DERIVATION);
+        let derive = |template: &Attributes| module.derive_key(session, &with, base, &template.template());
+        bound(derive(&none()).expect("a key"));
+        bound(derive(&same).expect("a key"));
+        assert_eq!(derive(&otherwise), Err(Error::TemplateInconsistent));
+
+        let kem = plain(M::ML_KEM);
+        let request = Kind::MlKem512.request();
+        let (plain_public, plain_private) =
+            client.generate(session, M::ML_KEM_KEY_PAIR_GEN, &request, &shown()).expect("a pair");
+        let part = |object, id| client.read(session, object, id).expect("a part");
+        let own = |class, object| {
+            key_object(class, KeyType::ML_KEM)
+                .number(A::PARAMETER_SET, value::ML_KEM_512)
+                .bytes(A::VALUE, &part(object, A::VALUE))
+        };
+        let public = own(ObjectClass::PUBLIC_KEY, plain_public);
+        let public =
+            with_template(&client, session, &public, A::ENCAPSULATE_TEMPLATE, &forced).expect("a key");
+        let private = own(ObjectClass::PRIVATE_KEY, plain_private);
+        let private =
+            with_template(&client, session, &private, A::DECAPSULATE_TEMPLATE, &forced).expect("a key");
+        let mut sealed = vec![0; 768];
+        let mut encapsulate = |template: &Attributes| {
+            let out = Output::Buffer(&mut sealed);
+            let made = module.encapsulate_key(session, &kem, public, &template.template(), out);
+            made.map(|(_, key)| key.expect("a key"))
+        };
+        bound(encapsulate(&none()).expect("a key"));
+        bound(encapsulate(&same).expect("a key"));
+        // PKCS#11 3.2, C_EncapsulateKey, has a code of its own for it.
+        assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
+        let decapsulate = |template: &Attributes| {
+            module.decapsulate_key(session, &kem, private, &template.template(), &sealed)
+        };
+        bound(decapsulate(&none()).expect("a key"));
+        bound(decapsulate(&same).expect("a key"));
+        assert_eq!(decapsulate(&otherwise), Err(Error::TemplateInconsistent));
+    });
+}
+
+#[test]
+fn a_template_gives_the_key_type_and_nothing_that_the_token_alone_knows() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let open = client.create(session, &secret(KeyType::AES, &[8; 16]).flag(A::EXTRACTABLE, true));
+        let open = open.expect("a key");
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let unwrap = |forced: &Attributes| {
+            let own = secret(KeyType::AES, &[7; 16]);
+            let by = with_template(&client, session, &own, A::UNWRAP_TEMPLATE, forced).expect("a key");
+            let wrapped = wrap(&client, session, by, open).expect("a wrapped key");
+            client.module.unwrap_key(session, &kwp, by, &wrapped, &none().template())
+        };
+        assert_eq!(unwrap(&none()), Err(Error::TemplateIncomplete));
+        let aes = none().number(A::KEY_TYPE, KeyType::AES.0);
+        let key = unwrap(&aes).expect("a key");
+        assert_eq!(client.number(session, key, A::KEY_TYPE), KeyType::AES.0);
+        for wrong in
+            [none().flag(A::LOCAL, true), none().flag(A::SIGN_RECOVER, true), none().bytes(A::VALUE, b"v")]
+        {
+            assert_eq!(unwrap(&aes.clone().and(&wrong)), Err(Error::TemplateInconsistent));
+        }
+    });
+}
+
+#[test]
+fn a_template_reads_as_it_was_given() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let within = none().label("inside").flag(A::SIGN, true);
+        let own = secret(KeyType::AES, &[7; 16]);
+        for id in [A::WRAP_TEMPLATE, A::UNWRAP_TEMPLATE, A::DERIVE_TEMPLATE] {
+            let key = with_template(&client, session, &own, id, &within).expect("a key");
+            let object = client.module.object(session, key).expect("a key");
+            let Ok(jeton::object::AttributeView::Template(view)) = object.attribute(id) else {
+                panic!("a template")
+            };
+            let ids: Vec<_> = view.iter().map(|(id, _)| *id).collect();
+            assert_eq!(ids, [A::LABEL, A::SIGN], "{id}");
+            // A search finds it by its whole value.
+            let mut wanted = Template::default();
+            wanted.0.push(Given { id, value: Raw::Template(within.template()) });
+            client.module.find_init(session, &wanted).expect("a search");
+            let mut found = [ObjectHandle(0); 2];
+            assert_eq!((client.module.find(session, &mut found), found[0]), (Ok(1), key));
+            client.module.find_final(session).expect("a search");
+            let refused = with_template(&client, session, &own, id, &none().bytes(A(0x8000_0001), b"x"));
+            assert_eq!(refused, Err(Error::AttributeTypeInvalid), "{id}");
+        }
+    });
+}
+
+#[test]
+fn dates_are_days_and_the_end_is_not_before_the_start() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let aes = secret(KeyType::AES, &[7; 16]);
+        let dates = |start: &[u8], end: &[u8]| none().bytes(A::START_DATE, start).bytes(A::END_DATE, end);
+        let create = |start: &[u8], end: &[u8]| client.create(session, &aes.clone().and(&dates(start, end)));
+        for (start, end) in
+            [(&b""[..], &b""[..]), (b"20240229", b""), (b"", b"20261231"), (b"20260101", b"20260101")]
+        {
+            assert!(create(start, end).is_ok());
+        }
+        assert_eq!(create(b"20260102", b"20260101"), Err(Error::TemplateInconsistent));
+        for wrong in [&b"20260229"[..], b"20261301", b"20260100", b"00000000", b"2026", b"2026010x"] {
+            assert_eq!(create(wrong, b""), Err(Error::AttributeValueInvalid));
+        }
+        let key = create(b"20260101", b"20260601").expect("a key");
+        let refused = client.set(session, key, &none().bytes(A::END_DATE, b"20251231"));
+        assert_eq!(refused, Err(Error::TemplateInconsistent));
+        assert_eq!(client.set(session, key, &dates(b"", b"20251231")), Ok(()));
+    });
+}
+
+#[test]
+fn what_may_not_be_destroyed_may_not_be_made_destroyable() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let lasting = secret(KeyType::AES, &[7; 16]).flag(A::DESTROYABLE, false);
+        let lasting = client.create(session, &lasting).expect("a key");
+        let may = none().flag(A::DESTROYABLE, true);
+        assert_eq!(client.set(session, lasting, &may), Err(Error::AttributeReadOnly));
+        assert_eq!(client.module.destroy_object(session, lasting), Err(Error::ActionProhibited));
+        // PKCS#11 3.2, "Copying objects": the copy may be.
+        let copy = client.copy(session, lasting, &may).expect("a copy");
+        assert_eq!(client.module.destroy_object(session, copy), Ok(()));
+    });
+}
+
+#[test]
+fn nobody_gives_a_unique_identifier() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
+        let own = client.read(session, key, A::UNIQUE_ID).expect("an identifier");
+        for id in [&own[..], b"", b"another"] {
+            let given = none().bytes(A::UNIQUE_ID, id);
+            let refused = Err(Error::AttributeReadOnly);
+            assert_eq!(client.set(session, key, &given), Err(Error::AttributeReadOnly));
+            assert_eq!(client.copy(session, key, &given), refused);
+            assert_eq!(client.create(session, &secret(KeyType::AES, &[7; 16]).and(&given)), refused);
+        }
+    });
+}
+
+#[test]
+fn a_key_that_always_authenticates_wants_the_pin_for_each_decryption() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (session, module) = (client.user(), &client.module);
+        let key =
+            client.create(session, &RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true)).expect("a key");
+        let public = client.create(session, &RSA.public).expect("a key");
+        let with = plain(M::RSA_PKCS);
+        let mut sealed = [0; 256];
+        module.encrypt_init(session, &with, public).expect("an operation");
+        module.encrypt(session, b"data", Output::Buffer(&mut sealed)).expect("a ciphertext");
+        let mut out = [0; 256];
+        for _ in 0..2 {
+            module.decrypt_init(session, &with, key).expect("an operation");
+            let refused = module.decrypt(session, &sealed, Output::Buffer(&mut out));
+            assert_eq!(refused, Err(Error::UserNotLoggedIn));
+            module.decrypt_init(session, &with, key).expect("an operation");
+            module.login(session, User::ContextSpecific, PIN).expect("the PIN");
+            let len = module.decrypt(session, &sealed, Output::Buffer(&mut out)).expect("the data");
+            assert_eq!(out[..len], *b"data");
+        }
+    });
+}
+
+#[test]
+fn a_trust_object_that_trusts_names_its_certificate() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let bare = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
+        let server = |trust| none().number(A::TRUST_SERVER_AUTH, trust);
+        let distrusts = client.create(session, &bare.clone().and(&server(value::NOT_TRUSTED)).stored());
+        let distrusts = distrusts.expect("a trust object");
+        assert_eq!(client.number(session, distrusts, A::TRUST_CODE_SIGNING), value::TRUST_UNKNOWN);
+        let trusts = bare.and(&server(value::TRUST_ANCHOR));
+        assert_eq!(client.create(session, &trusts), Err(Error::TemplateIncomplete));
+        let refused = client.set(session, distrusts, &server(value::TRUST_ANCHOR));
+        assert_eq!(refused, Err(Error::TemplateInconsistent));
+        let named =
+            none().bytes(A::HASH_OF_CERTIFICATE, &[1; 32]).number(A::NAME_HASH_ALGORITHM, M::SHA256.0);
+        let trusts = client.create(session, &trusts.and(&named)).expect("a trust object");
+        let wanted =
+            Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").and(&server(value::TRUST_ANCHOR));
+        assert_eq!(client.find(session, &wanted), [trusts]);
+    });
+}

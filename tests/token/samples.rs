@@ -1,0 +1,187 @@
+//! An object of every sort that the attribute table knows, and a value for every attribute.
+
+use jeton::backend::Provider;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
+use jeton::mechanism::{self, Action};
+use jeton::object::attribute::{self, Default, Need, Rule, Sorts};
+use jeton::object::value::Kind as Form;
+
+use crate::keys::{Kind, RSA, key_object, pair};
+use crate::support::{Attributes, Client, none};
+
+/// A sort of object with what `C_CreateObject` needs for one.
+pub struct Sample {
+    pub class: ObjectClass,
+    pub kind: Option<u64>,
+    pub sort: Sorts,
+    pub whole: Attributes,
+}
+
+/// The lengths that secret keys have, one of which every type takes.
+const LENGTHS: [usize; 5] = [32, 16, 24, 8, 64];
+
+/// Runs a test with a client, the user's session and a sample of every sort. The rules are the core's, whatever the
+/// backend: one is enough.
+pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
+    let client = Client::new(Provider::ALL[0]);
+    let session = client.user();
+    for sample in samples(&client, session) {
+        test(&client, session, &sample);
+    }
+}
+
+/// A sample of each sort that applications make, one for all key types of a sort.
+pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
+    let mut out: Vec<Sample> = Vec::new();
+    for (class, kind, sort) in Sorts::known() {
+        if sort.is_built_in() || out.iter().any(|sample| sample.sort == sort) {
+            continue;
+        }
+        let whole = example(client, session, class, kind, sort);
+        out.push(Sample { class, kind, sort, whole });
+    }
+    out
+}
+
+/// Keys whose values may be read.
+pub fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+impl Sample {
+    /// The same, with its secrets readable where it has any.
+    pub fn open(&self) -> Attributes {
+        if self.sort.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
+    }
+
+    /// The mechanism that generates such keys.
+    pub fn generator(&self) -> Option<M> {
+        let makes = |action: Action| match self.class {
+            ObjectClass::SECRET_KEY => action == Action::Generate,
+            _ => action == Action::GeneratePair,
+        };
+        let wanted = self.kind.filter(|_| self.sort.is_key()).map(KeyType)?;
+        mechanism::all().find(|row| row.key_type == Some(wanted) && makes(row.action)).map(|row| row.id)
+    }
+
+    /// What a template of that generation must say: of a pair, the public one.
+    pub fn request(&self) -> Attributes {
+        match self.sort.is_secret() {
+            true => none().number(A::VALUE_LEN, self.len() as u64),
+            false => pair_kind(KeyType(self.kind.expect("a key type"))).request(),
+        }
+    }
+
+    /// Length of a secret key.
+    pub fn len(&self) -> usize {
+        self.whole.value(A::VALUE).len()
+    }
+
+    /// A value that the attribute may have at creation.
+    pub fn value(&self, rule: &Rule) -> Vec<u8> {
+        let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
+        match (rule.id, rule.kind, rule.default) {
+            (A::VALUE_LEN, _, _) => own(self.len() as u64),
+            (A::CLASS, _, _) => own(self.class.0),
+            (A::KEY_TYPE, _, _) => own(self.kind.expect("a key type")),
+            (_, Form::Flag, Default::TrueFor(sorts)) => vec![u8::from(sorts.has(self.sort))],
+            (_, Form::Number, Default::Number(number)) => own(number),
+            (_, Form::Number | Form::Numbers, _) => own(M::SHA_1.0),
+            (_, Form::Date, _) => b"20260101".to_vec(),
+            (_, Form::Integer, _) => vec![1, 0, 1],
+            (_, Form::Bytes, Default::Computed) | (_, Form::Template, _) => Vec::new(),
+            _ => b"x".to_vec(),
+        }
+    }
+
+    /// Another value, of the right form.
+    pub fn other(&self, rule: &Rule) -> Vec<u8> {
+        let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
+        match (rule.id, rule.kind) {
+            (_, Form::Flag) => vec![1 - self.value(rule)[0]],
+            (A::PARAMETER_SET, _) => own(2),
+            (_, Form::Number | Form::Numbers) => {
+                let one = self.whole.has(rule.id) && *self.whole.value(rule.id) == own(1);
+                own(if one { 2 } else { 1 })
+            }
+            (_, Form::Date) => b"20270101".to_vec(),
+            (_, Form::Integer) => vec![3],
+            (_, Form::Template) => Vec::new(),
+            (A::EC_PARAMS, _) => Kind::P384.request().value(A::EC_PARAMS).to_vec(),
+            _ => b"y".to_vec(),
+        }
+    }
+}
+
+fn example(
+    client: &Client,
+    session: SessionHandle,
+    class: ObjectClass,
+    kind: Option<u64>,
+    sort: Sorts,
+) -> Attributes {
+    let certificate = |kind| {
+        Attributes::of(ObjectClass::CERTIFICATE).number(A::CERTIFICATE_TYPE, kind).bytes(A::VALUE, b"der")
+    };
+    match sort {
+        Sorts::DATA => Attributes::of(class),
+        Sorts::X_509 => certificate(value::CERTIFICATE_X_509).bytes(A::SUBJECT, b"a subject"),
+        Sorts::WTLS => certificate(value::CERTIFICATE_WTLS).bytes(A::SUBJECT, b"a subject"),
+        Sorts::X_509_ATTRIBUTE => {
+            certificate(value::CERTIFICATE_X_509_ATTRIBUTE).bytes(A::OWNER, b"an owner")
+        }
+        Sorts::TRUST => Attributes::of(class)
+            .bytes(A::ISSUER, b"an issuer")
+            .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
+            .bytes(A::HASH_OF_CERTIFICATE, &[7; 32])
+            .number(A::NAME_HASH_ALGORITHM, M::SHA256.0),
+        _ if sort.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
+        _ => half(client, session, KeyType(kind.expect("a key type")), class, sort),
+    }
+}
+
+fn secret(client: &Client, session: SessionHandle, key_type: KeyType) -> Attributes {
+    let mut keys = LENGTHS
+        .into_iter()
+        .map(|len| (0..len as u8).collect::<Vec<_>>())
+        .map(|value| key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &value));
+    keys.find(|key| client.create(session, key).is_ok()).unwrap_or_else(|| panic!("no length of {key_type}"))
+}
+
+/// Half of a pair that is generated and read.
+fn half(
+    client: &Client,
+    session: SessionHandle,
+    key_type: KeyType,
+    class: ObjectClass,
+    sort: Sorts,
+) -> Attributes {
+    if key_type == KeyType::RSA {
+        return if sort.is_public() { RSA.public.clone() } else { RSA.private.clone() };
+    }
+    let kind = pair_kind(key_type);
+    let (public, private) = client
+        .generate(session, kind.generator(), &kind.request(), &shown())
+        .unwrap_or_else(|error| panic!("{key_type}: {error:?}"));
+    let object = if sort.is_public() { public } else { private };
+    let parts = attribute::rules(sort).filter(|rule| {
+        (rule.create == Need::Must || rule.secret) && ![A::CLASS, A::KEY_TYPE].contains(&rule.id)
+    });
+    parts.fold(key_object(class, key_type), |whole, rule| match client.read(session, object, rule.id) {
+        Ok(value) => whole.bytes(rule.id, &value),
+        Err(_) => whole,
+    })
+}
+
+/// A kind of pair of that type; a new type of pairs has to be named here.
+fn pair_kind(key_type: KeyType) -> Kind {
+    let kinds =
+        [Kind::Rsa, Kind::P256, Kind::Ed25519, Kind::X25519, Kind::MlDsa44, Kind::MlKem512, Kind::SlhDsaSha2];
+    let kind = kinds.into_iter().find(|kind| kind.key_type() == key_type);
+    kind.unwrap_or_else(|| panic!("no sample of {key_type}"))
+}
+
+/// An AES key that wraps and unwraps.
+pub fn wrapping_key(client: &Client, session: SessionHandle) -> jeton::id::ObjectHandle {
+    pair(client, session, Kind::Aes, &none()).0
+}
