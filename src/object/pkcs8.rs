@@ -22,7 +22,7 @@ pub(super) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 pub(super) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 /// PKCS #3, 9: `dhKeyAgreement`.
-const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
+pub(super) const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
 
 /// Key type, `CKA_PARAMETER_SET`, object identifier of the keys that have a parameter set.
 const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
@@ -130,9 +130,15 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
 }
 
 fn dh_parameter(attributes: &Attributes) -> Result<Secret> {
-    let part = |id| UintRef::new(attributes.bytes(id).ok_or(Error::KeyNotWrappable)?).map_err(wrong);
+    let part = |id| attributes.bytes(id).ok_or(Error::KeyNotWrappable);
     let bits = attributes.number(A::VALUE_BITS).and_then(|bits| u32::try_from(bits).ok());
-    encoded(&DhParameter { prime: part(A::PRIME)?, base: part(A::BASE)?, private_value_length: bits })
+    dh_group(part(A::PRIME)?, part(A::BASE)?, bits)
+}
+
+/// The `DHParameter` of a group, with the length of its private values, if they have one.
+pub(super) fn dh_group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Secret> {
+    let part = |integer| UintRef::new(integer).map_err(wrong);
+    encoded(&DhParameter { prime: part(prime)?, base: part(base)?, private_value_length: bits })
 }
 
 fn dh_attributes(group: AnyRef<'_>, key: &[u8]) -> Result<Vec<(A, Value)>> {

@@ -1,6 +1,6 @@
 //! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
 //!
-//! The inner forms are those of RFC 3279 (RSA), RFC 5480 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
+//! The inner forms are those of RFC 3279 (RSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
 //! (ML-DSA), RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
 
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, UintRef};
@@ -8,7 +8,7 @@ use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
 use pkcs1::RsaPublicKey;
 use pkcs8::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
-use super::pkcs8::{EC, RSA, set_identifier};
+use super::pkcs8::{DH, EC, RSA, dh_group, set_identifier};
 use crate::backend::PublicParts;
 use crate::error::{Error, Result};
 use crate::id::KeyType;
@@ -27,6 +27,11 @@ pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
         PublicParts::Ec { curve, point } => {
             let name = AnyRef::from_der(identifier(Group::Ec(*curve))?).map_err(wrong)?;
             info(EC, Some(name), point)
+        }
+        PublicParts::Dh { prime, base, value } => {
+            let group = dh_group(prime, base, None)?;
+            let key = UintRef::new(value).and_then(|value| value.to_der()).map_err(wrong)?;
+            info(DH, Some(AnyRef::from_der(&group).map_err(wrong)?), &key)
         }
         PublicParts::Ed25519 { point } => on_curve(Group::Ed25519, point),
         PublicParts::Ed448 { point } => on_curve(Group::Ed448, point),

@@ -31,7 +31,7 @@ impl Token {
         for object in objects {
             let stored = match object.home {
                 Home::Token(id) => Some(key.seal(&self.serial, id, object.attributes(), &self.open)?),
-                Home::Session(_) => None,
+                Home::Session(_) | Home::BuiltIn => None,
             };
             sealed.push((object, stored));
         }

@@ -287,7 +287,7 @@ impl Token {
             let attributes = change(&old)?;
             let new = self.made(old.home, attributes)?;
             let entry = match old.home {
-                Home::Session(_) => Some(self.entry(new, tag)),
+                Home::Session(_) | Home::BuiltIn => Some(self.entry(new, tag)),
                 Home::Token(id) => self.commit_replacement(id, tag, new)?,
             };
             if let Some(entry) = entry {
@@ -307,12 +307,12 @@ impl Token {
         loop {
             let (tag, object) = match seen.home {
                 Home::Token(_) => self.current(rights, handle)?,
-                Home::Session(_) => (Tag::default(), Arc::clone(&seen)),
+                Home::Session(_) | Home::BuiltIn => (Tag::default(), Arc::clone(&seen)),
             };
             rights.write(object.attributes())?;
             crate::object::policy::destroyable(&object)?;
             let gone = match object.home {
-                Home::Session(_) => true,
+                Home::Session(_) | Home::BuiltIn => true,
                 Home::Token(id) => self.commit_removal(id, tag)?,
             };
             if gone {
@@ -326,9 +326,6 @@ impl Token {
 
     /// The object of a handle, where a session with these rights sees it.
     pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
-        if handle.0 <= objects::BUILT_IN {
-            return self.built_in_object(handle);
-        }
         match self.look_up(rights, handle)? {
             Some((_, object)) => Ok(object),
             // Another process changed it since the rows were read.
@@ -358,13 +355,16 @@ impl Token {
     /// The object of a handle and its tag, read and verified where that was not done yet; `None` where the store has
     /// another record than the row in memory belongs to.
     fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
+        if handle.0 <= objects::BUILT_IN {
+            return self.built_in_object(handle).map(|object| Some((Tag::default(), object)));
+        }
         let entry = self.objects.get(handle).ok_or(Error::ObjectHandleInvalid)?;
         if entry.private && rights.login != Login::User {
             return Err(Error::ObjectHandleInvalid);
         }
         match (entry.object, entry.home) {
             (Some(object), _) => Ok(Some((entry.tag, object))),
-            (None, Home::Session(_)) => Err(Error::ObjectHandleInvalid),
+            (None, Home::Session(_) | Home::BuiltIn) => Err(Error::ObjectHandleInvalid),
             (None, Home::Token(id)) => {
                 let Some(object) = self.read(id, entry.tag)? else { return Ok(None) };
                 self.objects.keep(handle, entry.tag, &object);

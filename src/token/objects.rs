@@ -120,6 +120,7 @@ impl Objects {
             Home::Session(session) => {
                 self.by_session.entry(session).or_default().insert(handle);
             }
+            Home::BuiltIn => {}
         }
         let place = entry.place(handle);
         self.enter(handle, &entry);
@@ -162,6 +163,7 @@ impl Objects {
                     handles.is_empty()
                 });
             }
+            Home::BuiltIn => {}
         }
         entry.names.iter().for_each(|name| self.leave(handle, *name));
         self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
