@@ -216,6 +216,10 @@ impl Session {
         cancel(&mut self.sign_recover);
         cancel(&mut self.verify_recover);
         cancel(&mut self.verify_signature);
+        cancel(&mut self.message_encrypt);
+        cancel(&mut self.message_decrypt);
+        cancel(&mut self.message_sign);
+        cancel(&mut self.message_verify);
     }
 }
 
