@@ -62,10 +62,7 @@ const CHAPTERS: &[&[Case]] = &[
 /// Every case: those that are the same for many functions first.
 pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten().map(|case| {
-        let run = |place: &Place<'_>| {
-            let outcome = (case.run)(place);
-            place.restore().map_or_else(|failure| Verdict::Fails(failure.to_string()), |()| judge(case.expected, outcome))
-        };
+        let run = |place: &Place<'_>| judge(case.expected, (case.run)(place));
         task(case.function, case.name.to_owned(), Work::Seated(Box::new(run)))
     });
     arguments::tasks().into_iter().chain(rows).collect()
@@ -79,14 +76,18 @@ fn task(function: &str, name: String, work: Work) -> Task {
 fn judge(expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let got = outcome.err().map_or(CKR_OK, |failure| failure.code);
     let fits = expected.contains(&got);
-    Verdict::Case { expected: expected.iter().map(|code| code_name(*code)).collect(), got: code_name(got), fits }
+    Verdict::Case {
+        expected: expected.iter().map(|code| code_name(*code)).collect(),
+        got: code_name(got),
+        fits,
+    }
 }
 
-const ECDSA: Mechanism = Mechanism::new(CKM_ECDSA);
-const SHA256: Mechanism = Mechanism::new(CKM_SHA256);
-const HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
+static ECDSA: Mechanism = Mechanism::new(CKM_ECDSA);
+static SHA256: Mechanism = Mechanism::new(CKM_SHA256);
+static HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
 /// A mechanism that no module has.
-const NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
+static NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
 /// As long as a SHA-256 digest.
 const DIGEST: [u8; 32] = [7; 32];
 /// Two blocks of AES.

@@ -62,6 +62,11 @@ pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
     for (number, task) in pending() {
         if let Work::Seated(work) = &task.work {
             report(number, task, || work(&place));
+            // What took the login or the sessions away must not be laid at the door of the tasks behind it.
+            if place.restore().is_err() {
+                say(&Line::Lost(number));
+                std::process::exit(1);
+            }
         }
     }
     Ok(())

@@ -129,7 +129,8 @@ fn deviations(text: &mut String, columns: &[Column]) {
             for (kind, tests) in kinds {
                 none = false;
                 let shown = tests.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
-                let more = if tests.len() > 12 { format!(" and {} more", tests.len() - 12) } else { String::new() };
+                let more =
+                    if tests.len() > 12 { format!(" and {} more", tests.len() - 12) } else { String::new() };
                 let _ = writeln!(text, "- {}, tests {shown}{more}: {kind}", record.name);
             }
         }

@@ -106,6 +106,9 @@ fn write(options: &Options, path: &PathBuf) -> Result<ExitCode, Error> {
         columns.push(document::Column { title, ours: known == Known::Jeton, records });
     }
     std::fs::write(path, document::text(&columns)).map_err(Error::io(path))?;
-    let good = columns.iter().filter(|column| column.ours).all(|column| column.records.iter().all(record::Record::is_good));
+    let good = columns
+        .iter()
+        .filter(|column| column.ours)
+        .all(|column| column.records.iter().all(record::Record::is_good));
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -83,19 +83,34 @@ fn number(name: &str) -> Option<CK_MECHANISM_TYPE> {
 }
 
 /// A secret key of that type, with that value and these uses.
-fn import(p: &Place<'_>, kind: CK_KEY_TYPE, value: &[u8], uses: &[CK_ATTRIBUTE_TYPE]) -> Result<ObjectHandle, Failure> {
+fn import(
+    p: &Place<'_>,
+    kind: CK_KEY_TYPE,
+    value: &[u8],
+    uses: &[CK_ATTRIBUTE_TYPE],
+) -> Result<ObjectHandle, Failure> {
     let template = able(open_key(CKO_SECRET_KEY, kind), uses);
     p.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
 }
 
 /// The value of what a derivation makes from a generic secret.
-fn derived(p: &Place<'_>, mechanism: &Mechanism, base: &[u8], length: Option<usize>) -> Result<Vec<u8>, Failure> {
+fn derived(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    base: &[u8],
+    length: Option<usize>,
+) -> Result<Vec<u8>, Failure> {
     let base = import(p, CKK_GENERIC_SECRET, base, &[CKA_DERIVE])?;
     derived_from(p, mechanism, base, length)
 }
 
 /// The value of what a derivation makes from that key.
-fn derived_from(p: &Place<'_>, mechanism: &Mechanism, base: ObjectHandle, length: Option<usize>) -> Result<Vec<u8>, Failure> {
+fn derived_from(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    base: ObjectHandle,
+    length: Option<usize>,
+) -> Result<Vec<u8>, Failure> {
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     template.extend(length.map(|length| Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)));
     let made = p.session.derive_key(mechanism, base, &template)?;
@@ -109,7 +124,12 @@ fn hmac(p: &Place<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
 }
 
 /// A signature or code in one part.
-fn signed(p: &Place<'_>, mechanism: &Mechanism, key: ObjectHandle, message: &[u8]) -> Result<Vec<u8>, Failure> {
+fn signed(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    key: ObjectHandle,
+    message: &[u8],
+) -> Result<Vec<u8>, Failure> {
     let (session, mut out) = (p.fresh()?, vec![0; 49856]);
     session.sign_init(mechanism, key)?;
     let length = session.sign(message, &mut out)?;

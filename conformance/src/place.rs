@@ -207,15 +207,10 @@ fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
     let curve = |oid: &[u8]| vec![Attribute::bytes(CKA_EC_PARAMS, oid)];
     let pair = |kind, public, flags| generate_pair(session, kind, public, flags);
     match key {
-        Key::Ec => {
-            pair(CKM_EC_KEY_PAIR_GEN, curve(&P256), (&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE]))
-        }
+        Key::Ec => pair(CKM_EC_KEY_PAIR_GEN, curve(&P256), (&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE])),
         Key::Rsa => pair(
             CKM_RSA_PKCS_KEY_PAIR_GEN,
-            vec![
-                Attribute::number(CKA_MODULUS_BITS, 2048),
-                Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
-            ],
+            vec![Attribute::number(CKA_MODULUS_BITS, 2048), Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])],
             (
                 &[CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_ENCRYPT, CKA_WRAP],
                 &[CKA_SIGN, CKA_SIGN_RECOVER, CKA_DECRYPT, CKA_UNWRAP],
@@ -225,11 +220,9 @@ fn make(session: &Session, key: Key) -> Result<Pair, Failure> {
         Key::Montgomery => pair(CKM_EC_MONTGOMERY_KEY_PAIR_GEN, curve(&X25519), (&[], &[CKA_DERIVE])),
         Key::MlDsa => pair(CKM_ML_DSA_KEY_PAIR_GEN, set(CKP_ML_DSA_44), SIGNS),
         Key::SlhDsa => pair(CKM_SLH_DSA_KEY_PAIR_GEN, set(CKP_SLH_DSA_SHA2_128F), SIGNS),
-        Key::MlKem => pair(
-            CKM_ML_KEM_KEY_PAIR_GEN,
-            set(CKP_ML_KEM_768),
-            (&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]),
-        ),
+        Key::MlKem => {
+            pair(CKM_ML_KEM_KEY_PAIR_GEN, set(CKP_ML_KEM_768), (&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]))
+        }
         Key::Aes => secret(session, CKK_AES, &SECRET, true, &CIPHERS),
         Key::Generic => {
             secret(session, CKK_GENERIC_SECRET, &SECRET, true, &[CKA_SIGN, CKA_VERIFY, CKA_DERIVE])

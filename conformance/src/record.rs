@@ -102,4 +102,6 @@ pub enum Line {
     Begin(usize, Section, String, String),
     /// It is done.
     Done(usize, Record),
+    /// It is done, and the login or the token went with it: those behind it want a fresh one.
+    Lost(usize),
 }

@@ -38,6 +38,7 @@ pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
         let ended = attempt(subject, directory.path(), from, &mut records)?;
         match ended {
             Ended::Done => return Ok(records),
+            Ended::Lost(task) => from = task + 1,
             Ended::At(task) if crashes < MOST_CRASHES => (from, crashes) = (task + 1, crashes + 1),
             Ended::At(_) => {
                 return Err(Error::Usage(format!("{} ended its process {crashes} times", subject.module)));
@@ -51,6 +52,7 @@ pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
 
 enum Ended {
     Done,
+    Lost(usize),
     At(usize),
     Nowhere(String),
 }
@@ -72,6 +74,10 @@ fn attempt(
             Ok(Line::Done(_, record)) => {
                 records.push(record);
                 begun = None;
+            }
+            Ok(Line::Lost(number)) => {
+                let _ = child.wait();
+                return Ok(Ended::Lost(number));
             }
             Err(RecvTimeoutError::Timeout) => {
                 let _ = child.kill();

@@ -39,7 +39,8 @@ fn line(record: &Record) -> String {
 /// A line for each chapter.
 pub fn sums(records: &[Record]) -> Vec<String> {
     let of = |section| records.iter().filter(move |record| record.section == section);
-    let count = |section, fits: fn(&Verdict) -> bool| of(section).filter(|record| fits(&record.verdict)).count();
+    let count =
+        |section, fits: fn(&Verdict) -> bool| of(section).filter(|record| fits(&record.verdict)).count();
     let good = |section| of(section).filter(|record| record.is_good()).count();
     let tallies = of(Section::Vectors).filter_map(|record| match &record.verdict {
         Verdict::Vectors(tally) => Some(tally),
@@ -55,7 +56,11 @@ pub fn sums(records: &[Record]) -> Vec<String> {
     }
     vec![
         format!("{} of {} functions do something", functions(records), of(Section::Functions).count()),
-        format!("{} of {} cases as the specification has it", good(Section::Cases), of(Section::Cases).count()),
+        format!(
+            "{} of {} cases as the specification has it",
+            good(Section::Cases),
+            of(Section::Cases).count()
+        ),
         format!(
             "{} of {} mechanisms work, {} are absent",
             count(Section::Mechanisms, |verdict| matches!(verdict, Verdict::Works)),

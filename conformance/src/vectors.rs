@@ -28,7 +28,11 @@ pub struct Set {
 }
 
 impl Set {
-    fn wycheproof(name: impl Into<String>, needs: &[CK_MECHANISM_TYPE], run: impl Fn(&mut Bench<'_>) + 'static) -> Self {
+    fn wycheproof(
+        name: impl Into<String>,
+        needs: &[CK_MECHANISM_TYPE],
+        run: impl Fn(&mut Bench<'_>) + 'static,
+    ) -> Self {
         Self { source: "Wycheproof", name: name.into(), needs: needs.to_vec(), run: Box::new(run) }
     }
 }
@@ -62,7 +66,8 @@ pub struct Bench<'a> {
 
 /// Every set.
 pub fn tasks() -> Vec<Task> {
-    let sets = [signatures::sets(), ciphers::sets(), codes::sets(), pairs::sets(), lattices::sets(), acvp::sets()];
+    let sets =
+        [signatures::sets(), ciphers::sets(), codes::sets(), pairs::sets(), lattices::sets(), acvp::sets()];
     sets.into_iter().flatten().map(task).collect()
 }
 
@@ -82,7 +87,13 @@ fn task(set: Set) -> Task {
 
 impl Bench<'_> {
     /// Runs a vector and holds what comes out against what the set expects.
-    fn judge(&mut self, test: usize, comment: &str, expected: TestResult, work: impl FnOnce(&Place<'_>) -> Outcome) {
+    fn judge(
+        &mut self,
+        test: usize,
+        comment: &str,
+        expected: TestResult,
+        work: impl FnOnce(&Place<'_>) -> Outcome,
+    ) {
         if self.place.quick && self.tally.executed >= QUICK {
             self.tally.skipped += 1;
             return;
@@ -135,7 +146,9 @@ fn with_key<T>(
     work: impl FnOnce(ObjectHandle) -> Result<T, Miss>,
 ) -> Result<T, Miss> {
     let key = match place.session.create_object(template) {
-        Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => return Err(Miss::Unsayable),
+        Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => {
+            return Err(Miss::Unsayable);
+        }
         other => other?,
     };
     let outcome = work(key);

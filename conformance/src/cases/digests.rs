@@ -70,15 +70,25 @@ pub const CASES: &[Case] = &[
         let _short = session.digest_final(&mut [0; 31]);
         session.digest_final(&mut [0; 32]).map(drop)
     }),
-    case("C_DigestKey", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let key = p.key(Key::Generic)?;
-        p.call("C_DigestKey", &p.fresh()?, vec![Arg::Number(key.0)])
-    }),
-    case("C_DigestKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let session = p.fresh()?;
-        session.digest_init(&SHA256)?;
-        p.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
-    }),
+    case(
+        "C_DigestKey",
+        "without C_DigestInit",
+        &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let key = p.key(Key::Generic)?;
+            p.call("C_DigestKey", &p.fresh()?, vec![Arg::Number(key.0)])
+        },
+    ),
+    case(
+        "C_DigestKey",
+        "with a handle that names no key",
+        &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let session = p.fresh()?;
+            session.digest_init(&SHA256)?;
+            p.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
+        },
+    ),
     case("C_DigestKey", "with a private key", &[CKR_KEY_INDIGESTIBLE, CKR_FUNCTION_NOT_SUPPORTED], |p| {
         let (session, key) = (p.fresh()?, p.key(Key::Ec)?);
         session.digest_init(&SHA256)?;

@@ -42,12 +42,14 @@ fn decrypt_altered(p: &Place<'_>, mechanism: &Mechanism) -> Result<(), Failure> 
     session.decrypt(&data, &mut [0; 128]).map(drop)
 }
 
-const KEY_REFUSED: &[CK_RV] = &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];
+const KEY_REFUSED: &[CK_RV] =
+    &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID];
 const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 /// Ciphertext that is not what the mechanism makes.
-const NO_CIPHERTEXT: &[CK_RV] = &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
+const NO_CIPHERTEXT: &[CK_RV] =
+    &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 
 pub const CASES: &[Case] = &[
     case("C_EncryptInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |p| {
@@ -77,12 +79,20 @@ pub const CASES: &[Case] = &[
     case("C_EncryptInit", "with GCM and a tag of 129 bits", &[CKR_MECHANISM_PARAM_INVALID], |p| {
         p.fresh()?.encrypt_init(&gcm(129), p.key(Key::Aes)?)
     }),
-    case("C_EncryptInit", "with GCM and a NULL nonce of 12 bytes", &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD], |p| {
-        let parameter = Structure::new().null().number(12).number(96).null().number(0).number(128);
-        p.fresh()?.encrypt_init(&parameter.mechanism(CKM_AES_GCM), p.key(Key::Aes)?)
-    }),
+    case(
+        "C_EncryptInit",
+        "with GCM and a NULL nonce of 12 bytes",
+        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
+        |p| {
+            let parameter = Structure::new().null().number(12).number(96).null().number(0).number(128);
+            p.fresh()?.encrypt_init(&parameter.mechanism(CKM_AES_GCM), p.key(Key::Aes)?)
+        },
+    ),
     case("C_EncryptInit", "with CTR and a counter of 0 bits", &[CKR_MECHANISM_PARAM_INVALID], |p| {
-        p.fresh()?.encrypt_init(&Structure::new().number(0).inline(&[0; 16]).mechanism(CKM_AES_CTR), p.key(Key::Aes)?)
+        p.fresh()?.encrypt_init(
+            &Structure::new().number(0).inline(&[0; 16]).mechanism(CKM_AES_CTR),
+            p.key(Key::Aes)?,
+        )
     }),
     case("C_EncryptInit", "while an encryption goes on", &[CKR_OPERATION_ACTIVE], |p| {
         let session = p.fresh()?;
@@ -95,8 +105,12 @@ pub const CASES: &[Case] = &[
         p.call("C_EncryptInit", &session, vec![Arg::Null, Arg::Number(0)])?;
         session.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
     }),
-    case("C_Encrypt", "without C_EncryptInit", NOT_BEGUN, |p| p.fresh()?.encrypt(&BLOCKS, &mut [0; 64]).map(drop)),
-    case("C_Encrypt", "of what is no whole block", &[CKR_DATA_LEN_RANGE], |p| encrypted(p, &cbc(), &[0; 17]).map(drop)),
+    case("C_Encrypt", "without C_EncryptInit", NOT_BEGUN, |p| {
+        p.fresh()?.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
+    }),
+    case("C_Encrypt", "of what is no whole block", &[CKR_DATA_LEN_RANGE], |p| {
+        encrypted(p, &cbc(), &[0; 17]).map(drop)
+    }),
     case("C_Encrypt", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |p| {
         let session = p.fresh()?;
         session.encrypt_init(&cbc(), p.key(Key::Aes)?)?;
@@ -130,7 +144,9 @@ pub const CASES: &[Case] = &[
     case("C_EncryptUpdate", "without C_EncryptInit", NOT_BEGUN, |p| {
         update(p, &p.fresh()?, "C_EncryptUpdate", &BLOCKS).map(drop)
     }),
-    case("C_EncryptFinal", "without C_EncryptInit", NOT_BEGUN, |p| last(p, &p.fresh()?, "C_EncryptFinal").map(drop)),
+    case("C_EncryptFinal", "without C_EncryptInit", NOT_BEGUN, |p| {
+        last(p, &p.fresh()?, "C_EncryptFinal").map(drop)
+    }),
     case("C_EncryptFinal", "of what is no whole block", &[CKR_DATA_LEN_RANGE], |p| {
         let session = p.fresh()?;
         session.encrypt_init(&cbc(), p.key(Key::Aes)?)?;
@@ -158,15 +174,20 @@ pub const CASES: &[Case] = &[
     case("C_DecryptInit", "with the public key of RSA", KEY_REFUSED, |p| {
         p.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS), p.pair(Key::Rsa)?.public)
     }),
-    case("C_DecryptInit", "with OAEP and no parameter", &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD], |p| {
-        p.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS_OAEP), p.key(Key::Rsa)?)
-    }),
+    case(
+        "C_DecryptInit",
+        "with OAEP and no parameter",
+        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
+        |p| p.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS_OAEP), p.key(Key::Rsa)?),
+    ),
     case("C_DecryptInit", "while a decryption goes on", &[CKR_OPERATION_ACTIVE], |p| {
         let session = p.fresh()?;
         session.decrypt_init(&cbc(), p.key(Key::Aes)?)?;
         session.decrypt_init(&cbc(), p.key(Key::Aes)?)
     }),
-    case("C_Decrypt", "without C_DecryptInit", NOT_BEGUN, |p| p.fresh()?.decrypt(&BLOCKS, &mut [0; 64]).map(drop)),
+    case("C_Decrypt", "without C_DecryptInit", NOT_BEGUN, |p| {
+        p.fresh()?.decrypt(&BLOCKS, &mut [0; 64]).map(drop)
+    }),
     case("C_Decrypt", "of what is no whole block", &[CKR_ENCRYPTED_DATA_LEN_RANGE], |p| {
         let session = p.fresh()?;
         session.decrypt_init(&cbc(), p.key(Key::Aes)?)?;
@@ -198,7 +219,9 @@ pub const CASES: &[Case] = &[
     case("C_DecryptUpdate", "without C_DecryptInit", NOT_BEGUN, |p| {
         update(p, &p.fresh()?, "C_DecryptUpdate", &BLOCKS).map(drop)
     }),
-    case("C_DecryptFinal", "without C_DecryptInit", NOT_BEGUN, |p| last(p, &p.fresh()?, "C_DecryptFinal").map(drop)),
+    case("C_DecryptFinal", "without C_DecryptInit", NOT_BEGUN, |p| {
+        last(p, &p.fresh()?, "C_DecryptFinal").map(drop)
+    }),
     case("C_DecryptFinal", "of an altered message with its tag", NO_CIPHERTEXT, |p| {
         let (mut data, session) = (encrypted(p, &gcm(128), &BLOCKS)?, p.fresh()?);
         data[0] ^= 1;
@@ -235,7 +258,8 @@ pub const CASES: &[Case] = &[
         ensure("C_DigestEncryptUpdate", digest == alone && made == encrypted(p, &cbc(), &BLOCKS)?)
     }),
     case("C_DecryptDigestUpdate", "decrypts and digests", DUAL, |p| {
-        let (data, session, mut digest, mut alone) = (encrypted(p, &cbc(), &BLOCKS)?, p.fresh()?, [0; 32], [0; 32]);
+        let (data, session, mut digest, mut alone) =
+            (encrypted(p, &cbc(), &BLOCKS)?, p.fresh()?, [0; 32], [0; 32]);
         session.digest_init(&SHA256)?;
         session.decrypt_init(&cbc(), p.key(Key::Aes)?)?;
         let plain = update(p, &session, "C_DecryptDigestUpdate", &data)?;

@@ -12,7 +12,7 @@ const WORKS: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVA
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 /// PKCS#11 3.2, "AES-GCM": messages have their parameter in C_EncryptMessage; the one of Init is not used.
-const GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
+static GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
 
 /// `CK_GCM_MESSAGE_PARAMS` with a nonce of the application's, and where the tag comes.
 fn message(nonce: &[u8; 12], tag: &Memory) -> Structure {
@@ -20,15 +20,31 @@ fn message(nonce: &[u8; 12], tag: &Memory) -> Structure {
     Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).pointer(tag).number(128)
 }
 
-fn init(p: &Place<'_>, session: &Session, function: &'static str, mechanism: &Mechanism, key: CK_ULONG) -> Result<(), Failure> {
+fn init(
+    p: &Place<'_>,
+    session: &Session,
+    function: &'static str,
+    mechanism: &Mechanism,
+    key: CK_ULONG,
+) -> Result<(), Failure> {
     p.call(function, session, vec![Arg::Mechanism(mechanism), Arg::Number(key)])
 }
 
 /// One whole message from an input to an output.
-fn whole(p: &Place<'_>, session: &Session, function: &'static str, parameter: &Structure, data: &[u8]) -> Result<Vec<u8>, Failure> {
+fn whole(
+    p: &Place<'_>,
+    session: &Session,
+    function: &'static str,
+    parameter: &Structure,
+    data: &[u8],
+) -> Result<Vec<u8>, Failure> {
     let (mut out, mut length) = (vec![0; data.len()], data.len() as CK_ULONG);
-    let arguments =
-        vec![Arg::Structure(parameter), Arg::Bytes(b"more"), Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)];
+    let arguments = vec![
+        Arg::Structure(parameter),
+        Arg::Bytes(b"more"),
+        Arg::Bytes(data),
+        Arg::Buffer(&mut out, &mut length),
+    ];
     p.call(function, session, arguments)?;
     out.truncate(length as usize);
     Ok(out)
@@ -59,11 +75,14 @@ fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
     let expected = whole(p, &session, "C_EncryptMessage", &message(&[1; 12], &tag), &[7; 32])?;
     let parameter = message(&[1; 12], &other);
     p.call("C_EncryptMessageBegin", &session, vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])?;
-    let mut made = Vec::new();
+    let mut made: Vec<u8> = Vec::new();
     for flags in [0, CKF_END_OF_MESSAGE] {
         let (mut out, mut length) = ([0; 48], 48);
         let arguments = vec![
-            Arg::Structure(&parameter), Arg::Bytes(&[7; 16]), Arg::Buffer(&mut out, &mut length), Arg::Number(flags),
+            Arg::Structure(&parameter),
+            Arg::Bytes(&[7; 16]),
+            Arg::Buffer(&mut out, &mut length),
+            Arg::Number(flags),
         ];
         p.call("C_EncryptMessageNext", &session, arguments)?;
         made.extend(&out[..length as usize]);
@@ -78,7 +97,8 @@ fn signed(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
     let mut signatures = [[0; 64]; 2];
     init(p, &session, "C_MessageSignInit", &ECDSA, pair.private.0)?;
     for signature in &mut signatures {
-        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(signature, &mut 64)];
+        let mut length = 64;
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(signature, &mut length)];
         p.call("C_SignMessage", &session, arguments)?;
     }
     p.call("C_MessageSignFinal", &session, vec![])?;
@@ -106,9 +126,12 @@ pub const CASES: &[Case] = &[
     case("C_MessageEncryptInit", "with a handle that names no key", NO_HANDLE, |p| {
         init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, NO_OBJECT.0)
     }),
-    case("C_MessageEncryptInit", "with a key that must not encrypt", &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, p.key(Key::Idle)?.0)
-    }),
+    case(
+        "C_MessageEncryptInit",
+        "with a key that must not encrypt",
+        &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, p.key(Key::Idle)?.0),
+    ),
     case("C_MessageEncryptInit", "while messages are encrypted", ACTIVE, |p| {
         let session = p.fresh()?;
         init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
@@ -158,17 +181,33 @@ pub const CASES: &[Case] = &[
     case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |p| {
         let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
         init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        let (mut out, mut length) = ([0; 32], 32);
         let arguments = vec![
-            Arg::Structure(&parameter), Arg::Bytes(&[7; 16]), Arg::Buffer(&mut [0; 32], &mut 32), Arg::Number(0),
+            Arg::Structure(&parameter),
+            Arg::Bytes(&[7; 16]),
+            Arg::Buffer(&mut out, &mut length),
+            Arg::Number(0),
         ];
         p.call("C_EncryptMessageNext", &session, arguments)
     }),
-    case("C_MessageEncryptFinal", "without C_MessageEncryptInit", NOT_BEGUN, |p| alone(p, "C_MessageEncryptFinal", vec![])),
-    case("C_MessageDecryptFinal", "without C_MessageDecryptInit", NOT_BEGUN, |p| alone(p, "C_MessageDecryptFinal", vec![])),
-    case("C_MessageSignFinal", "without C_MessageSignInit", NOT_BEGUN, |p| alone(p, "C_MessageSignFinal", vec![])),
-    case("C_MessageVerifyFinal", "without C_MessageVerifyInit", NOT_BEGUN, |p| alone(p, "C_MessageVerifyFinal", vec![])),
+    case("C_MessageEncryptFinal", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageEncryptFinal", vec![])
+    }),
+    case("C_MessageDecryptFinal", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageDecryptFinal", vec![])
+    }),
+    case("C_MessageSignFinal", "without C_MessageSignInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageSignFinal", vec![])
+    }),
+    case("C_MessageVerifyFinal", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageVerifyFinal", vec![])
+    }),
     case("C_SignMessage", "without C_MessageSignInit", NOT_BEGUN, |p| {
-        alone(p, "C_SignMessage", vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 64], &mut 64)])
+        alone(
+            p,
+            "C_SignMessage",
+            vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 64], &mut 64)],
+        )
     }),
     case("C_SignMessageBegin", "without C_MessageSignInit", NOT_BEGUN, |p| {
         alone(p, "C_SignMessageBegin", vec![Arg::NullBytes(0)])
@@ -180,33 +219,64 @@ pub const CASES: &[Case] = &[
         alone(p, "C_VerifyMessageBegin", vec![Arg::NullBytes(0)])
     }),
     case("C_EncryptMessage", "of two messages, and back", WORKS, |p| there_and_back(p, false)),
-    case("C_DecryptMessage", "with an altered tag", &[CKR_AEAD_DECRYPT_FAILED, CKR_ENCRYPTED_DATA_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID], |p| {
-        there_and_back(p, true)
-    }),
-    case("C_EncryptMessage", "without a parameter", &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID], |p| {
-        let session = p.fresh()?;
-        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
-        let arguments =
-            vec![Arg::NullBytes(0), Arg::Bytes(b"more"), Arg::Bytes(b"data"), Arg::Buffer(&mut [0; 32], &mut 32)];
-        p.call("C_EncryptMessage", &session, arguments)
-    }),
-    case("C_EncryptMessage", "into a short buffer", &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID], |p| {
-        let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
-        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
-        let arguments = vec![
-            Arg::Structure(&parameter), Arg::Bytes(b"more"), Arg::Bytes(b"data"), Arg::Buffer(&mut [0; 3], &mut 3),
-        ];
-        p.call("C_EncryptMessage", &session, arguments)
-    }),
+    case(
+        "C_DecryptMessage",
+        "with an altered tag",
+        &[
+            CKR_AEAD_DECRYPT_FAILED,
+            CKR_ENCRYPTED_DATA_INVALID,
+            CKR_FUNCTION_NOT_SUPPORTED,
+            CKR_MECHANISM_INVALID,
+        ],
+        |p| there_and_back(p, true),
+    ),
+    case(
+        "C_EncryptMessage",
+        "without a parameter",
+        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| {
+            let session = p.fresh()?;
+            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+            let (mut out, mut length) = ([0; 32], 32);
+            let arguments = vec![
+                Arg::NullBytes(0),
+                Arg::Bytes(b"more"),
+                Arg::Bytes(b"data"),
+                Arg::Buffer(&mut out, &mut length),
+            ];
+            p.call("C_EncryptMessage", &session, arguments)
+        },
+    ),
+    case(
+        "C_EncryptMessage",
+        "into a short buffer",
+        &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| {
+            let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
+            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+            let (mut out, mut length) = ([0; 3], 3);
+            let arguments = vec![
+                Arg::Structure(&parameter),
+                Arg::Bytes(b"more"),
+                Arg::Bytes(b"data"),
+                Arg::Buffer(&mut out, &mut length),
+            ];
+            p.call("C_EncryptMessage", &session, arguments)
+        },
+    ),
     case("C_EncryptMessageNext", "in parts gives what the whole gives", WORKS, in_parts),
     case("C_SignMessage", "of two messages is verified", WORKS, |p| signed(p, false)),
-    case("C_VerifyMessage", "of an altered signature", &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID], |p| {
-        signed(p, true)
-    }),
+    case(
+        "C_VerifyMessage",
+        "of an altered signature",
+        &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| signed(p, true),
+    ),
     case("C_SignMessageNext", "without C_SignMessageBegin", NOT_BEGUN, |p| {
         let (session, key) = (p.fresh()?, p.key(Key::Generic)?.0);
         init(p, &session, "C_MessageSignInit", &HMAC, key)?;
-        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Buffer(&mut [0; 32], &mut 32)];
+        let (mut out, mut length) = ([0; 32], 32);
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Buffer(&mut out, &mut length)];
         p.call("C_SignMessageNext", &session, arguments)
     }),
     case("C_VerifyMessageNext", "without C_VerifyMessageBegin", NOT_BEGUN, |p| {

@@ -12,7 +12,10 @@ pub const CASES: &[Case] = &[
     }),
     case("C_OpenSession", "without CKF_SERIAL_SESSION", &[CKR_SESSION_PARALLEL_NOT_SUPPORTED], |p| {
         let place = Arg::place();
-        p.module.call("C_OpenSession", &mut [Arg::Number(p.slot.0), Arg::Number(0), Arg::Null, Arg::Place(&place)])
+        p.module.call(
+            "C_OpenSession",
+            &mut [Arg::Number(p.slot.0), Arg::Number(0), Arg::Null, Arg::Place(&place)],
+        )
     }),
     case("C_CloseSession", "a second time", &[CKR_SESSION_HANDLE_INVALID], |p| {
         let session = p.fresh()?;
@@ -43,53 +46,86 @@ pub const CASES: &[Case] = &[
     case("C_SessionCancel", "of nothing", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
         p.call("C_SessionCancel", &p.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
     }),
-    case("C_SessionCancel", "ends a signature", &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let session = p.fresh()?;
-        session.sign_init(&ECDSA, p.key(Key::Ec)?)?;
-        p.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
-        session.sign(&DIGEST, &mut [0; 64]).map(drop)
-    }),
+    case(
+        "C_SessionCancel",
+        "ends a signature",
+        &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let session = p.fresh()?;
+            session.sign_init(&ECDSA, p.key(Key::Ec)?)?;
+            p.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
+            session.sign(&DIGEST, &mut [0; 64]).map(drop)
+        },
+    ),
     case("C_SessionCancel", "leaves other operations alone", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
         let session = p.fresh()?;
         session.digest_init(&SHA256)?;
         p.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_GetOperationState", "without an operation", &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        p.call("C_GetOperationState", &p.fresh()?, vec![Arg::NoBuffer(&mut 0)])
-    }),
-    case("C_GetOperationState", "into a short buffer", &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let session = p.fresh()?;
-        session.digest_init(&SHA256)?;
-        p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
-    }),
-    case("C_SetOperationState", "carries a digest to another session", &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, other, mut state, mut length) = (p.fresh()?, p.fresh()?, vec![0; 65536], 65536);
-        session.digest_init(&SHA256)?;
-        session.digest_update(b"a")?;
-        p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
-        let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
-        p.call("C_SetOperationState", &other, arguments)?;
-        let (mut one, mut two) = ([0; 32], [0; 32]);
-        for (session, out) in [(&session, &mut one), (&other, &mut two)] {
-            session.digest_update(b"bc")?;
-            session.digest_final(out)?;
-        }
-        ensure("C_SetOperationState", one == two)
-    }),
-    case("C_SetOperationState", "of what is no state", &[CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
-        p.call("C_SetOperationState", &p.fresh()?, arguments)
-    }),
-    case("C_GetSessionValidationFlags", "of the last operation", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let place = Arg::place();
-        let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Place(&place)];
-        p.call("C_GetSessionValidationFlags", &p.session, arguments)
-    }),
-    case("C_GetSessionValidationFlags", "of a type that is not there", &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let place = Arg::place();
-        p.call("C_GetSessionValidationFlags", &p.session, vec![Arg::Number(77), Arg::Place(&place)])
-    }),
+    case(
+        "C_GetOperationState",
+        "without an operation",
+        &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| p.call("C_GetOperationState", &p.fresh()?, vec![Arg::NoBuffer(&mut 0)]),
+    ),
+    case(
+        "C_GetOperationState",
+        "into a short buffer",
+        &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let session = p.fresh()?;
+            session.digest_init(&SHA256)?;
+            p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
+        },
+    ),
+    case(
+        "C_SetOperationState",
+        "carries a digest to another session",
+        &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (session, other, mut state, mut length) = (p.fresh()?, p.fresh()?, vec![0; 65536], 65536);
+            session.digest_init(&SHA256)?;
+            session.digest_update(b"a")?;
+            p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+            let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
+            p.call("C_SetOperationState", &other, arguments)?;
+            let (mut one, mut two) = ([0; 32], [0; 32]);
+            for (session, out) in [(&session, &mut one), (&other, &mut two)] {
+                session.digest_update(b"bc")?;
+                session.digest_final(out)?;
+            }
+            ensure("C_SetOperationState", one == two)
+        },
+    ),
+    case(
+        "C_SetOperationState",
+        "of what is no state",
+        &[CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
+            p.call("C_SetOperationState", &p.fresh()?, arguments)
+        },
+    ),
+    case(
+        "C_GetSessionValidationFlags",
+        "of the last operation",
+        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let place = Arg::place();
+            let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Place(&place)];
+            p.call("C_GetSessionValidationFlags", &p.session, arguments)
+        },
+    ),
+    case(
+        "C_GetSessionValidationFlags",
+        "of a type that is not there",
+        &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let place = Arg::place();
+            p.call("C_GetSessionValidationFlags", &p.session, vec![Arg::Number(77), Arg::Place(&place)])
+        },
+    ),
     case("C_AsyncComplete", "in a session that is not asynchronous", ASYNC, |p| {
         let (name, place) = (name_of("C_Sign"), Arg::place());
         p.call("C_AsyncComplete", &p.fresh()?, vec![Arg::Place(&name), Arg::Place(&place)])
@@ -118,11 +154,8 @@ pub const CASES: &[Case] = &[
 ];
 
 /// PKCS#11 3.2, "Asynchronous function management functions": the session was not opened with CKF_ASYNC_SESSION.
-const ASYNC: &[CK_RV] = &[
-    CKR_SESSION_ASYNC_NOT_SUPPORTED,
-    CKR_OPERATION_NOT_INITIALIZED,
-    CKR_FUNCTION_NOT_SUPPORTED,
-];
+const ASYNC: &[CK_RV] =
+    &[CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 
 /// A C string in a place.
 fn name_of(name: &str) -> jeton_driver::client::Memory {

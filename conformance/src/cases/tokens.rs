@@ -41,10 +41,18 @@ pub const CASES: &[Case] = &[
         let place = Arg::place();
         p.module.call("C_WaitForSlotEvent", &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Place(&place), Arg::Null])
     }),
-    case("C_WaitForSlotEvent", "with a reserved argument", &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let place = Arg::place();
-        p.module.call("C_WaitForSlotEvent", &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Place(&place), Arg::Place(&place)])
-    }),
+    case(
+        "C_WaitForSlotEvent",
+        "with a reserved argument",
+        &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let place = Arg::place();
+            p.module.call(
+                "C_WaitForSlotEvent",
+                &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Place(&place), Arg::Place(&place)],
+            )
+        },
+    ),
     case("C_GetMechanismList", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
         p.module.mechanisms(NO_SLOT).map(drop)
     }),
@@ -62,12 +70,20 @@ pub const CASES: &[Case] = &[
     case("C_GetMechanismInfo", "of a mechanism that is not there", &[CKR_MECHANISM_INVALID], |p| {
         p.module.mechanism_info(p.slot, 0x7fff_fff0).map(drop)
     }),
-    case("C_GetMechanismInfo", "of every mechanism in the list has a use and sizes in order", &[CKR_OK], |p| {
-        p.module.mechanisms(p.slot)?.into_iter().try_for_each(|id| {
-            let info = p.module.mechanism_info(p.slot, id)?;
-            ensure("C_GetMechanismInfo", info.flags & !CKF_HW != 0 && info.key_sizes.0 <= info.key_sizes.1)
-        })
-    }),
+    case(
+        "C_GetMechanismInfo",
+        "of every mechanism in the list has a use and sizes in order",
+        &[CKR_OK],
+        |p| {
+            p.module.mechanisms(p.slot)?.into_iter().try_for_each(|id| {
+                let info = p.module.mechanism_info(p.slot, id)?;
+                ensure(
+                    "C_GetMechanismInfo",
+                    info.flags & !CKF_HW != 0 && info.key_sizes.0 <= info.key_sizes.1,
+                )
+            })
+        },
+    ),
     case("C_InitToken", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
         p.module.init_token(NO_SLOT, p.so_pin(), "nowhere")
     }),
@@ -92,9 +108,12 @@ pub const CASES: &[Case] = &[
     case("C_Login", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |p| {
         p.session.login(User::User, Some(&p.pin))
     }),
-    case("C_Login", "of the security officer while the user is logged in", &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN], |p| {
-        p.session.login(User::So, Some(p.so_pin()))
-    }),
+    case(
+        "C_Login",
+        "of the security officer while the user is logged in",
+        &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
+        |p| p.session.login(User::So, Some(p.so_pin())),
+    ),
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |p| {
         p.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
     }),
@@ -106,38 +125,58 @@ pub const CASES: &[Case] = &[
     case("C_Login", "for an operation where there is none", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
         p.session.login(User::ContextSpecific, Some(&p.pin))
     }),
-    case("C_Login", "of the security officer while a read-only session is open", &[CKR_SESSION_READ_ONLY_EXISTS], |p| {
-        p.logged_out(|session| {
-            let _reader = p.reader()?;
-            session.login(User::So, Some(p.so_pin()))
-        })
-    }),
+    case(
+        "C_Login",
+        "of the security officer while a read-only session is open",
+        &[CKR_SESSION_READ_ONLY_EXISTS],
+        |p| {
+            p.logged_out(|session| {
+                let _reader = p.reader()?;
+                session.login(User::So, Some(p.so_pin()))
+            })
+        },
+    ),
     case("C_Logout", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |p| {
         p.logged_out(|session| session.logout())
     }),
-    case("C_Logout", "takes private session objects along", &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID], |p| {
-        let session = p.fresh()?;
-        let object = session.create_object(&super::objects::data(true))?;
-        session.logout()?;
-        p.restore()?;
-        session.object_size(object).map(drop)
-    }),
-    case("C_LoginUser", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"name")];
-        p.call("C_LoginUser", &p.session, arguments)
-    }),
+    case(
+        "C_Logout",
+        "takes private session objects along",
+        &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID],
+        |p| {
+            let session = p.fresh()?;
+            let object = session.create_object(&super::objects::data(true))?;
+            session.logout()?;
+            p.restore()?;
+            session.object_size(object).map(drop)
+        },
+    ),
+    case(
+        "C_LoginUser",
+        "of a user who is logged in",
+        &[CKR_USER_ALREADY_LOGGED_IN, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"name")];
+            p.call("C_LoginUser", &p.session, arguments)
+        },
+    ),
     case("C_LoginUser", "with a wrong PIN", &[CKR_PIN_INCORRECT, CKR_FUNCTION_NOT_SUPPORTED], |p| {
         p.logged_out(|session| {
             let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(b"not-the-pin-1234"), Arg::Bytes(b"")];
             p.call("C_LoginUser", session, arguments)
         })
     }),
-    case("C_OpenSession", "while the security officer is logged in, read-only", &[CKR_SESSION_READ_WRITE_SO_EXISTS], |p| {
-        p.logged_out(|session| {
-            session.login(User::So, Some(p.so_pin()))?;
-            p.module.open_session(p.slot, Access::ReadOnly).map(drop)
-        })
-    }),
+    case(
+        "C_OpenSession",
+        "while the security officer is logged in, read-only",
+        &[CKR_SESSION_READ_WRITE_SO_EXISTS],
+        |p| {
+            p.logged_out(|session| {
+                session.login(User::So, Some(p.so_pin()))?;
+                p.module.open_session(p.slot, Access::ReadOnly).map(drop)
+            })
+        },
+    ),
 ];
 
 /// A module that lets it pass has wiped the token: nothing comes after it.

@@ -8,7 +8,7 @@ use crate::place::{Key, NO_OBJECT, Place, ensure};
 
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
-const RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
+static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
 fn signature(p: &Place<'_>) -> Result<[u8; 64], Failure> {
     let (session, mut signature) = (p.fresh()?, [0; 64]);
@@ -39,9 +39,12 @@ pub const CASES: &[Case] = &[
     case("C_VerifyInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |p| {
         p.fresh()?.verify_init(&ECDSA, NO_OBJECT)
     }),
-    case("C_VerifyInit", "with the private key", &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID], |p| {
-        p.fresh()?.verify_init(&ECDSA, p.key(Key::Ec)?)
-    }),
+    case(
+        "C_VerifyInit",
+        "with the private key",
+        &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID],
+        |p| p.fresh()?.verify_init(&ECDSA, p.key(Key::Ec)?),
+    ),
     case("C_VerifyInit", "with an elliptic curve key for RSA", &[CKR_KEY_TYPE_INCONSISTENT], |p| {
         p.fresh()?.verify_init(&RSA, p.pair(Key::Ec)?.public)
     }),
@@ -77,13 +80,21 @@ pub const CASES: &[Case] = &[
         verify(p, &DIGEST, &signature)
     }),
     case("C_Verify", "of altered data", &[CKR_SIGNATURE_INVALID], |p| verify(p, &[8; 32], &signature(p)?)),
-    case("C_Verify", "of a signature that is too long", &[CKR_SIGNATURE_LEN_RANGE], |p| verify(p, &DIGEST, &[1; 66])),
-    case("C_Verify", "of a signature of odd length", &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID], |p| {
-        verify(p, &DIGEST, &[1; 63])
+    case("C_Verify", "of a signature that is too long", &[CKR_SIGNATURE_LEN_RANGE], |p| {
+        verify(p, &DIGEST, &[1; 66])
     }),
-    case("C_Verify", "of an empty signature", &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID, CKR_ARGUMENTS_BAD], |p| {
-        verify(p, &DIGEST, &[])
-    }),
+    case(
+        "C_Verify",
+        "of a signature of odd length",
+        &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID],
+        |p| verify(p, &DIGEST, &[1; 63]),
+    ),
+    case(
+        "C_Verify",
+        "of an empty signature",
+        &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID, CKR_ARGUMENTS_BAD],
+        |p| verify(p, &DIGEST, &[]),
+    ),
     case("C_Verify", "of an RSA signature that is too short", &[CKR_SIGNATURE_LEN_RANGE], |p| {
         let session = p.fresh()?;
         session.verify_init(&RSA, p.pair(Key::Rsa)?.public)?;
@@ -120,31 +131,59 @@ pub const CASES: &[Case] = &[
         p.call("C_VerifyFinal", &session, vec![Arg::Bytes(&[1; 32])])
     }),
     case("C_VerifyRecover", "without C_VerifyRecoverInit", NOT_BEGUN_OR_NOT_THERE, |p| {
-        p.call("C_VerifyRecover", &p.fresh()?, vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut [0; 256], &mut 256)])
+        p.call(
+            "C_VerifyRecover",
+            &p.fresh()?,
+            vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut [0; 256], &mut 256)],
+        )
     }),
-    case("C_VerifyRecover", "of a signature that is none", &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, key) = (p.fresh()?, p.pair(Key::Rsa)?.public);
-        p.call("C_VerifyRecoverInit", &session, vec![Arg::Mechanism(&RSA), Arg::Number(key.0)])?;
-        p.call("C_VerifyRecover", &session, vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut [0; 256], &mut 256)])
-    }),
-    case("C_VerifySignatureInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let arguments = vec![Arg::Mechanism(&ECDSA), Arg::Number(NO_OBJECT.0), Arg::Bytes(&[1; 64])];
-        p.call("C_VerifySignatureInit", &p.fresh()?, arguments)
-    }),
-    case("C_VerifySignatureInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let key = p.pair(Key::Ec)?.public;
-        let arguments = vec![Arg::Mechanism(&NO_MECHANISM), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
-        p.call("C_VerifySignatureInit", &p.fresh()?, arguments)
-    }),
-    case("C_VerifySignatureInit", "while a verification goes on", &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, key) = (p.fresh()?, p.pair(Key::Ec)?.public);
-        let init = || {
-            let arguments = vec![Arg::Mechanism(&ECDSA), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
-            p.call("C_VerifySignatureInit", &session, arguments)
-        };
-        init()?;
-        init()
-    }),
+    case(
+        "C_VerifyRecover",
+        "of a signature that is none",
+        &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (session, key) = (p.fresh()?, p.pair(Key::Rsa)?.public);
+            p.call("C_VerifyRecoverInit", &session, vec![Arg::Mechanism(&RSA), Arg::Number(key.0)])?;
+            p.call(
+                "C_VerifyRecover",
+                &session,
+                vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut [0; 256], &mut 256)],
+            )
+        },
+    ),
+    case(
+        "C_VerifySignatureInit",
+        "with a handle that names no key",
+        &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let arguments = vec![Arg::Mechanism(&ECDSA), Arg::Number(NO_OBJECT.0), Arg::Bytes(&[1; 64])];
+            p.call("C_VerifySignatureInit", &p.fresh()?, arguments)
+        },
+    ),
+    case(
+        "C_VerifySignatureInit",
+        "with a mechanism that is not there",
+        &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let key = p.pair(Key::Ec)?.public;
+            let arguments = vec![Arg::Mechanism(&NO_MECHANISM), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
+            p.call("C_VerifySignatureInit", &p.fresh()?, arguments)
+        },
+    ),
+    case(
+        "C_VerifySignatureInit",
+        "while a verification goes on",
+        &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (session, key) = (p.fresh()?, p.pair(Key::Ec)?.public);
+            let init = || {
+                let arguments = vec![Arg::Mechanism(&ECDSA), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
+                p.call("C_VerifySignatureInit", &session, arguments)
+            };
+            init()?;
+            init()
+        },
+    ),
     case("C_VerifySignature", "without C_VerifySignatureInit", NOT_BEGUN_OR_NOT_THERE, |p| {
         p.call("C_VerifySignature", &p.fresh()?, vec![Arg::Bytes(&DIGEST)])
     }),
@@ -160,16 +199,21 @@ pub const CASES: &[Case] = &[
     case("C_VerifySignatureFinal", "without C_VerifySignatureInit", NOT_BEGUN_OR_NOT_THERE, |p| {
         p.call("C_VerifySignatureFinal", &p.fresh()?, vec![])
     }),
-    case("C_VerifySignatureFinal", "of a code over several parts", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, key, mut code) = (p.fresh()?, p.key(Key::Generic)?, [0; 32]);
-        session.sign_init(&HMAC, key)?;
-        session.sign(b"abcdef", &mut code)?;
-        let init = vec![Arg::Mechanism(&HMAC), Arg::Number(key.0), Arg::Bytes(&code)];
-        p.call("C_VerifySignatureInit", &session, init)?;
-        p.call("C_VerifySignatureUpdate", &session, vec![Arg::Bytes(b"abc")])?;
-        p.call("C_VerifySignatureUpdate", &session, vec![Arg::Bytes(b"def")])?;
-        p.call("C_VerifySignatureFinal", &session, vec![])
-    }),
+    case(
+        "C_VerifySignatureFinal",
+        "of a code over several parts",
+        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (session, key, mut code) = (p.fresh()?, p.key(Key::Generic)?, [0; 32]);
+            session.sign_init(&HMAC, key)?;
+            session.sign(b"abcdef", &mut code)?;
+            let init = vec![Arg::Mechanism(&HMAC), Arg::Number(key.0), Arg::Bytes(&code)];
+            p.call("C_VerifySignatureInit", &session, init)?;
+            p.call("C_VerifySignatureUpdate", &session, vec![Arg::Bytes(b"abc")])?;
+            p.call("C_VerifySignatureUpdate", &session, vec![Arg::Bytes(b"def")])?;
+            p.call("C_VerifySignatureFinal", &session, vec![])
+        },
+    ),
     case("C_VerifyFinal", "in parts takes what one part signed", &[CKR_OK], |p| {
         let (session, key, mut code) = (p.fresh()?, p.key(Key::Generic)?, [0; 32]);
         session.sign_init(&HMAC, key)?;

@@ -12,7 +12,15 @@ pub const AES: Rows = &[
     (
         cipher,
         &[
-            "AES_CBC", "AES_CBC_PAD", "AES_CTR", "AES_GCM", "AES_CTS", "AES_CCM", "AES_CFB1", "AES_CFB128", "AES_CFB8",
+            "AES_CBC",
+            "AES_CBC_PAD",
+            "AES_CTR",
+            "AES_GCM",
+            "AES_CTS",
+            "AES_CCM",
+            "AES_CFB1",
+            "AES_CFB128",
+            "AES_CFB8",
             "AES_OFB",
         ],
     ),
@@ -23,10 +31,8 @@ pub const AES: Rows = &[
 
 pub const WRAPS: Rows = &[(wrap, &["AES_KEY_WRAP", "AES_KEY_WRAP_KWP", "AES_KEY_WRAP_PAD"])];
 
-pub const CHACHA20: Rows = &[
-    (cipher, &["CHACHA20", "CHACHA20_POLY1305"]),
-    (generation::secret, &["CHACHA20_KEY_GEN"]),
-];
+pub const CHACHA20: Rows =
+    &[(cipher, &["CHACHA20", "CHACHA20_POLY1305"]), (generation::secret, &["CHACHA20_KEY_GEN"])];
 
 /// Three blocks: what every mode takes.
 const MESSAGE: [u8; 48] = [0x5c; 48];
@@ -38,7 +44,8 @@ fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
         CKM_AES_GCM => Structure::new().bytes(&nonce).number(96).bytes(b"more").number(128).mechanism(kind),
         CKM_AES_CCM => Structure::new().number(48).bytes(&nonce).bytes(b"more").number(16).mechanism(kind),
         CKM_CHACHA20 => {
-            let (counter, nonce) = (jeton_driver::client::Memory::of(&[0; 4]), jeton_driver::client::Memory::of(&nonce));
+            let (counter, nonce) =
+                (jeton_driver::client::Memory::of(&[0; 4]), jeton_driver::client::Memory::of(&nonce));
             Structure::new().pointer(&counter).number(32).pointer(&nonce).number(96).mechanism(kind)
         }
         CKM_CHACHA20_POLY1305 => Structure::new().bytes(&nonce).bytes(b"more").mechanism(kind),
@@ -62,7 +69,7 @@ fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         return Ok(());
     }
     session.encrypt_init(&mechanism, key)?;
-    let mut parts = Vec::new();
+    let mut parts: Vec<u8> = Vec::new();
     for part in MESSAGE.chunks(7) {
         let (mut out, mut written) = ([0; 128], 128);
         p.call("C_EncryptUpdate", &session, vec![Arg::Bytes(part), Arg::Buffer(&mut out, &mut written)])?;

@@ -13,13 +13,22 @@ type Rows = &'static [(Proof, &'static [&'static str])];
 pub const HASHES: Rows = &[(
     hashed,
     &[
-        "SHA1_KEY_DERIVATION", "SHA224_KEY_DERIVATION", "SHA256_KEY_DERIVATION", "SHA384_KEY_DERIVATION",
-        "SHA512_KEY_DERIVATION", "SHA3_224_KEY_DERIVATION", "SHA3_256_KEY_DERIVATION", "SHA3_384_KEY_DERIVATION",
-        "SHA3_512_KEY_DERIVATION", "SHA512_224_KEY_DERIVATION", "SHA512_256_KEY_DERIVATION",
+        "SHA1_KEY_DERIVATION",
+        "SHA224_KEY_DERIVATION",
+        "SHA256_KEY_DERIVATION",
+        "SHA384_KEY_DERIVATION",
+        "SHA512_KEY_DERIVATION",
+        "SHA3_224_KEY_DERIVATION",
+        "SHA3_256_KEY_DERIVATION",
+        "SHA3_384_KEY_DERIVATION",
+        "SHA3_512_KEY_DERIVATION",
+        "SHA512_224_KEY_DERIVATION",
+        "SHA512_256_KEY_DERIVATION",
     ],
 )];
 
-pub const HKDF: Rows = &[(hkdf, &["HKDF_DERIVE"]), (hkdf_data, &["HKDF_DATA"]), (generation::secret, &["HKDF_KEY_GEN"])];
+pub const HKDF: Rows =
+    &[(hkdf, &["HKDF_DERIVE"]), (hkdf_data, &["HKDF_DATA"]), (generation::secret, &["HKDF_KEY_GEN"])];
 
 pub const SECRETS: Rows = &[
     (generation::secret, &["GENERIC_SECRET_KEY_GEN"]),
@@ -110,7 +119,7 @@ pub fn ecdh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let ours = p.pair(Key::Ec)?;
     let agreed = |public, private| {
         let point = p.session.attribute(public, CKA_EC_POINT)?;
-        let mechanism = Structure::new().number(CKD_NULL).bytes(&[]).bytes(&point[2..]).mechanism(kind);
+        let mechanism = Structure::new().number(CKD_NULL).counted(&[]).counted(&point[2..]).mechanism(kind);
         derived_from(p, &mechanism, private, Some(32))
     };
     ensure("C_DeriveKey", agreed(theirs, ours.private)? == agreed(ours.public, private)?)

@@ -18,7 +18,8 @@ pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         _ => Key::Ec,
     };
     let pair = p.pair(key)?;
-    let (local, class) = (p.session.attribute(pair.private, CKA_LOCAL)?, p.session.attribute(pair.public, CKA_CLASS)?);
+    let (local, class) =
+        (p.session.attribute(pair.private, CKA_LOCAL)?, p.session.attribute(pair.public, CKA_CLASS)?);
     ensure("C_GenerateKeyPair", local == [1] && class == CKO_PUBLIC_KEY.to_ne_bytes())
 }
 
@@ -44,7 +45,8 @@ pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 /// PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations; the answer is Python's `hashlib.pbkdf2_hmac`.
 pub fn pbkdf2(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(2);
-    let mechanism = parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(&[]).bytes(b"password").mechanism(kind);
+    let mechanism =
+        parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(&[]).bytes(b"password").mechanism(kind);
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     template.push(Attribute::number(CKA_VALUE_LEN, 32));
     let key = p.session.generate_key(&mechanism, &template)?;

@@ -9,7 +9,16 @@ use crate::place::{Place, ensure};
 pub const HASHES: &[(Proof, &[&str])] = &[(
     abc,
     &[
-        "SHA256", "SHA384", "SHA512", "SHA_1", "SHA224", "SHA512_224", "SHA512_256", "SHA3_256", "SHA3_384", "SHA3_512",
+        "SHA256",
+        "SHA384",
+        "SHA512",
+        "SHA_1",
+        "SHA224",
+        "SHA512_224",
+        "SHA512_256",
+        "SHA3_256",
+        "SHA3_384",
+        "SHA3_512",
         "SHA3_224",
     ],
 )];
@@ -40,7 +49,8 @@ pub fn digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE, message: &[u8]) -> Result<
 fn abc(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let known = ABC.iter().find(|(known, ..)| *known == kind);
     let made = digest(p, kind, b"abc")?;
-    let right = known.is_some_and(|(_, start, length)| made.starts_with(&hex(start)) && made.len() == *length);
+    let right =
+        known.is_some_and(|(_, start, length)| made.starts_with(&hex(start)) && made.len() == *length);
     let (session, mut out) = (p.fresh()?, [0; 64]);
     session.digest_init(&Mechanism::new(kind))?;
     session.digest_update(b"a")?;

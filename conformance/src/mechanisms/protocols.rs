@@ -4,7 +4,7 @@
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
 
-use super::{Proof, derived, derived_from, generation, hex, hmac, import, signed, signs};
+use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
 use crate::place::{Pair, Place, SECRET, able, ensure, open_key};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
@@ -17,24 +17,38 @@ pub const TLS: Rows = &[
     (key_and_mac, &["TLS12_KEY_AND_MAC_DERIVE", "TLS12_KEY_SAFE_DERIVE", "TLS_KEY_AND_MAC_DERIVE"]),
     (
         master,
-        &["TLS12_MASTER_KEY_DERIVE", "TLS12_MASTER_KEY_DERIVE_DH", "TLS_MASTER_KEY_DERIVE", "TLS_MASTER_KEY_DERIVE_DH"],
+        &[
+            "TLS12_MASTER_KEY_DERIVE",
+            "TLS12_MASTER_KEY_DERIVE_DH",
+            "TLS_MASTER_KEY_DERIVE",
+            "TLS_MASTER_KEY_DERIVE_DH",
+        ],
     ),
     (finished, &["TLS_MAC", "TLS12_MAC", "TLS_PRF_GENERAL"]),
     (exported, &["TLS12_KDF", "TLS_KDF"]),
 ];
 
-pub const IKE: Rows = &[(ike, &["IKE1_EXTENDED_DERIVE", "IKE1_PRF_DERIVE", "IKE2_PRF_PLUS_DERIVE", "IKE_PRF_DERIVE"])];
+pub const IKE: Rows =
+    &[(ike, &["IKE1_EXTENDED_DERIVE", "IKE1_PRF_DERIVE", "IKE2_PRF_PLUS_DERIVE", "IKE_PRF_DERIVE"])];
 
 pub const OTP: Rows = &[(hotp, &["HOTP"]), (hotp_key, &["HOTP_KEY_GEN"])];
 
-pub const DH: Rows = &[(dh, &["DH_PKCS_DERIVE"]), (dh_pair, &["DH_PKCS_KEY_PAIR_GEN"]), (dh_group, &["DH_PKCS_PARAMETER_GEN"])];
+pub const DH: Rows = &[
+    (dh, &["DH_PKCS_DERIVE"]),
+    (dh_pair, &["DH_PKCS_KEY_PAIR_GEN"]),
+    (dh_group, &["DH_PKCS_PARAMETER_GEN"]),
+];
 
 /// The first 32 bytes, with the iteration variable first and a fixed input after it.
 fn sp800_108(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let input = b"fixed input";
     let counter = Structure::new().flag(false).number(32);
     let first = Structure::new().number(CK_SP800_108_ITERATION_VARIABLE);
-    let first = if kind == CKM_SP800_108_COUNTER_KDF { first.structure(counter).number(16) } else { first.bytes(&[]) };
+    let first = if kind == CKM_SP800_108_COUNTER_KDF {
+        first.structure(counter).number(16)
+    } else {
+        first.bytes(&[])
+    };
     let data = first.number(CK_SP800_108_BYTE_ARRAY).bytes(input);
     let parameter = Structure::new().number(CKM_SHA256_HMAC).number(2).structure(data);
     let parameter = if kind == CKM_SP800_108_FEEDBACK_KDF { parameter.number(0).null() } else { parameter };
@@ -155,7 +169,8 @@ fn ike(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         }
         CKM_IKE1_PRF_DERIVE => {
             let shared = import(p, CKK_GENERIC_SECRET, &[3; 32], &[CKA_DERIVE])?;
-            let parameter = prf.flag(false).number(shared.0).number(0).bytes(&[1; 8]).bytes(&[2; 8]).inline(&[0]);
+            let parameter =
+                prf.flag(false).number(shared.0).number(0).bytes(&[1; 8]).bytes(&[2; 8]).inline(&[0]);
             (parameter, hmac(p, &SECRET, &[&[3; 32][..], &[1; 8], &[2; 8], &[0]].concat())?)
         }
         _ => (prf.flag(false).number(0).bytes(b"more"), hmac(p, &SECRET, b"more")?),
@@ -221,8 +236,11 @@ fn dh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 }
 
 fn dh_group(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (mechanism, template, place) =
-        (Mechanism::new(kind), [Attribute::number(CKA_PRIME_BITS, 512), Attribute::flag(CKA_TOKEN, false)], Arg::place());
+    let (mechanism, template, place) = (
+        Mechanism::new(kind),
+        [Attribute::number(CKA_PRIME_BITS, 512), Attribute::flag(CKA_TOKEN, false)],
+        Arg::place(),
+    );
     let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Place(&place)];
     p.call("C_GenerateKey", &p.session, arguments)?;
     let prime = p.session.attribute(jeton_driver::client::ObjectHandle(place.number(0)), CKA_PRIME)?;

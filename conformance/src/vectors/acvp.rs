@@ -27,7 +27,13 @@ pub fn sets() -> Vec<Set> {
         }),
         set("ML-KEM-encapDecap-FIPS203", CKM_ML_KEM, |p, parameters, group, test| {
             let value = if group["dk"].is_string() { &group["dk"] } else { &test["dk"] };
-            let template = key(CKO_PRIVATE_KEY, CKK_ML_KEM, parameters, Attribute::bytes(CKA_VALUE, hex(value)), CKA_DECAPSULATE);
+            let template = key(
+                CKO_PRIVATE_KEY,
+                CKK_ML_KEM,
+                parameters,
+                Attribute::bytes(CKA_VALUE, hex(value)),
+                CKA_DECAPSULATE,
+            );
             with_key(p, &template, |private| {
                 let made = decapsulate(p, &Mechanism::new(CKM_ML_KEM), private, &hex(&test["c"]))?;
                 same(&value_of(p, made)?, &hex(&test["k"]))
@@ -35,7 +41,10 @@ pub fn sets() -> Vec<Set> {
         }),
         // PKCS#11 has no seed of SLH-DSA: both halves come in, and one verifies what the other signs.
         set("SLH-DSA-keyGen-FIPS205", CKM_SLH_DSA, |p, parameters, _, test| {
-            let (sk, pk) = (Attribute::bytes(CKA_VALUE, hex(&test["sk"])), Attribute::bytes(CKA_VALUE, hex(&test["pk"])));
+            let (sk, pk) = (
+                Attribute::bytes(CKA_VALUE, hex(&test["sk"])),
+                Attribute::bytes(CKA_VALUE, hex(&test["pk"])),
+            );
             let private = key(CKO_PRIVATE_KEY, CKK_SLH_DSA, parameters, sk, CKA_SIGN);
             let public = key(CKO_PUBLIC_KEY, CKK_SLH_DSA, parameters, pk, CKA_VERIFY);
             let mechanism = Mechanism::new(CKM_SLH_DSA);
@@ -50,7 +59,14 @@ pub fn sets() -> Vec<Set> {
 }
 
 /// The key that a seed makes.
-fn expanded(p: &Place<'_>, kind: CK_KEY_TYPE, set: CK_ULONG, seed: Attribute, flag: CK_ATTRIBUTE_TYPE, value: &[u8]) -> Outcome {
+fn expanded(
+    p: &Place<'_>,
+    kind: CK_KEY_TYPE,
+    set: CK_ULONG,
+    seed: Attribute,
+    flag: CK_ATTRIBUTE_TYPE,
+    value: &[u8],
+) -> Outcome {
     with_key(p, &key(CKO_PRIVATE_KEY, kind, set, seed, flag), |private| {
         same(&p.session.attribute(private, CKA_VALUE)?, value)
     })
@@ -80,8 +96,10 @@ fn set(name: &'static str, needs: CK_MECHANISM_TYPE, test: Test) -> Set {
 
 /// A set below `acvp/` of the directory `JETON_VECTORS`, or of its usual place beside the repository.
 fn read(name: &str) -> Option<Value> {
-    let directory = std::env::var_os("JETON_VECTORS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"), PathBuf::from);
+    let directory = std::env::var_os("JETON_VECTORS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),
+        PathBuf::from,
+    );
     let path = directory.join("acvp").join(name).with_extension("json");
     match std::fs::read_to_string(&path) {
         Ok(json) => serde_json::from_str(&json).ok(),
@@ -121,6 +139,7 @@ fn parameter_set(name: &Value) -> Option<CK_ULONG> {
 }
 
 fn hex(text: &Value) -> Vec<u8> {
-    let digits: Vec<u8> = text.as_str().unwrap_or("").chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+    let digits: Vec<u8> =
+        text.as_str().unwrap_or("").chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }

@@ -16,7 +16,8 @@ pub fn sets() -> Vec<Set> {
             Some(parameter.number(tag as CK_ULONG).mechanism(CKM_AES_GCM)).filter(|_| test.nonce.len() <= 256)
         }),
         aead_set(aead::TestName::AesCcm, CKM_AES_CCM, CKK_AES, |test, tag| {
-            let parameter = Structure::new().number(test.ct.len() as CK_ULONG).bytes(&test.nonce).bytes(&test.aad);
+            let parameter =
+                Structure::new().number(test.ct.len() as CK_ULONG).bytes(&test.nonce).bytes(&test.aad);
             Some(parameter.number(tag as CK_ULONG / 8).mechanism(CKM_AES_CCM))
         }),
         aead_set(aead::TestName::ChaCha20Poly1305, CKM_CHACHA20_POLY1305, CKK_CHACHA20, |test, _| {
@@ -34,7 +35,13 @@ fn secret(kind: CK_KEY_TYPE, value: &[u8], flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<A
 }
 
 /// The ciphertext decrypts to the plaintext, and that encrypts to it.
-fn both_ways(p: &Place<'_>, mechanism: &Mechanism, key: ObjectHandle, plain: &[u8], cipher: &[u8]) -> Outcome {
+fn both_ways(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    key: ObjectHandle,
+    plain: &[u8],
+    cipher: &[u8],
+) -> Outcome {
     let (session, mut out) = (p.fresh()?, vec![0; cipher.len() + 64]);
     session.decrypt_init(mechanism, key)?;
     let length = session.decrypt(cipher, &mut out)?;

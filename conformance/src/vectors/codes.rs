@@ -36,7 +36,13 @@ pub fn sets() -> Vec<Set> {
 }
 
 /// Whether the code begins with that tag.
-fn begins(p: &Place<'_>, mechanism: &Mechanism, template: &[Attribute], message: &[u8], tag: &[u8]) -> Outcome {
+fn begins(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    template: &[Attribute],
+    message: &[u8],
+    tag: &[u8],
+) -> Outcome {
     with_key(p, template, |key| {
         let (session, mut out) = (p.fresh()?, [0; 64]);
         session.sign_init(mechanism, key)?;
@@ -80,7 +86,8 @@ fn hkdf_set(name: hkdf::TestName, hash: CK_MECHANISM_TYPE) -> Set {
         for test in set.test_groups.iter().flat_map(|group| &group.tests) {
             let salt = if test.salt.is_empty() { CKF_HKDF_SALT_NULL } else { CKF_HKDF_SALT_DATA };
             let parameter = Structure::new().flag(true).flag(true).number(hash).number(salt);
-            let mechanism = parameter.bytes(&test.salt).number(0).bytes(&test.info).mechanism(CKM_HKDF_DERIVE);
+            let mechanism =
+                parameter.bytes(&test.salt).number(0).bytes(&test.info).mechanism(CKM_HKDF_DERIVE);
             let base = able(open_key(CKO_SECRET_KEY, CKK_HKDF), &[CKA_DERIVE]);
             let base = with(base, Attribute::bytes(CKA_VALUE, &test.ikm[..]));
             let length = Attribute::number(CKA_VALUE_LEN, test.size as CK_ULONG);

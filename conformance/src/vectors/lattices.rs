@@ -14,7 +14,11 @@ use crate::place::{Place, able, open_key, with};
 pub fn sets() -> Vec<Set> {
     use mldsa_sign::TestName as S;
     use mldsa_verify::TestName as V;
-    let verify = [(V::MlDsa44Verify, CKP_ML_DSA_44), (V::MlDsa65Verify, CKP_ML_DSA_65), (V::MlDsa87Verify, CKP_ML_DSA_87)];
+    let verify = [
+        (V::MlDsa44Verify, CKP_ML_DSA_44),
+        (V::MlDsa65Verify, CKP_ML_DSA_65),
+        (V::MlDsa87Verify, CKP_ML_DSA_87),
+    ];
     let sign = [
         (S::MlDsa44SignSeed, CKP_ML_DSA_44),
         (S::MlDsa65SignSeed, CKP_ML_DSA_65),
@@ -25,11 +29,17 @@ pub fn sets() -> Vec<Set> {
     ];
     let verify = verify.map(|(name, set)| verify_set(name, set));
     let sign = sign.map(|(name, set)| sign_set(name, set));
-    verify.into_iter().chain(sign).chain(mlkem::TestName::all().iter().map(|name| kem_set(*name))).collect()
+    verify.into_iter().chain(sign).chain(mlkem::TestName::all().into_iter().map(kem_set)).collect()
 }
 
 /// A key of that type and parameter set, from its value or its seed.
-pub fn key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE, set: CK_ULONG, part: Attribute, flag: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
+pub fn key(
+    class: CK_OBJECT_CLASS,
+    kind: CK_KEY_TYPE,
+    set: CK_ULONG,
+    part: Attribute,
+    flag: CK_ATTRIBUTE_TYPE,
+) -> Vec<Attribute> {
     let template = able(open_key(class, kind), &[flag]);
     with(with(template, Attribute::number(CKA_PARAMETER_SET, set)), part)
 }
@@ -70,7 +80,8 @@ fn sign_set(name: mldsa_sign::TestName, parameters: CK_ULONG) -> Set {
                     bench.skip(1);
                     continue;
                 };
-                let mechanism = context(CKH_DETERMINISTIC_REQUIRED, test.ctx.as_ref().map(|context| &context[..]));
+                let mechanism =
+                    context(CKH_DETERMINISTIC_REQUIRED, test.ctx.as_ref().map(|context| &context[..]));
                 bench.judge(test.tc_id, &test.comment, test.result, |p| {
                     with_key(p, &template, |key| {
                         let (session, mut out) = (p.fresh()?, vec![0; 4627]);

@@ -11,9 +11,10 @@ use crate::place::{Place, able, open_key, with};
 /// Every set that the interface can say.
 pub fn sets() -> Vec<Set> {
     use ecdh::TestName as T;
-    let oaep = rsa_oaep::TestName::all().iter().map(|name| oaep_set(*name));
-    let pkcs1 = rsa_pkcs1_decrypt::TestName::all().iter().map(|name| pkcs1_set(*name));
-    let ecdh = [T::EcdhSecp224r1Ecpoint, T::EcdhSecp256r1Ecpoint, T::EcdhSecp384r1Ecpoint, T::EcdhSecp521r1Ecpoint];
+    let oaep = rsa_oaep::TestName::all().into_iter().map(oaep_set);
+    let pkcs1 = rsa_pkcs1_decrypt::TestName::all().into_iter().map(pkcs1_set);
+    let ecdh =
+        [T::EcdhSecp224r1Ecpoint, T::EcdhSecp256r1Ecpoint, T::EcdhSecp384r1Ecpoint, T::EcdhSecp521r1Ecpoint];
     let xdh = [xdh::TestName::X25519, xdh::TestName::X448];
     oaep.chain(pkcs1).chain(ecdh.map(ecdh_set)).chain(xdh.map(xdh_set)).collect()
 }
@@ -36,7 +37,13 @@ macro_rules! rsa_template {
     }};
 }
 
-fn decrypts(p: &Place<'_>, template: &[Attribute], mechanism: &Mechanism, cipher: &[u8], plain: &[u8]) -> Outcome {
+fn decrypts(
+    p: &Place<'_>,
+    template: &[Attribute],
+    mechanism: &Mechanism,
+    cipher: &[u8],
+    plain: &[u8],
+) -> Outcome {
     with_key(p, template, |key| {
         let (session, mut out) = (p.fresh()?, [0; 1024]);
         session.decrypt_init(mechanism, key)?;
@@ -81,7 +88,8 @@ fn pkcs1_set(name: rsa_pkcs1_decrypt::TestName) -> Set {
 
 /// What the two sides agree on.
 fn agrees(p: &Place<'_>, template: &[Attribute], public: &[u8], shared: &[u8], length: usize) -> Outcome {
-    let mechanism = Structure::new().number(CKD_NULL).bytes(&[]).bytes(public).mechanism(CKM_ECDH1_DERIVE);
+    let mechanism =
+        Structure::new().number(CKD_NULL).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE);
     let secret = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let secret = with(secret, Attribute::number(CKA_VALUE_LEN, length as CK_ULONG));
     with_key(p, template, |key| {

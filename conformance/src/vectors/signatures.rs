@@ -10,15 +10,21 @@ use crate::place::{Place, able, open_key, with};
 
 /// Every set that the interface can say.
 pub fn sets() -> Vec<Set> {
-    let ecdsa = ecdsa::TestName::all().iter().filter_map(|name| ecdsa_set(*name));
-    let pkcs1 = pkcs1::TestName::all().iter().filter_map(|name| pkcs1_set(*name));
-    let pss = pss::TestName::all().iter().filter(|name| !format!("{name:?}").ends_with("WithParams"));
+    let ecdsa = ecdsa::TestName::all().into_iter().filter_map(ecdsa_set);
+    let pkcs1 = pkcs1::TestName::all().into_iter().filter_map(pkcs1_set);
+    let pss = pss::TestName::all().into_iter().filter(|name| !format!("{name:?}").ends_with("WithParams"));
     let eddsa = [eddsa::TestName::Ed25519, eddsa::TestName::Ed448];
-    ecdsa.chain(pkcs1).chain(pss.map(|name| pss_set(*name))).chain(eddsa.map(eddsa_set)).collect()
+    ecdsa.chain(pkcs1).chain(pss.map(pss_set)).chain(eddsa.map(eddsa_set)).collect()
 }
 
 /// `C_VerifyInit` and `C_Verify`; anything but yes is no.
-pub fn verify(p: &Place<'_>, mechanism: &Mechanism, key: ObjectHandle, message: &[u8], signature: &[u8]) -> Outcome {
+pub fn verify(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    key: ObjectHandle,
+    message: &[u8],
+    signature: &[u8],
+) -> Outcome {
     let session = p.fresh()?;
     session.verify_init(mechanism, key)?;
     if session.verify(message, signature)? { Ok(()) } else { Err(Miss::Differs) }
@@ -61,7 +67,12 @@ fn ecdsa_mechanism(function: HashFunction) -> Option<CK_MECHANISM_TYPE> {
 /// strict parser: what it refuses never comes to a module.
 fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
     let text = format!("{name:?}");
-    if text.contains("Brainpool") || text.contains("Bitcoin") || text.contains("160") || text.contains("192") || text.contains("224k1") {
+    if text.contains("Brainpool")
+        || text.contains("Bitcoin")
+        || text.contains("160")
+        || text.contains("192")
+        || text.contains("224k1")
+    {
         return None;
     }
     let (function, _) = [
@@ -89,7 +100,11 @@ fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
                 let signature = if raw { Some(test.sig.to_vec()) } else { halves_of_der(&test.sig) };
                 bench.judge(test.tc_id, &test.comment, test.result, |p| {
                     let Some(signature) = &signature else {
-                        return if test.result == TestResult::Valid { Err(Miss::Differs) } else { Err(Miss::Unsayable) };
+                        return if test.result == TestResult::Valid {
+                            Err(Miss::Differs)
+                        } else {
+                            Err(Miss::Unsayable)
+                        };
                     };
                     with_key(p, &template, |key| verify(p, &Mechanism::new(kind), key, &test.msg, signature))
                 });

@@ -111,6 +111,13 @@ impl Structure {
         this.number(bytes.len() as CK_ULONG)
     }
 
+    /// The same with the number first, as `CK_ECDH1_DERIVE_PARAMS` has it.
+    #[must_use]
+    pub fn counted(self, bytes: &[u8]) -> Self {
+        let this = self.number(bytes.len() as CK_ULONG);
+        if bytes.is_empty() { this.null() } else { this.pointer(&Memory::of(bytes)) }
+    }
+
     /// A pointer to another structure.
     #[must_use]
     pub fn structure(mut self, other: Self) -> Self {

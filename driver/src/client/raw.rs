@@ -186,9 +186,9 @@ impl Kept {
 
     /// The values are copied: C_GetAttributeValue writes to them.
     fn template(&mut self, attributes: &[Attribute]) -> usize {
-        let made = attributes.iter().fold(Structure::new(), |made, attribute| {
-            made.number(attribute.kind).bytes(&attribute.value)
-        });
+        let made = attributes
+            .iter()
+            .fold(Structure::new(), |made, attribute| made.number(attribute.kind).bytes(&attribute.value));
         let (memory, held) = made.finish();
         self.memory.extend(held);
         self.keep(memory)
@@ -398,7 +398,8 @@ mod tests {
     #[test]
     fn the_standard_has_104_functions() {
         assert_eq!(FUNCTIONS.len(), 104);
-        let session: Vec<_> = FUNCTIONS.iter().filter(|one| one.name == "C_Sign").flat_map(Function::arguments).collect();
+        let session: Vec<_> =
+            FUNCTIONS.iter().filter(|one| one.name == "C_Sign").flat_map(Function::arguments).collect();
         assert_eq!(session, [Kind::Number, Kind::Bytes, Kind::Buffer]);
     }
 }
