@@ -16,8 +16,11 @@ pub struct Column {
 }
 
 /// The whole text.
-pub fn text(columns: &[Column]) -> String {
+pub fn text(columns: &[Column], quick: bool) -> String {
     let mut text = String::from(HEAD);
+    if quick {
+        text.push_str("\nThis run cut long sets of vectors short (`--quick`).\n");
+    }
     text.push_str("\n## Sums\n\n");
     for column in columns {
         let _ = writeln!(text, "**{}**\n", column.title);

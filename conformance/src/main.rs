@@ -28,7 +28,7 @@ use run::Subject;
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 struct Options {
-    /// jeton, softhsm2 or nss.
+    /// jeton, softhsm2, nss, or the path of a shared object with an uninitialised token.
     #[arg(long, default_value = "jeton")]
     module: String,
     /// The backend of jeton: aws-lc or rustcrypto.
@@ -105,7 +105,7 @@ fn write(options: &Options, path: &PathBuf) -> Result<ExitCode, Error> {
         let records = run::run(&subject(options, known.name(), backend))?;
         columns.push(document::Column { title, ours: known == Known::Jeton, records });
     }
-    std::fs::write(path, document::text(&columns)).map_err(Error::io(path))?;
+    std::fs::write(path, document::text(&columns, options.quick)).map_err(Error::io(path))?;
     let good = columns
         .iter()
         .filter(|column| column.ours)

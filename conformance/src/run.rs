@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jeton_driver::Error;
 use jeton_driver::peers::{Known, Seat, library_of};
+use jeton_driver::pipeline::TokenAccess;
 
 use crate::record::{Line, Record, Verdict};
 
@@ -100,9 +101,11 @@ fn attempt(
 
 /// The module reads its environment when it is loaded: the tool runs itself with the one of a fresh token.
 fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Error> {
-    let known = Known::named(&subject.module)
-        .ok_or_else(|| Error::Usage(format!("{} is none of jeton, softhsm2, nss", subject.module)))?;
-    let seat = Seat::fresh(known, directory, subject.backend.as_deref())?;
+    let seat = match Known::named(&subject.module) {
+        Some(known) => Seat::fresh(known, directory, subject.backend.as_deref())?,
+        // Any other module, by its path: it is asked for a slot with an uninitialised token.
+        None => Seat { environment: Vec::new(), reserved: None, token: TokenAccess::Initialise },
+    };
     let text = serde_json::to_string(&(&seat.reserved, &seat.token))
         .map_err(|error| Error::Usage(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
