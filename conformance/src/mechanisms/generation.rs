@@ -18,9 +18,10 @@ pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         _ => Key::Ec,
     };
     let pair = p.pair(key)?;
-    let (local, class) =
-        (p.session.attribute(pair.private, CKA_LOCAL)?, p.session.attribute(pair.public, CKA_CLASS)?);
-    ensure("C_GenerateKeyPair", local == [1] && class == CKO_PUBLIC_KEY.to_ne_bytes())
+    let class = |key| p.session.attribute(key, CKA_CLASS);
+    let right = class(pair.public)? == CKO_PUBLIC_KEY.to_ne_bytes()
+        && class(pair.private)? == CKO_PRIVATE_KEY.to_ne_bytes();
+    ensure("C_GenerateKeyPair", right)
 }
 
 /// Two secret keys, which differ and have the length asked for, or the hash's.
