@@ -19,6 +19,7 @@ mod sessions;
 mod signing;
 mod tokens;
 mod verifying;
+mod wrapping;
 
 pub use kem::{decapsulate, encapsulate};
 
@@ -54,6 +55,7 @@ const CHAPTERS: &[&[Case]] = &[
     signing::CASES,
     verifying::CASES,
     keys::CASES,
+    wrapping::CASES,
     kem::CASES,
     messages::CASES,
     tokens::LAST,
