@@ -14,15 +14,20 @@ mod object;
 #[allow(unsafe_code)]
 mod operation;
 #[allow(unsafe_code)]
+mod raw;
+#[allow(unsafe_code)]
 mod session;
 
 mod attribute;
 mod failure;
+mod memory;
 pub mod names;
 
 pub use attribute::{Attribute, Mechanism};
 pub use failure::{Doing, Failure};
+pub use memory::{Memory, Structure};
 pub use module::{
     LibraryInfo, LoadError, MechanismInfo, Module, ModuleError, SlotId, SlotInfo, TokenInfo, Version,
 };
+pub use raw::{Arg, FUNCTIONS, Function, Kind};
 pub use session::{Access, ObjectHandle, Session, SessionInfo, User};

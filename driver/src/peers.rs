@@ -7,7 +7,7 @@ mod seat;
 
 pub use library::{KNOWN, Known, library_of};
 pub(crate) use seat::initialise;
-pub use seat::{PIN, Seat, prepare_token};
+pub use seat::{PIN, SO_PIN, Seat, prepare_token};
 
 use std::path::PathBuf;
 

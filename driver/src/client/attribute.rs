@@ -4,6 +4,8 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BBOOL, CK_FALSE, CK_MECHANISM, CK_MECHANISM_TYPE, CK_TRUE, CK_ULONG,
 };
 
+use super::memory::Memory;
+
 /// One attribute of a template: its type and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
@@ -38,22 +40,25 @@ pub struct Mechanism {
     pub kind: CK_MECHANISM_TYPE,
     /// Empty: no parameter, a NULL pointer.
     pub parameter: Vec<u8>,
+    /// What the structure points to; [`Structure::mechanism`](super::Structure::mechanism) makes such a mechanism.
+    pub(super) held: Vec<Memory>,
 }
 
 impl Mechanism {
     /// A mechanism without parameter.
     pub const fn new(kind: CK_MECHANISM_TYPE) -> Self {
-        Self { kind, parameter: Vec::new() }
+        Self { kind, parameter: Vec::new(), held: Vec::new() }
     }
 
     /// A mechanism whose parameter is made of `CK_ULONG`s, as `CK_RSA_PKCS_PSS_PARAMS` is.
     pub fn with_numbers(kind: CK_MECHANISM_TYPE, numbers: &[CK_ULONG]) -> Self {
-        Self { kind, parameter: numbers.iter().flat_map(|number| number.to_ne_bytes()).collect() }
+        let parameter = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        Self { kind, parameter, held: Vec::new() }
     }
 
     /// A mechanism whose parameter is these bytes, an initialisation vector for example.
     pub fn with_bytes(kind: CK_MECHANISM_TYPE, bytes: &[u8]) -> Self {
-        Self { kind, parameter: bytes.to_vec() }
+        Self { kind, parameter: bytes.to_vec(), held: Vec::new() }
     }
 
     /// The C structure, which borrows `self`: modules take it as input and do not write to it.

@@ -12,7 +12,8 @@ use crate::pipeline::TokenAccess;
 
 /// The PINs of the fresh tokens. They guard nothing: the tokens live as long as the run.
 pub const PIN: &str = "jeton-user-1234";
-const SO_PIN: &str = "jeton-so-12345";
+/// The security officer's.
+pub const SO_PIN: &str = "jeton-so-12345";
 const LABEL: &str = "pipeline";
 /// NSS softokn: slot 1 computes, slot 2 holds keys.
 const NSS_KEY_SLOT: SlotId = SlotId(2);

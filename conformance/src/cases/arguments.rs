@@ -1,0 +1,129 @@
+//! The same wrong argument for every function that can have it: before `C_Initialize`, with a session that is none, with
+//! `NULL` for every pointer.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
+
+use super::{judge, task};
+use crate::child::{Task, Work};
+use crate::functions::{EARLY, harmless, of_sessions};
+use crate::place::{NO_SESSION, Place};
+use crate::record::Verdict;
+
+/// PKCS#11 3.2, "Parallel function management functions": both answer this whatever they are asked.
+const LEGACY: &[&str] = &["C_GetFunctionStatus", "C_CancelFunction"];
+
+/// All of them.
+pub fn tasks() -> Vec<Task> {
+    let uninitialised = FUNCTIONS.iter().filter(|function| !EARLY.contains(&function.name)).map(|function| {
+        let run = move |module: &Module| {
+            const EXPECTED: &[CK_RV] = &[CKR_CRYPTOKI_NOT_INITIALIZED];
+            judge(allowed(function, EXPECTED, UNSUPPORTED_EARLY), harmless(module, function, 0))
+        };
+        task(function.name, "before C_Initialize".to_owned(), Work::Loaded(Box::new(run)))
+    });
+    let strange = of_sessions().map(|function| {
+        let run = move |place: &Place<'_>| {
+            const EXPECTED: &[CK_RV] = &[CKR_SESSION_HANDLE_INVALID];
+            judge(
+                allowed(function, EXPECTED, UNSUPPORTED_STRANGE),
+                harmless(place.module, function, NO_SESSION),
+            )
+        };
+        task(function.name, "with a session that is none".to_owned(), Work::Seated(Box::new(run)))
+    });
+    let null = FUNCTIONS.iter().filter(|function| takes_pointers(function)).map(|function| {
+        let run = move |place: &Place<'_>| with_null(place, function);
+        task(function.name, "with NULL for every pointer".to_owned(), Work::Seated(Box::new(run)))
+    });
+    uninitialised.chain(strange).chain(null).collect()
+}
+
+const UNSUPPORTED_EARLY: &[CK_RV] =
+    &[CKR_CRYPTOKI_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED, CKR_FUNCTION_NOT_PARALLEL];
+const UNSUPPORTED_STRANGE: &[CK_RV] =
+    &[CKR_SESSION_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_FUNCTION_NOT_PARALLEL];
+
+/// Functions that may do nothing say so whatever they are asked: those of parallel management, and those that PKCS#11 2.40
+/// has not. The rest is in every profile.
+fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_RV]) -> &'static [CK_RV] {
+    const OPTIONAL: &[&str] = &[
+        "C_GetOperationState",
+        "C_SetOperationState",
+        "C_DigestEncryptUpdate",
+        "C_DecryptDigestUpdate",
+        "C_SignEncryptUpdate",
+        "C_DecryptVerifyUpdate",
+        "C_SignRecoverInit",
+        "C_SignRecover",
+        "C_VerifyRecoverInit",
+        "C_VerifyRecover",
+        "C_WaitForSlotEvent",
+        "C_LoginUser",
+        "C_DigestKey",
+    ];
+    let newer = FUNCTIONS.iter().skip(68).any(|newer| newer.name == function.name);
+    let optional = newer || LEGACY.contains(&function.name) || OPTIONAL.contains(&function.name);
+    if optional { tolerant } else { usual }
+}
+
+/// C_Initialize and C_Finalize take NULL gladly.
+fn takes_pointers(function: &Function) -> bool {
+    !["C_Initialize", "C_Finalize"].contains(&function.name)
+        && function.arguments().any(|kind| kind != Kind::Number)
+}
+
+fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
+    // A missing pointer is a bad argument; where something else is missing too, either may be named.
+    const ARGUMENTS: &[CK_RV] = &[
+        CKR_ARGUMENTS_BAD,
+        CKR_OPERATION_NOT_INITIALIZED,
+        CKR_OBJECT_HANDLE_INVALID,
+        CKR_KEY_HANDLE_INVALID,
+        CKR_WRAPPING_KEY_HANDLE_INVALID,
+        CKR_UNWRAPPING_KEY_HANDLE_INVALID,
+        CKR_SLOT_ID_INVALID,
+        CKR_USER_NOT_LOGGED_IN,
+        CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+        CKR_USER_ALREADY_LOGGED_IN,
+        CKR_SESSION_PARALLEL_NOT_SUPPORTED,
+        CKR_RANDOM_SEED_NOT_SUPPORTED,
+        CKR_NO_EVENT,
+        CKR_STATE_UNSAVEABLE,
+        CKR_SAVED_STATE_INVALID,
+        CKR_SESSION_ASYNC_NOT_SUPPORTED,
+        CKR_FUNCTION_NOT_SUPPORTED,
+    ];
+    // PKCS#11 3.0, C_EncryptInit and its like: NULL ends the operation, and there is none.
+    const CANCEL: &[CK_RV] = &[
+        CKR_ARGUMENTS_BAD,
+        CKR_OK,
+        CKR_OPERATION_NOT_INITIALIZED,
+        CKR_OPERATION_CANCEL_FAILED,
+        CKR_FUNCTION_NOT_SUPPORTED,
+    ];
+    let cancels = function.name.ends_with("Init") && function.arguments().any(|kind| kind == Kind::Mechanism);
+    let outcome = null_call(place, function);
+    judge(if cancels { CANCEL } else { ARGUMENTS }, outcome)
+}
+
+fn null_call(place: &Place<'_>, function: &'static Function) -> Result<(), Failure> {
+    let session = place.fresh()?;
+    let is_session = of_sessions().any(|one| one.name == function.name);
+    let mut first = Some(match function.name {
+        _ if is_session => session.handle(),
+        "C_WaitForSlotEvent" => CKF_DONT_BLOCK,
+        "C_InitToken" => NO_SESSION,
+        _ => place.slot.0,
+    });
+    let mut arguments: Vec<Arg<'_>> = Vec::new();
+    for kind in function.arguments() {
+        arguments.push(match kind {
+            Kind::Number => Arg::Number(first.take().unwrap_or(0)),
+            Kind::Bytes | Kind::Fill | Kind::Template => Arg::NullBytes(8),
+            Kind::Buffer | Kind::List => Arg::NoLength(None),
+            Kind::Mechanism | Kind::Place | Kind::Length | Kind::Callback => Arg::Null,
+        });
+    }
+    place.module.call(function.name, &mut arguments)
+}

@@ -1,0 +1,288 @@
+//! "Message-based" encryption, decryption, signing and verification.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Arg, Failure, Mechanism, Memory, Session, Structure};
+
+use super::{Case, DIGEST, ECDSA, HMAC, NO_MECHANISM, SHA256, case};
+use crate::place::{Key, NO_OBJECT, Place, ensure};
+
+const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
+const ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED];
+const WORKS: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID];
+const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+/// PKCS#11 3.2, "AES-GCM": messages have their parameter in C_EncryptMessage; the one of Init is not used.
+static GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
+
+/// `CK_GCM_MESSAGE_PARAMS` with a nonce of the application's, and where the tag comes.
+fn message(nonce: &[u8; 12], tag: &Memory) -> Structure {
+    let nonce = Memory::of(nonce);
+    Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).pointer(tag).number(128)
+}
+
+fn init(
+    p: &Place<'_>,
+    session: &Session,
+    function: &'static str,
+    mechanism: &Mechanism,
+    key: CK_ULONG,
+) -> Result<(), Failure> {
+    p.call(function, session, vec![Arg::Mechanism(mechanism), Arg::Number(key)])
+}
+
+/// One whole message from an input to an output.
+fn whole(
+    p: &Place<'_>,
+    session: &Session,
+    function: &'static str,
+    parameter: &Structure,
+    data: &[u8],
+) -> Result<Vec<u8>, Failure> {
+    let (mut out, mut length) = (vec![0; data.len()], data.len() as CK_ULONG);
+    let arguments = vec![
+        Arg::Structure(parameter),
+        Arg::Bytes(b"more"),
+        Arg::Bytes(data),
+        Arg::Buffer(&mut out, &mut length),
+    ];
+    p.call(function, session, arguments)?;
+    out.truncate(length as usize);
+    Ok(out)
+}
+
+/// Two messages, and what decrypting them gives; the tag of the second is altered if `spoil`.
+fn there_and_back(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
+    let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
+    let (tags, nonces) = ([Memory::of(&[0; 16]), Memory::of(&[0; 16])], [[1; 12], [2; 12]]);
+    init(p, &session, "C_MessageEncryptInit", &GCM, key)?;
+    let one = whole(p, &session, "C_EncryptMessage", &message(&nonces[0], &tags[0]), b"one")?;
+    let two = whole(p, &session, "C_EncryptMessage", &message(&nonces[1], &tags[1]), b"the second")?;
+    p.call("C_MessageEncryptFinal", &session, vec![])?;
+    let mut tag = tags[1].bytes();
+    tag[0] ^= u8::from(spoil);
+    init(p, &session, "C_MessageDecryptInit", &GCM, key)?;
+    let first = whole(p, &session, "C_DecryptMessage", &message(&nonces[0], &tags[0]), &one)?;
+    let second = whole(p, &session, "C_DecryptMessage", &message(&nonces[1], &Memory::of(&tag)), &two)?;
+    p.call("C_MessageDecryptFinal", &session, vec![])?;
+    ensure("C_DecryptMessage", first == b"one" && second == b"the second")
+}
+
+/// A message in parts gives the ciphertext and tag of the message as a whole.
+fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
+    let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
+    let (tag, other) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
+    init(p, &session, "C_MessageEncryptInit", &GCM, key)?;
+    let expected = whole(p, &session, "C_EncryptMessage", &message(&[1; 12], &tag), &[7; 32])?;
+    let parameter = message(&[1; 12], &other);
+    p.call("C_EncryptMessageBegin", &session, vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])?;
+    let mut made: Vec<u8> = Vec::new();
+    for flags in [0, CKF_END_OF_MESSAGE] {
+        let (mut out, mut length) = ([0; 48], 48);
+        let arguments = vec![
+            Arg::Structure(&parameter),
+            Arg::Bytes(&[7; 16]),
+            Arg::Buffer(&mut out, &mut length),
+            Arg::Number(flags),
+        ];
+        p.call("C_EncryptMessageNext", &session, arguments)?;
+        made.extend(&out[..length as usize]);
+    }
+    p.call("C_MessageEncryptFinal", &session, vec![])?;
+    ensure("C_EncryptMessageNext", made == expected && tag == other)
+}
+
+/// Signs two messages with one Init, and verifies them likewise; the second is altered if `spoil`.
+fn signed(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
+    let (session, pair) = (p.fresh()?, p.pair(Key::Ec)?);
+    let mut signatures = [[0; 64]; 2];
+    init(p, &session, "C_MessageSignInit", &ECDSA, pair.private.0)?;
+    for signature in &mut signatures {
+        let mut length = 64;
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(signature, &mut length)];
+        p.call("C_SignMessage", &session, arguments)?;
+    }
+    p.call("C_MessageSignFinal", &session, vec![])?;
+    signatures[1][40] ^= u8::from(spoil);
+    init(p, &session, "C_MessageVerifyInit", &ECDSA, pair.public.0)?;
+    for signature in &signatures {
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Bytes(signature)];
+        p.call("C_VerifyMessage", &session, arguments)?;
+    }
+    p.call("C_MessageVerifyFinal", &session, vec![])
+}
+
+/// C_MessageSignInit with NULL, C_SignMessage without Init and so on need the function alone.
+fn alone(p: &Place<'_>, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
+    p.call(function, &p.fresh()?, arguments)
+}
+
+pub const CASES: &[Case] = &[
+    case("C_MessageEncryptInit", "with a mechanism that is not there", INVALID, |p| {
+        init(p, &p.fresh()?, "C_MessageEncryptInit", &NO_MECHANISM, p.key(Key::Aes)?.0)
+    }),
+    case("C_MessageEncryptInit", "with a mechanism that has no messages", INVALID, |p| {
+        init(p, &p.fresh()?, "C_MessageEncryptInit", &SHA256, p.key(Key::Aes)?.0)
+    }),
+    case("C_MessageEncryptInit", "with a handle that names no key", NO_HANDLE, |p| {
+        init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, NO_OBJECT.0)
+    }),
+    case(
+        "C_MessageEncryptInit",
+        "with a key that must not encrypt",
+        &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, p.key(Key::Idle)?.0),
+    ),
+    case("C_MessageEncryptInit", "while messages are encrypted", ACTIVE, |p| {
+        let session = p.fresh()?;
+        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)
+    }),
+    case("C_MessageDecryptInit", "while messages are decrypted", ACTIVE, |p| {
+        let session = p.fresh()?;
+        init(p, &session, "C_MessageDecryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        init(p, &session, "C_MessageDecryptInit", &GCM, p.key(Key::Aes)?.0)
+    }),
+    case("C_MessageDecryptInit", "with a handle that names no key", NO_HANDLE, |p| {
+        init(p, &p.fresh()?, "C_MessageDecryptInit", &GCM, NO_OBJECT.0)
+    }),
+    case("C_MessageSignInit", "with a handle that names no key", NO_HANDLE, |p| {
+        init(p, &p.fresh()?, "C_MessageSignInit", &ECDSA, NO_OBJECT.0)
+    }),
+    case("C_MessageSignInit", "with a mechanism that does not sign", INVALID, |p| {
+        init(p, &p.fresh()?, "C_MessageSignInit", &SHA256, p.key(Key::Ec)?.0)
+    }),
+    case("C_MessageSignInit", "while messages are signed", ACTIVE, |p| {
+        let session = p.fresh()?;
+        init(p, &session, "C_MessageSignInit", &ECDSA, p.key(Key::Ec)?.0)?;
+        init(p, &session, "C_MessageSignInit", &ECDSA, p.key(Key::Ec)?.0)
+    }),
+    case("C_MessageVerifyInit", "with a handle that names no key", NO_HANDLE, |p| {
+        init(p, &p.fresh()?, "C_MessageVerifyInit", &ECDSA, NO_OBJECT.0)
+    }),
+    case("C_MessageVerifyInit", "while messages are verified", ACTIVE, |p| {
+        let session = p.fresh()?;
+        init(p, &session, "C_MessageVerifyInit", &ECDSA, p.pair(Key::Ec)?.public.0)?;
+        init(p, &session, "C_MessageVerifyInit", &ECDSA, p.pair(Key::Ec)?.public.0)
+    }),
+    case("C_EncryptMessage", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
+        whole(p, &p.fresh()?, "C_EncryptMessage", &message(&[1; 12], &Memory::of(&[0; 16])), b"one").map(drop)
+    }),
+    case("C_DecryptMessage", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
+        whole(p, &p.fresh()?, "C_DecryptMessage", &message(&[1; 12], &Memory::of(&[0; 16])), b"one").map(drop)
+    }),
+    case("C_EncryptMessageBegin", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
+        let parameter = message(&[1; 12], &Memory::of(&[0; 16]));
+        alone(p, "C_EncryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
+    }),
+    case("C_DecryptMessageBegin", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
+        let parameter = message(&[1; 12], &Memory::of(&[0; 16]));
+        alone(p, "C_DecryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
+    }),
+    case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |p| {
+        let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
+        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        let (mut out, mut length) = ([0; 32], 32);
+        let arguments = vec![
+            Arg::Structure(&parameter),
+            Arg::Bytes(&[7; 16]),
+            Arg::Buffer(&mut out, &mut length),
+            Arg::Number(0),
+        ];
+        p.call("C_EncryptMessageNext", &session, arguments)
+    }),
+    case("C_MessageEncryptFinal", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageEncryptFinal", vec![])
+    }),
+    case("C_MessageDecryptFinal", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageDecryptFinal", vec![])
+    }),
+    case("C_MessageSignFinal", "without C_MessageSignInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageSignFinal", vec![])
+    }),
+    case("C_MessageVerifyFinal", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
+        alone(p, "C_MessageVerifyFinal", vec![])
+    }),
+    case("C_SignMessage", "without C_MessageSignInit", NOT_BEGUN, |p| {
+        alone(
+            p,
+            "C_SignMessage",
+            vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 64], &mut 64)],
+        )
+    }),
+    case("C_SignMessageBegin", "without C_MessageSignInit", NOT_BEGUN, |p| {
+        alone(p, "C_SignMessageBegin", vec![Arg::NullBytes(0)])
+    }),
+    case("C_VerifyMessage", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
+        alone(p, "C_VerifyMessage", vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 64])])
+    }),
+    case("C_VerifyMessageBegin", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
+        alone(p, "C_VerifyMessageBegin", vec![Arg::NullBytes(0)])
+    }),
+    case("C_EncryptMessage", "of two messages, and back", WORKS, |p| there_and_back(p, false)),
+    case(
+        "C_DecryptMessage",
+        "with an altered tag",
+        &[
+            CKR_AEAD_DECRYPT_FAILED,
+            CKR_ENCRYPTED_DATA_INVALID,
+            CKR_FUNCTION_NOT_SUPPORTED,
+            CKR_MECHANISM_INVALID,
+        ],
+        |p| there_and_back(p, true),
+    ),
+    case(
+        "C_EncryptMessage",
+        "without a parameter",
+        &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| {
+            let session = p.fresh()?;
+            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+            let (mut out, mut length) = ([0; 32], 32);
+            let arguments = vec![
+                Arg::NullBytes(0),
+                Arg::Bytes(b"more"),
+                Arg::Bytes(b"data"),
+                Arg::Buffer(&mut out, &mut length),
+            ];
+            p.call("C_EncryptMessage", &session, arguments)
+        },
+    ),
+    case(
+        "C_EncryptMessage",
+        "into a short buffer",
+        &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| {
+            let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
+            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+            let (mut out, mut length) = ([0; 3], 3);
+            let arguments = vec![
+                Arg::Structure(&parameter),
+                Arg::Bytes(b"more"),
+                Arg::Bytes(b"data"),
+                Arg::Buffer(&mut out, &mut length),
+            ];
+            p.call("C_EncryptMessage", &session, arguments)
+        },
+    ),
+    case("C_EncryptMessageNext", "in parts gives what the whole gives", WORKS, in_parts),
+    case("C_SignMessage", "of two messages is verified", WORKS, |p| signed(p, false)),
+    case(
+        "C_VerifyMessage",
+        "of an altered signature",
+        &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
+        |p| signed(p, true),
+    ),
+    case("C_SignMessageNext", "without C_SignMessageBegin", NOT_BEGUN, |p| {
+        let (session, key) = (p.fresh()?, p.key(Key::Generic)?.0);
+        init(p, &session, "C_MessageSignInit", &HMAC, key)?;
+        let (mut out, mut length) = ([0; 32], 32);
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Buffer(&mut out, &mut length)];
+        p.call("C_SignMessageNext", &session, arguments)
+    }),
+    case("C_VerifyMessageNext", "without C_VerifyMessageBegin", NOT_BEGUN, |p| {
+        let (session, key) = (p.fresh()?, p.key(Key::Generic)?.0);
+        init(p, &session, "C_MessageVerifyInit", &HMAC, key)?;
+        let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Bytes(&[1; 32])];
+        p.call("C_VerifyMessageNext", &session, arguments)
+    }),
+];

@@ -1,0 +1,205 @@
+//! "Key management functions": keys wrapped and unwrapped, with authenticated data too.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+
+use super::{Case, ECDSA, SHA256, case};
+use crate::place::{Key, NO_OBJECT, Place, SECRET, able, ensure, open_key, with};
+
+static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
+
+fn wrapped(p: &Place<'_>, mechanism: &Mechanism, wrapping: Key, key: Key) -> Result<Vec<u8>, Failure> {
+    let mut out = vec![0; 4096];
+    let length = p.session.wrap_key(mechanism, p.key(wrapping)?, p.key(key)?, &mut out)?;
+    out.truncate(length);
+    Ok(out)
+}
+
+/// Unwraps as a generic secret.
+fn unwrap(p: &Place<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
+    let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    p.session.unwrap_key(mechanism, p.key(key)?, bytes, &template).map(drop)
+}
+
+pub const CASES: &[Case] = &[
+    case(
+        "C_WrapKey",
+        "with a mechanism that does not wrap",
+        &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
+        |p| wrapped(p, &ECDSA, Key::Aes, Key::Generic).map(drop),
+    ),
+    case("C_WrapKey", "with a handle that names no wrapping key", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |p| {
+        p.session.wrap_key(&KW, NO_OBJECT, p.key(Key::Generic)?, &mut [0; 64]).map(drop)
+    }),
+    case("C_WrapKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |p| {
+        p.session.wrap_key(&KW, p.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
+    }),
+    case("C_WrapKey", "with a wrapping key of another type", &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT], |p| {
+        wrapped(p, &KW, Key::Ec, Key::Generic).map(drop)
+    }),
+    case("C_WrapKey", "with a key that must not wrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |p| {
+        wrapped(p, &KW, Key::Idle, Key::Generic).map(drop)
+    }),
+    case("C_WrapKey", "of a key that must not leave", &[CKR_KEY_UNEXTRACTABLE], |p| {
+        wrapped(p, &KW, Key::Aes, Key::Sealed).map(drop)
+    }),
+    case("C_WrapKey", "of a key that only a trusted key may wrap", &[CKR_KEY_NOT_WRAPPABLE], |p| {
+        let template =
+            with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET));
+        let key = p.session.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
+        p.session.wrap_key(&KW, p.key(Key::Aes)?, key, &mut [0; 64]).map(drop)
+    }),
+    case("C_WrapKey", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |p| {
+        p.session.wrap_key(&KW, p.key(Key::Aes)?, p.key(Key::Generic)?, &mut [0; 39]).map(drop)
+    }),
+    case("C_WrapKey", "asked for the length", &[CKR_OK], |p| {
+        let (aes, key, mut length) = (p.key(Key::Aes)?, p.key(Key::Generic)?, 0);
+        let arguments =
+            vec![Arg::Mechanism(&KW), Arg::Number(aes.0), Arg::Number(key.0), Arg::NoBuffer(&mut length)];
+        p.call("C_WrapKey", &p.session, arguments)?;
+        ensure("C_WrapKey", length >= 40)
+    }),
+    case("C_UnwrapKey", "of what was wrapped", &[CKR_OK], |p| {
+        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+        let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        let key = p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template)?;
+        ensure("C_UnwrapKey", p.session.attribute(key, CKA_VALUE)? == SECRET)
+    }),
+    case("C_UnwrapKey", "makes a key that is not local", &[CKR_OK], |p| {
+        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+        let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        let key = p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template)?;
+        ensure(
+            "C_UnwrapKey",
+            p.session.attribute(key, CKA_LOCAL)? == [0]
+                && p.session.attribute(key, CKA_ALWAYS_SENSITIVE)? == [0],
+        )
+    }),
+    case("C_UnwrapKey", "with a handle that names no key", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |p| {
+        p.session
+            .unwrap_key(&KW, NO_OBJECT, &[1; 40], &open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET))
+            .map(drop)
+    }),
+    case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |p| {
+        unwrap(p, &KW, Key::Ec, &[1; 40])
+    }),
+    case("C_UnwrapKey", "with a key that must not unwrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |p| {
+        unwrap(p, &KW, Key::Idle, &[1; 40])
+    }),
+    case("C_UnwrapKey", "of what was altered", &[CKR_WRAPPED_KEY_INVALID], |p| {
+        let mut bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+        bytes[3] ^= 1;
+        unwrap(p, &KW, Key::Aes, &bytes)
+    }),
+    case(
+        "C_UnwrapKey",
+        "of a length that no wrap has",
+        &[CKR_WRAPPED_KEY_LEN_RANGE, CKR_WRAPPED_KEY_INVALID],
+        |p| unwrap(p, &KW, Key::Aes, &[1; 39]),
+    ),
+    case("C_UnwrapKey", "without a class", &[CKR_TEMPLATE_INCOMPLETE], |p| {
+        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+        p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &[Attribute::flag(CKA_TOKEN, false)]).map(drop)
+    }),
+    case(
+        "C_UnwrapKey",
+        "of what is no private key",
+        &[CKR_WRAPPED_KEY_INVALID, CKR_WRAPPED_KEY_LEN_RANGE],
+        |p| {
+            let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+            p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &open_key(CKO_PRIVATE_KEY, CKK_EC)).map(drop)
+        },
+    ),
+    case("C_UnwrapKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |p| {
+        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+        let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+        template[2] = Attribute::flag(CKA_TOKEN, true);
+        p.reader()?.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template).map(drop)
+    }),
+    case(
+        "C_WrapKeyAuthenticated",
+        "with a mechanism that does not authenticate",
+        &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (aes, key) = (p.key(Key::Aes)?, p.key(Key::Generic)?);
+            let (mut out, mut length) = ([0; 128], 128);
+            let arguments = vec![
+                Arg::Mechanism(&SHA256),
+                Arg::Number(aes.0),
+                Arg::Number(key.0),
+                Arg::Bytes(b"more"),
+                Arg::Buffer(&mut out, &mut length),
+            ];
+            p.call("C_WrapKeyAuthenticated", &p.session, arguments)
+        },
+    ),
+    case(
+        "C_WrapKeyAuthenticated",
+        "of a key that must not leave",
+        &[CKR_KEY_UNEXTRACTABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| authenticated(p, Key::Sealed).map(drop),
+    ),
+    case(
+        "C_UnwrapKeyAuthenticated",
+        "gives back what was wrapped",
+        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |p| {
+            let (bytes, place) = (authenticated(p, Key::Generic)?, Arg::place());
+            unwrap_authenticated(p, &bytes, b"more", &place)?;
+            let key = ObjectHandle(place.number(0));
+            ensure("C_UnwrapKeyAuthenticated", p.session.attribute(key, CKA_VALUE)? == SECRET)
+        },
+    ),
+    case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |p| {
+        unwrap_authenticated(p, &authenticated(p, Key::Generic)?, b"less", &Arg::place())
+    }),
+    case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |p| {
+        let mut bytes = authenticated(p, Key::Generic)?;
+        bytes[0] ^= 1;
+        unwrap_authenticated(p, &bytes, b"more", &Arg::place())
+    }),
+];
+
+/// A wrapped key whose tag is wrong.
+const AUTHENTIC: &[CK_RV] = &[
+    CKR_WRAPPED_KEY_INVALID,
+    CKR_AEAD_DECRYPT_FAILED,
+    CKR_ENCRYPTED_DATA_INVALID,
+    CKR_FUNCTION_NOT_SUPPORTED,
+];
+
+/// PKCS#11 3.2, "AES-GCM": CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
+fn gcm_wrap() -> Mechanism {
+    let nonce = Memory::of(&[3; 12]);
+    let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).number(128);
+    parameter.mechanism(CKM_AES_GCM)
+}
+
+fn authenticated(p: &Place<'_>, key: Key) -> Result<Vec<u8>, Failure> {
+    let (aes, key, mechanism) = (p.key(Key::Aes)?, p.key(key)?, gcm_wrap());
+    let (mut out, mut length) = (vec![0; 128], 128);
+    let arguments = vec![
+        Arg::Mechanism(&mechanism),
+        Arg::Number(aes.0),
+        Arg::Number(key.0),
+        Arg::Bytes(b"more"),
+        Arg::Buffer(&mut out, &mut length),
+    ];
+    p.call("C_WrapKeyAuthenticated", &p.session, arguments)?;
+    out.truncate(length as usize);
+    Ok(out)
+}
+
+fn unwrap_authenticated(p: &Place<'_>, bytes: &[u8], data: &[u8], place: &Memory) -> Result<(), Failure> {
+    let (aes, mechanism) = (p.key(Key::Aes)?, gcm_wrap());
+    let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    let arguments = vec![
+        Arg::Mechanism(&mechanism),
+        Arg::Number(aes.0),
+        Arg::Bytes(bytes),
+        Arg::Template(&template),
+        Arg::Bytes(data),
+        Arg::Place(place),
+    ];
+    p.call("C_UnwrapKeyAuthenticated", &p.session, arguments)
+}

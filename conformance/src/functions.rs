@@ -1,0 +1,104 @@
+//! Every function of the standard, called with harmless arguments: whether there is something behind its name.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};
+
+use crate::child::{Task, Work};
+use crate::place::{NO_SESSION, Place, code_name};
+use crate::record::{Section, Verdict};
+
+/// What would end or block the run when called with what is right, or needs no session.
+const APART: &[&str] = &["C_Initialize", "C_Finalize"];
+/// Functions that work on a library that is not initialised (PKCS#11 3.2, "General purpose functions").
+pub const EARLY: &[&str] = &["C_Initialize", "C_GetFunctionList", "C_GetInterfaceList", "C_GetInterface"];
+/// Functions without a session.
+const SESSIONLESS: &[&str] = &[
+    "C_Initialize",
+    "C_Finalize",
+    "C_GetInfo",
+    "C_GetFunctionList",
+    "C_GetSlotList",
+    "C_GetSlotInfo",
+    "C_GetTokenInfo",
+    "C_GetMechanismList",
+    "C_GetMechanismInfo",
+    "C_InitToken",
+    "C_OpenSession",
+    "C_CloseAllSessions",
+    "C_WaitForSlotEvent",
+    "C_GetInterfaceList",
+    "C_GetInterface",
+];
+
+/// One for each function.
+pub fn tasks() -> Vec<Task> {
+    FUNCTIONS.iter().map(task).collect()
+}
+
+/// The functions whose first argument is a session.
+pub fn of_sessions() -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS.iter().filter(|function| !SESSIONLESS.contains(&function.name))
+}
+
+fn task(function: &'static Function) -> Task {
+    let work = move |place: &Place<'_>| {
+        // Both are called at every start and end of a run.
+        if APART.contains(&function.name) {
+            return Verdict::Answer("CKR_OK".to_owned());
+        }
+        let session = match place.fresh() {
+            Ok(session) => session,
+            Err(failure) => return Verdict::Fails(failure.to_string()),
+        };
+        let first = if SESSIONLESS.contains(&function.name) {
+            // C_InitToken and C_CloseAllSessions must hit nothing, and C_WaitForSlotEvent must not wait.
+            match function.name {
+                "C_WaitForSlotEvent" => CKF_DONT_BLOCK,
+                "C_InitToken" | "C_CloseAllSessions" => NO_SESSION,
+                _ => place.slot.0,
+            }
+        } else {
+            session.handle()
+        };
+        let code = harmless(place.module, function, first).err().map_or(CKR_OK, |failure| failure.code);
+        // A closed handle must not be closed again: a module might have given it out anew.
+        if function.name == "C_CloseSession" {
+            std::mem::forget(session);
+        }
+        Verdict::Answer(code_name(code))
+    };
+    Task {
+        section: Section::Functions,
+        subject: "C interface".to_owned(),
+        name: function.name.to_owned(),
+        work: Work::Seated(Box::new(work)),
+    }
+}
+
+/// Calls it with `first` for its first number and with nothing much for the rest.
+pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -> Result<(), Failure> {
+    let place = Arg::place();
+    let digest = Mechanism::new(CKM_SHA256);
+    let (mut first, mut lengths, mut buffers) = (Some(first), [0; 4], [const { [0_u8; 256] }; 4]);
+    let (mut lengths, mut buffers) = (lengths.iter_mut(), buffers.iter_mut());
+    let mut arguments: Vec<Arg<'_>> = Vec::new();
+    for kind in function.arguments() {
+        arguments.push(match kind {
+            Kind::Number => Arg::Number(first.take().unwrap_or(0)),
+            Kind::Bytes => Arg::Bytes(b"harmless"),
+            Kind::Fill => Arg::NullBytes(0),
+            Kind::Template => Arg::Template(&[]),
+            Kind::Mechanism => Arg::Mechanism(&digest),
+            // PKCS#11 3.2, C_Finalize: "pReserved … should be NULL_PTR".
+            Kind::Place if function.name == "C_Finalize" => Arg::Null,
+            Kind::Place => Arg::Place(&place),
+            Kind::Buffer | Kind::List | Kind::Length | Kind::Callback => {
+                // Four of each: no function has more.
+                let (Some(length), Some(buffer)) = (lengths.next(), buffers.next()) else { continue };
+                *length = 8;
+                Arg::Buffer(buffer, length)
+            }
+        });
+    }
+    module.call(function.name, &mut arguments)
+}

@@ -1,0 +1,185 @@
+//! The standard mechanisms that SoftHSMv2, NSS, Kryoptic or Craton HSM have, and for each a proof that it works: a known
+//! answer, or a round trip that must also notice what was altered.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, names};
+
+use crate::child::{Task, Work};
+use crate::place::{Pair, Place, able, ensure, open_key, with};
+use crate::record::{Section, Verdict};
+
+mod ciphers;
+mod codes;
+mod derivations;
+mod generation;
+mod hashes;
+mod protocols;
+mod signatures;
+
+/// Proves one mechanism.
+type Proof = fn(&Place<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
+
+/// A family, and its mechanisms without their `CKM_`.
+type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
+
+/// The union: 182 mechanisms.
+const UNION: &[Family] = &[
+    ("RSA", signatures::RSA),
+    ("EC", signatures::EC),
+    ("EdDSA", signatures::EDWARDS),
+    ("X25519 and X448", &[(generation::pair, &["EC_MONTGOMERY_KEY_PAIR_GEN"])]),
+    ("ML-DSA", signatures::ML_DSA),
+    ("ML-KEM", &[(derivations::kem, &["ML_KEM"]), (generation::pair, &["ML_KEM_KEY_PAIR_GEN"])]),
+    ("SLH-DSA", signatures::SLH_DSA),
+    ("AES", ciphers::AES),
+    ("AES codes", codes::AES),
+    ("AES key wrap", ciphers::WRAPS),
+    ("HMAC", codes::HMAC),
+    ("SHA-1, SHA-2, SHA-3", hashes::HASHES),
+    ("Hash key derivation", derivations::HASHES),
+    ("ChaCha20-Poly1305", ciphers::CHACHA20),
+    ("HKDF", derivations::HKDF),
+    ("SP 800-108", protocols::SP800_108),
+    ("PBKDF2", &[(generation::pbkdf2, &["PKCS5_PBKD2"])]),
+    ("TLS", protocols::TLS),
+    ("IKE", protocols::IKE),
+    ("OTP", protocols::OTP),
+    ("Secrets", derivations::SECRETS),
+    ("DH", protocols::DH),
+];
+
+/// One for each mechanism.
+pub fn tasks() -> Vec<Task> {
+    let rows = UNION.iter().flat_map(|(family, rows)| {
+        let names = rows.iter().flat_map(|(proof, names)| names.iter().map(|name| (*proof, *name)));
+        names.map(|(proof, name)| task(family, proof, name))
+    });
+    rows.collect()
+}
+
+fn task(family: &str, proof: Proof, name: &'static str) -> Task {
+    let work = move |place: &Place<'_>| {
+        let Some(kind) = number(name) else { return Verdict::Fails("it has no number".to_owned()) };
+        if !place.lists(kind) {
+            return Verdict::Absent("not listed".to_owned());
+        }
+        match proof(place, kind) {
+            Ok(()) => Verdict::Works,
+            Err(failure) => Verdict::Fails(failure.to_string()),
+        }
+    };
+    Task {
+        section: Section::Mechanisms,
+        subject: family.to_owned(),
+        name: name.to_owned(),
+        work: Work::Seated(Box::new(work)),
+    }
+}
+
+/// The specification's number, or the one that NSS gave to what it has in common with others.
+fn number(name: &str) -> Option<CK_MECHANISM_TYPE> {
+    const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
+    if name == "TLS_PRF_GENERAL" { Some(CKM_TLS_PRF_GENERAL) } else { names::mechanism_called(name) }
+}
+
+/// A secret key of that type, with that value and these uses.
+fn import(
+    p: &Place<'_>,
+    kind: CK_KEY_TYPE,
+    value: &[u8],
+    uses: &[CK_ATTRIBUTE_TYPE],
+) -> Result<ObjectHandle, Failure> {
+    let template = able(open_key(CKO_SECRET_KEY, kind), uses);
+    p.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
+}
+
+/// The value of what a derivation makes from a generic secret.
+fn derived(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    base: &[u8],
+    length: Option<usize>,
+) -> Result<Vec<u8>, Failure> {
+    let base = import(p, CKK_GENERIC_SECRET, base, &[CKA_DERIVE])?;
+    derived_from(p, mechanism, base, length)
+}
+
+/// The value of what a derivation makes from that key.
+fn derived_from(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    base: ObjectHandle,
+    length: Option<usize>,
+) -> Result<Vec<u8>, Failure> {
+    let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    template.extend(length.map(|length| Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)));
+    let made = p.session.derive_key(mechanism, base, &template)?;
+    p.session.attribute(made, CKA_VALUE)
+}
+
+/// HMAC-SHA256, the module's own: what its key derivations are held against.
+fn hmac(p: &Place<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
+    let key = import(p, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
+    signed(p, &Mechanism::new(CKM_SHA256_HMAC), key, message)
+}
+
+/// A signature or code in one part.
+fn signed(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    key: ObjectHandle,
+    message: &[u8],
+) -> Result<Vec<u8>, Failure> {
+    let (session, mut out) = (p.fresh()?, vec![0; 49856]);
+    session.sign_init(mechanism, key)?;
+    let length = session.sign(message, &mut out)?;
+    out.truncate(length);
+    Ok(out)
+}
+
+/// What was signed verifies, and does not when either is altered.
+fn signs(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
+    let (mut signature, session) = (signed(p, mechanism, keys.private, message)?, p.fresh()?);
+    let mut verdict = |message: &[u8], flip: u8| {
+        signature[0] ^= flip;
+        session.verify_init(mechanism, keys.public)?;
+        let verdict = session.verify(message, &signature);
+        signature[0] ^= flip;
+        verdict
+    };
+    let mut other = message.to_vec();
+    other[0] ^= 1;
+    ensure("C_Verify", verdict(message, 0)? && !verdict(message, 0x40)? && !verdict(&other, 0)?)
+}
+
+/// The same in parts, where the mechanism takes parts.
+fn signs_in_parts(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
+    let (session, mut out) = (p.fresh()?, vec![0; 49856]);
+    session.sign_init(mechanism, keys.private)?;
+    message.chunks(5).try_for_each(|part| session.sign_update(part))?;
+    let length = session.sign_final(&mut out)?;
+    session.verify_init(mechanism, keys.public)?;
+    message.chunks(7).try_for_each(|part| session.verify_update(part))?;
+    ensure("C_VerifyFinal", session.verify_final(&out[..length])?)
+}
+
+/// Bytes from hexadecimal digits.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_union_is_complete_and_each_name_has_a_number() {
+        let mut names: Vec<_> =
+            UNION.iter().flat_map(|(_, rows)| rows.iter().flat_map(|(_, names)| names.iter())).collect();
+        assert!(names.iter().all(|name| number(name).is_some()));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 182);
+    }
+}

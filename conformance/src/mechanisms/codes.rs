@@ -1,0 +1,107 @@
+//! Message authentication codes: round trips that notice what was altered; a shorter code begins the whole one.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Failure, Mechanism, names};
+
+use super::{Proof, generation, import, signed, signs, signs_in_parts};
+use crate::place::{Key, Pair, Place, SECRET, ensure};
+
+type Rows = &'static [(Proof, &'static [&'static str])];
+
+const MESSAGE: &[u8] = b"a message of some length, in parts";
+
+pub const AES: Rows = &[
+    (aes, &["AES_CMAC", "AES_MAC", "AES_XCBC_MAC", "AES_XCBC_MAC_96"]),
+    (aes_cut, &["AES_CMAC_GENERAL", "AES_MAC_GENERAL"]),
+];
+
+pub const HMAC: Rows = &[
+    (
+        hmac,
+        &[
+            "SHA224_HMAC",
+            "SHA256_HMAC",
+            "SHA384_HMAC",
+            "SHA512_HMAC",
+            "SHA_1_HMAC",
+            "SHA3_224_HMAC",
+            "SHA3_256_HMAC",
+            "SHA3_384_HMAC",
+            "SHA3_512_HMAC",
+            "SHA512_224_HMAC",
+            "SHA512_256_HMAC",
+        ],
+    ),
+    (
+        hmac_cut,
+        &[
+            "SHA224_HMAC_GENERAL",
+            "SHA256_HMAC_GENERAL",
+            "SHA384_HMAC_GENERAL",
+            "SHA512_HMAC_GENERAL",
+            "SHA_1_HMAC_GENERAL",
+            "SHA3_224_HMAC_GENERAL",
+            "SHA3_256_HMAC_GENERAL",
+            "SHA3_384_HMAC_GENERAL",
+            "SHA3_512_HMAC_GENERAL",
+            "SHA512_224_HMAC_GENERAL",
+            "SHA512_256_HMAC_GENERAL",
+        ],
+    ),
+    (
+        generation::secret,
+        &[
+            "SHA224_KEY_GEN",
+            "SHA256_KEY_GEN",
+            "SHA384_KEY_GEN",
+            "SHA512_KEY_GEN",
+            "SHA_1_KEY_GEN",
+            "SHA3_224_KEY_GEN",
+            "SHA3_256_KEY_GEN",
+            "SHA3_384_KEY_GEN",
+            "SHA3_512_KEY_GEN",
+            "SHA512_224_KEY_GEN",
+            "SHA512_256_KEY_GEN",
+        ],
+    ),
+];
+
+fn code(p: &Place<'_>, mechanism: &Mechanism, keys: Pair) -> Result<(), Failure> {
+    signs(p, mechanism, keys, MESSAGE)?;
+    signs_in_parts(p, mechanism, keys, MESSAGE)
+}
+
+/// XCBC is of AES-128 (RFC 3566).
+fn aes(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let value = if names::mechanism(kind).contains("XCBC") { &SECRET[..16] } else { &SECRET };
+    let key = import(p, CKK_AES, value, &[CKA_SIGN, CKA_VERIFY])?;
+    code(p, &Mechanism::new(kind), Pair { public: key, private: key })
+}
+
+fn aes_cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    cut(p, kind, p.pair(Key::Aes)?)
+}
+
+/// As long as the longest hash: some modules take no shorter one.
+fn long_key(p: &Place<'_>) -> Result<Pair, Failure> {
+    let key = import(p, CKK_GENERIC_SECRET, &[0x3c; 64], &[CKA_SIGN, CKA_VERIFY])?;
+    Ok(Pair { public: key, private: key })
+}
+
+fn hmac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    code(p, &Mechanism::new(kind), long_key(p)?)
+}
+
+fn hmac_cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    cut(p, kind, long_key(p)?)
+}
+
+fn cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE, keys: Pair) -> Result<(), Failure> {
+    let short = Mechanism::with_numbers(kind, &[8]);
+    code(p, &short, keys)?;
+    let (short, longer) = (
+        signed(p, &short, keys.private, MESSAGE)?,
+        signed(p, &Mechanism::with_numbers(kind, &[12]), keys.private, MESSAGE)?,
+    );
+    ensure("C_Sign", short.len() == 8 && longer.len() == 12 && longer.starts_with(&short))
+}

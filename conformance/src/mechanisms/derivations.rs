@@ -1,0 +1,152 @@
+//! Keys from keys: held against what the module's own digests and ciphers give, or what both sides agree on.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Attribute, Failure, Mechanism, Memory, Structure};
+
+use super::hashes::digest;
+use super::{Proof, derived, derived_from, generation, hex, import};
+use crate::cases::{decapsulate, encapsulate};
+use crate::place::{Key, P256, Place, SECRET, able, ensure, open_key, with};
+
+type Rows = &'static [(Proof, &'static [&'static str])];
+
+pub const HASHES: Rows = &[(
+    hashed,
+    &[
+        "SHA1_KEY_DERIVATION",
+        "SHA224_KEY_DERIVATION",
+        "SHA256_KEY_DERIVATION",
+        "SHA384_KEY_DERIVATION",
+        "SHA512_KEY_DERIVATION",
+        "SHA3_224_KEY_DERIVATION",
+        "SHA3_256_KEY_DERIVATION",
+        "SHA3_384_KEY_DERIVATION",
+        "SHA3_512_KEY_DERIVATION",
+        "SHA512_224_KEY_DERIVATION",
+        "SHA512_256_KEY_DERIVATION",
+    ],
+)];
+
+pub const HKDF: Rows =
+    &[(hkdf, &["HKDF_DERIVE"]), (hkdf_data, &["HKDF_DATA"]), (generation::secret, &["HKDF_KEY_GEN"])];
+
+pub const SECRETS: Rows = &[
+    (generation::secret, &["GENERIC_SECRET_KEY_GEN"]),
+    (concatenated, &["CONCATENATE_BASE_AND_DATA", "CONCATENATE_DATA_AND_BASE", "XOR_BASE_AND_DATA"]),
+    (two_keys, &["CONCATENATE_BASE_AND_KEY"]),
+    (extracted, &["EXTRACT_KEY_FROM_KEY"]),
+    (public_key, &["PUB_KEY_FROM_PRIV_KEY"]),
+];
+
+fn hashed(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let hash = match kind {
+        CKM_SHA1_KEY_DERIVATION => CKM_SHA_1,
+        CKM_SHA224_KEY_DERIVATION => CKM_SHA224,
+        CKM_SHA384_KEY_DERIVATION => CKM_SHA384,
+        CKM_SHA512_KEY_DERIVATION => CKM_SHA512,
+        CKM_SHA3_224_KEY_DERIVATION => CKM_SHA3_224,
+        CKM_SHA3_256_KEY_DERIVATION => CKM_SHA3_256,
+        CKM_SHA3_384_KEY_DERIVATION => CKM_SHA3_384,
+        CKM_SHA3_512_KEY_DERIVATION => CKM_SHA3_512,
+        CKM_SHA512_224_KEY_DERIVATION => CKM_SHA512_224,
+        CKM_SHA512_256_KEY_DERIVATION => CKM_SHA512_256,
+        _ => CKM_SHA256,
+    };
+    let expected = digest(p, hash, &SECRET)?;
+    ensure("C_DeriveKey", derived(p, &Mechanism::new(kind), &SECRET, None)? == expected)
+}
+
+/// RFC 5869, A.1.
+fn rfc5869(kind: CK_MECHANISM_TYPE) -> Mechanism {
+    let parameter = Structure::new().flag(true).flag(true).number(CKM_SHA256).number(CKF_HKDF_SALT_DATA);
+    let parameter = parameter.bytes(&hex("000102030405060708090a0b0c")).number(0);
+    parameter.bytes(&hex("f0f1f2f3f4f5f6f7f8f9")).mechanism(kind)
+}
+
+const OKM: &str = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
+
+fn hkdf(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let base = import(p, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
+    ensure("C_DeriveKey", derived_from(p, &rfc5869(kind), base, Some(42))? == hex(OKM))
+}
+
+fn hkdf_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let base = import(p, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
+    let template = [
+        Attribute::number(CKA_CLASS, CKO_DATA),
+        Attribute::flag(CKA_TOKEN, false),
+        Attribute::number(CKA_VALUE_LEN, 42),
+    ];
+    let data = p.session.derive_key(&rfc5869(kind), base, &template)?;
+    ensure("C_DeriveKey", p.session.attribute(data, CKA_VALUE)? == hex(OKM))
+}
+
+fn concatenated(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let mechanism = Structure::new().bytes(&[0x11; 8]).mechanism(kind);
+    let expected = match kind {
+        CKM_CONCATENATE_BASE_AND_DATA => [&SECRET[..], &[0x11; 8]].concat(),
+        CKM_CONCATENATE_DATA_AND_BASE => [&[0x11; 8], &SECRET[..]].concat(),
+        _ => SECRET[..8].iter().map(|byte| byte ^ 0x11).collect(),
+    };
+    ensure("C_DeriveKey", derived(p, &mechanism, &SECRET, None)? == expected)
+}
+
+fn two_keys(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let other = import(p, CKK_GENERIC_SECRET, &[0x22; 16], &[CKA_DERIVE])?;
+    let made = derived(p, &Mechanism::with_numbers(kind, &[other.0]), &SECRET, None)?;
+    ensure("C_DeriveKey", made == [&SECRET[..], &[0x22; 16]].concat())
+}
+
+/// From the ninth bit on.
+fn extracted(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let made = derived(p, &Mechanism::with_numbers(kind, &[8]), &SECRET, Some(16))?;
+    ensure("C_DeriveKey", made == SECRET[1..17])
+}
+
+fn public_key(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let pair = p.pair(Key::Ec)?;
+    let template = able(open_key(CKO_PUBLIC_KEY, CKK_EC), &[CKA_VERIFY]);
+    let made = p.session.derive_key(&Mechanism::new(kind), pair.private, &template)?;
+    let point = |key| p.session.attribute(key, CKA_EC_POINT);
+    ensure("C_DeriveKey", point(made)? == point(pair.public)?)
+}
+
+/// Two sides agree.
+pub fn ecdh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
+    let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
+    let (theirs, private) = p.session.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
+    let ours = p.pair(Key::Ec)?;
+    let agreed = |public, private| {
+        let point = p.session.attribute(public, CKA_EC_POINT)?;
+        let mechanism = Structure::new().number(CKD_NULL).counted(&[]).counted(&point[2..]).mechanism(kind);
+        derived_from(p, &mechanism, private, Some(32))
+    };
+    ensure("C_DeriveKey", agreed(theirs, ours.private)? == agreed(ours.public, private)?)
+}
+
+/// A secret is encapsulated, and out again.
+pub fn kem(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (pair, mechanism) = (p.pair(Key::MlKem)?, Mechanism::new(kind));
+    let (ciphertext, one) = encapsulate(p, &mechanism, pair.public, 1088)?;
+    let two = decapsulate(p, &mechanism, pair.private, &ciphertext)?;
+    let value = |key| p.session.attribute(key, CKA_VALUE);
+    ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
+}
+
+/// A key that is the ciphertext of given data.
+pub fn encrypt_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let data = Memory::of(&[6; 32]);
+    let (mechanism, cipher) = if kind == CKM_AES_CBC_ENCRYPT_DATA {
+        let parameter = Structure::new().inline(&[1; 16]).pointer(&data).number(32);
+        (parameter.mechanism(kind), Mechanism::with_bytes(CKM_AES_CBC, &[1; 16]))
+    } else {
+        (Structure::new().pointer(&data).number(32).mechanism(kind), Mechanism::new(CKM_AES_ECB))
+    };
+    let (session, mut expected) = (p.fresh()?, [0; 32]);
+    session.encrypt_init(&cipher, p.key(Key::Aes)?)?;
+    session.encrypt(&[6; 32], &mut expected)?;
+    let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
+    let made = p.session.derive_key(&mechanism, p.key(Key::Aes)?, &template)?;
+    ensure("C_DeriveKey", p.session.attribute(made, CKA_VALUE)? == expected)
+}

@@ -1,0 +1,56 @@
+//! Keys that are made, not imported.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
+
+use super::hex;
+use crate::place::{Key, Place, ensure, open_key};
+
+/// A pair; each kind of pair is used by the mechanisms of its family.
+pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let key = match kind {
+        CKM_RSA_PKCS_KEY_PAIR_GEN => Key::Rsa,
+        CKM_EC_EDWARDS_KEY_PAIR_GEN => Key::Edwards,
+        CKM_EC_MONTGOMERY_KEY_PAIR_GEN => Key::Montgomery,
+        CKM_ML_DSA_KEY_PAIR_GEN => Key::MlDsa,
+        CKM_ML_KEM_KEY_PAIR_GEN => Key::MlKem,
+        CKM_SLH_DSA_KEY_PAIR_GEN => Key::SlhDsa,
+        _ => Key::Ec,
+    };
+    let pair = p.pair(key)?;
+    let class = |key| p.session.attribute(key, CKA_CLASS);
+    let right = class(pair.public)? == CKO_PUBLIC_KEY.to_ne_bytes()
+        && class(pair.private)? == CKO_PRIVATE_KEY.to_ne_bytes();
+    ensure("C_GenerateKeyPair", right)
+}
+
+/// Two secret keys, which differ and have the length asked for, or the hash's.
+pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let mut template = vec![
+        Attribute::flag(CKA_TOKEN, false),
+        Attribute::flag(CKA_SENSITIVE, false),
+        Attribute::flag(CKA_EXTRACTABLE, true),
+    ];
+    // PKCS#11 3.2, "ChaCha20 key generation": its keys have one length.
+    if kind != CKM_CHACHA20_KEY_GEN {
+        template.push(Attribute::number(CKA_VALUE_LEN, 32));
+    }
+    let value = || {
+        let key = p.session.generate_key(&Mechanism::new(kind), &template)?;
+        p.session.attribute(key, CKA_VALUE)
+    };
+    let (one, two) = (value()?, value()?);
+    ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
+}
+
+/// PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations; the answer is Python's `hashlib.pbkdf2_hmac`.
+pub fn pbkdf2(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(2);
+    let mechanism =
+        parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(&[]).bytes(b"password").mechanism(kind);
+    let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+    template.push(Attribute::number(CKA_VALUE_LEN, 32));
+    let key = p.session.generate_key(&mechanism, &template)?;
+    let expected = hex("ae4d0c95af6b46d32d0adff928f06dd02a303f8ef3c251dfd6e2d85a95474c43");
+    ensure("C_GenerateKey", p.session.attribute(key, CKA_VALUE)? == expected)
+}

