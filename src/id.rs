@@ -18,6 +18,14 @@ pub struct ObjectHandle(pub u64);
 
 /// One list of numbers: the type, its constants, and their names in the specification for the log and the
 /// configuration.
+/// Where the numbers come from.
+mod source {
+    pub use cryptoki_sys::*;
+
+    /// NSS gave it this number, and the standard none.
+    pub const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
+}
+
 macro_rules! numbers {
     ($(#[$meta:meta])* $type:ident { $($constant:ident = $source:ident,)* }) => {
         $(#[$meta])*
@@ -27,7 +35,7 @@ macro_rules! numbers {
         #[allow(missing_docs, reason = "the names are the specification's")]
         #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
         impl $type {
-            $(pub const $constant: Self = Self(cryptoki_sys::$source as u64);)*
+            $(pub const $constant: Self = Self(source::$source as u64);)*
 
             const NAMES: &'static [(&'static str, Self)] = &[$((stringify!($source), Self::$constant),)*];
 
@@ -273,6 +281,7 @@ numbers! {
         TLS_MAC = CKM_TLS_MAC,
         TLS_KDF = CKM_TLS_KDF,
         TLS12_MAC = CKM_TLS12_MAC,
+        TLS_PRF_GENERAL = CKM_TLS_PRF_GENERAL,
         TLS12_KDF = CKM_TLS12_KDF,
         TLS12_MASTER_KEY_DERIVE = CKM_TLS12_MASTER_KEY_DERIVE,
         TLS12_MASTER_KEY_DERIVE_DH = CKM_TLS12_MASTER_KEY_DERIVE_DH,

@@ -59,7 +59,9 @@ pub fn tasks() -> Vec<Task> {
 
 fn task(family: &str, proof: Proof, name: &'static str) -> Task {
     let work = move |place: &Place<'_>| {
-        let Some(kind) = number(name) else { return Verdict::Fails("it has no number".to_owned()) };
+        let Some(kind) = names::mechanism_called(name) else {
+            return Verdict::Fails("it has no number".to_owned());
+        };
         if !place.lists(kind) {
             return Verdict::Absent("not listed".to_owned());
         }
@@ -74,12 +76,6 @@ fn task(family: &str, proof: Proof, name: &'static str) -> Task {
         name: name.to_owned(),
         work: Work::Seated(Box::new(work)),
     }
-}
-
-/// The specification's number, or the one that NSS gave to what it has in common with others.
-fn number(name: &str) -> Option<CK_MECHANISM_TYPE> {
-    const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
-    if name == "TLS_PRF_GENERAL" { Some(CKM_TLS_PRF_GENERAL) } else { names::mechanism_called(name) }
 }
 
 /// A secret key of that type, with that value and these uses.
@@ -177,7 +173,7 @@ mod tests {
     fn the_union_is_complete_and_each_name_has_a_number() {
         let mut names: Vec<_> =
             UNION.iter().flat_map(|(_, rows)| rows.iter().flat_map(|(_, names)| names.iter())).collect();
-        assert!(names.iter().all(|name| number(name).is_some()));
+        assert!(names.iter().all(|name| names::mechanism_called(name).is_some()));
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 182);

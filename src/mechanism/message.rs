@@ -12,7 +12,7 @@ impl Mechanism {
         let (encrypt, sign) = match self.action {
             Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::ChaCha20Poly1305) => (true, false),
             // A message of GMAC has no initialisation vector of its own, and two under the same one give the key away.
-            Action::Mac(Code::AesGmac) => (false, false),
+            Action::Mac(Code::AesGmac | Code::TlsPrf) => (false, false),
             Action::Sign(..) | Action::Mac(_) => (false, true),
             _ => (false, false),
         };

@@ -111,6 +111,8 @@ pub enum Code {
     AesXcbc(usize),
     /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`].
     TlsFinished,
+    /// `CKM_TLS_PRF_GENERAL`: as long as the caller's buffer.
+    TlsPrf,
 }
 
 /// A cipher below a mechanism; its parameter completes it.

@@ -26,8 +26,9 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Shape::Tls12SafeKeys, Derivation::TlsKeys),
     derives(M::TLS_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
     derives(M::TLS12_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
-    signs(M::TLS_MAC),
-    signs(M::TLS12_MAC),
+    signs(M::TLS_MAC, Shape::TlsMac, Code::TlsFinished),
+    signs(M::TLS12_MAC, Shape::TlsMac, Code::TlsFinished),
+    signs(M::TLS_PRF_GENERAL, Shape::None, Code::TlsPrf),
 ];
 
 const RSA: Derivation = Derivation::TlsMaster { versioned: true };
@@ -59,8 +60,8 @@ const fn generates(id: M) -> Mechanism {
     of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
 }
 
-const fn signs(id: M) -> Mechanism {
-    of_secrets(id, SIGN | VERIFY, ANY, Shape::TlsMac, Action::Mac(Code::TlsFinished))
+const fn signs(id: M, shape: Shape, code: Code) -> Mechanism {
+    of_secrets(id, SIGN | VERIFY, ANY, shape, Action::Mac(code))
 }
 
 const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> Mechanism {

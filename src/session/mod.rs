@@ -360,6 +360,10 @@ fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code>
         let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
         return sign::Code::new(Box::new(finished), None);
     }
+    if with.mechanism.action == Action::Mac(Code::TlsPrf) {
+        let general = tls::Finished::general(token.provider(), key::secret(object.attributes())?);
+        return sign::Code::of_any_length(Box::new(general));
+    }
     let request = with.mac()?;
     let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
     sign::Code::new(mac, request.len)

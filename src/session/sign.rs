@@ -19,10 +19,15 @@ pub enum Signing {
     Otp(Otp),
 }
 
+/// Longest code of those whose length the caller says, in bytes.
+const MAX_CODE: usize = 1 << 16;
+
 /// A code cut to a length.
 pub struct Code {
     mac: Box<dyn Mac>,
     len: usize,
+    /// Whether the caller's buffer says how long it is.
+    any_len: bool,
     whole: Secret,
 }
 
@@ -34,20 +39,29 @@ impl Code {
         if len == 0 || len > whole.len() {
             return Err(Error::MechanismParamInvalid);
         }
-        Ok(Self { mac, len, whole })
+        Ok(Self { mac, len, any_len: false, whole })
     }
 
-    fn finish(&mut self) -> Result<&[u8]> {
+    /// A code that is as long as the caller's buffer: `mac` fills any length.
+    pub fn of_any_length(mac: Box<dyn Mac>) -> Result<Self> {
+        Ok(Self { any_len: true, ..Self::new(mac, None)? })
+    }
+
+    fn finish(&mut self, len: usize) -> Result<&[u8]> {
+        if self.any_len {
+            self.whole = Secret::zeroed(len);
+        }
         self.mac.finish(&mut self.whole)?;
-        Ok(&self.whole[..self.len])
+        Ok(&self.whole[..len])
     }
 
     fn verify(&mut self, code: &[u8]) -> Result<()> {
-        if code.len() != self.len {
+        let fits = if self.any_len { (1..=MAX_CODE).contains(&code.len()) } else { code.len() == self.len };
+        if !fits {
             self.forget();
             return Err(Error::SignatureLenRange);
         }
-        let equal = self.finish()?.ct_eq(code);
+        let equal = self.finish(code.len())?.ct_eq(code);
         if bool::from(equal) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }
 
@@ -76,13 +90,22 @@ impl Signing {
         }
     }
 
+    /// Length of what goes into a buffer of that length.
+    fn len_in(&self, buffer: usize) -> usize {
+        match self {
+            Self::Code(Code { any_len: true, .. }) if buffer > 0 => buffer.min(MAX_CODE),
+            _ => self.len(),
+        }
+    }
+
     fn whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
-        let place = place(out, self.len())?;
+        let len = self.len_in(out.len());
+        let place = place(out, len)?;
         match self {
             Self::Signature(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
             Self::Code(code) => {
                 code.mac.update(data)?;
-                place.copy_from_slice(code.finish()?);
+                place.copy_from_slice(code.finish(place.len())?);
             }
             Self::Otp(otp) => {
                 otp.update(data)?;
@@ -93,10 +116,11 @@ impl Signing {
     }
 
     fn end(&mut self, out: &mut [u8]) -> Result<usize> {
-        let place = place(out, self.len())?;
+        let len = self.len_in(out.len());
+        let place = place(out, len)?;
         match self {
             Self::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
-            Self::Code(code) => place.copy_from_slice(code.finish()?),
+            Self::Code(code) => place.copy_from_slice(code.finish(place.len())?),
             Self::Otp(otp) => otp.write(place)?,
         }
         Ok(place.len())

@@ -5,6 +5,9 @@ use crate::error::Result;
 use crate::mechanism::tls::TlsPrf;
 use crate::secret::Secret;
 
+/// Length of a master secret in bytes.
+const MASTER: usize = 48;
+
 /// `len` bytes of a pseudo-random function: RFC 5246, 5, or RFC 2246, 5, where the two halves of the secret are keys of
 /// two functions.
 pub fn prf(
@@ -48,7 +51,7 @@ fn expand(
     Ok(out[..len].into())
 }
 
-/// `verify_data` of a "finished" message; what it signs is the hash of the handshake.
+/// A pseudo-random function as a code. What is signed is its seed.
 pub struct Finished {
     provider: &'static Provider,
     prf: TlsPrf,
@@ -59,7 +62,13 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Of `len` bytes, by the server or the client.
+    /// `CKM_TLS_PRF_GENERAL`, as NSS has it: the function of TLS 1.0 and 1.1, whose label and seed are what is signed.
+    pub fn general(provider: &'static Provider, secret: &[u8]) -> Self {
+        let (prf, label) = (TlsPrf::Md5Sha1, &b""[..]);
+        Self { provider, prf, label, secret: secret.into(), len: MASTER, seed: Secret::default() }
+    }
+
+    /// `verify_data` of a "finished" message by the server or the client: `len` bytes, for the hash of a handshake.
     pub fn new(provider: &'static Provider, prf: TlsPrf, server: bool, secret: &[u8], len: usize) -> Self {
         let label: &[u8] = if server { b"server finished" } else { b"client finished" };
         Self { provider, prf, label, secret: secret.into(), len, seed: Secret::default() }
@@ -77,13 +86,18 @@ impl Mac for Finished {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        let code = prf(self.provider, self.prf, &self.secret, self.label, &[&self.seed], self.len)?;
-        out[..self.len].copy_from_slice(&code);
+        let code = prf(self.provider, self.prf, &self.secret, self.label, &[&self.seed], out.len())?;
+        out.copy_from_slice(&code);
         self.reset()
     }
 
     fn reset(&mut self) -> Result<()> {
         self.seed.clear();
         Ok(())
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Mac>> {
+        let (secret, seed) = (self.secret.duplicate(), self.seed.duplicate());
+        Ok(Box::new(Self { secret, seed, ..*self }))
     }
 }

@@ -23,10 +23,13 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{Invocation, Params};
-use jeton::module::{Connection, Derived};
+use jeton::module::{Connection, Derived, Output};
 
 use crate::derive::{base, derive, hex, shown, value};
 use crate::support::{Attributes, Client, each_backend, none, plain};
+
+/// The code that is as long as the buffer.
+pub const OF_ANY_LENGTH: M = M::TLS_PRF_GENERAL;
 
 /// The mechanisms that derive and have a case here.
 pub const DERIVING: [M; 12] = [
@@ -359,6 +362,16 @@ fn finished_messages_and_the_bare_function_are_known() {
         let with = (M::TLS_PRF, Params::TlsPrf { seed, label, len: 21 });
         let Ok(Derived::Output(output)) = run(&client, session, with, key, &none()) else { panic!("bytes") };
         assert_eq!(output[..], hex("d3ac09c2c758a412f0701c8b70dc0c4012edf86618"));
+        // The same through C_Sign, in a buffer of any length.
+        let general = plain(OF_ANY_LENGTH);
+        client.module.sign_init(session, &general, key).expect("an operation");
+        let mut signed = [0; 21];
+        assert_eq!(client.module.sign(session, b"labelseed", Output::Buffer(&mut signed)), Ok(21));
+        assert_eq!(signed[..], output[..]);
+        assert_eq!(client.verify(session, &general, key, b"labelseed", &output[..20]), Ok(()));
+        signed[20] ^= 1;
+        let wrong = client.verify(session, &general, key, b"labelseed", &signed);
+        assert_eq!(wrong, Err(Error::SignatureInvalid));
     });
 }
 

@@ -2,9 +2,17 @@
 
 use cryptoki_sys::CK_ULONG;
 
+/// Where the numbers come from.
+mod source {
+    pub use cryptoki_sys::*;
+
+    /// NSS's own number of a mechanism that the standard gave none.
+    pub const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
+}
+
 /// A name must be said once to be both the text and the constant.
 macro_rules! named {
-    ($($name:ident),* $(,)?) => { &[$((stringify!($name), cryptoki_sys::$name)),*] };
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), source::$name)),*] };
 }
 
 pub(super) const RETURN_CODES: &[(&str, CK_ULONG)] = named![
@@ -383,6 +391,7 @@ pub(super) const MECHANISMS: &[(&str, CK_ULONG)] = named![
     CKM_TLS12_MASTER_KEY_DERIVE_DH,
     CKM_TLS12_KEY_SAFE_DERIVE,
     CKM_TLS_MAC,
+    CKM_TLS_PRF_GENERAL,
     CKM_TLS_KDF,
     CKM_KEY_WRAP_LYNKS,
     CKM_KEY_WRAP_SET_OAEP,
