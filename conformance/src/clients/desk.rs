@@ -28,6 +28,7 @@ const HEAD: &str = "set -aEeuo pipefail\ntrap 'echo \"at: $BASH_COMMAND\" >&2' E
 
 /// A directory, a token in it, and until when it may be used.
 pub struct Desk {
+    known: Known,
     directory: TempDir,
     environment: Vec<(String, OsString)>,
     until: Instant,
@@ -68,7 +69,7 @@ impl Desk {
         ] {
             environment.push((name.to_owned(), value.into()));
         }
-        Ok(Self { directory, environment, until: Instant::now(), talk: false })
+        Ok(Self { known, directory, environment, until: Instant::now(), talk: false })
     }
 
     /// Runs the page. A section ends where a block of it fails; the next is tried all the same. `talk` shows all that was
@@ -96,6 +97,7 @@ impl Desk {
                 Ok(fs::write(&path, text).map_err(Error::io(path))?)
             }
             Block::Shell(When::Soak, _) if !soak => Ok(()),
+            Block::Shell(When::Jeton, _) if self.known != Known::Jeton => Ok(()),
             Block::Shell(when, script) => match (self.shell(script)?, when) {
                 (None, _) => Ok(()),
                 (Some(said), When::Needs) => Err(Stop::Absent(said)),

@@ -2,7 +2,7 @@
 //!
 //! It opens with an HTML comment that holds TOML ([`Matter`]); its fenced blocks are run or written:
 //!
-//! - ```` ```sh ````: run by bash; the words `needs` and `soak` after it are those of [`When`];
+//! - ```` ```sh ````: run by bash; the words `needs`, `jeton` and `soak` after it are those of [`When`];
 //! - ```` ```LANGUAGE file=NAME ````: written to the file;
 //! - any other block is for the reader alone.
 
@@ -78,6 +78,8 @@ pub enum When {
     Always,
     /// Always; where it fails, something is not on this machine, and the page is not run.
     Needs,
+    /// Only with Jeton: the block is about something of its own.
+    Jeton,
     /// Only where long runs are asked for.
     Soak,
 }
@@ -142,6 +144,7 @@ fn block(info: &str, text: String) -> Option<Option<Block>> {
     Some(match words[..] {
         ["sh"] => Some(Block::Shell(When::Always, text)),
         ["sh", "needs"] => Some(Block::Shell(When::Needs, text)),
+        ["sh", "jeton"] => Some(Block::Shell(When::Jeton, text)),
         ["sh", "soak"] => Some(Block::Shell(When::Soak, text)),
         [_, file] => Some(Block::File(file.strip_prefix("file=")?.to_owned(), text)),
         [] | [_] => None,
