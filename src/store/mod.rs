@@ -16,7 +16,7 @@ pub trait Store: Send + Sync {
     /// Starts the token anew: this header, no objects.
     fn initialize(&self, header: &Header) -> Result<()>;
 
-    /// Sets a PIN record and forgives the failures of that PIN.
+    /// Sets a PIN record and forgives the failures of that PIN. `DeviceRemoved` as for [`commit`](Self::commit).
     fn set_pin(&self, role: Role, record: &[u8]) -> Result<()>;
 
     /// Counts a failure *before* a PIN is tried, so that a killed process cannot try for free; `PinLocked` where
@@ -29,7 +29,8 @@ pub trait Store: Send + Sync {
     /// Every record, and the state they are of.
     fn load(&self) -> Result<(Vec<Stored>, Change)>;
 
-    /// Writes all or nothing; what it acknowledged is there after any crash.
+    /// Writes all or nothing; what it acknowledged is there after any crash. `DeviceRemoved` where the token was
+    /// initialised anew since the caller last asked for its state: the records are of a key that is no more.
     fn commit(&self, writes: &[Write<'_>]) -> Result<()>;
 
     /// What changed since `seen`, where another process may have written; `None` where none has.
@@ -39,6 +40,16 @@ pub trait Store: Send + Sync {
 /// A state of the store; later states are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(pub i64);
+
+impl Change {
+    /// A token that is initialised anew counts on from the next multiple of this.
+    pub const LIFE: i64 = 1 << 40;
+
+    /// How often the token was initialised.
+    pub const fn life(self) -> i64 {
+        self.0 / Self::LIFE
+    }
+}
 
 /// What is known of a token besides its objects.
 #[derive(Clone)]

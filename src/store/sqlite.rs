@@ -44,6 +44,8 @@ pub struct SqliteStore {
     connection: Mutex<Connection>,
     /// SQLite's own count of what other connections wrote, as it was when last asked.
     seen_version: AtomicI64,
+    /// The life of the token of which the caller knows.
+    life: AtomicI64,
 }
 
 impl SqliteStore {
@@ -105,6 +107,7 @@ impl SqliteStore {
             path: path.to_owned(),
             connection: Mutex::new(connection),
             seen_version: AtomicI64::new(0),
+            life: AtomicI64::new(0),
         })
     }
 
@@ -126,6 +129,12 @@ impl SqliteStore {
             Fault::Refused(error) => error,
             Fault::Sqlite(reason) => failed(&self.path, what, &reason),
         })
+    }
+
+    /// Refuses to write into a token that was initialised anew since its state was asked for.
+    fn same_life(&self, transaction: &Transaction<'_>) -> Outcome<()> {
+        let same = change(transaction)?.life() == self.life.load(Ordering::Relaxed);
+        if same { Ok(()) } else { Err(Fault::Refused(Error::DeviceRemoved)) }
     }
 
     fn read<T>(&self, what: &str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
@@ -169,7 +178,7 @@ impl Store for SqliteStore {
             transaction.execute(
                 "INSERT INTO token VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 1)
                  ON CONFLICT DO UPDATE SET label = ?3, so_pin = ?4, so_failures = ?5, user_pin = ?6,
-                 user_failures = ?7, change = change + 1",
+                 user_failures = ?7, change = (change / ?8 + 1) * ?8",
                 params![
                     header.serial,
                     i64::try_from(header.slot).unwrap_or(i64::MAX),
@@ -177,7 +186,8 @@ impl Store for SqliteStore {
                     header.so.record,
                     header.so.failures,
                     header.user.record,
-                    header.user.failures
+                    header.user.failures,
+                    Change::LIFE
                 ],
             )?;
             Ok(())
@@ -189,7 +199,10 @@ impl Store for SqliteStore {
             Role::Officer => "UPDATE token SET so_pin = ?1, so_failures = 0",
             Role::User => "UPDATE token SET user_pin = ?1, user_failures = 0",
         };
-        self.write("set a PIN", |transaction| Ok(transaction.execute(sql, [record]).map(drop)?))
+        self.write("set a PIN", |transaction| {
+            self.same_life(transaction)?;
+            Ok(transaction.execute(sql, [record]).map(drop)?)
+        })
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
@@ -217,7 +230,9 @@ impl Store for SqliteStore {
             let transaction = connection.transaction()?;
             self.seen_version.store(version(&transaction)?, Ordering::Relaxed);
             let records = records(&transaction, Change(0))?;
-            Ok((records, change(&transaction)?))
+            let now = change(&transaction)?;
+            self.life.store(now.life(), Ordering::Relaxed);
+            Ok((records, now))
         };
         let loaded: rusqlite::Result<_> = load();
         loaded.map_err(|reason| failed(&self.path, "load", &reason))
@@ -225,6 +240,7 @@ impl Store for SqliteStore {
 
     fn commit(&self, writes: &[Write<'_>]) -> Result<()> {
         self.write("commit", |transaction| {
+            self.same_life(transaction)?;
             transaction.prepare_cached("UPDATE token SET change = change + 1")?.execute([])?;
             let now = change(transaction)?.0;
             for write in writes {
@@ -259,6 +275,7 @@ impl Store for SqliteStore {
             let present = ids.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             let delta = Delta { present, written: records(&transaction, seen)?, now: change(&transaction)? };
             self.seen_version.store(version, Ordering::Relaxed);
+            self.life.store(delta.now.life(), Ordering::Relaxed);
             Ok(Some(delta))
         };
         let delta: rusqlite::Result<_> = look();

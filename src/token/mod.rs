@@ -264,6 +264,15 @@ impl Token {
     fn take_changes(&self) -> Result<()> {
         let mut state = self.state();
         let Some(delta) = self.store.changed_since(state.seen)? else { return Ok(()) };
+        if delta.now.life() != state.seen.life() && state.key.is_some() {
+            // The login was to the token before; the caller hears of it and logs in again.
+            warn!(token = self.serial, "another process initialised the token anew: the login ends");
+            self.end_login(&mut state);
+            self.objects.retain_stored(&delta.present);
+            self.take_public(&delta.written);
+            state.seen = delta.now;
+            return Err(Error::DeviceRemoved);
+        }
         self.objects.retain_stored(&delta.present);
         match &state.key {
             Some(key) => self.take_verified(key, &delta.written, self.login_state()),

@@ -23,6 +23,7 @@ impl Token {
         let _change = self.change();
         self.store.initialize(&header)?;
         self.objects.retain_stored(&[]);
+        self.state().seen = self.store.load()?.1;
         self.bump();
         Ok(())
     }
@@ -72,6 +73,7 @@ impl Token {
 
     /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
     pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        self.refresh()?;
         let role = match self.login_state() {
             Login::Officer => Role::Officer,
             Login::User | Login::Public => Role::User,
