@@ -147,6 +147,7 @@ fn installed(program: &str) -> bool {
 fn version(page: &Page) -> String {
     let command = format!("PATH=$PATH:/usr/sbin; {} 2>&1", page.matter.version);
     let said = Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output();
-    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let said =
+        said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     said.lines().next().unwrap_or("-").to_owned()
 }

@@ -127,10 +127,12 @@ fn sections(body: &str) -> Result<Vec<Section>, String> {
     let mut sections = vec![];
     let mut lines = body.lines();
     while let Some(line) = lines.next() {
-        if let Some(title) = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')) {
+        if let Some(title) = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))
+        {
             sections.push(Section { title: title.to_owned(), blocks: Vec::new() });
         } else if let Some(info) = line.strip_prefix("```") {
-            let text = lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+            let text =
+                lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
             let section = sections.last_mut().ok_or_else(|| line.to_owned())?;
             section.blocks.extend(block(info, text).ok_or_else(|| line.to_owned())?);
         }
@@ -166,7 +168,9 @@ mod tests {
         assert_eq!((&*page.title, &*page.matter.done, page.matter.seconds), ("X", "signs", 120));
         let titles: Vec<_> = page.sections.iter().map(|section| &*section.title).collect();
         assert_eq!(titles, ["X", "Keys"]);
-        assert!(matches!(&page.sections[0].blocks[..], [Block::Shell(When::Needs, text)] if text == "x -V\n"));
+        assert!(
+            matches!(&page.sections[0].blocks[..], [Block::Shell(When::Needs, text)] if text == "x -V\n")
+        );
         assert!(matches!(
             &page.sections[1].blocks[..],
             [Block::File(name, toml), Block::Shell(When::Always, sign), Block::Shell(When::Soak, _)]
