@@ -39,6 +39,8 @@ pub enum Error {
     DeviceError,
     /// The store has no room left.
     DeviceMemory,
+    /// Another process initialised the token anew: what this one has is of the token before.
+    DeviceRemoved,
     /// The domain parameters are malformed.
     DomainParamsInvalid,
     /// The ciphertext does not decrypt.

@@ -174,6 +174,7 @@ const fn return_value(error: Error) -> CK_RV {
         Error::DataLenRange => CKR_DATA_LEN_RANGE,
         Error::DeviceError => CKR_DEVICE_ERROR,
         Error::DeviceMemory => CKR_DEVICE_MEMORY,
+        Error::DeviceRemoved => CKR_DEVICE_REMOVED,
         Error::DomainParamsInvalid => CKR_DOMAIN_PARAMS_INVALID,
         Error::EncryptedDataInvalid => CKR_ENCRYPTED_DATA_INVALID,
         Error::EncryptedDataLenRange => CKR_ENCRYPTED_DATA_LEN_RANGE,

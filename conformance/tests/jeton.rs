@@ -1,8 +1,9 @@
 //! Jeton passes every case, proves every mechanism that it lists and gives every vector its result, under each of its
 //! backends.
 
-use std::path::PathBuf;
 use std::process::Command;
+
+mod support;
 
 #[test]
 fn jeton_conforms_with_aws_lc() {
@@ -16,10 +17,7 @@ fn jeton_conforms_with_rustcrypto() {
 
 /// Long sets of vectors are cut short here; the program itself runs them whole.
 fn conforms(backend: &str) {
-    let Some(module) = module() else {
-        eprintln!("SKIPPED: libjeton_pkcs11.so is not beside this test; `cargo test --workspace` builds it");
-        return;
-    };
+    let Some(module) = support::module() else { return };
     let run = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args(["--module", "jeton", "--quick", "--backend", backend])
         .env("JETON_MODULE", &module)
@@ -31,10 +29,4 @@ fn conforms(backend: &str) {
     let error = String::from_utf8_lossy(&run.stderr);
     assert!(wrong.is_empty(), "{backend}: {}", wrong.join("\n"));
     assert!(run.status.success() && said.contains("ok   C_Sign"), "{backend}: {error}");
-}
-
-/// The module that `cargo test --workspace` leaves beside the tests.
-fn module() -> Option<PathBuf> {
-    let file = std::env::current_exe().ok()?.parent()?.join("libjeton_pkcs11.so");
-    file.is_file().then_some(file)
 }

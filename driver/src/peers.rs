@@ -6,8 +6,7 @@ mod library;
 mod seat;
 
 pub use library::{KNOWN, Known, library_of};
-pub(crate) use seat::initialise;
-pub use seat::{PIN, SO_PIN, Seat, prepare_token};
+pub use seat::{PIN, SO_PIN, Seat, free_slot, initialise, prepare_token};
 
 use std::path::PathBuf;
 

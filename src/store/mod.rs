@@ -23,8 +23,9 @@ pub trait Store: Send + Sync {
     /// Starts the token anew: this header, no objects.
     fn initialize(&self, header: &Header) -> Result<()>;
 
-    /// Sets a PIN record and forgives the failures of that PIN.
-    fn set_pin(&self, role: Role, record: &[u8]) -> Result<()>;
+    /// Sets a PIN record and forgives the failures of that PIN. `DeviceRemoved` where the token is in another life than
+    /// that of the key which the record holds.
+    fn set_pin(&self, role: Role, record: &[u8], life: i64) -> Result<()>;
 
     /// Counts a failure *before* a PIN is tried, so that a killed process cannot try for free; `PinLocked` where
     /// the limit is reached already. [`forgive`](Self::forgive) takes it back.
@@ -56,9 +57,22 @@ pub trait Store: Send + Sync {
 pub struct Change(pub i64);
 
 impl Change {
+    /// A token that is initialised anew counts on from the next multiple of this.
+    const LIFE: i64 = 1 << 40;
+
     /// The state after the next commit.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
+    }
+
+    /// How often the token was initialised anew.
+    pub const fn life(self) -> i64 {
+        self.0 / Self::LIFE
+    }
+
+    /// The first state after it is initialised anew.
+    pub const fn next_life(self) -> Self {
+        Self((self.life() + 1) * Self::LIFE)
     }
 }
 

@@ -202,12 +202,17 @@ impl Store for SqliteStore {
         })
     }
 
-    fn set_pin(&self, role: Role, record: &[u8]) -> Result<()> {
+    fn set_pin(&self, role: Role, record: &[u8], life: i64) -> Result<()> {
         let sql = match role {
             Role::Officer => "UPDATE token SET so_pin = ?1, so_failures = 0",
             Role::User => "UPDATE token SET user_pin = ?1, user_failures = 0",
         };
-        self.write("set a PIN", |transaction| Ok(transaction.execute(sql, [record]).map(drop)?))
+        self.write("set a PIN", |transaction| {
+            if change(transaction)?.life() != life {
+                return Err(Fault::Refused(Error::DeviceRemoved));
+            }
+            Ok(transaction.execute(sql, [record]).map(drop)?)
+        })
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {

@@ -26,7 +26,7 @@ struct Job {
 impl Token {
     /// Makes objects, some of them in the store.
     pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
-        let key = self.key()?;
+        let (key, _) = self.key()?;
         let mut sealed = Vec::with_capacity(objects.len());
         for object in objects {
             let stored = match object.home {
@@ -72,7 +72,7 @@ impl Token {
     /// Writes an object in the place of the one with that tag; `None` where the store has another by now. The caller
     /// holds the lock of changes.
     pub(super) fn commit_replacement(&self, id: i64, old: Tag, new: Object) -> Result<Option<Entry>> {
-        let key = self.key()?;
+        let (key, _) = self.key()?;
         let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.open)?;
         let done = self.commit(&key, &[Write::Replace(old, &row, &record)])?;
         Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
@@ -81,19 +81,24 @@ impl Token {
     /// Removes the object with that tag; false where the store has another by now. The caller holds the lock of
     /// changes.
     pub(super) fn commit_removal(&self, id: i64, old: Tag) -> Result<bool> {
-        self.commit(&*self.key()?, &[Write::Delete(id, old)])
+        let (key, _) = self.key()?;
+        self.commit(&key, &[Write::Delete(id, old)])
     }
 
     /// Whether all writes were done.
     fn commit(&self, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
         // The marks that each write moves: one that comes, one that goes.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
+        let life = self.state().life;
         let summarise = |before: &Snapshot, applied: &[bool]| {
+            if before.change.life() != life {
+                return Err(Error::DeviceRemoved);
+            }
             let mut summary =
                 key.open_summary(&self.serial, before.change, &before.summary).ok_or_else(|| {
                     tracing::error!(
                         token = self.serial,
-                        "nothing written: the token was initialised anew, or its summary altered on disk"
+                        "nothing written: the summary of the objects was altered on disk"
                     );
                     Error::DeviceError
                 })?;
@@ -127,7 +132,9 @@ impl Token {
         }
     }
 
-    fn key(&self) -> Result<Arc<TokenKey>> {
-        self.state().key.clone().ok_or(Error::UserNotLoggedIn)
+    /// The key of the login, and the life of the token that it is of.
+    pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
+        let state = self.state();
+        state.key.clone().map(|key| (key, state.life)).ok_or(Error::UserNotLoggedIn)
     }
 }

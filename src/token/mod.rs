@@ -61,6 +61,8 @@ pub struct Token {
 /// What a login changes. Its lock is never held while a key is made, used or derived from a PIN.
 struct State {
     key: Option<Arc<TokenKey>>,
+    /// The life of the token that the key is of: see [`Change::life`].
+    life: i64,
     /// The state of the store that the rows in memory are of; none before the first search.
     seen: Option<Change>,
     sessions: u64,
@@ -82,7 +84,7 @@ impl Token {
         let serial = store.header()?.serial;
         let mut key = [0; NAMER_KEY];
         key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
-        let state = State { key: None, seen: None, sessions: 0, read_write_sessions: 0 };
+        let state = State { key: None, life: 0, seen: None, sessions: 0, read_write_sessions: 0 };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
         Ok(Self {
             slot,

@@ -21,7 +21,8 @@ impl Token {
         }
         self.unwrap(Role::Officer, so_pin)?;
         let old = self.store.header()?;
-        let header = Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next())?;
+        let header =
+            Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_life())?;
         let _change = self.change();
         self.store.initialize(&header)?;
         self.take_changes()
@@ -30,7 +31,8 @@ impl Token {
     /// Logs in: the token key comes out of the PIN record, and with it the private objects.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let key = Arc::new(self.unwrap(role, pin)?);
+        let (key, life) = self.unwrap(role, pin)?;
+        let key = Arc::new(key);
         let login = match role {
             Role::User => Login::User,
             Role::Officer => Login::Officer,
@@ -43,6 +45,7 @@ impl Token {
                 return Err(Error::SessionReadOnlyExists);
             }
             state.key = Some(Arc::clone(&key));
+            state.life = life;
         }
         if let Err(error) = self.take_all(&key, login) {
             self.end_login(&mut self.state());
@@ -83,19 +86,20 @@ impl Token {
             return Err(Error::UserNotLoggedIn);
         }
         self.fits(pin)?;
-        let key = self.state().key.clone().ok_or(Error::UserNotLoggedIn)?;
-        self.wrap(&key, Role::User, pin)
+        let (key, life) = self.key()?;
+        self.wrap(&key, life, Role::User, pin)
     }
 
     /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
     pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        self.refresh()?;
         let role = match self.login_state() {
             Login::Officer => Role::Officer,
             Login::User | Login::Public => Role::User,
         };
         self.fits(new)?;
-        let key = self.unwrap(role, old)?;
-        self.wrap(&key, role, new)
+        let (key, life) = self.unwrap(role, old)?;
+        self.wrap(&key, life, role, new)
     }
 
     /// Whether a PIN has a length that is allowed.
@@ -111,8 +115,9 @@ impl Token {
         }
     }
 
-    /// The token key out of a PIN record. The failure is on disk before the PIN is tried.
-    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<TokenKey> {
+    /// The token key out of a PIN record, and the life of the token that it is of. The failure is on disk before the PIN
+    /// is tried.
+    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<(TokenKey, i64)> {
         let header = self.store.header()?;
         let PinState { record, failures } = header.pin(role);
         if record.is_empty() {
@@ -124,12 +129,12 @@ impl Token {
         let key = TokenKey::unwrap(&self.serial, role, pin, record)
             .inspect_err(|_| warn!(token = self.serial, ?role, "login failed"))?;
         self.store.forgive(role)?;
-        Ok(key)
+        Ok((key, header.change.life()))
     }
 
-    fn wrap(&self, key: &TokenKey, role: Role, pin: &[u8]) -> Result<()> {
+    fn wrap(&self, key: &TokenKey, life: i64, role: Role, pin: &[u8]) -> Result<()> {
         let record = key.wrap(&self.serial, role, pin, &self.settings.pins)?;
-        self.store.set_pin(role, &record)
+        self.store.set_pin(role, &record, life)
     }
 }
 

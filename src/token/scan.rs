@@ -17,25 +17,25 @@ use crate::store::{Change, Row};
 const FEW: usize = 256;
 
 impl Token {
-    /// Takes over what other processes wrote. The caller holds the lock of changes.
+    /// Takes over what other processes wrote. The caller holds the lock of changes. `DeviceRemoved` where one initialised
+    /// the token anew: the login was to the token before, and ends; the caller hears of it once.
     pub(super) fn take_changes(&self) -> Result<()> {
-        let (seen, key) = {
+        let (seen, key, life) = {
             let state = self.state();
-            (state.seen, state.key.clone())
+            (state.seen, state.key.clone(), state.life)
         };
         if let Some(seen) = seen
             && !self.store.changed_since(seen)?
         {
             return Ok(());
         }
-        let whole = self.take_rows(key.as_deref(), self.login_state(), false)?;
-        if !whole && key.is_some() {
-            warn!(
-                token = self.serial,
-                "the login ends: the token was initialised anew, or its summary altered"
-            );
+        if key.is_some() && self.store.header()?.change.life() != life {
+            warn!(token = self.serial, "another process initialised the token anew: the login ends");
             self.end_login(&mut self.state());
+            self.take_rows(None, Login::Public, true)?;
+            return Err(Error::DeviceRemoved);
         }
+        self.take_rows(key.as_deref(), self.login_state(), false)?;
         self.bump();
         Ok(())
     }
@@ -59,8 +59,8 @@ impl Token {
     }
 
     /// Takes over the rows that such a login sees and leaves out those that were altered. `anew` where it is a login:
-    /// what was read before could not be verified. Whether the summary is one of this key.
-    fn take_rows(&self, key: Option<&TokenKey>, login: Login, anew: bool) -> Result<bool> {
+    /// what was read before could not be verified.
+    fn take_rows(&self, key: Option<&TokenKey>, login: Login, anew: bool) -> Result<()> {
         let mut found = key.map(|_| Summary::empty(Change(0)));
         let mut present = Vec::new();
         let snapshot = self.store.load(&mut |row: Row| {
@@ -77,7 +77,7 @@ impl Token {
         if self.objects.row_count() != present.len() {
             self.objects.retain_rows(|id| present.binary_search(&id).is_ok());
         }
-        let (Some(key), Some(found)) = (key, found) else { return Ok(true) };
+        let (Some(key), Some(found)) = (key, found) else { return Ok(()) };
         let sealed = key.open_summary(&self.serial, snapshot.change, &snapshot.summary);
         let Some(sealed) = sealed else {
             error!(
@@ -85,7 +85,7 @@ impl Token {
                 "the summary of the objects was altered on disk; none of them is used"
             );
             self.objects.retain_rows(|_| false);
-            return Ok(false);
+            return Ok(());
         };
         let accused: Vec<_> = present.iter().copied().filter(|id| sealed.accuses(&found, *id)).collect();
         if sealed.differs(&found) {
@@ -99,7 +99,7 @@ impl Token {
         if anew && present.len() <= FEW {
             present.iter().for_each(|id| self.verify(*id));
         }
-        Ok(true)
+        Ok(())
     }
 
     fn verify(&self, id: i64) {

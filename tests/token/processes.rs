@@ -147,3 +147,45 @@ fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
         }
     });
 }
+
+#[test]
+fn a_token_initialised_anew_by_another_process_is_another_token() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (officer, yours, public) = (one.open(), two.user(), two.open());
+        let old = two.create(yours, &data("old").stored()).expect("data");
+        one.module.close_session(officer).expect("a session");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+
+        // What the other one seals with the key that it has would be lost.
+        assert_eq!(two.create(yours, &data("lost").stored()).err(), Some(Error::DeviceRemoved));
+        // A search says so once; then it is the new token, and nobody is logged in.
+        assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
+        assert_eq!(two.find(yours, &none()), []);
+        assert_eq!(two.module.object(yours, old).err(), Some(Error::ObjectHandleInvalid));
+        assert_eq!(two.create(yours, &data("public").stored()).err(), Some(Error::UserNotLoggedIn));
+
+        let officer = one.open();
+        one.module.login(officer, User::SecurityOfficer, SO_PIN).expect("a login");
+        one.module.init_pin(officer, PIN).expect("a PIN");
+        one.module.logout(officer).expect("a logout");
+        two.login(public);
+        two.create(yours, &data("new").stored()).expect("data");
+        one.login(officer);
+        assert_eq!(one.find(officer, &data("new")).len(), 1);
+    });
+}
+
+#[test]
+fn the_officer_of_a_token_initialised_anew_sets_no_pin_of_the_token_before() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (session, yours) = (one.open(), two.open());
+        two.module.login(yours, User::SecurityOfficer, SO_PIN).expect("a login");
+        one.module.close_session(session).expect("a session");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+        assert_eq!(two.module.init_pin(yours, PIN), Err(Error::DeviceRemoved));
+    });
+}

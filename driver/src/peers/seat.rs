@@ -88,7 +88,7 @@ pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, S
 }
 
 /// The first slot whose token is not initialised.
-pub(crate) fn free_slot(module: &Module) -> Result<SlotId, Error> {
+pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
     for slot in module.slots(true)? {
         if !module.token_info(slot)?.is_initialised() {
             return Ok(slot);
@@ -98,7 +98,7 @@ pub(crate) fn free_slot(module: &Module) -> Result<SlotId, Error> {
 }
 
 /// `C_InitToken`, then the user's PIN. The slot may change in between: SoftHSM numbers its slots anew.
-pub(crate) fn initialise(
+pub fn initialise(
     module: &Module,
     slot: SlotId,
     label: &str,

@@ -1,0 +1,207 @@
+//! Where a page is run: a directory of its own, with a fresh token, and bash.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jeton_driver::Error;
+use jeton_driver::client::Module;
+use jeton_driver::peers::{Known, Seat, free_slot, initialise};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use crate::page::{Block, Page, When};
+
+/// What the pages call `$TOKEN`, `$PIN` and `$SO_PIN`. They guard nothing: the tokens live as long as their page.
+const TOKEN: &str = "desk";
+const PIN: &str = "user-1234";
+const SO_PIN: &str = "officer-1234";
+
+/// The file that carries exported variables and functions from one block to the next.
+const CARRIED: &str = "../carried.sh";
+const HEAD: &str = "set -aEeuo pipefail\ntrap 'echo \"at: $BASH_COMMAND\" >&2' ERR\n";
+
+/// A directory, a token in it, and until when it may be used.
+pub struct Desk {
+    known: Known,
+    directory: TempDir,
+    environment: Vec<(String, OsString)>,
+    until: Instant,
+    talk: bool,
+}
+
+/// What became of a page.
+pub enum Outcome {
+    /// The sections that did well, and those that did not with what was said last.
+    Done(Vec<String>, Vec<(String, String)>),
+    /// Something that it needs is not on this machine.
+    Absent(String),
+}
+
+impl Desk {
+    /// A directory for a page, with a fresh token of `known`.
+    pub fn new(known: Known, module: &Path, backend: Option<&str>) -> Result<Self, Error> {
+        let directory = tempfile::Builder::new()
+            .prefix("clients-")
+            .tempdir()
+            .map_err(Error::io("a temporary directory"))?;
+        let work = directory.path().join("work");
+        fs::create_dir(&work).map_err(Error::io(&work))?;
+        let seat = Seat::fresh(known, directory.path(), backend)?;
+        make_token(module, &seat)?;
+        let mut environment = seat.environment;
+        let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
+        let path = std::env::var("PATH").unwrap_or_default();
+        for (name, value) in [
+            ("MODULE", module.to_string_lossy().as_ref()),
+            ("TOKEN", TOKEN),
+            ("PIN", PIN),
+            ("SO_PIN", SO_PIN),
+            ("PORT", &free_port()?),
+            ("CLIENTS", clients),
+            ("LC_ALL", "C"),
+            ("PATH", &format!("{path}:/usr/sbin:/sbin")),
+        ] {
+            environment.push((name.to_owned(), value.into()));
+        }
+        Ok(Self { known, directory, environment, until: Instant::now(), talk: false })
+    }
+
+    /// Runs the page. A section ends where a block of it fails; the next is tried all the same. `talk` shows all that was
+    /// said by what failed.
+    pub fn run(mut self, page: &Page, soak: bool, talk: bool) -> Result<Outcome, Error> {
+        self.talk = talk;
+        self.until = Instant::now() + page.limit(soak);
+        let (mut well, mut failed) = (Vec::new(), Vec::new());
+        for section in &page.sections {
+            let title = section.title.clone();
+            match section.blocks.iter().try_for_each(|block| self.block(block, soak)) {
+                Ok(()) => well.push(title),
+                Err(Stop::Failed(said)) => failed.push((title, said)),
+                Err(Stop::Absent(said)) => return Ok(Outcome::Absent(said)),
+                Err(Stop::Broken(error)) => return Err(error),
+            }
+        }
+        Ok(Outcome::Done(well, failed))
+    }
+
+    fn block(&self, block: &Block, soak: bool) -> Result<(), Stop> {
+        match block {
+            Block::File(name, text) => {
+                let path = self.work().join(name);
+                Ok(fs::write(&path, text).map_err(Error::io(path))?)
+            }
+            Block::Shell(When::Soak, _) if !soak => Ok(()),
+            Block::Shell(When::Jeton, _) if self.known != Known::Jeton => Ok(()),
+            Block::Shell(when, script) => match (self.shell(script)?, when) {
+                (None, _) => Ok(()),
+                (Some(said), When::Needs) => Err(Stop::Absent(said)),
+                (Some(said), _) => Err(Stop::Failed(said)),
+            },
+        }
+    }
+
+    /// Runs a script; `Some` is what a failed one said last.
+    fn shell(&self, script: &str) -> Result<Option<String>, Error> {
+        let carried = format!("[ ! -e {CARRIED} ] || . {CARRIED}\n");
+        let carry = format!("\n{{ declare -px; declare -fx; }} >{CARRIED}\n");
+        let path = self.directory.path().join("said");
+        let log = File::create(&path).map_err(Error::io(&path))?;
+        let twin = log.try_clone().map_err(Error::io(&path))?;
+        let mut child = Command::new("bash")
+            .args(["-c", &[HEAD, &carried, script, &carry].concat()])
+            .current_dir(self.work())
+            .env_remove("JETON_CONF")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(twin)
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io("bash"))?;
+        let ended = wait(&mut child, self.until).map_err(Error::io("bash"))?;
+        let said = fs::read(&path).map_err(Error::io(&path))?;
+        let said = String::from_utf8_lossy(&said);
+        if self.talk && ended != Some(true) {
+            eprintln!("{script}\n---\n{said}");
+        }
+        Ok((ended != Some(true)).then(|| {
+            let told = last_words(&said);
+            if ended.is_none() { format!("took too long; {told}") } else { told }
+        }))
+    }
+
+    fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+}
+
+enum Stop {
+    Failed(String),
+    Absent(String),
+    Broken(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// Whether the child did well; `None` where it had to be ended. What it left running is ended with it.
+fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
+    let ended = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status.success());
+        }
+        if Instant::now() > until {
+            break None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    // An error says that nothing is left of the group.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    child.wait()?;
+    Ok(ended)
+}
+
+/// The last line that speaks of an error, or else the last one, and the command that failed.
+fn last_words(said: &str) -> String {
+    let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let at = lines.iter().rev().find_map(|line| line.strip_prefix("at: "));
+    lines.retain(|line| !line.starts_with("at: "));
+    let speaks = |line: &&&str| ["CKR_", "rror", "xception"].iter().any(|word| line.contains(word));
+    let line = lines.iter().rev().find(speaks).or(lines.last()).unwrap_or(&"nothing was said");
+    at.map_or_else(|| (*line).to_owned(), |at| format!("{line} (at: {at})"))
+}
+
+/// A port of the loopback interface that nobody listens on.
+fn free_port() -> Result<String, Error> {
+    let address = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    Ok(address.map_err(Error::io("a port of the loopback interface"))?.port().to_string())
+}
+
+/// A module reads its environment when it is loaded: the program runs itself to make the token.
+fn make_token(module: &Path, seat: &Seat) -> Result<(), Error> {
+    let program = std::env::current_exe().map_err(Error::io("the program's own executable"))?;
+    let status = Command::new(&program)
+        .arg("--make-token")
+        .arg(module)
+        .envs(seat.environment.iter().map(|(name, value)| (name, value)))
+        .status()
+        .map_err(Error::io(program))?;
+    if status.success() { Ok(()) } else { Err(Error::Usage("no token could be made".to_owned())) }
+}
+
+/// What the program's second self does.
+pub fn token(module: &Path) -> Result<(), Error> {
+    let module = Module::load(module)?;
+    module.initialize(None)?;
+    initialise(&module, free_slot(&module)?, TOKEN, SO_PIN, PIN)?;
+    Ok(module.finalize()?)
+}

@@ -1,0 +1,153 @@
+//! Runs the guides of `docs/clients`, each the test of a client that others wrote, and prints what became of them.
+//!
+//! A guide is run in a directory of its own with a fresh token, for Jeton and beside it for SoftHSMv2. What fails with
+//! a peer is shown; what fails with Jeton ends the run with an error.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use clap::Parser;
+use jeton_driver::Error;
+use jeton_driver::peers::{Known, library_of};
+
+mod desk;
+mod page;
+mod table;
+
+use desk::{Desk, Outcome};
+use page::Page;
+use table::Row;
+
+/// Runs the guides to clients and prints a table.
+#[derive(Parser)]
+#[command(name = "clients", version)]
+struct Options {
+    /// The modules, in the order of the table: jeton, softhsm2.
+    #[arg(long, value_delimiter = ',', default_value = "jeton,softhsm2")]
+    module: Vec<String>,
+    /// The backend of jeton: aws-lc or rustcrypto.
+    #[arg(long)]
+    backend: Option<String>,
+    /// Only these guides.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// The long runs too.
+    #[arg(long)]
+    soak: bool,
+    /// Leaves out the guides that fetch something.
+    #[arg(long)]
+    offline: bool,
+    /// Shows blocks that failed and all that they said.
+    #[arg(long)]
+    verbose: bool,
+    /// How many guides at once.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Puts the table into this file too, between its marks.
+    #[arg(long)]
+    write: Option<PathBuf>,
+    /// The guides.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients"))]
+    guides: PathBuf,
+    /// Set by the program for its second self, which makes a token.
+    #[arg(long, hide = true)]
+    make_token: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match &options.make_token {
+        Some(module) => desk::token(module).map(|()| true),
+        None => run(&options),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("clients: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs every guide that is asked for; whether Jeton did well.
+fn run(options: &Options) -> Result<bool, Error> {
+    let modules: Vec<_> = options.module.iter().map(|name| module(name)).collect::<Result<_, _>>()?;
+    let mut pages = Page::all(&options.guides)?;
+    pages.retain(|page| options.only.is_empty() || options.only.contains(&page.name));
+    pages.retain(|page| !(options.offline && page.matter.network));
+    let waiting = Mutex::new(pages.iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    let work = || -> Result<(), Error> {
+        loop {
+            // The lock is given back at the end of the statement: no guide runs under it.
+            let next = waiting.lock().map_or(None, |mut pages| pages.next());
+            let Some((number, page)) = next else { return Ok(()) };
+            let row = row(page, &modules, options)?;
+            if let Ok(mut done) = done.lock() {
+                done.push((number, row));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let jobs: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        jobs.into_iter().try_for_each(|job| job.join().expect("a job does not panic"))
+    })?;
+    let mut rows = done.into_inner().unwrap_or_default();
+    rows.sort_by_key(|(number, _)| *number);
+    let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+    let names: Vec<_> = modules.iter().map(|(known, _)| known.name()).collect();
+    let table = table::markdown(&names, &rows);
+    println!("{table}");
+    if let Some(file) = &options.write {
+        table::write(file, &table)?;
+    }
+    let ours = rows.iter().flat_map(|row| modules.iter().zip(&row.outcomes));
+    let failed = |outcome: &Outcome| matches!(outcome, Outcome::Done(_, failed) if !failed.is_empty());
+    Ok(ours.filter(|((known, _), _)| *known == Known::Jeton).all(|(_, outcome)| !failed(outcome)))
+}
+
+fn module(name: &str) -> Result<(Known, PathBuf), Error> {
+    let known = Known::named(name).filter(|known| *known != Known::Nss);
+    let known = known.ok_or_else(|| Error::Usage(format!("{name} is none of jeton, softhsm2")))?;
+    let library = library_of(name)?;
+    Ok((known, library.canonicalize().map_err(Error::io(library))?))
+}
+
+/// Runs one guide with each module.
+fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> Result<Row<'a>, Error> {
+    if let Some(missing) = page.matter.programs.iter().find(|program| !installed(program)) {
+        let packages = page.matter.packages.join(" ");
+        let absent = || Outcome::Absent(format!("no {missing} (packages: {packages})"));
+        let outcomes = modules.iter().map(|_| absent()).collect();
+        return Ok(Row { page, version: "-".to_owned(), outcomes });
+    }
+    let mut outcomes = Vec::new();
+    for (known, library) in modules {
+        let backend = options.backend.as_deref().filter(|_| *known == Known::Jeton);
+        let outcome = Desk::new(*known, library, backend)?.run(page, options.soak, options.verbose)?;
+        if let Outcome::Done(well, failed) = &outcome {
+            eprintln!("{}: {}: {} ok, {} failed", page.name, known.name(), well.len(), failed.len());
+        }
+        outcomes.push(outcome);
+    }
+    Ok(Row { page, version: version(page), outcomes })
+}
+
+/// Whether a program is on the path, or where the system's own are.
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).any(|directory| directory.join(Path::new(program)).is_file())
+}
+
+/// The first line that the client says of its version.
+fn version(page: &Page) -> String {
+    let command = format!("PATH=$PATH:/usr/sbin; {} 2>&1", page.matter.version);
+    let said = Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output();
+    let said =
+        said.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    said.lines().next().unwrap_or("-").to_owned()
+}

@@ -1,0 +1,70 @@
+//! The table of clients: printed, and kept in a file between two marks.
+
+use std::fs;
+use std::path::Path;
+
+use jeton_driver::Error;
+
+use crate::desk::Outcome;
+use crate::page::Page;
+
+/// The lines between which the table stands in a file.
+const BEGIN: &str = "<!-- table: written by the program `clients` -->";
+const END: &str = "<!-- table ends -->";
+
+/// A client: its page, its version, what became of it with each module.
+pub struct Row<'a> {
+    pub page: &'a Page,
+    pub version: String,
+    pub outcomes: Vec<Outcome>,
+}
+
+/// The table in Markdown, and below it what failed.
+pub fn markdown(modules: &[&str], rows: &[Row]) -> String {
+    let mut text = format!("| client | version | what is done | {} |\n", modules.join(" | "));
+    text += &format!("|---|---|---|{}\n", "---|".repeat(modules.len()));
+    let mut notes = String::new();
+    for Row { page, version, outcomes } in rows {
+        let cells: Vec<_> = outcomes.iter().map(cell).collect();
+        let Page { name, title, matter, .. } = page;
+        text += &format!("| [{title}]({name}.md) | {version} | {} | {} |\n", matter.done, cells.join(" | "));
+        for (module, outcome) in modules.iter().zip(outcomes) {
+            notes += &failures(module, title, outcome);
+        }
+    }
+    if notes.is_empty() { text } else { format!("{text}\nWhat failed, and what was said last:\n\n{notes}") }
+}
+
+fn cell(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done(well, failed) if failed.is_empty() => format!("ok ({})", well.len()),
+        Outcome::Done(well, failed) => format!("{} of {}", well.len(), well.len() + failed.len()),
+        Outcome::Absent(_) => "not on this machine".to_owned(),
+    }
+}
+
+fn failures(module: &str, title: &str, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done(_, failed) => failed
+            .iter()
+            .map(|(section, said)| format!("- {module}, {title}, {section}: {}\n", plain(said)))
+            .collect(),
+        Outcome::Absent(said) => format!("- {module}, {title}, not run: {}\n", plain(said)),
+    }
+}
+
+/// A line of anybody's, as code in Markdown.
+fn plain(line: &str) -> String {
+    let kept: String = line.chars().filter(|c| *c != '`' && !c.is_control()).take(300).collect();
+    format!("`{kept}`")
+}
+
+/// Puts the table between the marks of the file.
+pub fn write(file: &Path, table: &str) -> Result<(), Error> {
+    let text = fs::read_to_string(file).map_err(Error::io(file))?;
+    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) =
+        parts.ok_or_else(|| Error::Usage(format!("{} has not the marks of the table", file.display())))?;
+    let text = format!("{head}{BEGIN}\n\n{table}\n{END}{tail}");
+    fs::write(file, text).map_err(Error::io(file))
+}
