@@ -42,7 +42,7 @@ Rules that are no column:
   counter has eight bytes and is zero where none is given, and `CKA_OTP_TIME` is empty or fourteen digits
   (`CKR_ATTRIBUTE_VALUE_INVALID`).
 - A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says, and
-  takes what it may do, its name and its dates from the private key.
+  takes what it may do, its identifier, subject and dates from the private key.
 - X.509 and WTLS certificates have a value, or a URL with the digests of both public keys; a trust object that trusts
   names its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
 - A private object exists for nobody but the user. Objects of the built-in classes are seen by everybody, are found
@@ -68,8 +68,8 @@ fn document() -> String {
     let mut out = String::from(HEAD);
     for class in classes {
         write!(out, "\n## {class}\n\n").expect("a string");
-        let kinds: Vec<_> = kinds(class, |_| true).collect();
-        if kinds.len() > 1 {
+        let kinds: Vec<_> = kinds(class, |_| true).filter(|kind| !kind.is_empty()).collect();
+        if !kinds.is_empty() {
             writeln!(out, "Types: {}.\n", kinds.join(", ")).expect("a string");
         }
         out.push_str("| Attribute | Of | C_CreateObject | Generate | Receive | Set | C_CopyObject | Read | Default |\n");
