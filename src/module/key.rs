@@ -93,7 +93,7 @@ impl Module {
         }
         let (provider, id) = (token.provider(), with.mechanism.id);
         let work = move || {
-            let parts = provider.keys.generate(&key::pair_spec(&public, &private)?)?;
+            let parts = provider.keys.generate(&key::pair_spec(&public, &private)?).map_err(key::refused)?;
             make::put_pair(public, private, parts, id)
         };
         if self.is_asynchronous(session)? {

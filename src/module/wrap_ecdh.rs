@@ -9,7 +9,7 @@ use super::wrap::kwp;
 use crate::backend::{CipherScheme, Direction, Hash, PrivateKey};
 use crate::error::{Error, Result};
 use crate::mechanism::{Action, Asymmetric, Invocation, Params, PointForm};
-use crate::object::{Attributes, Object, key};
+use crate::object::{Attributes, Object, curve, key};
 use crate::secret::Secret;
 use crate::token::Token;
 
@@ -48,9 +48,9 @@ impl<'a> Agreement<'a> {
         let provider = token.provider();
         let spec = key::pair_spec(wrapping.attributes(), &Attributes::default())?;
         let (fresh, private) = provider.keys.generate(&spec)?;
-        let head = self.encoded(key::point_of(&fresh)?)?;
+        let head = self.encoded(curve::point_of(&fresh)?)?;
         let peer = key::public_parts(wrapping.attributes())?;
-        let aes = self.aes_key(token, &*provider.keys.private(&private)?, key::point_of(&peer)?).map_err(
+        let aes = self.aes_key(token, &*provider.keys.private(&private)?, curve::point_of(&peer)?).map_err(
             |error| match error {
                 // The wrapping key is a point of small order, with which no secret is made.
                 Error::DataInvalid => Error::KeyFunctionNotPermitted,
@@ -72,7 +72,7 @@ impl<'a> Agreement<'a> {
     ) -> Result<usize> {
         let len = self.head_len(unwrapping.attributes())?;
         let (head, rest) = wrapped.split_at_checked(len).ok_or(Error::WrappedKeyLenRange)?;
-        let bare = head.len() - key::point_len(unwrapping.attributes())?;
+        let bare = head.len() - curve::point_len(unwrapping.attributes())?;
         if self.encoded(&head[bare..])? != head {
             return Err(Error::WrappedKeyInvalid);
         }
@@ -95,7 +95,7 @@ impl<'a> Agreement<'a> {
     }
 
     fn head_len(&self, attributes: &Attributes) -> Result<usize> {
-        let point = vec![0; key::point_len(attributes)?];
+        let point = vec![0; curve::point_len(attributes)?];
         self.encoded(&point).map(|head| head.len())
     }
 

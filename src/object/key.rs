@@ -1,15 +1,12 @@
 //! The way between a key's attributes and the parts that a backend takes.
 
-use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
-use der::{Decode, Encode};
-
 use super::attribute::Sorts;
 use super::value::{Value, unpadded};
-use super::{Attributes, otp};
+use super::{Attributes, curve, otp};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
-use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
+use crate::mechanism::curve::Group;
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::Secret;
 
@@ -26,7 +23,8 @@ pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<Pai
                 .ok_or(Error::TemplateIncomplete)?,
             public_exponent: public.bytes(A::PUBLIC_EXPONENT).unwrap_or(DEFAULT_EXPONENT),
         },
-        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => match named_curve(public)?.group {
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => match curve::named_curve(public)?.group
+        {
             Group::Ec(curve) => PairSpec::Ec(curve),
             Group::Ed25519 => PairSpec::Ed25519,
             Group::Ed448 => PairSpec::Ed448,
@@ -55,17 +53,7 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
             n: bytes(attributes, A::MODULUS)?.to_vec(),
             e: bytes(attributes, A::PUBLIC_EXPONENT)?.to_vec(),
         },
-        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
-            let group = named_curve(attributes)?.group;
-            let point = point(group, bytes(attributes, A::EC_POINT)?)?;
-            match group {
-                Group::Ec(curve) => PublicParts::Ec { curve, point: point.to_vec() },
-                Group::Ed25519 => PublicParts::Ed25519 { point: exact(point)? },
-                Group::Ed448 => PublicParts::Ed448 { point: exact(point)? },
-                Group::X25519 => PublicParts::X25519 { point: exact(point)? },
-                Group::X448 => PublicParts::X448 { point: exact(point)? },
-            }
-        }
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => curve::public_parts(attributes)?,
         KeyType::ML_DSA => PublicParts::MlDsa {
             set: parameter_set(attributes, ml_dsa_set)?,
             key: value(attributes)?.to_vec(),
@@ -96,16 +84,7 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
             d: bytes(attributes, A::PRIVATE_EXPONENT)?.into(),
             crt: crt(attributes),
         }),
-        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => {
-            let scalar = value(attributes)?;
-            match named_curve(attributes)?.group {
-                Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
-                Group::Ed25519 => PrivateParts::Ed25519 { seed: fixed(scalar, 32)? },
-                Group::Ed448 => PrivateParts::Ed448 { seed: fixed(scalar, 57)? },
-                Group::X25519 => PrivateParts::X25519 { scalar: fixed(scalar, 32)? },
-                Group::X448 => PrivateParts::X448 { scalar: fixed(scalar, 56)? },
-            }
-        }
+        KeyType::EC | KeyType::EC_EDWARDS | KeyType::EC_MONTGOMERY => curve::private_parts(attributes)?,
         KeyType::ML_DSA => PrivateParts::MlDsa {
             set: parameter_set(attributes, ml_dsa_set)?,
             seed: attributes.bytes(A::SEED).map(Secret::from),
@@ -144,7 +123,7 @@ pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> R
         return check_secret(attributes, sort);
     }
     if attributes.has(A::EC_PARAMS) {
-        let oid = named_curve(attributes)?.oid;
+        let oid = curve::named_curve(attributes)?.oid;
         attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
     }
     if sort.is_hidden() {
@@ -152,18 +131,13 @@ pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> R
         let parts = private_parts(attributes)?;
         provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::Dh { value, .. } = parts {
-            put_dh_value(attributes, value);
+            put_dh_value(attributes, value)?;
         }
         return Ok(());
     }
     let parts = public_parts(attributes)?;
     provider.keys.public(&parts).map_err(refused)?;
     put_public(attributes, &parts)
-}
-
-/// Whether it is a key of edwards448; Ed25519's otherwise.
-pub fn is_edwards448(attributes: &Attributes) -> bool {
-    named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
 }
 
 /// The value of a secret key.
@@ -184,11 +158,11 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
             put_same(attributes, A::PUBLIC_EXPONENT, e)?;
             attributes.put(A::MODULUS_BITS, Value::Number(bit_size(n)));
         }
-        PublicParts::Ec { curve, point } => put_point(attributes, Group::Ec(*curve), point)?,
-        PublicParts::Ed25519 { point } => put_point(attributes, Group::Ed25519, point)?,
-        PublicParts::Ed448 { point } => put_point(attributes, Group::Ed448, point)?,
-        PublicParts::X25519 { point } => put_point(attributes, Group::X25519, point)?,
-        PublicParts::X448 { point } => put_point(attributes, Group::X448, point)?,
+        PublicParts::Ec { curve, point } => curve::put_point(attributes, Group::Ec(*curve), point)?,
+        PublicParts::Ed25519 { point } => curve::put_point(attributes, Group::Ed25519, point)?,
+        PublicParts::Ed448 { point } => curve::put_point(attributes, Group::Ed448, point)?,
+        PublicParts::X25519 { point } => curve::put_point(attributes, Group::X25519, point)?,
+        PublicParts::X448 { point } => curve::put_point(attributes, Group::X448, point)?,
         PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
             put_same(attributes, A::VALUE, key)?
         }
@@ -217,38 +191,37 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
                 put_crt(attributes, crt);
             }
         }
-        PrivateParts::Ec { curve, scalar } => put_scalar(attributes, Group::Ec(curve), scalar)?,
-        PrivateParts::Ed25519 { seed } => put_scalar(attributes, Group::Ed25519, seed)?,
-        PrivateParts::Ed448 { seed } => put_scalar(attributes, Group::Ed448, seed)?,
-        PrivateParts::X25519 { scalar } => put_scalar(attributes, Group::X25519, scalar)?,
-        PrivateParts::X448 { scalar } => put_scalar(attributes, Group::X448, scalar)?,
+        PrivateParts::Ec { curve, scalar } => curve::put_scalar(attributes, Group::Ec(curve), scalar)?,
+        PrivateParts::Ed25519 { seed } => curve::put_scalar(attributes, Group::Ed25519, seed)?,
+        PrivateParts::Ed448 { seed } => curve::put_scalar(attributes, Group::Ed448, seed)?,
+        PrivateParts::X25519 { scalar } => curve::put_scalar(attributes, Group::X25519, scalar)?,
+        PrivateParts::X448 { scalar } => curve::put_scalar(attributes, Group::X448, scalar)?,
         PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key)?,
         PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key)?,
         PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key)?,
         PrivateParts::Dh { prime, base, value } => {
             put_same(attributes, A::PRIME, &prime)?;
             put_same(attributes, A::BASE, &base)?;
-            put_dh_value(attributes, value);
+            put_dh_value(attributes, value)?;
         }
     }
     Ok(())
 }
 
-/// Puts a private value without leading zeros, and its size.
-fn put_dh_value(attributes: &mut Attributes, value: Secret) {
-    attributes.put(A::VALUE_BITS, Value::Number(bit_size(&value)));
+/// Puts a private value without leading zeros, and its size, of which a template may have said nothing else.
+fn put_dh_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
+    let bits = bit_size(&value);
+    if attributes.number(A::VALUE_BITS).is_some_and(|given| given != bits) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::VALUE_BITS, Value::Number(bits));
     attributes.put(A::VALUE, Value::Bytes(value));
+    Ok(())
 }
 
 /// The size of an integer without leading zeros in bits.
 pub(super) fn bit_size(number: &[u8]) -> u64 {
     number.len() as u64 * 8 - u64::from(number.first().map_or(0, |byte| byte.leading_zeros()))
-}
-
-fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
-    put_same(attributes, A::EC_PARAMS, oid(group)?)?;
-    attributes.put(A::VALUE, Value::Bytes(scalar));
-    Ok(())
 }
 
 fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: Secret) -> Result<()> {
@@ -315,8 +288,8 @@ fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) ->
     }
 }
 
-/// A backend's word on a key that the caller gave.
-fn refused(error: Error) -> Error {
+/// A backend's word on a key that the caller gave, or on what it shall be made of.
+pub fn refused(error: Error) -> Error {
     match error {
         Error::DataInvalid | Error::DataLenRange => Error::AttributeValueInvalid,
         other => other,
@@ -324,31 +297,12 @@ fn refused(error: Error) -> Error {
 }
 
 /// Puts what a mechanism made; a template that named something else contradicts it.
-fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
+pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     if attributes.bytes(id).is_some_and(|given| given != made) {
         return Err(Error::TemplateInconsistent);
     }
     attributes.put(id, Value::Bytes(made.into()));
     Ok(())
-}
-
-fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
-    if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
-        return Err(Error::TemplateInconsistent);
-    }
-    if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
-        return Err(Error::TemplateInconsistent);
-    }
-    attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
-    attributes.put(A::EC_POINT, Value::Bytes(written_point(point)?));
-    Ok(())
-}
-
-/// DER of every point. PKCS#11 3.2, "Elliptic Curve", has those of Edwards and Montgomery curves as bare bytes; 3.0 had
-/// them in DER, and OpenSC's clients take nothing else.
-fn written_point(point: &[u8]) -> Result<Secret> {
-    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
-    der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
 fn put_crt(attributes: &mut Attributes, crt: RsaCrt) {
@@ -370,94 +324,18 @@ fn crt(attributes: &Attributes) -> Option<RsaCrt> {
     })
 }
 
-fn key_type(attributes: &Attributes) -> Result<KeyType> {
+/// The type of a key; `TemplateIncomplete` without.
+pub(super) fn key_type(attributes: &Attributes) -> Result<KeyType> {
     attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::TemplateIncomplete)
 }
 
-fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
+/// Bytes that a key must have.
+pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::TemplateIncomplete)
 }
 
-/// A scalar at the length of its curve's order; longer only by leading zeros.
-fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
-    let digits = unpadded(scalar);
-    let mut out = Secret::zeroed(len);
-    let start = len.checked_sub(digits.len()).ok_or(Error::AttributeValueInvalid)?;
-    out[start..].copy_from_slice(digits);
-    Ok(out)
-}
-
-/// A key of that length; RFC 8410's inner octet string around it is taken too.
-fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
-    let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
-    if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
-}
-
-fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
-}
-
-/// The point in a `CKA_EC_POINT`: a DER octet string or, of some callers, a bit string or the bare point. The length
-/// tells: an uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have.
-fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
-    if group.has_point_len(bytes.len()) {
-        return Ok(bytes);
-    }
-    match BitStringRef::from_der(bytes).ok().and_then(|bits| bits.as_bytes()) {
-        Some(point) => Ok(point),
-        None => octets(bytes),
-    }
-}
-
-/// The length of an uncompressed point or a u-coordinate of a key's curve.
-pub fn point_len(attributes: &Attributes) -> Result<usize> {
-    Ok(match named_curve(attributes)?.group {
-        Group::Ec(curve) => 1 + 2 * curve.len(),
-        Group::Ed25519 | Group::X25519 => 32,
-        Group::Ed448 => 57,
-        Group::X448 => 56,
-    })
-}
-
-/// The point or u-coordinate of a public key that agrees.
-pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
-    match parts {
-        PublicParts::Ec { point, .. } => Ok(point),
-        PublicParts::X25519 { point } => Ok(point),
-        PublicParts::X448 { point } => Ok(point),
-        _ => Err(Error::KeyTypeInconsistent),
-    }
-}
-
-/// What a DER octet string holds; bytes that are none stand for themselves.
-pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
-    if bytes.is_empty() {
-        return Err(Error::AttributeValueInvalid);
-    }
-    Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
-}
-
-/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type. PKCS#11 3.2,
-/// "Elliptic Curve": `CurveNotSupported` for another curve, `DomainParamsInvalid` for parameters in another form.
-pub fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
-    let params = bytes(attributes, A::EC_PARAMS)?;
-    let name = PrintableStringRef::from_der(params).ok();
-    if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
-        return Err(Error::DomainParamsInvalid);
-    }
-    let key_type = key_type(attributes)?;
-    NAMED_CURVES
-        .iter()
-        .filter(|curve| curve.key_type == key_type)
-        .find(|curve| curve.oid == params || name.as_ref().is_some_and(|name| name.as_str() == curve.name))
-        .ok_or(Error::CurveNotSupported)
-}
-
-fn oid(group: Group) -> Result<&'static [u8]> {
-    named_group(group).map(|named| named.oid).ok_or(Error::GeneralError)
-}
-
-fn value(attributes: &Attributes) -> Result<&[u8]> {
+/// `CKA_VALUE`.
+pub(super) fn value(attributes: &Attributes) -> Result<&[u8]> {
     bytes(attributes, A::VALUE)
 }
 

@@ -1,8 +1,8 @@
 //! Objects: immutable once made. A change makes a new one that takes the old one's place.
 //!
 //! [`attribute`] holds the rules as a table, [`template`] what a caller gives, [`make`] how an object comes to be,
-//! [`key`] the way between attributes and the parts of a key, [`computed`] what follows from other attributes,
-//! [`built_in`] the objects that nobody made, [`policy`] who may see and do what.
+//! [`key`] the way between attributes and the parts of a key, [`curve`] the same for keys on curves, [`computed`] what
+//! follows from other attributes, [`built_in`] the objects that nobody made, [`policy`] who may see and do what.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +15,7 @@ pub mod bits;
 pub mod built_in;
 pub mod clock;
 pub mod computed;
+pub mod curve;
 pub mod key;
 pub mod make;
 pub mod otp;

@@ -22,6 +22,9 @@ pub fn check(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
         && within(A::OTP_TIME_REQUIREMENT, ignored.clone())
         && within(A::OTP_PIN_REQUIREMENT, ignored)
         && within(A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY);
+    // PKCS#11 3.2, "OTP key objects": YYYYMMDDhhmmss, or nothing.
+    let time = attributes.bytes(A::OTP_TIME).unwrap_or_default();
+    let fits = fits && (time.is_empty() || time.len() == 14 && time.iter().all(u8::is_ascii_digit));
     match attributes.bytes(A::OTP_COUNTER).map(<[u8]>::len) {
         _ if !fits => return Err(Error::AttributeValueInvalid),
         Some(8) => {}

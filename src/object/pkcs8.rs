@@ -10,7 +10,8 @@ use pkcs8::{AlgorithmIdentifierRef, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
 
 use super::Attributes;
-use super::key::{named_curve, private_parts};
+use super::curve::named_curve;
+use super::key::private_parts;
 use super::value::Value;
 use crate::backend::PrivateParts;
 use crate::error::{Error, Result};

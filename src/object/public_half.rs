@@ -64,7 +64,7 @@ fn take_over(public: &mut Attributes, private: &Attributes, sort: Sorts) {
             public.put(id, value);
         }
     }
-    // The one default of the table that is not that of every object.
+    // PKCS#11 3.2, "Public key from private key": the one default of its table that is not that of every object.
     if !public.has(A::DESTROYABLE) {
         public.put(A::DESTROYABLE, Value::Flag(false));
     }

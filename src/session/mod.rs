@@ -8,7 +8,7 @@ use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, Asymmetric, Code, Invocation, Params, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
-use crate::object::{Object, key};
+use crate::object::{Object, curve, key};
 use crate::token::Token;
 
 pub mod crypt;
@@ -340,7 +340,7 @@ fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing>
     if let Action::Mac(_) = with.mechanism.action {
         return Ok(Signing::Code(code(token, with, object)?));
     }
-    let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+    let (scheme, hash) = with.scheme(curve::is_edwards448(object.attributes()))?;
     let signer = object.private_key(token.provider())?.signer(&scheme)?;
     Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
 }
@@ -349,7 +349,7 @@ fn verifying(token: &Token, with: &Invocation, object: &Object) -> Result<Verify
     if let Action::Mac(_) = with.mechanism.action {
         return Ok(Verifying::Code(code(token, with, object)?));
     }
-    let (scheme, hash) = with.scheme(key::is_edwards448(object.attributes()))?;
+    let (scheme, hash) = with.scheme(curve::is_edwards448(object.attributes()))?;
     let verifier = object.public_key(token.provider())?.verifier(&scheme)?;
     Ok(Verifying::Signature(Message::new(token.provider(), hash), verifier))
 }

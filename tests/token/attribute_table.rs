@@ -37,6 +37,12 @@ Rules that are no column:
   (`CKR_TEMPLATE_INCONSISTENT`).
 - `CKA_CHECK_VALUE` and, of keys, `CKA_PUBLIC_KEY_INFO` are computed; a value that is given must be that one
   (`CKR_ATTRIBUTE_VALUE_INVALID`). A check value of no bytes is none, and stays so.
+- `CKA_VALUE_BITS` of a private key that is received must be that of its value (`CKR_TEMPLATE_INCONSISTENT`).
+- A HOTP key has what RFC 4226 has: decimal format, a length of 6 to 8, no requirement but that of a counter. Its
+  counter has eight bytes and is zero where none is given, and `CKA_OTP_TIME` is empty or fourteen digits
+  (`CKR_ATTRIBUTE_VALUE_INVALID`).
+- A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says, and
+  takes what it may do, its identifier, subject and dates from the private key.
 - X.509 and WTLS certificates have a value, or a URL with the digests of both public keys; a trust object that trusts
   names its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
 - A private object exists for nobody but the user. Objects of the built-in classes are seen by everybody, are found
@@ -62,8 +68,8 @@ fn document() -> String {
     let mut out = String::from(HEAD);
     for class in classes {
         write!(out, "\n## {class}\n\n").expect("a string");
-        let kinds: Vec<_> = kinds(class, |_| true).collect();
-        if kinds.len() > 1 {
+        let kinds: Vec<_> = kinds(class, |_| true).filter(|kind| !kind.is_empty()).collect();
+        if !kinds.is_empty() {
             writeln!(out, "Types: {}.\n", kinds.join(", ")).expect("a string");
         }
         out.push_str("| Attribute | Of | C_CreateObject | Generate | Receive | Set | C_CopyObject | Read | Default |\n");
@@ -73,7 +79,7 @@ fn document() -> String {
                 format!("{}", rule.id),
                 of(class, rule),
                 made(class, rule, rule.create),
-                if is_key(class) { need(rule.generate) } else { "–".into() },
+                if generates(class) { need(rule.generate) } else { "–".into() },
                 if receives(class) { need(rule.receive()) } else { "–".into() },
                 changed(class, rule).0.into(),
                 changed(class, rule).1.into(),
@@ -86,13 +92,15 @@ fn document() -> String {
     out
 }
 
-fn is_key(class: ObjectClass) -> bool {
-    matches!(class, ObjectClass::PUBLIC_KEY | ObjectClass::PRIVATE_KEY | ObjectClass::SECRET_KEY)
+/// The classes whose objects are generated.
+fn generates(class: ObjectClass) -> bool {
+    Sorts::known().any(|(known, _, sort)| known == class && sort.is_key())
+        || class == ObjectClass::DOMAIN_PARAMETERS
 }
 
 /// The classes whose objects come out of a key; data objects do so by derivation.
 fn receives(class: ObjectClass) -> bool {
-    matches!(class, ObjectClass::DATA | ObjectClass::PRIVATE_KEY | ObjectClass::SECRET_KEY)
+    Sorts::known().any(|(known, _, sort)| known == class && (sort.is_hidden() || sort == Sorts::DATA))
 }
 
 fn built_in(class: ObjectClass) -> bool {

@@ -32,7 +32,8 @@ fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
-fn group() -> Attributes {
+/// What a public template says of that group.
+pub fn group() -> Attributes {
     none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
 }
 
@@ -237,7 +238,10 @@ fn a_private_key_leaves_as_pkcs_8_and_comes_back() {
         let back = unwrap(&template).expect("a key");
         assert_eq!(client.number(session, back, A::VALUE_BITS), 160);
         assert_eq!(agree(&client, session, back, &hex(PUBLIC_B), &none()), Ok(hex(SECRET)));
-        let other = template.bytes(A::BASE, &[2]);
+        let sized = |bits| template.clone().number(A::VALUE_BITS, bits);
+        assert!(unwrap(&sized(160)).is_ok());
+        assert_eq!(unwrap(&sized(161)), Err(Error::TemplateInconsistent));
+        let other = template.clone().bytes(A::BASE, &[2]);
         assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
     });
 }

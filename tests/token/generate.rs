@@ -211,6 +211,21 @@ fn an_rsa_pair_takes_the_exponent_that_was_asked_for() {
     });
 }
 
+/// RFC 8017, 3.1: a public exponent is odd and at least 3.
+#[test]
+fn a_public_exponent_that_is_none_is_an_invalid_value() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for wrong in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[0xff; 33]] {
+            let request = Kind::Rsa.request().bytes(A::PUBLIC_EXPONENT, wrong);
+            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
+            assert_eq!(made, Err(Error::AttributeValueInvalid), "{wrong:?}");
+        }
+        assert_eq!(client.find(session, &none()), []);
+    });
+}
+
 #[test]
 fn random_bytes_differ_before_and_after_a_seed() {
     each_backend(|provider| {

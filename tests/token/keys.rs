@@ -37,6 +37,8 @@ pub enum Kind {
     BrainpoolP256t1,
     BrainpoolP384r1,
     BrainpoolP384t1,
+    /// In the group of RFC 5114, 2.1.
+    Dh,
 }
 
 pub const P224: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21];
@@ -110,6 +112,7 @@ impl Kind {
             Kind::Aes => KeyType::AES,
             Kind::Generic => KeyType::GENERIC_SECRET,
             Kind::Hmac => KeyType::SHA256_HMAC,
+            Kind::Dh => KeyType::DH,
         }
     }
 
@@ -125,6 +128,7 @@ impl Kind {
             KeyType::SLH_DSA => M::SLH_DSA_KEY_PAIR_GEN,
             KeyType::AES => M::AES_KEY_GEN,
             KeyType::SHA256_HMAC => M::SHA256_KEY_GEN,
+            KeyType::DH => M::DH_PKCS_KEY_PAIR_GEN,
             _ => M::GENERIC_SECRET_KEY_GEN,
         }
     }
@@ -144,7 +148,6 @@ impl Kind {
             Kind::BrainpoolP256t1 => curve(&brainpool(8)),
             Kind::BrainpoolP384r1 => curve(&brainpool(11)),
             Kind::BrainpoolP384t1 => curve(&brainpool(12)),
-
             Kind::Ed25519 => curve(ED25519),
             Kind::Ed448 => curve(ED448),
             Kind::X25519 => curve(X25519),
@@ -159,6 +162,7 @@ impl Kind {
             Kind::MlKem1024 => set(value::ML_KEM_1024),
             Kind::Aes => none().number(A::VALUE_LEN, 16),
             Kind::Generic | Kind::Hmac => none().number(A::VALUE_LEN, 40),
+            Kind::Dh => crate::dh::group(),
         }
     }
 

@@ -203,6 +203,10 @@ fn a_key_says_what_it_takes() {
         }
         let short = hotp().bytes(A::OTP_COUNTER, &[1; 7]);
         assert_eq!(client.create(session, &short), Err(Error::AttributeValueInvalid));
+        for wrong in [&b"2026"[..], b"2026-01-01 120", b"202601011200001"] {
+            let timed = client.create(session, &hotp().bytes(A::OTP_TIME, wrong));
+            assert_eq!(timed, Err(Error::AttributeValueInvalid));
+        }
         let back = none().bytes(A::OTP_COUNTER, &[0; 8]);
         password(&client, session, &own(), key).expect("a password");
         assert_eq!(client.set(session, key, &back), Err(Error::AttributeReadOnly));

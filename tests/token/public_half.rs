@@ -20,7 +20,7 @@ fn every_private_key_gives_the_public_key_of_its_pair() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let agreeing = [Kind::X25519, Kind::X448];
+        let agreeing = [Kind::X25519, Kind::X448, Kind::Dh];
         for kind in Kind::PAIRS.into_iter().chain(agreeing).chain(Kind::ENCAPSULATING) {
             println!("{kind:?}");
             // "Regardless of its CKA_DERIVE attribute value."
@@ -36,6 +36,8 @@ fn every_private_key_gives_the_public_key_of_its_pair() {
                 A::EC_POINT,
                 A::PARAMETER_SET,
                 A::VALUE,
+                A::PRIME,
+                A::BASE,
                 A::KEY_GEN_MECHANISM,
             ] {
                 assert_eq!(client.read(session, made, id), client.read(session, public, id), "{id}");

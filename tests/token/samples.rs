@@ -1,11 +1,13 @@
 //! An object of every sort that the attribute table knows, and a value for every attribute.
 
 use jeton::backend::Provider;
+use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
 use jeton::mechanism::{self, Action};
-use jeton::object::attribute::{self, Default, Need, Rule, Sorts};
+use jeton::object::attribute::{self, Default, Need, Rule, Sorts, secret_class};
 use jeton::object::value::Kind as Form;
 
+use crate::dh::group;
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, none};
 
@@ -56,19 +58,33 @@ impl Sample {
 
     /// The mechanism that generates such keys.
     pub fn generator(&self) -> Option<M> {
-        let makes = |action: Action| match self.class {
-            ObjectClass::SECRET_KEY => action == Action::Generate,
-            _ => action == Action::GeneratePair,
+        let action = match self.class {
+            ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => Action::Generate,
+            ObjectClass::DOMAIN_PARAMETERS => Action::GenerateParameters,
+            ObjectClass::PUBLIC_KEY | ObjectClass::PRIVATE_KEY => Action::GeneratePair,
+            _ => return None,
         };
-        let wanted = self.kind.filter(|_| self.sort.is_key()).map(KeyType)?;
-        mechanism::all().find(|row| row.key_type == Some(wanted) && makes(row.action)).map(|row| row.id)
+        let wanted = self.kind.map(KeyType);
+        mechanism::all().find(|row| row.key_type == wanted && row.action == action).map(|row| row.id)
     }
 
-    /// What a template of that generation must say: of a pair, the public one.
+    /// What such a generation answers where nothing else is wrong.
+    pub fn made(&self) -> Result<()> {
+        if self.sort == Sorts::DH_PARAMETERS { Err(Error::KeySizeRange) } else { Ok(()) }
+    }
+
+    /// Whether it is made together with another object.
+    pub fn is_half(&self) -> bool {
+        self.sort.is_public() || self.sort.is_private()
+    }
+
+    /// What a template of that generation must say: of a pair, the public one. A prime takes its time: the size that is
+    /// asked for is refused once all else is found right ([`made`](Self::made)). tests/token/dh.rs makes one.
     pub fn request(&self) -> Attributes {
-        match self.sort.is_secret() {
-            true => none().number(A::VALUE_LEN, self.len() as u64),
-            false => pair_kind(KeyType(self.kind.expect("a key type"))).request(),
+        match self.sort {
+            Sorts::DH_PARAMETERS => none().number(A::PRIME_BITS, 512),
+            sort if sort.is_secret() => none().number(A::VALUE_LEN, self.len() as u64),
+            _ => pair_kind(KeyType(self.kind.expect("a key type"))).request(),
         }
     }
 
@@ -77,11 +93,21 @@ impl Sample {
         self.whole.value(A::VALUE).len()
     }
 
+    /// Size of the value of a private key in bits.
+    fn bits(&self) -> u64 {
+        let value = self.whole.value(A::VALUE);
+        let first = value.iter().position(|byte| *byte != 0).expect("a number");
+        (value.len() - first) as u64 * 8 - u64::from(value[first].leading_zeros())
+    }
+
     /// A value that the attribute may have at creation.
     pub fn value(&self, rule: &Rule) -> Vec<u8> {
         let own = |number: u64| none().number(rule.id, number).value(rule.id).to_vec();
         match (rule.id, rule.kind, rule.default) {
             (A::VALUE_LEN, _, _) => own(self.len() as u64),
+            (A::VALUE_BITS, _, _) => own(self.bits()),
+            (A::OTP_COUNTER, _, _) => vec![7; 8],
+            (A::OTP_TIME, _, _) => b"20260101123456".to_vec(),
             (A::CLASS, _, _) => own(self.class.0),
             (A::KEY_TYPE, _, _) => own(self.kind.expect("a key type")),
             (_, Form::Flag, Default::TrueFor(sorts)) => vec![u8::from(sorts.has(self.sort))],
@@ -101,8 +127,11 @@ impl Sample {
             (_, Form::Flag) => vec![1 - self.value(rule)[0]],
             (A::PARAMETER_SET, _) => own(2),
             (_, Form::Number | Form::Numbers) => {
-                let one = self.whole.has(rule.id) && *self.whole.value(rule.id) == own(1);
-                own(if one { 2 } else { 1 })
+                let has = match self.whole.has(rule.id) {
+                    true => self.whole.value(rule.id).to_vec(),
+                    false => self.value(rule),
+                };
+                own(if has == own(1) { 2 } else { 1 })
             }
             (_, Form::Date) => b"20270101".to_vec(),
             (_, Form::Integer) => vec![3],
@@ -135,6 +164,7 @@ fn example(
             .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
             .bytes(A::HASH_OF_CERTIFICATE, &[7; 32])
             .number(A::NAME_HASH_ALGORITHM, M::SHA256.0),
+        Sorts::DH_PARAMETERS => key_object(class, KeyType::DH).and(&group()),
         _ if sort.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
         _ => half(client, session, KeyType(kind.expect("a key type")), class, sort),
     }
@@ -144,7 +174,7 @@ fn secret(client: &Client, session: SessionHandle, key_type: KeyType) -> Attribu
     let mut keys = LENGTHS
         .into_iter()
         .map(|len| (0..len as u8).collect::<Vec<_>>())
-        .map(|value| key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &value));
+        .map(|value| key_object(secret_class(key_type), key_type).bytes(A::VALUE, &value));
     keys.find(|key| client.create(session, key).is_ok()).unwrap_or_else(|| panic!("no length of {key_type}"))
 }
 
@@ -175,8 +205,16 @@ fn half(
 
 /// A kind of pair of that type; a new type of pairs has to be named here.
 fn pair_kind(key_type: KeyType) -> Kind {
-    let kinds =
-        [Kind::Rsa, Kind::P256, Kind::Ed25519, Kind::X25519, Kind::MlDsa44, Kind::MlKem512, Kind::SlhDsaSha2];
+    let kinds = [
+        Kind::Rsa,
+        Kind::P256,
+        Kind::Ed25519,
+        Kind::X25519,
+        Kind::MlDsa44,
+        Kind::MlKem512,
+        Kind::SlhDsaSha2,
+        Kind::Dh,
+    ];
     let kind = kinds.into_iter().find(|kind| kind.key_type() == key_type);
     kind.unwrap_or_else(|| panic!("no sample of {key_type}"))
 }

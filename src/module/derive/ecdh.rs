@@ -3,7 +3,7 @@
 use super::{Work, digest};
 use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
-use crate::object::key;
+use crate::object::curve;
 use crate::object::make::Cut;
 use crate::secret::Secret;
 
@@ -20,7 +20,7 @@ impl Work<'_> {
         // The point may stand there bare or as a DER octet string, and a bare one may look like DER.
         let secret = private
             .agree(peer)
-            .or_else(|_| key::octets(peer).and_then(|peer| private.agree(peer)))
+            .or_else(|_| curve::octets(peer).and_then(|peer| private.agree(peer)))
             .map_err(bare)?;
         match kdf {
             None if shared.is_empty() => Ok((secret, Cut::Leading)),

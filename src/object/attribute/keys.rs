@@ -1,0 +1,101 @@
+//! The rules of the attributes that a key type has for itself, and those of the values of keys.
+
+use super::{A, Change, Default, Kind, Need, Rule, Sorts, flag, text, value};
+
+pub(super) const RULES: &[Rule] = &[
+    // RSA.
+    made(A::MODULUS, Kind::Integer, Sorts::RSA_PUBLIC.or(Sorts::RSA_PRIVATE)),
+    Rule::new(A::MODULUS_BITS, Kind::Number, Sorts::RSA_PUBLIC)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    Rule::new(A::PUBLIC_EXPONENT, Kind::Integer, Sorts::RSA_PUBLIC)
+        .needs(Need::Must, Need::May)
+        .changes(Change::Fixed),
+    Rule::new(A::PUBLIC_EXPONENT, Kind::Integer, Sorts::RSA_PRIVATE)
+        .needs(Need::May, Need::Same)
+        .changes(Change::Fixed),
+    hidden(A::PRIVATE_EXPONENT, Kind::Integer, Sorts::RSA_PRIVATE, Need::Must),
+    hidden(A::PRIME_1, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::PRIME_2, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::EXPONENT_1, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::EXPONENT_2, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    hidden(A::COEFFICIENT, Kind::Integer, Sorts::RSA_PRIVATE, Need::May),
+    // Elliptic curves.
+    Rule::new(A::EC_PARAMS, Kind::Bytes, Sorts::CURVE_PUBLIC)
+        .needs(Need::Must, Need::Must)
+        .changes(Change::Fixed),
+    made(A::EC_POINT, Kind::Bytes, Sorts::CURVE_PUBLIC),
+    made(A::EC_PARAMS, Kind::Bytes, Sorts::CURVE_PRIVATE),
+    hidden(
+        A::VALUE,
+        Kind::Bytes,
+        Sorts::CURVE_PRIVATE.or(Sorts::SLH_DSA_PRIVATE).or(Sorts::DH_PRIVATE),
+        Need::Must,
+    ),
+    // ML-DSA, ML-KEM, SLH-DSA.
+    Rule::new(A::PARAMETER_SET, Kind::Number, Sorts::SET_PUBLIC)
+        .needs(Need::Must, Need::Must)
+        .changes(Change::Fixed),
+    made(A::VALUE, Kind::Bytes, Sorts::SET_PUBLIC.or(Sorts::DH_PUBLIC)),
+    made(A::PARAMETER_SET, Kind::Number, Sorts::SET_PRIVATE),
+    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED and VALUE.
+    hidden(A::VALUE, Kind::Bytes, Sorts::SEEDED, Need::May),
+    hidden(A::SEED, Kind::Bytes, Sorts::SEEDED, Need::May),
+    // Secret keys.
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::SECRET).changes(Change::Clear).or(Default::Computed),
+    hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET_BUT_CHACHA20)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::CHACHA20)
+        .needs(Need::Never, Need::May)
+        .changes(Change::Fixed)
+        .or(Default::Number(32)),
+    // Diffie-Hellman.
+    Rule::new(A::PRIME, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),
+    Rule::new(A::BASE, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),
+    made(A::PRIME, Kind::Integer, Sorts::DH_PRIVATE),
+    made(A::BASE, Kind::Integer, Sorts::DH_PRIVATE),
+    Rule::new(A::VALUE_BITS, Kind::Number, Sorts::DH_PRIVATE)
+        .needs(Need::Never, Need::May)
+        .changes(Change::Fixed),
+    Rule::new(A::PRIME, Kind::Integer, Sorts::DH_PARAMETERS)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::BASE, Kind::Integer, Sorts::DH_PARAMETERS)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::PRIME_BITS, Kind::Number, Sorts::DH_PARAMETERS)
+        .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may keep the counter from being
+    // changed; here it goes up and by the token's hand alone.
+    otp(A::OTP_FORMAT, value::OTP_FORMAT_DECIMAL),
+    otp(A::OTP_LENGTH, 6),
+    flag(A::OTP_USER_FRIENDLY_MODE, Sorts::HOTP, Sorts::HOTP).changes(Change::Fixed),
+    otp(A::OTP_CHALLENGE_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    otp(A::OTP_TIME_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    otp(A::OTP_COUNTER_REQUIREMENT, value::OTP_PARAM_OPTIONAL),
+    otp(A::OTP_PIN_REQUIREMENT, value::OTP_PARAM_IGNORED),
+    text(A::OTP_COUNTER, Sorts::HOTP).changes(Change::Fixed),
+    text(A::OTP_TIME, Sorts::HOTP).changes(Change::Fixed),
+    text(A::OTP_USER_IDENTIFIER, Sorts::HOTP),
+    text(A::OTP_SERVICE_IDENTIFIER, Sorts::HOTP),
+    text(A::OTP_SERVICE_LOGO, Sorts::HOTP),
+    text(A::OTP_SERVICE_LOGO_TYPE, Sorts::HOTP),
+];
+
+/// A part of a public key that the mechanism makes.
+const fn made(id: A, kind: Kind, on: Sorts) -> Rule {
+    Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
+}
+
+/// A secret part of a key, which the mechanism makes.
+const fn hidden(id: A, kind: Kind, on: Sorts, create: Need) -> Rule {
+    Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
+}
+
+/// What kind of one-time passwords a key makes.
+const fn otp(id: A, default: u64) -> Rule {
+    Rule::new(id, Kind::Number, Sorts::HOTP).changes(Change::Fixed).or(Default::Number(default))
+}

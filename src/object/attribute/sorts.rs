@@ -1,0 +1,200 @@
+//! The sorts of objects: classes with the key, certificate and hardware feature types that the token knows.
+
+use crate::id::{KeyType as K, ObjectClass, value};
+
+/// A set of kinds of objects: class with key or certificate type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sorts(u64);
+
+#[allow(missing_docs, reason = "the names are the specification's")]
+impl Sorts {
+    pub const DATA: Self = Self(1);
+    pub const X_509: Self = Self(1 << 1);
+    pub const RSA_PUBLIC: Self = Self(1 << 2);
+    pub const EC_PUBLIC: Self = Self(1 << 3);
+    pub const EDWARDS_PUBLIC: Self = Self(1 << 4);
+    pub const MONTGOMERY_PUBLIC: Self = Self(1 << 5);
+    pub const ML_DSA_PUBLIC: Self = Self(1 << 6);
+    pub const SLH_DSA_PUBLIC: Self = Self(1 << 7);
+    pub const ML_KEM_PUBLIC: Self = Self(1 << 8);
+    pub const RSA_PRIVATE: Self = Self(1 << 10);
+    pub const EC_PRIVATE: Self = Self(1 << 11);
+    pub const EDWARDS_PRIVATE: Self = Self(1 << 12);
+    pub const MONTGOMERY_PRIVATE: Self = Self(1 << 13);
+    pub const ML_DSA_PRIVATE: Self = Self(1 << 14);
+    pub const SLH_DSA_PRIVATE: Self = Self(1 << 15);
+    pub const ML_KEM_PRIVATE: Self = Self(1 << 16);
+    pub const AES: Self = Self(1 << 20);
+    pub const GENERIC_SECRET: Self = Self(1 << 21);
+    pub const AES_XTS: Self = Self(1 << 22);
+    pub const CHACHA20: Self = Self(1 << 23);
+    pub const HKDF: Self = Self(1 << 24);
+    /// The key types of the HMACs.
+    pub const HMAC: Self = Self(1 << 25);
+    pub const DH_PUBLIC: Self = Self(1 << 40);
+    pub const DH_PRIVATE: Self = Self(1 << 41);
+    pub const DH_PARAMETERS: Self = Self(1 << 42);
+    pub const HOTP: Self = Self(1 << 43);
+    pub const X_509_ATTRIBUTE: Self = Self(1 << 44);
+    pub const WTLS: Self = Self(1 << 45);
+    pub const TRUST: Self = Self(1 << 46);
+    pub const PROFILE: Self = Self(1 << 47);
+    pub const MECHANISM: Self = Self(1 << 48);
+    /// Of the hardware features, the clock alone.
+    pub const CLOCK: Self = Self(1 << 49);
+    pub const VALIDATION: Self = Self(1 << 50);
+
+    pub(super) const CURVE_PUBLIC: Self =
+        Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
+    pub(super) const CURVE_PRIVATE: Self =
+        Self::EC_PRIVATE.or(Self::EDWARDS_PRIVATE).or(Self::MONTGOMERY_PRIVATE);
+    /// Keys with a parameter set.
+    pub(super) const SET_PUBLIC: Self = Self::ML_DSA_PUBLIC.or(Self::SLH_DSA_PUBLIC).or(Self::ML_KEM_PUBLIC);
+    pub(super) const SET_PRIVATE: Self =
+        Self::ML_DSA_PRIVATE.or(Self::SLH_DSA_PRIVATE).or(Self::ML_KEM_PRIVATE);
+    /// Keys that a seed makes.
+    pub(super) const SEEDED: Self = Self::ML_DSA_PRIVATE.or(Self::ML_KEM_PRIVATE);
+    pub(super) const PUBLIC: Self =
+        Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC).or(Self::DH_PUBLIC);
+    pub(super) const PRIVATE: Self =
+        Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE).or(Self::DH_PRIVATE);
+    pub(super) const SECRET: Self =
+        Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
+    pub(super) const SECRET_BUT_CHACHA20: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0);
+    pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20);
+    pub(super) const SIGNS: Self = Self::RSA_PRIVATE
+        .or(Self::EC_PRIVATE)
+        .or(Self::EDWARDS_PRIVATE)
+        .or(Self::ML_DSA_PRIVATE)
+        .or(Self::SLH_DSA_PRIVATE)
+        .or(Self::CODES);
+    pub(super) const VERIFIES: Self = Self::RSA_PUBLIC
+        .or(Self::EC_PUBLIC)
+        .or(Self::EDWARDS_PUBLIC)
+        .or(Self::ML_DSA_PUBLIC)
+        .or(Self::SLH_DSA_PUBLIC)
+        .or(Self::CODES);
+    /// Keys of message authentication codes.
+    pub(super) const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC).or(Self::HOTP);
+    pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
+    pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
+    pub(super) const CERTIFICATES: Self = Self::X_509.or(Self::X_509_ATTRIBUTE).or(Self::WTLS);
+    /// PKCS#11 3.2, "Object Classification": what applications make.
+    pub(super) const STORAGE: Self =
+        Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::DH_PARAMETERS);
+    /// What the token alone has.
+    pub(super) const BUILT_IN: Self = Self::PROFILE.or(Self::MECHANISM).or(Self::CLOCK).or(Self::VALIDATION);
+    pub(super) const ALL: Self = Self::STORAGE.or(Self::BUILT_IN);
+    pub(super) const NONE: Self = Self(0);
+
+    /// Every class with its key, certificate or feature type, and the sort of such objects.
+    pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, Sorts)> {
+        SORTS.iter().copied()
+    }
+
+    /// The sort of an object; `kind` is its key or certificate type.
+    pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
+        SORTS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|(_, _, sort)| *sort)
+    }
+
+    /// Either.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether one of `other` is here.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether it is a public, private or secret key.
+    pub const fn is_key(self) -> bool {
+        Self::KEYS.has(self)
+    }
+
+    /// Whether it is a secret key.
+    pub const fn is_secret(self) -> bool {
+        Self::SECRET.has(self)
+    }
+
+    /// Whether it is a private key.
+    pub const fn is_private(self) -> bool {
+        Self::PRIVATE.has(self)
+    }
+
+    /// Whether it is a public key.
+    pub const fn is_public(self) -> bool {
+        Self::PUBLIC.has(self)
+    }
+
+    /// Whether it is a certificate.
+    pub const fn is_certificate(self) -> bool {
+        Self::CERTIFICATES.has(self)
+    }
+
+    /// Whether it is a class of which the token alone has objects.
+    pub const fn is_built_in(self) -> bool {
+        Self::BUILT_IN.has(self)
+    }
+
+    /// Whether it is a private or secret key.
+    pub const fn is_hidden(self) -> bool {
+        Self::HIDDEN.has(self)
+    }
+}
+
+/// Class, key or certificate type, sort.
+const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
+    (ObjectClass::DATA, None, Sorts::DATA),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509), Sorts::X_509),
+    (ObjectClass::PUBLIC_KEY, Some(K::RSA.0), Sorts::RSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC.0), Sorts::EC_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::RSA.0), Sorts::RSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC.0), Sorts::EC_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES.0), Sorts::AES),
+    (ObjectClass::SECRET_KEY, Some(K::GENERIC_SECRET.0), Sorts::GENERIC_SECRET),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES_XTS.0), Sorts::AES_XTS),
+    (ObjectClass::SECRET_KEY, Some(K::CHACHA20.0), Sorts::CHACHA20),
+    (ObjectClass::SECRET_KEY, Some(K::HKDF.0), Sorts::HKDF),
+    (ObjectClass::SECRET_KEY, Some(K::SHA_1_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_224_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_160_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_256_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_384_HMAC.0), Sorts::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_512_HMAC.0), Sorts::HMAC),
+    (ObjectClass::PUBLIC_KEY, Some(K::DH.0), Sorts::DH_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::DH.0), Sorts::DH_PRIVATE),
+    (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), Sorts::DH_PARAMETERS),
+    (ObjectClass::OTP_KEY, Some(K::HOTP.0), Sorts::HOTP),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE), Sorts::X_509_ATTRIBUTE),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_WTLS), Sorts::WTLS),
+    (ObjectClass::TRUST, None, Sorts::TRUST),
+    (ObjectClass::PROFILE, None, Sorts::PROFILE),
+    (ObjectClass::MECHANISM, None, Sorts::MECHANISM),
+    (ObjectClass::HW_FEATURE, Some(value::HW_CLOCK), Sorts::CLOCK),
+    (ObjectClass::VALIDATION, None, Sorts::VALIDATION),
+];
+
+/// The class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": those of one-time passwords have their own.
+pub fn secret_class(key_type: K) -> ObjectClass {
+    if key_type == K::HOTP { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
+}

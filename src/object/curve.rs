@@ -1,0 +1,149 @@
+//! The attributes of keys on curves: `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or seed in `CKA_VALUE`.
+
+use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
+use der::{Decode, Encode};
+
+use super::Attributes;
+use super::key::{bytes, key_type, put_same};
+use super::value::{Value, unpadded};
+use crate::backend::{PrivateParts, PublicParts};
+use crate::error::{Error, Result};
+use crate::id::AttributeType as A;
+use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
+use crate::secret::Secret;
+
+/// The parts of a public key on a curve.
+pub(super) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
+    let group = named_curve(attributes)?.group;
+    let point = point(group, bytes(attributes, A::EC_POINT)?)?;
+    Ok(match group {
+        Group::Ec(curve) => PublicParts::Ec { curve, point: point.to_vec() },
+        Group::Ed25519 => PublicParts::Ed25519 { point: exact(point)? },
+        Group::Ed448 => PublicParts::Ed448 { point: exact(point)? },
+        Group::X25519 => PublicParts::X25519 { point: exact(point)? },
+        Group::X448 => PublicParts::X448 { point: exact(point)? },
+    })
+}
+
+/// The parts of a private key on a curve.
+pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
+    let scalar = bytes(attributes, A::VALUE)?;
+    Ok(match named_curve(attributes)?.group {
+        Group::Ec(curve) => PrivateParts::Ec { curve, scalar: padded(scalar, curve.len())? },
+        Group::Ed25519 => PrivateParts::Ed25519 { seed: fixed(scalar, 32)? },
+        Group::Ed448 => PrivateParts::Ed448 { seed: fixed(scalar, 57)? },
+        Group::X25519 => PrivateParts::X25519 { scalar: fixed(scalar, 32)? },
+        Group::X448 => PrivateParts::X448 { scalar: fixed(scalar, 56)? },
+    })
+}
+
+/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type. PKCS#11 3.2,
+/// "Elliptic Curve": `CurveNotSupported` for another curve, `DomainParamsInvalid` for parameters in another form.
+pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
+    let params = bytes(attributes, A::EC_PARAMS)?;
+    let name = PrintableStringRef::from_der(params).ok();
+    if name.is_none() && <ObjectIdentifier>::from_der(params).is_err() {
+        return Err(Error::DomainParamsInvalid);
+    }
+    let key_type = key_type(attributes)?;
+    NAMED_CURVES
+        .iter()
+        .filter(|curve| curve.key_type == key_type)
+        .find(|curve| curve.oid == params || name.as_ref().is_some_and(|name| name.as_str() == curve.name))
+        .ok_or(Error::CurveNotSupported)
+}
+
+/// Whether it is a key of edwards448; Ed25519's otherwise.
+pub fn is_edwards448(attributes: &Attributes) -> bool {
+    named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
+}
+
+/// The length of an uncompressed point or a u-coordinate of a key's curve.
+pub fn point_len(attributes: &Attributes) -> Result<usize> {
+    Ok(match named_curve(attributes)?.group {
+        Group::Ec(curve) => 1 + 2 * curve.len(),
+        Group::Ed25519 | Group::X25519 => 32,
+        Group::Ed448 => 57,
+        Group::X448 => 56,
+    })
+}
+
+/// The point or u-coordinate of a public key that agrees.
+pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
+    match parts {
+        PublicParts::Ec { point, .. } => Ok(point),
+        PublicParts::X25519 { point } => Ok(point),
+        PublicParts::X448 { point } => Ok(point),
+        _ => Err(Error::KeyTypeInconsistent),
+    }
+}
+
+/// Puts the curve and the point of a public key.
+pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
+    if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
+        return Err(Error::TemplateInconsistent);
+    }
+    if attributes.bytes(A::EC_POINT).is_some_and(|given| self::point(group, given) != Ok(point)) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::EC_PARAMS, Value::Bytes(oid(group)?.into()));
+    attributes.put(A::EC_POINT, Value::Bytes(written_point(point)?));
+    Ok(())
+}
+
+/// DER of every point. PKCS#11 3.2, "Elliptic Curve", has those of Edwards and Montgomery curves as bare bytes; 3.0 had
+/// them in DER, and OpenSC's clients take nothing else.
+fn written_point(point: &[u8]) -> Result<Secret> {
+    let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
+    der.map(Secret::new).map_err(|_| Error::GeneralError)
+}
+
+/// Puts the curve and the scalar or seed of a private key.
+pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
+    put_same(attributes, A::EC_PARAMS, oid(group)?)?;
+    attributes.put(A::VALUE, Value::Bytes(scalar));
+    Ok(())
+}
+
+/// A scalar at the length of its curve's order; longer only by leading zeros.
+fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
+    let digits = unpadded(scalar);
+    let mut out = Secret::zeroed(len);
+    let start = len.checked_sub(digits.len()).ok_or(Error::AttributeValueInvalid)?;
+    out[start..].copy_from_slice(digits);
+    Ok(out)
+}
+
+/// A key of that length; RFC 8410's inner octet string around it is taken too.
+fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
+    let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
+    if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
+}
+
+fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
+}
+
+/// The point in a `CKA_EC_POINT`: a DER octet string or, of some callers, a bit string or the bare point. The length
+/// tells: an uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have.
+fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
+    if group.has_point_len(bytes.len()) {
+        return Ok(bytes);
+    }
+    match BitStringRef::from_der(bytes).ok().and_then(|bits| bits.as_bytes()) {
+        Some(point) => Ok(point),
+        None => octets(bytes),
+    }
+}
+
+/// What a DER octet string holds; bytes that are none stand for themselves.
+pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
+    if bytes.is_empty() {
+        return Err(Error::AttributeValueInvalid);
+    }
+    Ok(<&OctetStringRef>::from_der(bytes).map_or(bytes, |octets| octets.as_bytes()))
+}
+
+fn oid(group: Group) -> Result<&'static [u8]> {
+    named_group(group).map(|named| named.oid).ok_or(Error::GeneralError)
+}
