@@ -1,0 +1,102 @@
+//! Groups of rows, given to criterion.
+
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput};
+
+use crate::facts::{Filled, LeftOut};
+use crate::operation::Boxed;
+use crate::settings::Settings;
+use crate::target::Outcome;
+
+/// The name of the floor's row, which every ratio is to.
+pub const FLOOR: &str = "floor";
+/// The floor once more behind the other rows, so that a drift of the machine shows.
+pub const FLOOR_AGAIN: &str = "floor-again";
+
+/// The rows of a group, as far as they can be had.
+pub type Rows<'a> = Vec<(String, Outcome<Boxed<'a>>)>;
+
+/// Criterion, and what is to be said of the run.
+pub struct Suite {
+    criterion: Criterion,
+    filter: Option<String>,
+    /// The mode.
+    pub settings: Settings,
+    /// What is missing, and why.
+    pub left_out: Vec<LeftOut>,
+    /// How tokens were filled.
+    pub fills: Vec<Filled>,
+}
+
+impl Suite {
+    /// With the settings of the environment, and the filter and options of the command line.
+    pub fn new(filter: Option<String>) -> Self {
+        let settings = Settings::of_environment();
+        let criterion = Criterion::default()
+            .configure_from_args()
+            .without_plots()
+            .sample_size(settings.samples)
+            .measurement_time(settings.measurement)
+            .warm_up_time(settings.warm_up)
+            .nresamples(5_000);
+        Self { criterion, filter, settings, left_out: Vec::new(), fills: Vec::new() }
+    }
+
+    /// Whether the command line asks for such a group.
+    pub fn wants(&self, group: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| group.contains(filter))
+    }
+
+    /// Whether it asks for a group that begins so.
+    pub fn wants_some(&self, prefix: &str) -> bool {
+        let filter = self.filter.as_deref().unwrap_or_default();
+        filter.is_empty() || filter.contains(prefix) || prefix.contains(filter)
+    }
+
+    /// Whether it names one at all.
+    pub fn filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Measures the rows one after the other; the floor, which comes first, again at the end.
+    pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
+        if !self.wants(name) {
+            return;
+        }
+        let mut group = self.criterion.benchmark_group(name);
+        if let Some(throughput) = throughput {
+            group.throughput(throughput);
+        }
+        let mut floor = None;
+        for (row, operation) in rows {
+            match operation {
+                Ok(mut operation) => {
+                    group.bench_function(&row, |bencher| bencher.iter_custom(|count| operation.time(count)));
+                    if row == FLOOR {
+                        floor = Some(operation);
+                    }
+                }
+                Err(reason) => {
+                    println!("{name}/{row} left out: {reason}");
+                    self.left_out.push(LeftOut { group: name.to_owned(), row, reason });
+                }
+            }
+        }
+        if let Some(mut floor) = floor {
+            group.bench_function(FLOOR_AGAIN, |bencher| bencher.iter_custom(|count| floor.time(count)));
+        }
+        group.finish();
+    }
+
+    /// Says what is missing.
+    pub fn leave_out(&mut self, group: &str, row: &str, reason: String) {
+        println!("{group}/{row} left out: {reason}");
+        self.left_out.push(LeftOut { group: group.to_owned(), row: row.to_owned(), reason });
+    }
+
+    /// How long a token may take to be filled.
+    pub fn patience(&self, ours: bool) -> Duration {
+        if ours { self.settings.fill_ours } else { self.settings.fill_peer }
+    }
+}
