@@ -101,6 +101,12 @@ impl<'a> Transform<'a> {
     pub fn call(&mut self) -> Answer<usize> {
         self.mechanism.freshen();
         self.start()?;
+        self.finish()
+    }
+
+    /// The second of the two calls alone.
+    #[inline]
+    pub fn finish(&mut self) -> Answer<usize> {
         let mut len = self.out.len() as CK_ULONG;
         // SAFETY: the input goes with its length and is only read, `out` is writable for its length.
         let code = unsafe {

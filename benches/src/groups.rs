@@ -70,12 +70,11 @@ impl Scene {
             match row.maker {
                 Maker::Null => null = Some(row.token()?),
                 Maker::Ours => tokens.push(row.token()?),
+                // Some peers are quicker with session keys: the full mode has both.
+                Maker::Peer if suite.settings.short => tokens.extend(or_left_out(row, row.token())),
                 Maker::Peer => {
-                    tokens.push(row.token()?);
-                    // Some peers are quicker with session keys: the full mode has both.
-                    if !suite.settings.short {
-                        tokens.push(row.session_token()?);
-                    }
+                    tokens.extend(or_left_out(row, row.token()));
+                    tokens.extend(or_left_out(row, row.session_token()));
                 }
             }
         }
@@ -98,6 +97,11 @@ impl Scene {
         drop(self.tokens);
         self.core.close()
     }
+}
+
+/// A peer that does not let us in is left out.
+fn or_left_out(row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
+    token.inspect_err(|reason| println!("row {} left out: {reason}", row.name)).ok()
 }
 
 /// A row of each target.

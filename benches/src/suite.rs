@@ -48,12 +48,6 @@ impl Suite {
         self.filter.as_ref().is_none_or(|filter| group.contains(filter))
     }
 
-    /// Whether it asks for a group that begins so.
-    pub fn wants_some(&self, prefix: &str) -> bool {
-        let filter = self.filter.as_deref().unwrap_or_default();
-        filter.is_empty() || filter.contains(prefix) || prefix.contains(filter)
-    }
-
     /// Whether it names one at all.
     pub fn filtered(&self) -> bool {
         self.filter.is_some()

@@ -95,7 +95,7 @@ pub trait Target {
     /// `C_FindObjectsInit`, `C_FindObjects` to the end, `C_FindObjectsFinal`, among `count` objects of [`FINDABLE`]'s
     /// kind; what is looked for changes from search to search.
     fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>>;
-    /// The first `C_SignInit` and `C_Sign` with a P-256 key that was never used.
+    /// The first `C_SignInit` with a P-256 key that was never used.
     fn first_use(&self) -> Outcome<Boxed<'_>>;
 }
 

@@ -9,7 +9,7 @@ use crate::facts::Filled;
 use crate::rows::{Maker, Row};
 use crate::scheme::named;
 use crate::suite::{Rows, Suite};
-use crate::target::{CoreToken, FINDABLE, Home, ModuleToken, Outcome, Target};
+use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
 
 /// How many session objects there are in turn.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
@@ -52,11 +52,16 @@ pub(super) fn run_few(suite: &mut Suite, scene: &Scene) {
 /// Searches among more and more objects, and starts with more and more token objects.
 pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(), String> {
     let rows: Vec<_> = rows.iter().filter(|row| row.maker != Maker::Null).collect();
-    if suite.wants_some("search/session/") || suite.wants_some("first-use/") {
+    let searches = |home: Home, size: usize| FINDABLE.map(|what| search_group(home, what, size));
+    let in_session = IN_SESSIONS.iter().flat_map(|size| searches(Home::Session, *size));
+    let first_uses = IN_SESSIONS.iter().map(|size| first_use_group(*size));
+    if in_session.chain(first_uses).any(|group| suite.wants(&group)) {
         std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
         in_sessions(suite, &rows, CoreToken::new(core)?)?;
     }
-    if suite.wants_some("search/token/") || suite.wants_some("start/") {
+    let in_token = IN_TOKENS.iter().flat_map(|size| searches(Home::Token, *size));
+    let starts = IN_TOKENS.iter().flat_map(|size| start::groups(*size));
+    if in_token.chain(starts).any(|group| suite.wants(&group)) {
         in_tokens(suite, &rows);
     }
     Ok(())
@@ -71,7 +76,7 @@ fn in_sessions(suite: &mut Suite, rows: &[&Row], core: CoreToken) -> Result<(), 
         before = size;
         search(suite, &crowded.tokens, Some(&core), Home::Session, size);
         if size == IN_SESSIONS[0] || size == IN_SESSIONS[3] {
-            let group = format!("first-use/{size}");
+            let group = first_use_group(size);
             suite.compare(
                 &group,
                 None,
@@ -171,9 +176,17 @@ fn search(
 ) {
     let targets = targets(tokens, core);
     for what in FINDABLE {
-        let group = format!("search/{}/{}/{size}", home.name(), what.name());
+        let group = search_group(home, what, size);
         if suite.wants(&group) {
             suite.compare(&group, None, rows_of(&targets, |target| target.searching(what, size)));
         }
     }
+}
+
+fn search_group(home: Home, what: Findable, size: usize) -> String {
+    format!("search/{}/{}/{size}", home.name(), what.name())
+}
+
+fn first_use_group(size: usize) -> String {
+    format!("first-use/{size}")
 }

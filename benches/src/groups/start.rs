@@ -1,19 +1,23 @@
 //! Starting with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`, and to the first search.
 
-use jeton_driver::client::{Attribute, Failure, Session};
+use jeton_driver::client::{Access, Attribute, Failure, Session, User};
 
 use crate::operation::one_by_one;
 use crate::rows::Row;
 use crate::suite::{Rows, Suite};
 use crate::target::{Home, aes_object};
 
-use jeton_driver::client::{Access, User};
+/// Both groups of that many objects.
+pub(super) fn groups(objects: usize) -> [String; 2] {
+    [format!("start/login/{objects}"), format!("start/find/{objects}")]
+}
 
 /// Every row's module is initialised before and after, and has no sessions.
 pub(super) fn run(suite: &mut Suite, rows: &[&Row], objects: usize) {
-    compare(suite, rows, &format!("start/login/{objects}"), None);
+    let [login, find] = groups(objects);
+    compare(suite, rows, &login, None);
     let label = aes_object(objects / 2, Home::Token).swap_remove(0);
-    compare(suite, rows, &format!("start/find/{objects}"), Some(&label));
+    compare(suite, rows, &find, Some(&label));
 }
 
 fn compare(suite: &mut Suite, rows: &[&Row], group: &str, label: Option<&Attribute>) {

@@ -160,7 +160,8 @@ impl Operation for Crowd<'_> {
 
 /// Token objects that many threads make at once, each on disk before the call returns, where the module sees to that.
 fn create(suite: &mut Suite, scene: &Scene) {
-    for count in [1, 8, 64] {
+    let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
+    for count in counts.iter().copied() {
         let group = format!("threads/create-token/{count}");
         if !suite.wants(&group) {
             continue;

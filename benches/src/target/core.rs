@@ -14,7 +14,7 @@ use jeton::object::template::{Given, Raw, Template as CoreTemplate};
 
 use super::template::{self, FIVE, Findable, Values};
 use super::{Home, Keys, Outcome, Target, Template};
-use crate::operation::{Boxed, batched, making, repeated};
+use crate::operation::{Boxed, batched, making, one_by_one, repeated};
 use crate::scheme::{INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
@@ -297,13 +297,14 @@ impl Target for CoreToken {
         let (public, private) =
             (template::public(pair, Home::Session), template::private(pair, Home::Session));
         let mut out = vec![0; 64];
-        Ok(batched(
+        Ok(one_by_one(
             move || done(self.generate(&make, &public, &private)),
-            move |keys| {
-                done(self.sign(&with, ObjectHandle(keys.private), &INPUT[..32], &mut out));
+            move |keys: Keys| {
+                done(self.module.sign_init(self.session, &with, ObjectHandle(keys.private)));
                 keys
             },
-            |keys| {
+            move |keys| {
+                done(self.module.sign(self.session, &INPUT[..32], Output::Buffer(&mut out)));
                 self.destroy(keys.public);
                 self.destroy(keys.private);
             },

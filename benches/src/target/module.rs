@@ -1,12 +1,15 @@
 //! A token behind its C interface.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256, CKM_SHA256_HMAC};
 use jeton_driver::client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
 use super::{Home, Keys, Outcome, Target};
 use crate::calls;
-use crate::operation::{Boxed, batched, making, repeated};
+use crate::operation::{Boxed, batched, making, one_by_one, repeated};
 use crate::scheme::{INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
@@ -239,15 +242,20 @@ impl Target for ModuleToken {
         let mut generate = self.generate(pair, Home::Session).outcome()?;
         let (mechanism, input) = (scheme.mechanism(), &INPUT[..32]);
         let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(0), input, 64);
-        let mut call = call.outcome()?;
-        Ok(batched(
+        let call = Rc::new(RefCell::new(call.outcome()?));
+        Ok(one_by_one(
             move || done(generate.call()),
-            move |keys| {
-                call.rekey(keys.1);
-                done(call.call());
-                keys
+            {
+                let call = Rc::clone(&call);
+                move |keys: (ObjectHandle, ObjectHandle)| {
+                    let mut call = call.borrow_mut();
+                    call.rekey(keys.1);
+                    done(call.start());
+                    keys
+                }
             },
-            |(public, private)| {
+            move |(public, private)| {
+                done(call.borrow_mut().finish());
                 self.remove(public);
                 self.remove(private);
             },
