@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 pub trait Operation {
     /// How long so many repetitions take; what is prepared for them and cleared away after them is not counted.
     fn time(&mut self, repetitions: u64) -> Duration;
+
+    /// Panics where what was done last was wrong; called when the row is over, so that no estimate has it in it.
+    fn check(&mut self) {}
 }
 
 /// An operation of a row.

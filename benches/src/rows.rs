@@ -90,8 +90,7 @@ pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
         ("softhsm2", peer(Known::SoftHsm2, directory)),
         ("nss", peer(Known::Nss, directory)),
     ];
-    let named = given().into_iter().map(|(name, row)| (name, row));
-    let all = known.into_iter().map(|(name, row)| (name.to_owned(), row)).chain(named);
+    let all = known.into_iter().map(|(name, row)| (name.to_owned(), row)).chain(given());
     all.filter_map(|(name, row)| match row {
         Ok(row) => Some(row),
         Err(reason) => {

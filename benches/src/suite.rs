@@ -1,8 +1,10 @@
 //! Groups of rows, given to criterion.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput};
 
 use crate::facts::{Filled, LeftOut};
 use crate::operation::Boxed;
@@ -60,27 +62,31 @@ impl Suite {
         }
         let mut group = self.criterion.benchmark_group(name);
         if let Some(throughput) = throughput {
+            // Threads take their time to be off and to end: that must not be much of a sample.
+            if matches!(throughput, Throughput::Elements(_)) {
+                group.measurement_time(self.settings.measurement * 4);
+            }
             group.throughput(throughput);
         }
-        let mut floor = None;
+        let (mut floor, mut missing) = (None, Vec::new());
         for (row, operation) in rows {
-            match operation {
-                Ok(mut operation) => {
-                    group.bench_function(&row, |bencher| bencher.iter_custom(|count| operation.time(count)));
-                    if row == FLOOR {
-                        floor = Some(operation);
-                    }
-                }
-                Err(reason) => {
-                    println!("{name}/{row} left out: {reason}");
-                    self.left_out.push(LeftOut { group: name.to_owned(), row, reason });
-                }
+            let measured = operation.and_then(|mut operation| {
+                measure(&mut group, &row, &mut operation)?;
+                Ok(operation)
+            });
+            match measured {
+                Ok(operation) if row == FLOOR => floor = Some(operation),
+                Ok(_) => {}
+                Err(reason) => missing.push((row, reason)),
             }
         }
-        if let Some(mut floor) = floor {
-            group.bench_function(FLOOR_AGAIN, |bencher| bencher.iter_custom(|count| floor.time(count)));
+        if let Some(mut floor) = floor
+            && let Err(reason) = measure(&mut group, FLOOR_AGAIN, &mut floor)
+        {
+            missing.push((FLOOR_AGAIN.to_owned(), reason));
         }
         group.finish();
+        missing.into_iter().for_each(|(row, reason)| self.leave_out(name, &row, reason));
     }
 
     /// Says what is missing.
@@ -93,4 +99,17 @@ impl Suite {
     pub fn patience(&self, ours: bool) -> Duration {
         if ours { self.settings.fill_ours } else { self.settings.fill_peer }
     }
+}
+
+/// One row. A module that fails while it is timed loses its row, not the run; what it said stands above.
+fn measure(group: &mut BenchmarkGroup<'_, WallTime>, row: &str, operation: &mut Boxed<'_>) -> Outcome<()> {
+    let measured = panic::catch_unwind(AssertUnwindSafe(|| {
+        group.bench_function(row, |bencher| bencher.iter_custom(|count| operation.time(count)));
+        operation.check();
+    }));
+    measured.map_err(|reason| {
+        let text = reason.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| reason.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        format!("failed while it was timed: {}", text.unwrap_or_default())
+    })
 }

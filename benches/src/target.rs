@@ -13,7 +13,7 @@ use crate::operation::Boxed;
 use crate::scheme::{Kind, Pair, Scheme};
 
 pub use self::core::CoreToken;
-pub use module::ModuleToken;
+pub use module::{ModuleToken, creation};
 pub use template::{FINDABLE, Findable, aes_object};
 
 /// A key pair of a token.

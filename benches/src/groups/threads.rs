@@ -16,7 +16,7 @@ use crate::independent;
 use crate::operation::Operation;
 use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{FLOOR, Rows, Suite};
-use crate::target::{Home, Keys, ModuleToken, Outcome, Target, aes_object, public_parts};
+use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
 
 /// How many threads.
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
@@ -40,7 +40,7 @@ fn sign(suite: &mut Suite, scene: &Scene, pair: &Pair, scheme: Scheme) {
     let tokens: Vec<_> = tokens.into_iter().chain(null).collect();
     for count in COUNTS {
         let mut rows: Rows<'_> =
-            vec![(FLOOR.to_owned(), Ok(Box::new(FloorCrowd { floor: &floor, pair, scheme, count })))];
+            vec![(FLOOR.to_owned(), Ok(Box::new(FloorCrowd::new(&floor, pair, scheme, count))))];
         for (token, keys, checked) in &tokens {
             let crowd = keys.clone().and_then(|keys| Crowd::new(token, pair, scheme, keys, count, *checked));
             rows.push((token.row().to_owned(), crowd.map(|crowd| Box::new(crowd) as Box<dyn Operation>)));
@@ -66,6 +66,14 @@ struct FloorCrowd<'a> {
     pair: &'a Pair,
     scheme: Scheme,
     count: usize,
+    /// The last one of each thread.
+    signatures: Vec<Vec<u8>>,
+}
+
+impl<'a> FloorCrowd<'a> {
+    fn new(floor: &'a FloorPair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
+        Self { floor, pair, scheme, count, signatures: Vec::new() }
+    }
 }
 
 impl Operation for FloorCrowd<'_> {
@@ -82,14 +90,21 @@ impl Operation for FloorCrowd<'_> {
         };
         let done: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (0..self.count).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-        let public = self.floor.public();
-        for signature in signatures {
-            independent::verify(FLOOR, &public, self.scheme, self.pair.kind, &signature);
-        }
+        self.signatures = signatures;
         over(&spans)
+    }
+
+    fn check(&mut self) {
+        let public = self.floor.public();
+        for signature in &self.signatures {
+            independent::verify(FLOOR, &public, self.scheme, self.pair.kind, signature);
+        }
     }
 }
 
@@ -102,6 +117,8 @@ struct Crowd<'a> {
     sessions: Vec<Session>,
     /// What the signatures are verified with.
     public: Option<PublicParts>,
+    /// The last one of each thread.
+    signatures: Vec<Vec<u8>>,
 }
 
 impl<'a> Crowd<'a> {
@@ -122,6 +139,7 @@ impl<'a> Crowd<'a> {
             key: ObjectHandle(keys.private),
             sessions: sessions.map_err(|failure| failure.to_string())?,
             public,
+            signatures: Vec::new(),
         })
     }
 }
@@ -145,16 +163,21 @@ impl Operation for Crowd<'_> {
         let done: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> =
                 self.sessions.iter_mut().map(|session| scope.spawn(move || work(session))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-        if let Some(public) = &self.public {
-            // The last signature of each thread, made under load.
-            for signature in signatures.iter().filter(|signature| !signature.is_empty()) {
-                independent::verify(&self.row, public, self.scheme, self.pair.kind, signature);
-            }
-        }
+        self.signatures = signatures;
         over(&spans)
+    }
+
+    fn check(&mut self) {
+        let Some(public) = &self.public else { return };
+        for signature in &self.signatures {
+            independent::verify(&self.row, public, self.scheme, self.pair.kind, signature);
+        }
     }
 }
 
@@ -185,14 +208,16 @@ struct Makers {
 impl Operation for Makers {
     fn time(&mut self, repetitions: u64) -> Duration {
         let barrier = Barrier::new(self.sessions.len());
-        let work = |session: &mut Session| {
+        let work = |(number, session): (usize, &mut Session)| {
             let fail = |failure| panic!("{failure}");
-            let mut call = calls::Creation::new(session, &aes_object(0, Home::Token)).unwrap_or_else(fail);
+            let mut call = creation(session, Home::Token).unwrap_or_else(fail);
+            let mut number = number << 32;
             let mut made = Vec::with_capacity(repetitions as usize);
             barrier.wait();
             let start = Instant::now();
             for _ in 0..repetitions {
-                made.push(call.call().unwrap_or_else(|failure| panic!("{failure}")));
+                number += 1;
+                made.push(call.call_with(number).unwrap_or_else(|failure| panic!("{failure}")));
             }
             let span = (start, Instant::now());
             for object in made {
@@ -202,9 +227,12 @@ impl Operation for Makers {
         };
         let work = &work;
         let spans: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> =
-                self.sessions.iter_mut().map(|session| scope.spawn(move || work(session))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            let sessions = self.sessions.iter_mut().enumerate();
+            let threads: Vec<_> = sessions.map(|session| scope.spawn(move || work(session))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         over(&spans)
     }

@@ -208,15 +208,25 @@ impl Target for ModuleToken {
     }
 
     fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
-        let mut call = calls::Creation::new(&self.session, &template::aes_object(0, home)).outcome()?;
-        self.remove(call.call().outcome()?);
-        Ok(making(move || done(call.call()), |object| self.remove(object)))
+        let mut call = creation(&self.session, home).outcome()?;
+        self.remove(call.call_with(0).outcome()?);
+        let mut number = 0;
+        let create = move || {
+            number += 1;
+            done(call.call_with(number))
+        };
+        Ok(making(create, |object| self.remove(object)))
     }
 
     fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
-        let mut call = calls::Creation::new(&self.session, &template::aes_object(0, home)).outcome()?;
-        self.remove(call.call().outcome()?);
-        Ok(batched(move || done(call.call()), |object| self.remove(object), drop))
+        let mut call = creation(&self.session, home).outcome()?;
+        self.remove(call.call_with(0).outcome()?);
+        let mut number = 0;
+        let create = move || {
+            number += 1;
+            done(call.call_with(number))
+        };
+        Ok(batched(create, |object| self.remove(object), drop))
     }
 
     fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
@@ -303,18 +313,33 @@ fn fill(
     home: Home,
     enough: &(dyn Fn() -> bool + Sync),
 ) -> Result<usize, Failure> {
-    let mut call = calls::Creation::new(session, &template::aes_object(0, home))?;
+    let mut call = creation(session, home)?;
     let mut made = 0;
     for number in range.step_by(step) {
         if enough() {
             break;
         }
-        call.set(LABEL_AT, &template::label(number));
-        call.set(ID_AT, &template::id(number));
-        call.call().doing(|| format!("making object {number}"))?;
+        call.call_with(number).doing(|| format!("making object {number}"))?;
         made += 1;
     }
     Ok(made)
+}
+
+/// Makes AES keys with the number that it is given: a peer takes two objects with one identifier for one.
+pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
+    Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
+}
+
+/// See [`creation`].
+pub struct NumberedCreation<'a>(calls::Creation<'a>);
+
+impl NumberedCreation<'_> {
+    /// `C_CreateObject`, after the number was written into the template.
+    pub fn call_with(&mut self, number: usize) -> Result<ObjectHandle, Failure> {
+        self.0.set(LABEL_AT, &template::label(number));
+        self.0.set(ID_AT, &template::id(number));
+        self.0.call()
+    }
 }
 
 trait OrLeftOut<T> {

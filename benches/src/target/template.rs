@@ -97,14 +97,18 @@ pub fn aes_object(number: usize, home: Home) -> Template {
     ]
 }
 
-/// The label of the object with that number.
-pub(super) fn label(number: usize) -> Vec<u8> {
-    format!("object {number:08}").into_bytes()
+/// The label of the object with that number, which has one length for all numbers.
+pub(super) fn label(number: usize) -> [u8; 23] {
+    let mut label = *b"object 0000000000000000";
+    for (at, byte) in label[7..].iter_mut().enumerate() {
+        *byte = b"0123456789abcdef"[(number >> (60 - 4 * at)) & 15];
+    }
+    label
 }
 
 /// Its identifier.
-pub(super) fn id(number: usize) -> Vec<u8> {
-    (number as u64).to_be_bytes().to_vec()
+pub(super) fn id(number: usize) -> [u8; 8] {
+    (number as u64).to_be_bytes()
 }
 
 /// What is searched for.
@@ -147,7 +151,7 @@ impl Findable {
 
     /// The value that finds the object with that number.
     pub(super) fn value(self, number: usize) -> Vec<u8> {
-        if self == Self::Label { label(number) } else { id(number) }
+        if self == Self::Label { label(number).to_vec() } else { id(number).to_vec() }
     }
 }
 
@@ -190,6 +194,6 @@ mod tests {
         let mut round: Vec<_> = (0..1000).map(|_| values.next().to_vec()).collect();
         assert_eq!(values.next(), round[0]);
         round.sort();
-        assert_eq!(round, (0..1000).map(id).collect::<Vec<_>>());
+        assert_eq!(round, (0..1000).map(|number| id(number).to_vec()).collect::<Vec<_>>());
     }
 }
