@@ -1,10 +1,11 @@
 //! The rows: which modules there are, and a token for each.
 
+use std::cell::Cell;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jeton_driver::client::{Module, SlotId};
+use jeton_driver::client::{Failure, Module, SlotId};
 use jeton_driver::peers::{self, Known, Seat};
 use jeton_driver::pipeline::TokenAccess;
 
@@ -34,8 +35,10 @@ pub struct Row {
     pub maker: Maker,
     /// The module.
     pub module: Module,
-    /// The slot of its token.
-    pub slot: SlotId,
+    /// The slot of its token, which may be another after the next `C_Initialize`.
+    slot: Cell<SlotId>,
+    /// The token's serial.
+    serial: String,
     /// The user's PIN.
     pub pin: String,
     /// The library parameters of `C_Initialize`.
@@ -53,8 +56,26 @@ impl Row {
         self.open(&format!("{}-session", self.name), Home::Session)
     }
 
+    /// The slot of its token.
+    pub fn slot(&self) -> SlotId {
+        self.slot.get()
+    }
+
+    /// `C_Finalize` and `C_Initialize`, and looks where the token is now.
+    pub fn restart(&self) -> Result<(), Failure> {
+        // A start that failed has left the module as it is: then there is nothing to end.
+        let _ = self.module.finalize();
+        self.module.initialize(self.reserved.as_deref())?;
+        for slot in self.module.slots(true)? {
+            if self.module.token_info(slot)?.serial == self.serial {
+                self.slot.set(slot);
+            }
+        }
+        Ok(())
+    }
+
     fn open(&self, name: &str, home: Home) -> Outcome<ModuleToken> {
-        ModuleToken::open(name, &self.module, self.slot, &self.pin, home)
+        ModuleToken::open(name, &self.module, self.slot(), &self.pin, home)
             .map_err(|failure| failure.to_string())
     }
 
@@ -151,7 +172,8 @@ fn start(
     let module = Module::load(library).map_err(|error| error.to_string())?;
     module.initialize(reserved.as_deref()).map_err(|failure| failure.to_string())?;
     let (slot, pin) = peers::prepare_token(&module, access).map_err(|error| error.to_string())?;
-    Ok(Row { name: name.to_owned(), maker, module, slot, pin, reserved })
+    let serial = module.token_info(slot).map_err(|failure| failure.to_string())?.serial;
+    Ok(Row { name: name.to_owned(), maker, module, slot: Cell::new(slot), serial, pin, reserved })
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Settings {
         measurement: Duration::from_millis(200),
         warm_up: Duration::from_millis(50),
         fill_peer: Duration::from_secs(5),
-        fill_ours: Duration::from_secs(20),
+        fill_ours: Duration::from_secs(40),
         watch: Duration::from_secs(3),
     };
 }

@@ -35,10 +35,13 @@ fn compare(suite: &mut Suite, rows: &[&Row], group: &str, label: Option<&Attribu
             (row.name.clone(), Ok(one_by_one(|| (), start, end)))
         })
         .collect();
-    rows.iter().for_each(|row| finalize(row));
+    for row in rows {
+        row.restart().unwrap_or_else(|failure| panic!("{}: {failure}", row.name));
+        finalize(row);
+    }
     suite.compare(group, None, operations);
     for row in rows {
-        row.module.initialize(row.reserved.as_deref()).unwrap_or_else(|failure| panic!("{failure}"));
+        row.restart().unwrap_or_else(|failure| panic!("{}: {failure}", row.name));
     }
 }
 
@@ -48,7 +51,7 @@ fn finalize(row: &Row) {
 
 fn begin(row: &Row, label: Option<&Attribute>) -> Result<Session, Failure> {
     row.module.initialize(row.reserved.as_deref())?;
-    let session = row.module.open_session(row.slot, Access::ReadWrite)?;
+    let session = row.module.open_session(row.slot(), Access::ReadWrite)?;
     session.login(User::User, Some(&row.pin))?;
     if let Some(label) = label {
         let found = session.find(std::slice::from_ref(label))?;
