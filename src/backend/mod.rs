@@ -11,6 +11,8 @@ use crate::secret::Secret;
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
 mod dh;
+#[cfg(feature = "null-backend")]
+pub mod null;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
 
@@ -37,6 +39,8 @@ impl Provider {
         &aws_lc::PROVIDER,
         #[cfg(feature = "rustcrypto")]
         &rustcrypto::PROVIDER,
+        #[cfg(feature = "null-backend")]
+        &null::PROVIDER,
     ];
 
     /// The backend of that name, if this build has it.

@@ -1,0 +1,16 @@
+//! `cargo bench`: every row of every group. A word on the command line measures the groups whose names contain it;
+//! `--quick`, or `JETON_BENCH_SHORT=1`, ends within ten minutes.
+
+use jeton_benches::child;
+
+fn main() {
+    child::if_child();
+    // `cargo test --benches` starts it too, without this word.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    if let Err(reason) = child::compare() {
+        eprintln!("{reason}");
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,340 @@
+//! The calls that are timed, prepared down to the last pointer: a repetition is the functions of the module and
+//! nothing else. The safe client does the rest; it builds structures and vectors for each call, which would be timed.
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
+    CKM_AES_GCM, CKR_OK,
+};
+use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
+
+mod find;
+mod key;
+mod object;
+
+pub use find::Search;
+pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
+pub use object::{Creation, Reading, Sessions, destroy};
+
+/// The answer of a call.
+pub type Answer<T = ()> = Result<T, Failure>;
+
+type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE) -> CK_RV;
+type DigestInit = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM) -> CK_RV;
+type OneShot =
+    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, *mut CK_ULONG) -> CK_RV;
+type VerifyOnce =
+    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, CK_ULONG) -> CK_RV;
+type Generate = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG) -> CK_RV;
+
+/// `C_SignInit` and `C_Sign`, or `C_EncryptInit` and `C_Encrypt`, or `C_DigestInit` and `C_Digest`.
+pub struct Transform<'a> {
+    session: &'a Session,
+    names: (&'static str, &'static str),
+    init: Start,
+    act: OneShot,
+    mechanism: MechanismMemory,
+    key: CK_OBJECT_HANDLE,
+    input: Vec<u8>,
+    out: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Start {
+    Keyed(Init),
+    Keyless(DigestInit),
+}
+
+impl<'a> Transform<'a> {
+    /// Signs `input` into a buffer of `room` bytes.
+    pub fn sign(
+        session: &'a Session,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        input: &[u8],
+        room: usize,
+    ) -> Answer<Self> {
+        let functions = session.module().functions();
+        Ok(Self {
+            session,
+            names: ("C_SignInit", "C_Sign"),
+            init: Start::Keyed(entry("C_SignInit", functions.C_SignInit)?),
+            act: entry("C_Sign", functions.C_Sign)?,
+            mechanism: MechanismMemory::new(mechanism),
+            key: key.0,
+            input: input.to_vec(),
+            out: vec![0; room],
+        })
+    }
+
+    /// Encrypts `input` with AES-GCM, under an initialisation vector of 12 bytes that is another each time.
+    pub fn seal(session: &'a Session, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
+        let functions = session.module().functions();
+        Ok(Self {
+            session,
+            names: ("C_EncryptInit", "C_Encrypt"),
+            init: Start::Keyed(entry("C_EncryptInit", functions.C_EncryptInit)?),
+            act: entry("C_Encrypt", functions.C_Encrypt)?,
+            mechanism: MechanismMemory::gcm(),
+            key: key.0,
+            input: input.to_vec(),
+            out: vec![0; input.len() + 16],
+        })
+    }
+
+    /// Digests `input`.
+    pub fn digest(session: &'a Session, mechanism: &Mechanism, input: &[u8]) -> Answer<Self> {
+        let functions = session.module().functions();
+        Ok(Self {
+            session,
+            names: ("C_DigestInit", "C_Digest"),
+            init: Start::Keyless(entry("C_DigestInit", functions.C_DigestInit)?),
+            act: entry("C_Digest", functions.C_Digest)?,
+            mechanism: MechanismMemory::new(mechanism),
+            key: 0,
+            input: input.to_vec(),
+            out: vec![0; 64],
+        })
+    }
+
+    /// The two calls.
+    #[inline]
+    pub fn call(&mut self) -> Answer<usize> {
+        self.mechanism.freshen();
+        self.start()?;
+        self.finish()
+    }
+
+    /// The second of the two calls alone.
+    #[inline]
+    pub fn finish(&mut self) -> Answer<usize> {
+        let mut len = self.out.len() as CK_ULONG;
+        // SAFETY: the input goes with its length and is only read, `out` is writable for its length.
+        let code = unsafe {
+            (self.act)(
+                self.session.handle(),
+                self.input.as_ptr().cast_mut(),
+                self.input.len() as CK_ULONG,
+                self.out.as_mut_ptr(),
+                &mut len,
+            )
+        };
+        check(self.names.1, code)?;
+        Ok(len as usize)
+    }
+
+    /// The first of the two calls alone.
+    #[inline]
+    pub fn start(&mut self) -> Answer {
+        let mechanism = &mut self.mechanism.raw;
+        let code = match self.init {
+            // SAFETY: the mechanism and what it points to live in `self`.
+            Start::Keyed(init) => unsafe { init(self.session.handle(), mechanism, self.key) },
+            // SAFETY: as above.
+            Start::Keyless(init) => unsafe { init(self.session.handle(), mechanism) },
+        };
+        check(self.names.0, code)
+    }
+
+    /// Works with another key from here on.
+    pub fn rekey(&mut self, key: ObjectHandle) {
+        self.key = key.0;
+    }
+
+    /// What the last [`call`](Self::call) wrote into.
+    pub fn out(&self) -> &[u8] {
+        &self.out
+    }
+}
+
+/// `C_VerifyInit` and `C_Verify`.
+pub struct Verification<'a> {
+    session: &'a Session,
+    init: Init,
+    act: VerifyOnce,
+    mechanism: MechanismMemory,
+    key: CK_OBJECT_HANDLE,
+    input: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl<'a> Verification<'a> {
+    /// Verifies that signature of `input`.
+    pub fn new(
+        session: &'a Session,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        input: &[u8],
+        signature: Vec<u8>,
+    ) -> Answer<Self> {
+        let functions = session.module().functions();
+        Ok(Self {
+            session,
+            init: entry("C_VerifyInit", functions.C_VerifyInit)?,
+            act: entry("C_Verify", functions.C_Verify)?,
+            mechanism: MechanismMemory::new(mechanism),
+            key: key.0,
+            input: input.to_vec(),
+            signature,
+        })
+    }
+
+    /// The two calls.
+    #[inline]
+    pub fn call(&mut self) -> Answer {
+        // SAFETY: the mechanism and what it points to live in `self`.
+        let code = unsafe { (self.init)(self.session.handle(), &mut self.mechanism.raw, self.key) };
+        check("C_VerifyInit", code)?;
+        // SAFETY: both inputs go with their lengths and are only read.
+        let code = unsafe {
+            (self.act)(
+                self.session.handle(),
+                self.input.as_ptr().cast_mut(),
+                self.input.len() as CK_ULONG,
+                self.signature.as_ptr().cast_mut(),
+                self.signature.len() as CK_ULONG,
+            )
+        };
+        check("C_Verify", code)
+    }
+}
+
+/// `C_GenerateRandom`.
+pub struct RandomBytes<'a> {
+    session: &'a Session,
+    generate: Generate,
+    out: Vec<u8>,
+}
+
+impl<'a> RandomBytes<'a> {
+    /// So many bytes.
+    pub fn new(session: &'a Session, len: usize) -> Answer<Self> {
+        let generate = entry("C_GenerateRandom", session.module().functions().C_GenerateRandom)?;
+        Ok(Self { session, generate, out: vec![0; len] })
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer {
+        // SAFETY: `out` is writable for its length.
+        let code = unsafe {
+            (self.generate)(self.session.handle(), self.out.as_mut_ptr(), self.out.len() as CK_ULONG)
+        };
+        check("C_GenerateRandom", code)
+    }
+}
+
+/// A mechanism, and the memory that it points to.
+struct MechanismMemory {
+    raw: CK_MECHANISM,
+    parameter: Parameter,
+}
+
+enum Parameter {
+    /// In words, so that every structure of the standard is aligned. Pointed to by `raw`.
+    Words { _words: Box<[u64]> },
+    /// GCM's parameter and its initialisation vector, which is counted up. Pointed to by `raw`.
+    Gcm { params: Box<CK_GCM_PARAMS>, _iv: Box<[u8; 12]>, count: u64 },
+}
+
+impl MechanismMemory {
+    fn new(mechanism: &Mechanism) -> Self {
+        let bytes = &mechanism.parameter;
+        let mut words: Box<[u64]> = bytes
+            .chunks(8)
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_ne_bytes(word)
+            })
+            .collect();
+        let pointer = if words.is_empty() {
+            std::ptr::null_mut()
+        } else {
+            words.as_mut_ptr().cast::<std::ffi::c_void>()
+        };
+        let raw = CK_MECHANISM {
+            mechanism: mechanism.kind,
+            pParameter: pointer,
+            ulParameterLen: bytes.len() as CK_ULONG,
+        };
+        Self { raw, parameter: Parameter::Words { _words: words } }
+    }
+
+    fn gcm() -> Self {
+        let mut iv = Box::new([0; 12]);
+        let mut params = Box::new(CK_GCM_PARAMS {
+            pIv: iv.as_mut_ptr(),
+            ulIvLen: 12,
+            ulIvBits: 96,
+            pAAD: std::ptr::null_mut(),
+            ulAADLen: 0,
+            ulTagBits: 128,
+        });
+        let raw = CK_MECHANISM {
+            mechanism: CKM_AES_GCM,
+            pParameter: std::ptr::from_mut(&mut *params).cast(),
+            ulParameterLen: size_of::<CK_GCM_PARAMS>() as CK_ULONG,
+        };
+        Self { raw, parameter: Parameter::Gcm { params, _iv: iv, count: 0 } }
+    }
+
+    /// GCM must not see an initialisation vector twice.
+    #[inline]
+    fn freshen(&mut self) {
+        if let Parameter::Gcm { params, count, .. } = &mut self.parameter {
+            *count += 1;
+            // SAFETY: the pointer is to the 12 bytes of the vector, which live beside it and are used through it alone.
+            unsafe { params.pIv.cast::<u64>().write_unaligned(*count) };
+        }
+    }
+}
+
+/// The structures of a template, and the values that they point to.
+struct TemplateMemory {
+    raw: Vec<CK_ATTRIBUTE>,
+    values: Vec<Attribute>,
+}
+
+impl TemplateMemory {
+    fn new(attributes: &[Attribute]) -> Self {
+        let mut values = attributes.to_vec();
+        let raw = values
+            .iter_mut()
+            .map(|attribute| CK_ATTRIBUTE {
+                type_: attribute.kind,
+                pValue: attribute.value.as_mut_ptr().cast(),
+                ulValueLen: attribute.value.len() as CK_ULONG,
+            })
+            .collect();
+        Self { raw, values }
+    }
+
+    fn parts(&mut self) -> (*mut CK_ATTRIBUTE, CK_ULONG) {
+        (self.raw.as_mut_ptr(), self.raw.len() as CK_ULONG)
+    }
+
+    /// Writes another value of the same length over one.
+    fn overwrite(&mut self, at: usize, value: &[u8]) {
+        assert_eq!(self.values[at].value.len(), value.len());
+        // SAFETY: the structure points to the value of that length, which lives beside it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(value.as_ptr(), self.raw[at].pValue.cast::<u8>(), value.len());
+        }
+    }
+}
+
+/// An entry of a function list.
+fn entry<F>(function: &'static str, pointer: Option<F>) -> Answer<F> {
+    pointer.ok_or_else(|| refused(function, cryptoki_sys::CKR_FUNCTION_NOT_SUPPORTED))
+}
+
+/// `CKR_OK`, or the failure of `function`.
+#[inline]
+fn check(function: &'static str, code: CK_RV) -> Answer {
+    if code == CKR_OK { Ok(()) } else { Err(refused(function, code)) }
+}
+
+#[cold]
+fn refused(function: &'static str, code: CK_RV) -> Failure {
+    Failure { function, code, doing: "benching".into() }
+}

@@ -1,0 +1,237 @@
+//! Keys: generation, encapsulation.
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
+};
+use jeton_driver::client::{Attribute, Mechanism, ObjectHandle, Session};
+
+use super::{Answer, MechanismMemory, TemplateMemory, check, entry};
+
+type GenerateKey = unsafe extern "C" fn(
+    CK_SESSION_HANDLE,
+    *mut CK_MECHANISM,
+    *mut CK_ATTRIBUTE,
+    CK_ULONG,
+    *mut CK_OBJECT_HANDLE,
+) -> CK_RV;
+type GeneratePair = unsafe extern "C" fn(
+    CK_SESSION_HANDLE,
+    *mut CK_MECHANISM,
+    *mut CK_ATTRIBUTE,
+    CK_ULONG,
+    *mut CK_ATTRIBUTE,
+    CK_ULONG,
+    *mut CK_OBJECT_HANDLE,
+    *mut CK_OBJECT_HANDLE,
+) -> CK_RV;
+type Encapsulate = unsafe extern "C" fn(
+    CK_SESSION_HANDLE,
+    *mut CK_MECHANISM,
+    CK_OBJECT_HANDLE,
+    *mut CK_ATTRIBUTE,
+    CK_ULONG,
+    *mut CK_BYTE,
+    *mut CK_ULONG,
+    *mut CK_OBJECT_HANDLE,
+) -> CK_RV;
+type Decapsulate = unsafe extern "C" fn(
+    CK_SESSION_HANDLE,
+    *mut CK_MECHANISM,
+    CK_OBJECT_HANDLE,
+    *mut CK_ATTRIBUTE,
+    CK_ULONG,
+    *mut CK_BYTE,
+    CK_ULONG,
+    *mut CK_OBJECT_HANDLE,
+) -> CK_RV;
+
+/// `C_GenerateKey`.
+pub struct KeyGeneration<'a> {
+    session: &'a Session,
+    generate: GenerateKey,
+    mechanism: MechanismMemory,
+    template: TemplateMemory,
+}
+
+impl<'a> KeyGeneration<'a> {
+    /// Of a key with these attributes.
+    pub fn new(session: &'a Session, mechanism: &Mechanism, template: &[Attribute]) -> Answer<Self> {
+        let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
+        let (mechanism, template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
+        Ok(Self { session, generate, mechanism, template })
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer<ObjectHandle> {
+        let (template, count) = self.template.parts();
+        let mut key = 0;
+        // SAFETY: mechanism and template and what they point to live in `self`; `key` is writable.
+        let code = unsafe {
+            (self.generate)(self.session.handle(), &mut self.mechanism.raw, template, count, &mut key)
+        };
+        check("C_GenerateKey", code)?;
+        Ok(ObjectHandle(key))
+    }
+}
+
+/// `C_GenerateKeyPair`.
+pub struct PairGeneration<'a> {
+    session: &'a Session,
+    generate: GeneratePair,
+    mechanism: MechanismMemory,
+    public: TemplateMemory,
+    private: TemplateMemory,
+}
+
+impl<'a> PairGeneration<'a> {
+    /// Of a key pair with these attributes.
+    pub fn new(
+        session: &'a Session,
+        mechanism: &Mechanism,
+        public: &[Attribute],
+        private: &[Attribute],
+    ) -> Answer<Self> {
+        let generate = entry("C_GenerateKeyPair", session.module().functions().C_GenerateKeyPair)?;
+        let (public, private) = (TemplateMemory::new(public), TemplateMemory::new(private));
+        Ok(Self { session, generate, mechanism: MechanismMemory::new(mechanism), public, private })
+    }
+
+    /// The call: the public key and the private key.
+    #[inline]
+    pub fn call(&mut self) -> Answer<(ObjectHandle, ObjectHandle)> {
+        let (public, public_count) = self.public.parts();
+        let (private, private_count) = self.private.parts();
+        let (mut public_key, mut private_key) = (0, 0);
+        // SAFETY: mechanism and templates and what they point to live in `self`; the handles are writable.
+        let code = unsafe {
+            (self.generate)(
+                self.session.handle(),
+                &mut self.mechanism.raw,
+                public,
+                public_count,
+                private,
+                private_count,
+                &mut public_key,
+                &mut private_key,
+            )
+        };
+        check("C_GenerateKeyPair", code)?;
+        Ok((ObjectHandle(public_key), ObjectHandle(private_key)))
+    }
+}
+
+/// `C_EncapsulateKey`, which makes a key.
+pub struct Encapsulation<'a> {
+    session: &'a Session,
+    encapsulate: Encapsulate,
+    mechanism: MechanismMemory,
+    key: CK_OBJECT_HANDLE,
+    template: TemplateMemory,
+    out: Vec<u8>,
+}
+
+impl<'a> Encapsulation<'a> {
+    /// With a public key, into a buffer of `room` bytes and a key with these attributes.
+    pub fn new(
+        session: &'a Session,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        template: &[Attribute],
+        room: usize,
+    ) -> Answer<Self> {
+        let functions = session.module().functions_3_2();
+        let encapsulate = functions.and_then(|functions| functions.C_EncapsulateKey);
+        Ok(Self {
+            session,
+            encapsulate: entry("C_EncapsulateKey", encapsulate)?,
+            mechanism: MechanismMemory::new(mechanism),
+            key: key.0,
+            template: TemplateMemory::new(template),
+            out: vec![0; room],
+        })
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer<ObjectHandle> {
+        let (template, count) = self.template.parts();
+        let (mut len, mut key) = (self.out.len() as CK_ULONG, 0);
+        // SAFETY: mechanism and template and what they point to live in `self`, `out` goes with its length, `key` is
+        // writable.
+        let code = unsafe {
+            (self.encapsulate)(
+                self.session.handle(),
+                &mut self.mechanism.raw,
+                self.key,
+                template,
+                count,
+                self.out.as_mut_ptr(),
+                &mut len,
+                &mut key,
+            )
+        };
+        check("C_EncapsulateKey", code)?;
+        Ok(ObjectHandle(key))
+    }
+
+    /// The ciphertext of the last call.
+    pub fn ciphertext(&self) -> &[u8] {
+        &self.out
+    }
+}
+
+/// `C_DecapsulateKey`, which makes a key.
+pub struct Decapsulation<'a> {
+    session: &'a Session,
+    decapsulate: Decapsulate,
+    mechanism: MechanismMemory,
+    key: CK_OBJECT_HANDLE,
+    template: TemplateMemory,
+    ciphertext: Vec<u8>,
+}
+
+impl<'a> Decapsulation<'a> {
+    /// With a private key, of that ciphertext, into a key with these attributes.
+    pub fn new(
+        session: &'a Session,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        template: &[Attribute],
+        ciphertext: Vec<u8>,
+    ) -> Answer<Self> {
+        let functions = session.module().functions_3_2();
+        let decapsulate = functions.and_then(|functions| functions.C_DecapsulateKey);
+        Ok(Self {
+            session,
+            decapsulate: entry("C_DecapsulateKey", decapsulate)?,
+            mechanism: MechanismMemory::new(mechanism),
+            key: key.0,
+            template: TemplateMemory::new(template),
+            ciphertext,
+        })
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer<ObjectHandle> {
+        let (template, count) = self.template.parts();
+        let mut key = 0;
+        // SAFETY: mechanism and template and what they point to live in `self`, the ciphertext goes with its length and
+        // is only read, `key` is writable.
+        let code = unsafe {
+            (self.decapsulate)(
+                self.session.handle(),
+                &mut self.mechanism.raw,
+                self.key,
+                template,
+                count,
+                self.ciphertext.as_ptr().cast_mut(),
+                self.ciphertext.len() as CK_ULONG,
+                &mut key,
+            )
+        };
+        check("C_DecapsulateKey", code)?;
+        Ok(ObjectHandle(key))
+    }
+}

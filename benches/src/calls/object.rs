@@ -1,0 +1,120 @@
+//! Objects and sessions: make, read, destroy; open, close.
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_NOTIFY, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE,
+    CK_SLOT_ID, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION,
+};
+use jeton_driver::client::{Attribute, Module, ObjectHandle, Session, SlotId};
+
+use super::{Answer, TemplateMemory, check, entry};
+
+type Create =
+    unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG, *mut CK_OBJECT_HANDLE) -> CK_RV;
+type Get = unsafe extern "C" fn(CK_SESSION_HANDLE, CK_OBJECT_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG) -> CK_RV;
+type Open = unsafe extern "C" fn(
+    CK_SLOT_ID,
+    CK_FLAGS,
+    *mut std::ffi::c_void,
+    CK_NOTIFY,
+    *mut CK_SESSION_HANDLE,
+) -> CK_RV;
+type Close = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
+
+/// `C_CreateObject`.
+pub struct Creation<'a> {
+    session: &'a Session,
+    create: Create,
+    template: TemplateMemory,
+}
+
+impl<'a> Creation<'a> {
+    /// Of an object with these attributes.
+    pub fn new(session: &'a Session, template: &[Attribute]) -> Answer<Self> {
+        let create = entry("C_CreateObject", session.module().functions().C_CreateObject)?;
+        Ok(Self { session, create, template: TemplateMemory::new(template) })
+    }
+
+    /// Gives the attribute at that place of the template another value of the same length.
+    pub fn set(&mut self, at: usize, value: &[u8]) {
+        self.template.overwrite(at, value);
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer<ObjectHandle> {
+        let (template, count) = self.template.parts();
+        let mut object = 0;
+        // SAFETY: the template goes with its count, and its values live in `self`; `object` is writable.
+        let code = unsafe { (self.create)(self.session.handle(), template, count, &mut object) };
+        check("C_CreateObject", code)?;
+        Ok(ObjectHandle(object))
+    }
+}
+
+/// `C_DestroyObject`; the safe client adds nothing to it.
+#[inline]
+pub fn destroy(session: &Session, object: ObjectHandle) -> Answer {
+    session.destroy_object(object)
+}
+
+/// `C_GetAttributeValue` into buffers that suffice.
+pub struct Reading<'a> {
+    session: &'a Session,
+    get: Get,
+    object: CK_OBJECT_HANDLE,
+    template: TemplateMemory,
+}
+
+/// Room for each attribute that is read.
+const ROOM: usize = 64;
+
+impl<'a> Reading<'a> {
+    /// Of these attributes of that object.
+    pub fn new(session: &'a Session, object: ObjectHandle, kinds: &[CK_ATTRIBUTE_TYPE]) -> Answer<Self> {
+        let get = entry("C_GetAttributeValue", session.module().functions().C_GetAttributeValue)?;
+        let places: Vec<_> = kinds.iter().map(|kind| Attribute::bytes(*kind, [0; ROOM])).collect();
+        Ok(Self { session, get, object: object.0, template: TemplateMemory::new(&places) })
+    }
+
+    /// The call.
+    #[inline]
+    pub fn call(&mut self) -> Answer {
+        // The module wrote the values' lengths over the buffers'.
+        self.template.raw.iter_mut().for_each(|attribute| attribute.ulValueLen = ROOM as CK_ULONG);
+        let (template, count) = self.template.parts();
+        // SAFETY: the template goes with its count, and each buffer in `self` has the length that is said.
+        let code = unsafe { (self.get)(self.session.handle(), self.object, template, count) };
+        check("C_GetAttributeValue", code)
+    }
+}
+
+/// `C_OpenSession` and `C_CloseSession`.
+pub struct Sessions {
+    slot: CK_SLOT_ID,
+    open: Open,
+    close: Close,
+}
+
+impl Sessions {
+    /// Read/write sessions with that slot.
+    pub fn new(module: &Module, slot: SlotId) -> Answer<Self> {
+        let functions = module.functions();
+        Ok(Self {
+            slot: slot.0,
+            open: entry("C_OpenSession", functions.C_OpenSession)?,
+            close: entry("C_CloseSession", functions.C_CloseSession)?,
+        })
+    }
+
+    /// The two calls.
+    #[inline]
+    pub fn call(&self) -> Answer {
+        let mut session = 0;
+        let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
+        // SAFETY: no notification callback is given, `session` is writable.
+        let code = unsafe { (self.open)(self.slot, flags, std::ptr::null_mut(), None, &mut session) };
+        check("C_OpenSession", code)?;
+        // SAFETY: takes a session handle only.
+        check("C_CloseSession", unsafe { (self.close)(session) })
+    }
+}

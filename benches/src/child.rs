@@ -1,0 +1,101 @@
+//! The bench's own child processes: the executable starts itself again with a role in the environment.
+
+use std::env;
+use std::ffi::OsStr;
+use std::process::Command;
+
+use crate::artefacts::{Artefacts, target_directory};
+use crate::{groups, instructions, rows, startup};
+
+/// The variable that says what the child is to do.
+const ROLE: &str = "JETON_BENCH_ROLE";
+
+/// This executable as a child in that role. Where our own modules keep their tokens must be said by the bench alone.
+pub fn of_role(role: &str) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap_or_default());
+    set_up(&mut command, role);
+    command
+}
+
+/// The same below a program that watches it.
+pub fn below(program: &str, arguments: &[&OsStr], role: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).arg(env::current_exe().unwrap_or_default());
+    set_up(&mut command, role);
+    command
+}
+
+fn set_up(command: &mut Command, role: &str) {
+    command.env(ROLE, role).env_remove("JETON_DIR").env_remove("JETON_CONF");
+}
+
+/// Does what the parent asked for and ends the process, if this is a child.
+pub fn if_child() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let words: Vec<_> = role.split('\t').collect();
+    let outcome = match words.as_slice() {
+        ["compare", directory] => {
+            groups::run(filter(), directory.as_ref(), &Artefacts::of(&target_directory()))
+        }
+        ["sign", library, directory, backend, count] => {
+            instructions::sign(library, directory, backend, count)
+        }
+        ["sign-floor", count] => instructions::sign_floor(count),
+        ["load", library, directory] => startup::load(library, directory),
+        ["memory", library, directory, home, objects] => startup::memory(library, directory, home, objects),
+        _ => Err(format!("no such role: {role:?}")),
+    };
+    if let Err(reason) = outcome {
+        eprintln!("{reason}");
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}
+
+/// What to compare, where the command line says it.
+pub fn filter() -> Option<String> {
+    env::args().skip(1).find(|argument| !argument.starts_with('-'))
+}
+
+/// Measures all groups in one child, which has a directory of tokens for its time.
+pub fn compare() -> Result<(), String> {
+    let artefacts = Artefacts::build()?;
+    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
+    let directory = directory.map_err(|error| error.to_string())?;
+    let data = crate::artefacts::data_directory();
+    let mut command = of_role(&format!("compare\t{}", directory.path().display()));
+    // Criterion has an option `--quick` that means another thing.
+    let quick = env::args().any(|argument| argument == "--quick");
+    command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
+    command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);
+    if quick {
+        command.env(crate::settings::SHORT, "1");
+    }
+    if filter().is_none() && data.is_dir() {
+        // The report is of one run.
+        std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+    }
+    finished(command)?;
+    if filter().is_none() {
+        startup::measure(&artefacts)?;
+        instructions::measure(&artefacts)?;
+    }
+    Ok(())
+}
+
+/// Runs a child to its end.
+pub fn finished(mut command: Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the child process: {status}")),
+        Err(error) => Err(format!("the child process: {error}")),
+    }
+}
+
+/// Runs a child to its end: what it said on standard output, and on standard error.
+pub fn heard(mut command: Command) -> Result<(String, String), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (out, err) = (text(output.stdout), text(output.stderr));
+    if output.status.success() { Ok((out, err)) } else { Err(format!("{}: {err}", output.status)) }
+}

@@ -1,0 +1,153 @@
+//! The floor: what the library itself takes. AWS-LC is called directly with a parsed key, by the cheapest way that it
+//! has to do what the token's function does; SLH-DSA, which AWS-LC does not have, is the crate `slh-dsa` called
+//! directly.
+//!
+//! This is not the token's backend: it shares no code with it. Failures are panics, since a floor that fails has
+//! nothing to compare.
+
+// Calls of a C library.
+#[allow(unsafe_code)]
+mod ec;
+#[allow(unsafe_code)]
+mod ed25519;
+#[allow(unsafe_code)]
+mod ml_dsa;
+#[allow(unsafe_code)]
+mod ml_kem;
+#[allow(unsafe_code)]
+mod rsa;
+mod slh_dsa;
+#[allow(unsafe_code)]
+mod symmetric;
+
+use std::ffi::c_int;
+use std::hint::black_box;
+
+use jeton::backend::PublicParts;
+
+use crate::operation::{Boxed, making, repeated};
+use crate::scheme::{Kind, Pair, Scheme};
+
+pub use ml_kem::MlKemPair;
+pub use symmetric::{Hmac, Sealer, random, sha256};
+
+/// A key pair, parsed. Any number of threads may sign with it.
+pub enum FloorPair {
+    /// ECDSA.
+    Ec(ec::EcPair),
+    /// RSA.
+    Rsa(rsa::RsaPair),
+    /// Ed25519.
+    Ed25519(ed25519::Ed25519Pair),
+    /// ML-DSA.
+    MlDsa(Box<ml_dsa::MlDsaPair>),
+    /// SLH-DSA.
+    SlhDsa(Box<slh_dsa::SlhDsaPair>),
+}
+
+impl FloorPair {
+    /// A new one; none for a kind that does not sign.
+    pub fn generate(kind: Kind) -> Option<Self> {
+        Some(match kind {
+            Kind::Ec(curve) => Self::Ec(ec::EcPair::generate(curve)),
+            Kind::Rsa(bits) => Self::Rsa(rsa::RsaPair::generate(bits)),
+            Kind::Ed25519 => Self::Ed25519(ed25519::Ed25519Pair::generate()),
+            Kind::MlDsa(set) => Self::MlDsa(Box::new(ml_dsa::MlDsaPair::generate(set))),
+            Kind::SlhDsa => Self::SlhDsa(Box::new(slh_dsa::SlhDsaPair::generate())),
+            Kind::MlKem => return None,
+        })
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicParts {
+        match self {
+            Self::Ec(pair) => pair.public(),
+            Self::Rsa(pair) => pair.public(),
+            Self::Ed25519(pair) => pair.public(),
+            Self::MlDsa(pair) => pair.public(),
+            Self::SlhDsa(pair) => pair.public(),
+        }
+    }
+
+    /// Signs into the front of `out`; the signature's length.
+    pub fn sign(&self, scheme: Scheme, input: &[u8], out: &mut [u8]) -> usize {
+        match (self, scheme) {
+            (Self::Ec(pair), _) => pair.sign(input, out),
+            (Self::Rsa(pair), Scheme::RsaPss) => pair.sign_pss(input, out),
+            (Self::Rsa(pair), _) => pair.sign_pkcs1(input, out),
+            (Self::Ed25519(pair), _) => pair.sign(input, out),
+            (Self::MlDsa(pair), _) => pair.sign(input, out),
+            (Self::SlhDsa(pair), _) => pair.sign(input, out),
+        }
+    }
+
+    /// A signature.
+    pub fn signature(&self, scheme: Scheme, input: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; MAX_SIGNATURE];
+        let len = self.sign(scheme, input, &mut out);
+        out.truncate(len);
+        out
+    }
+
+    /// Signs one input again and again. Each kind has a loop of its own, so that nothing is dispatched within.
+    pub fn signing(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
+        let mut out = vec![0; MAX_SIGNATURE];
+        match (self, scheme) {
+            (Self::Ec(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+            (Self::Rsa(pair), Scheme::RsaPss) => {
+                repeated(move || done(pair.sign_pss(black_box(input), &mut out)))
+            }
+            (Self::Rsa(pair), _) => repeated(move || done(pair.sign_pkcs1(black_box(input), &mut out))),
+            (Self::Ed25519(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+            (Self::MlDsa(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+            (Self::SlhDsa(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+        }
+    }
+
+    /// Verifies one signature again and again.
+    pub fn verifying(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
+        let signature = self.signature(scheme, input);
+        match (self, scheme) {
+            (Self::Ec(pair), _) => {
+                let mut verifier = pair.verifier();
+                repeated(move || verifier.verify(black_box(input), black_box(&signature)))
+            }
+            (Self::Rsa(pair), Scheme::RsaPss) => {
+                repeated(move || pair.verify_pss(black_box(input), black_box(&signature)))
+            }
+            (Self::Rsa(pair), _) => {
+                repeated(move || pair.verify_pkcs1(black_box(input), black_box(&signature)))
+            }
+            (Self::Ed25519(pair), _) => {
+                repeated(move || pair.verify(black_box(input), black_box(&signature)))
+            }
+            (Self::MlDsa(pair), _) => repeated(move || pair.verify(black_box(input), black_box(&signature))),
+            (Self::SlhDsa(pair), _) => repeated(move || pair.verify(black_box(input), black_box(&signature))),
+        }
+    }
+}
+
+/// Makes key pairs; freeing them is not counted.
+pub fn generating(pair: &Pair) -> Boxed<'static> {
+    match pair.kind {
+        Kind::Ec(curve) => making(move || ec::EcPair::generate(curve), drop),
+        Kind::Rsa(bits) => making(move || rsa::RsaPair::generate(bits), drop),
+        Kind::Ed25519 => making(ed25519::Ed25519Pair::generate, drop),
+        Kind::MlDsa(set) => making(move || ml_dsa::MlDsaPair::generate(set), drop),
+        Kind::SlhDsa => making(slh_dsa::SlhDsaPair::generate, drop),
+        Kind::MlKem => making(MlKemPair::generate, drop),
+    }
+}
+
+/// The longest signature of all: SLH-DSA-128f's.
+const MAX_SIGNATURE: usize = 17_088;
+
+fn done(len: usize) {
+    black_box(len);
+}
+
+/// AWS-LC's functions return 1 where they succeed.
+#[track_caller]
+fn one(code: c_int) {
+    assert_eq!(code, 1, "AWS-LC failed");
+}

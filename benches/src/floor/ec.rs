@@ -1,0 +1,119 @@
+//! ECDSA on the NIST curves; signatures as r || s.
+
+use std::ffi::c_int;
+use std::ptr::{self, NonNull};
+
+use aws_lc_sys as aws;
+use jeton::backend::{Curve, PublicParts};
+
+use super::one;
+
+/// An owned `EC_KEY`.
+pub struct EcPair {
+    key: NonNull<aws::EC_KEY>,
+    curve: Curve,
+}
+
+// SAFETY: ec_key.h: several threads may use a key at once through functions that do not change it, and none that does
+// is called after it was made.
+unsafe impl Send for EcPair {}
+// SAFETY: as for Send.
+unsafe impl Sync for EcPair {}
+
+impl EcPair {
+    pub(super) fn generate(curve: Curve) -> Self {
+        // SAFETY: takes a number; what it returns is ours.
+        let key = unsafe { aws::EC_KEY_new_by_curve_name(nid(curve)) };
+        let pair = Self { key: NonNull::new(key).expect("memory"), curve };
+        // SAFETY: the key is ours and has its group.
+        one(unsafe { aws::EC_KEY_generate_key(pair.key.as_ptr()) });
+        pair
+    }
+
+    pub(super) fn public(&self) -> PublicParts {
+        let mut point = vec![0; 1 + 2 * self.curve.len()];
+        // SAFETY: the key lives, and its group and point with it; `point` goes with its length, null is no scratch.
+        let len = unsafe {
+            aws::EC_POINT_point2oct(
+                aws::EC_KEY_get0_group(self.key.as_ptr()),
+                aws::EC_KEY_get0_public_key(self.key.as_ptr()),
+                aws::point_conversion_form_t::POINT_CONVERSION_UNCOMPRESSED,
+                point.as_mut_ptr(),
+                point.len(),
+                ptr::null_mut(),
+            )
+        };
+        assert_eq!(len, point.len());
+        PublicParts::Ec { curve: self.curve, point }
+    }
+
+    pub(super) fn sign(&self, digest: &[u8], out: &mut [u8]) -> usize {
+        let len = self.curve.len();
+        let (r, s) = out[..2 * len].split_at_mut(len);
+        // SAFETY: the key lives, the digest goes with its length; what is returned is ours and freed below.
+        let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
+        assert!(!signature.is_null());
+        // SAFETY: the signature is alive, and its numbers with it; `r` and `s` go with their lengths.
+        unsafe {
+            one(aws::BN_bn2bin_padded(r.as_mut_ptr(), len, aws::ECDSA_SIG_get0_r(signature)));
+            one(aws::BN_bn2bin_padded(s.as_mut_ptr(), len, aws::ECDSA_SIG_get0_s(signature)));
+            aws::ECDSA_SIG_free(signature);
+        }
+        2 * len
+    }
+
+    /// Verifies with this key, and keeps its scratch memory.
+    pub(super) fn verifier(&self) -> EcVerifier<'_> {
+        // SAFETY: these take nothing; what they return is ours.
+        let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };
+        // SAFETY: the signature is ours and takes the two numbers over.
+        one(unsafe { aws::ECDSA_SIG_set0(signature, r, s) });
+        EcVerifier { pair: self, signature, r, s }
+    }
+}
+
+impl Drop for EcPair {
+    fn drop(&mut self) {
+        // SAFETY: we own the key.
+        unsafe { aws::EC_KEY_free(self.key.as_ptr()) }
+    }
+}
+
+/// A verifier with a signature whose numbers are filled anew each time.
+pub struct EcVerifier<'a> {
+    pair: &'a EcPair,
+    signature: *mut aws::ECDSA_SIG,
+    r: *mut aws::BIGNUM,
+    s: *mut aws::BIGNUM,
+}
+
+impl EcVerifier<'_> {
+    pub(super) fn verify(&mut self, digest: &[u8], signature: &[u8]) {
+        let (r, s) = signature.split_at(self.pair.curve.len());
+        // SAFETY: both numbers belong to the signature, which lives and is used here alone; the slices go with their
+        // lengths.
+        let code = unsafe {
+            aws::BN_bin2bn(r.as_ptr(), r.len(), self.r);
+            aws::BN_bin2bn(s.as_ptr(), s.len(), self.s);
+            aws::ECDSA_do_verify(digest.as_ptr(), digest.len(), self.signature, self.pair.key.as_ptr())
+        };
+        one(code);
+    }
+}
+
+impl Drop for EcVerifier<'_> {
+    fn drop(&mut self) {
+        // SAFETY: we own the signature, which owns its numbers.
+        unsafe { aws::ECDSA_SIG_free(self.signature) }
+    }
+}
+
+const fn nid(curve: Curve) -> c_int {
+    match curve {
+        Curve::P224 => aws::NID_secp224r1,
+        Curve::P256 => aws::NID_X9_62_prime256v1,
+        Curve::P384 => aws::NID_secp384r1,
+        Curve::P521 => aws::NID_secp521r1,
+        Curve::Secp256k1 => aws::NID_secp256k1,
+    }
+}

@@ -1,0 +1,158 @@
+//! ML-DSA, hedged, by the functions below AWS-LC's EVP interface: they take the expanded key as it is, where the EVP
+//! interface copies it for each signature. The archive exports them and aws-lc-sys does not bind them.
+
+use std::ffi::c_int;
+
+use aws_lc_sys as aws;
+use jeton::backend::{MlDsa, PublicParts};
+
+use super::one;
+
+/// Public key and expanded private key.
+pub struct MlDsaPair {
+    set: MlDsa,
+    public: Vec<u8>,
+    private: Vec<u8>,
+    functions: Functions,
+}
+
+/// FIPS 204, algorithm 2: a pure signature with an empty context.
+const PREFIX: [u8; 2] = [0, 0];
+
+impl MlDsaPair {
+    pub(super) fn generate(set: MlDsa) -> Self {
+        let functions = functions(set);
+        let (mut public, mut private) = (vec![0; set.public_len()], vec![0; set.private_len()]);
+        let seed = random_32();
+        // SAFETY: the three have the lengths of the parameter set.
+        one(unsafe { (functions.keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) });
+        Self { set, public, private, functions }
+    }
+
+    pub(super) fn public(&self) -> PublicParts {
+        PublicParts::MlDsa { set: self.set, key: self.public.clone() }
+    }
+
+    pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
+        assert!(out.len() >= self.set.signature_len());
+        let random = random_32();
+        let mut len = 0;
+        // SAFETY: key and output have the lengths of the parameter set, `random` 32 bytes; the rest goes by length.
+        one(unsafe {
+            (self.functions.sign)(
+                self.private.as_ptr(),
+                out.as_mut_ptr(),
+                &mut len,
+                message.as_ptr(),
+                message.len(),
+                PREFIX.as_ptr(),
+                PREFIX.len(),
+                random.as_ptr(),
+            )
+        });
+        len
+    }
+
+    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
+        // SAFETY: the key has the length of the parameter set; the rest goes by length.
+        one(unsafe {
+            (self.functions.verify)(
+                self.public.as_ptr(),
+                signature.as_ptr(),
+                signature.len(),
+                message.as_ptr(),
+                message.len(),
+                PREFIX.as_ptr(),
+                PREFIX.len(),
+            )
+        });
+    }
+}
+
+fn random_32() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    // SAFETY: `bytes` goes with its length.
+    one(unsafe { aws::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) });
+    bytes
+}
+
+type Keypair = unsafe extern "C" fn(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
+type Sign = unsafe extern "C" fn(
+    private: *const u8,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    message: *const u8,
+    message_len: usize,
+    prefix: *const u8,
+    prefix_len: usize,
+    random: *const u8,
+) -> c_int;
+type Verify = unsafe extern "C" fn(
+    public: *const u8,
+    signature: *const u8,
+    signature_len: usize,
+    message: *const u8,
+    message_len: usize,
+    prefix: *const u8,
+    prefix_len: usize,
+) -> c_int;
+
+/// The functions of one parameter set.
+#[derive(Clone, Copy)]
+struct Functions {
+    keypair: Keypair,
+    sign: Sign,
+    verify: Verify,
+}
+
+/// Declares the functions of a parameter set under their names in the archive, and gathers them.
+macro_rules! functions {
+    ($keypair:literal, $sign:literal, $verify:literal) => {{
+        unsafe extern "C" {
+            #[link_name = $keypair]
+            fn keypair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
+            #[link_name = $sign]
+            fn sign(
+                private: *const u8,
+                signature: *mut u8,
+                signature_len: *mut usize,
+                message: *const u8,
+                message_len: usize,
+                prefix: *const u8,
+                prefix_len: usize,
+                random: *const u8,
+            ) -> c_int;
+            #[link_name = $verify]
+            fn verify(
+                public: *const u8,
+                signature: *const u8,
+                signature_len: usize,
+                message: *const u8,
+                message_len: usize,
+                prefix: *const u8,
+                prefix_len: usize,
+            ) -> c_int;
+        }
+        Functions { keypair, sign, verify }
+    }};
+}
+
+fn functions(set: MlDsa) -> Functions {
+    match set {
+        MlDsa::MlDsa44 => functions!(
+            "aws_lc_0_47_0_ml_dsa_44_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_44_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_44_verify_internal"
+        ),
+        MlDsa::MlDsa65 => functions!(
+            "aws_lc_0_47_0_ml_dsa_65_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_65_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_65_verify_internal"
+        ),
+        MlDsa::MlDsa87 => functions!(
+            "aws_lc_0_47_0_ml_dsa_87_keypair_internal",
+            "aws_lc_0_47_0_ml_dsa_87_sign_internal",
+            "aws_lc_0_47_0_ml_dsa_87_verify_internal"
+        ),
+    }
+}

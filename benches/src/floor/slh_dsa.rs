@@ -1,0 +1,44 @@
+//! SLH-DSA-SHA2-128f by the crate `slh-dsa`, hedged: AWS-LC does not have it.
+
+use jeton::backend::{PublicParts, SlhDsa};
+use slh_dsa::{Sha2_128f, Signature, SigningKey, VerifyingKey};
+
+use super::symmetric::random;
+
+/// The parsed pair.
+pub struct SlhDsaPair {
+    private: SigningKey<Sha2_128f>,
+    public: VerifyingKey<Sha2_128f>,
+}
+
+/// FIPS 205, 5.1: n in bytes.
+const N: usize = SlhDsa::Sha2_128f.n();
+
+impl SlhDsaPair {
+    pub(super) fn generate() -> Self {
+        let mut seed = [0; 3 * N];
+        random(&mut seed);
+        let private = SigningKey::slh_keygen_internal(&seed[..N], &seed[N..2 * N], &seed[2 * N..]);
+        let public: &VerifyingKey<Sha2_128f> = private.as_ref();
+        let public = public.clone();
+        Self { private, public }
+    }
+
+    pub(super) fn public(&self) -> PublicParts {
+        PublicParts::SlhDsa { set: SlhDsa::Sha2_128f, key: self.public.to_vec() }
+    }
+
+    pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
+        let mut extra = [0; N];
+        random(&mut extra);
+        let signature = self.private.try_sign_with_context(message, &[], Some(&extra)).expect("no context");
+        let bytes = signature.to_bytes();
+        out[..bytes.len()].copy_from_slice(&bytes);
+        bytes.len()
+    }
+
+    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
+        let signature = Signature::<Sha2_128f>::try_from(signature).expect("a signature's length");
+        self.public.try_verify_with_context(message, &[], &signature).expect("a good signature");
+    }
+}

@@ -1,0 +1,101 @@
+//! AES-256-GCM, SHA-256, HMAC-SHA-256 and random bytes.
+
+use std::ptr::{self, NonNull};
+
+use aws_lc_sys as aws;
+
+use super::one;
+
+/// Fills `out`.
+pub fn random(out: &mut [u8]) {
+    // SAFETY: `out` goes with its length.
+    one(unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) });
+}
+
+/// The digest of `data`.
+pub fn sha256(data: &[u8], out: &mut [u8; 32]) {
+    // SAFETY: `data` goes with its length, `out` has the digest's.
+    unsafe { aws::SHA256(data.as_ptr(), data.len(), out.as_mut_ptr()) };
+}
+
+/// AES-256-GCM with its key set up.
+pub struct Sealer(NonNull<aws::EVP_AEAD_CTX>);
+
+impl Sealer {
+    /// With a tag of 16 bytes.
+    pub fn new(key: &[u8; 32]) -> Self {
+        // SAFETY: the method is a static, the key has its length; what is returned is ours.
+        let context =
+            unsafe { aws::EVP_AEAD_CTX_new(aws::EVP_aead_aes_256_gcm(), key.as_ptr(), key.len(), 16) };
+        Self(NonNull::new(context).expect("memory"))
+    }
+
+    /// Ciphertext and tag into `out`.
+    pub fn seal(&self, nonce: &[u8; 12], input: &[u8], out: &mut [u8]) -> usize {
+        let mut len = 0;
+        // SAFETY: every slice goes with its length; null is no authenticated data.
+        one(unsafe {
+            aws::EVP_AEAD_CTX_seal(
+                self.0.as_ptr(),
+                out.as_mut_ptr(),
+                &mut len,
+                out.len(),
+                nonce.as_ptr(),
+                nonce.len(),
+                input.as_ptr(),
+                input.len(),
+                ptr::null(),
+                0,
+            )
+        });
+        len
+    }
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        // SAFETY: we own the context.
+        unsafe { aws::EVP_AEAD_CTX_free(self.0.as_ptr()) }
+    }
+}
+
+/// HMAC-SHA-256 with its key set up.
+pub struct Hmac(NonNull<aws::HMAC_CTX>);
+
+impl Hmac {
+    /// With that key.
+    pub fn new(key: &[u8; 32]) -> Self {
+        // SAFETY: takes nothing; what it returns is ours.
+        let context = NonNull::new(unsafe { aws::HMAC_CTX_new() }).expect("memory");
+        // SAFETY: the context is ours, the key goes with its length, the hash is a static.
+        one(unsafe {
+            aws::HMAC_Init_ex(
+                context.as_ptr(),
+                key.as_ptr().cast(),
+                key.len(),
+                aws::EVP_sha256(),
+                ptr::null_mut(),
+            )
+        });
+        Self(context)
+    }
+
+    /// The code of `data`.
+    pub fn code(&mut self, data: &[u8], out: &mut [u8; 32]) {
+        let mut len = 0;
+        // SAFETY: the context has its key and hash, which nulls keep; `data` goes with its length, `out` has the
+        // code's.
+        unsafe {
+            one(aws::HMAC_Init_ex(self.0.as_ptr(), ptr::null(), 0, ptr::null(), ptr::null_mut()));
+            one(aws::HMAC_Update(self.0.as_ptr(), data.as_ptr(), data.len()));
+            one(aws::HMAC_Final(self.0.as_ptr(), out.as_mut_ptr(), &mut len));
+        }
+    }
+}
+
+impl Drop for Hmac {
+    fn drop(&mut self) {
+        // SAFETY: we own the context.
+        unsafe { aws::HMAC_CTX_free(self.0.as_ptr()) }
+    }
+}

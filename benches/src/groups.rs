@@ -1,0 +1,113 @@
+//! The groups: what is compared. A group is an operation, its rows are who does it.
+
+mod keys;
+mod latency;
+mod objects;
+mod signatures;
+mod start;
+mod symmetric;
+mod threads;
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::artefacts::Artefacts;
+use crate::facts::{self, Run};
+use crate::operation::Boxed;
+use crate::rows::{self, Maker, Row};
+use crate::suite::{Rows, Suite};
+use crate::target::{CoreToken, ModuleToken, Outcome, Target};
+
+/// Measures everything that the command line asks for, with tokens below `directory`.
+pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
+    let started = SystemTime::now();
+    let mut suite = Suite::new(filter);
+    let rows = rows::open(directory, artefacts);
+    let row_facts: Vec<_> = rows.iter().map(Row::facts).collect();
+    {
+        let scene = Scene::open(&suite, &rows, &directory.join("core"))?;
+        signatures::run(&mut suite, &scene);
+        keys::run(&mut suite, &scene);
+        symmetric::run(&mut suite, &scene);
+        threads::run(&mut suite, &scene);
+        latency::run(&suite, &scene)?;
+        objects::run_few(&mut suite, &scene);
+        scene.close()?;
+    }
+    objects::run_many(&mut suite, &rows, &directory.join("core-objects"))?;
+    let run = Run {
+        command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        short: suite.settings.short,
+        started: started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        seconds: started.elapsed().map_or(0, |since| since.as_secs()),
+        rows: row_facts,
+        left_out: suite.left_out,
+        fills: suite.fills,
+    };
+    if filter_is_set(&run) { Ok(()) } else { facts::write(facts::file::RUN, &run) }
+}
+
+/// A run of some groups does not overwrite what is said of the run of all.
+fn filter_is_set(run: &Run) -> bool {
+    run.command.split(' ').any(|word| !word.is_empty() && !word.starts_with('-'))
+}
+
+/// The tokens of the groups that need few objects.
+pub struct Scene {
+    /// The core itself.
+    core: CoreToken,
+    /// `jeton` first, then the other backend, then the peers.
+    tokens: Vec<ModuleToken>,
+    /// Ours with the null backend.
+    null: Option<ModuleToken>,
+}
+
+impl Scene {
+    fn open(suite: &Suite, rows: &[Row], core: &Path) -> Result<Self, String> {
+        std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
+        let (mut tokens, mut null) = (Vec::new(), None);
+        for row in rows {
+            match row.maker {
+                Maker::Null => null = Some(row.token()?),
+                Maker::Ours => tokens.push(row.token()?),
+                // Some peers are quicker with session keys: the full mode has both.
+                Maker::Peer if suite.settings.short => tokens.extend(or_left_out(row, row.token())),
+                Maker::Peer => {
+                    tokens.extend(or_left_out(row, row.token()));
+                    tokens.extend(or_left_out(row, row.session_token()));
+                }
+            }
+        }
+        Ok(Self { core: CoreToken::new(core)?, tokens, null })
+    }
+
+    /// All that compute, `jeton` first, so that its row stands beside the floor's.
+    fn targets(&self) -> Vec<&dyn Target> {
+        let modules = self.tokens.iter().map(|token| token as &dyn Target);
+        let mut targets: Vec<_> = modules.collect();
+        targets.insert(1.min(targets.len()), &self.core);
+        targets
+    }
+
+    fn null(&self) -> Option<&dyn Target> {
+        self.null.as_ref().map(|token| token as &dyn Target)
+    }
+
+    fn close(self) -> Result<(), String> {
+        drop(self.tokens);
+        self.core.close()
+    }
+}
+
+/// A peer that does not let us in is left out.
+fn or_left_out(row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
+    token.inspect_err(|reason| println!("row {} left out: {reason}", row.name)).ok()
+}
+
+/// A row of each target.
+fn rows_of<'a>(
+    targets: &[&'a dyn Target],
+    operation: impl Fn(&'a dyn Target) -> Outcome<Boxed<'a>>,
+) -> Rows<'a> {
+    targets.iter().map(|target| (target.row().to_owned(), operation(*target))).collect()
+}

@@ -1,0 +1,73 @@
+//! Key generation and key encapsulation.
+
+use super::signatures::{destroy, with};
+use super::{Scene, rows_of};
+use crate::floor::{self, MlKemPair, random};
+use crate::operation::repeated;
+use crate::scheme::{PAIRS, named};
+use crate::suite::{FLOOR, Rows, Suite};
+use crate::target::Home;
+
+pub(super) fn run(suite: &mut Suite, scene: &Scene) {
+    let targets = scene.targets();
+    for pair in PAIRS {
+        let group = format!("generate/{}", pair.name);
+        let too_slow = suite.settings.short && pair.slow_to_make && !suite.filtered();
+        if too_slow || !suite.wants(&group) {
+            continue;
+        }
+        let mut rows: Rows<'_> = vec![(FLOOR.to_owned(), Ok(floor::generating(pair)))];
+        rows.extend(rows_of(&targets, |target| target.generating(pair, Home::Session)));
+        suite.compare(&group, None, rows);
+    }
+    if suite.wants("generate/p256-token") {
+        let rows = rows_of(&targets, |target| target.generating(named("p256"), Home::Token));
+        suite.compare("generate/p256-token", None, rows);
+    }
+    if suite.wants("generate/aes256") {
+        let mut key = [0; 32];
+        let mut rows: Rows<'_> = vec![(FLOOR.to_owned(), Ok(repeated(move || random(&mut key))))];
+        rows.extend(rows_of(&targets, |target| target.generating_aes(Home::Session)));
+        suite.compare("generate/aes256", None, rows);
+    }
+    if suite.wants("generate/aes256-token") {
+        let rows = rows_of(&targets, |target| target.generating_aes(Home::Token));
+        suite.compare("generate/aes256-token", None, rows);
+    }
+    encapsulation(suite, scene);
+}
+
+/// ML-KEM-768 both ways. The key that comes out is an object of its session, and destroyed uncounted.
+fn encapsulation(suite: &mut Suite, scene: &Scene) {
+    if !suite.wants("kem/encapsulate") && !suite.wants("kem/decapsulate") {
+        return;
+    }
+    let (pair, floor, targets) = (named("mlkem768"), MlKemPair::generate(), scene.targets());
+    let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
+    let (mut ciphertext, mut secret) = (vec![0; 1088], [0; 32]);
+    floor.encapsulate(&mut ciphertext, &mut secret);
+
+    let (mut out, mut into) = (ciphertext.clone(), [0; 32]);
+    let mut rows: Rows<'_> =
+        vec![(FLOOR.to_owned(), Ok(repeated(|| floor.encapsulate(&mut out, &mut into))))];
+    rows.extend(
+        targets
+            .iter()
+            .zip(&keys)
+            .map(|(target, keys)| (target.row().to_owned(), with(keys, |keys| target.encapsulating(keys)))),
+    );
+    suite.compare("kem/encapsulate", None, rows);
+
+    let mut into = [0; 32];
+    let mut rows: Rows<'_> =
+        vec![(FLOOR.to_owned(), Ok(repeated(|| floor.decapsulate(&ciphertext, &mut into))))];
+    rows.extend(
+        targets
+            .iter()
+            .zip(&keys)
+            .map(|(target, keys)| (target.row().to_owned(), with(keys, |keys| target.decapsulating(keys)))),
+    );
+    suite.compare("kem/decapsulate", None, rows);
+    assert_eq!(into, secret, "the floor decapsulates what it encapsulated");
+    targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));
+}

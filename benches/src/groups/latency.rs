@@ -1,0 +1,101 @@
+//! How late a signature comes while another thread makes RSA-4096 keys: a table of latencies, not a mean.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Scene;
+use super::signatures::destroy;
+use crate::facts::{self, Latency};
+use crate::floor::FloorPair;
+use crate::scheme::{Scheme, named};
+use crate::suite::{FLOOR, Suite};
+use crate::target::{ModuleToken, Target};
+
+const GROUP: &str = "latency/p256-beside-rsa4096";
+
+pub(super) fn run(suite: &Suite, scene: &Scene) -> Result<(), String> {
+    if !suite.wants(GROUP) {
+        return Ok(());
+    }
+    let watch = suite.settings.watch;
+    let mut table = vec![of_floor(watch)];
+    for token in scene.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
+        match of_module(token, watch) {
+            Ok(latency) => table.push(latency),
+            Err(reason) => println!("{GROUP}/{} left out: {reason}", token.row()),
+        }
+    }
+    println!("{GROUP}: p50, p99, p99.9, longest in microseconds; signatures and keys within {watch:?}");
+    for latency in &table {
+        let Latency { row, signatures, keys, .. } = latency;
+        let [p50, p99, p999, max] =
+            [latency.p50, latency.p99, latency.p999, latency.max].map(|nanos| nanos as f64 / 1000.0);
+        println!("{row:>18} {p50:>9.1} {p99:>9.1} {p999:>9.1} {max:>9.1}  {signatures}, {keys}");
+    }
+    if suite.filtered() { Ok(()) } else { facts::write(facts::file::LATENCY, &table) }
+}
+
+fn of_floor(watch: Duration) -> Latency {
+    let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
+    let floor = FloorPair::generate(pair.kind).expect("a kind that signs");
+    let mut signing = floor.signing(scheme, scheme.input(pair.kind));
+    let load = || drop(FloorPair::generate(named("rsa4096").kind));
+    beside(FLOOR, watch, load, || {
+        signing.time(1);
+    })
+}
+
+fn of_module(token: &ModuleToken, watch: Duration) -> Result<Latency, String> {
+    let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
+    let keys = token.pair(pair)?;
+    let mut signing = token.signing(pair, scheme, keys)?;
+    // The standard gives a session to one thread at a time.
+    let other = token.sibling()?;
+    let load = move || {
+        let made = other.pair(named("rsa4096"));
+        assert!(made.is_ok(), "{}: {:?}", other.row(), made.err());
+        destroy(&other, made);
+    };
+    let latency = beside(token.row(), watch, load, || {
+        signing.time(1);
+    });
+    drop(signing);
+    destroy(token, Ok(keys));
+    Ok(latency)
+}
+
+/// Times each call of `sign` while another thread makes key after key by `load`.
+fn beside(row: &str, watch: Duration, mut load: impl FnMut() + Send, mut sign: impl FnMut()) -> Latency {
+    let stop = AtomicBool::new(false);
+    let (mut nanos, keys) = thread::scope(|scope| {
+        let stop = &stop;
+        let load = scope.spawn(move || {
+            let mut keys = 0;
+            while !stop.load(Ordering::Relaxed) {
+                load();
+                keys += 1;
+            }
+            keys
+        });
+        let (begin, mut nanos) = (Instant::now(), Vec::with_capacity(1 << 20));
+        while begin.elapsed() < watch {
+            let start = Instant::now();
+            sign();
+            nanos.push(start.elapsed().as_nanos() as u64);
+        }
+        stop.store(true, Ordering::Relaxed);
+        (nanos, load.join().expect("no panic"))
+    });
+    nanos.sort_unstable();
+    let at = |part: f64| nanos[((nanos.len() - 1) as f64 * part) as usize];
+    Latency {
+        row: row.to_owned(),
+        signatures: nanos.len(),
+        keys,
+        p50: at(0.5),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: at(1.0),
+    }
+}

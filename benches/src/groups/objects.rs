@@ -1,0 +1,194 @@
+//! Objects: made, read, destroyed, found among few and among many.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+use super::{Scene, rows_of, start};
+use crate::facts::Filled;
+use crate::rows::{Maker, Row};
+use crate::scheme::named;
+use crate::suite::{Rows, Suite};
+use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
+
+/// How many session objects there are in turn.
+const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
+/// How many token objects.
+const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
+/// Threads that fill a token of ours; the peers are filled by one, which they are quickest with.
+const FILLERS: usize = 8;
+
+/// Sessions and single objects.
+pub(super) fn run_few(suite: &mut Suite, scene: &Scene) {
+    let targets = scene.targets();
+    if suite.wants("session/open-close") {
+        suite.compare("session/open-close", None, rows_of(&targets, |target| target.sessions()));
+    }
+    if suite.wants("object/attributes") {
+        let keys: Vec<_> = targets.iter().map(|target| target.pair(named("p256"))).collect();
+        let rows: Rows<'_> = targets
+            .iter()
+            .zip(&keys)
+            .map(|(target, keys)| {
+                let reading = super::signatures::with(keys, |keys| target.reading(keys));
+                (target.row().to_owned(), reading)
+            })
+            .collect();
+        suite.compare("object/attributes", None, rows);
+        targets.iter().zip(keys).for_each(|(target, keys)| super::signatures::destroy(*target, keys));
+    }
+    for home in [Home::Session, Home::Token] {
+        let group = format!("object/create-{}", home.name());
+        if suite.wants(&group) {
+            suite.compare(&group, None, rows_of(&targets, |target| target.creating(home)));
+        }
+        let group = format!("object/destroy-{}", home.name());
+        if suite.wants(&group) {
+            suite.compare(&group, None, rows_of(&targets, |target| target.destroying(home)));
+        }
+    }
+}
+
+/// Searches among more and more objects, and starts with more and more token objects.
+pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(), String> {
+    // Nothing is computed here: one backend of ours stands for all.
+    let first = rows.iter().find(|row| row.maker == Maker::Ours);
+    let rows: Vec<_> = first.into_iter().chain(rows.iter().filter(|row| row.maker == Maker::Peer)).collect();
+    let searches = |home: Home, size: usize| FINDABLE.map(|what| search_group(home, what, size));
+    let in_session = IN_SESSIONS.iter().flat_map(|size| searches(Home::Session, *size));
+    let first_uses = IN_SESSIONS.iter().map(|size| first_use_group(*size));
+    if in_session.chain(first_uses).any(|group| suite.wants(&group)) {
+        std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
+        in_sessions(suite, &rows, CoreToken::new(core)?)?;
+    }
+    let in_token = IN_TOKENS.iter().flat_map(|size| searches(Home::Token, *size));
+    let starts = IN_TOKENS.iter().flat_map(|size| start::groups(*size));
+    if in_token.chain(starts).any(|group| suite.wants(&group)) {
+        in_tokens(suite, &rows);
+    }
+    Ok(())
+}
+
+fn in_sessions(suite: &mut Suite, rows: &[&Row], core: CoreToken) -> Result<(), String> {
+    let mut crowded = Crowded::open(suite, rows, Home::Session);
+    let mut before = 0;
+    for size in IN_SESSIONS {
+        crowded.fill(suite, before..size);
+        core.fill(before..size)?;
+        before = size;
+        search(suite, &crowded.tokens, Some(&core), Home::Session, size);
+        if size == IN_SESSIONS[0] || size == IN_SESSIONS[3] {
+            let group = first_use_group(size);
+            suite.compare(
+                &group,
+                None,
+                rows_of(&targets(&crowded.tokens, Some(&core)), |target| target.first_use()),
+            );
+        }
+    }
+    drop(crowded);
+    core.close()
+}
+
+fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
+    let mut crowded = Crowded::open(suite, rows, Home::Token);
+    let mut before = 0;
+    for size in IN_TOKENS {
+        crowded.fill(suite, before..size);
+        before = size;
+        search(suite, &crowded.tokens, None, Home::Token, size);
+        // Starting anew ends the sessions.
+        let rows: Vec<_> = crowded.rows();
+        crowded.tokens.clear();
+        start::run(suite, &rows, size);
+        crowded = Crowded::open(suite, &rows, Home::Token);
+    }
+}
+
+/// Tokens that are being filled. One that is not filled in time drops out.
+struct Crowded<'a> {
+    home: Home,
+    tokens: Vec<(&'a Row, ModuleToken)>,
+}
+
+impl<'a> Crowded<'a> {
+    fn open(suite: &mut Suite, rows: &[&'a Row], home: Home) -> Self {
+        let mut tokens = Vec::new();
+        for row in rows {
+            match row.token() {
+                Ok(token) => tokens.push((*row, token)),
+                Err(reason) => suite.leave_out(&format!("search/{}", home.name()), &row.name, reason),
+            }
+        }
+        Self { home, tokens }
+    }
+
+    fn rows(&self) -> Vec<&'a Row> {
+        self.tokens.iter().map(|(row, _)| *row).collect()
+    }
+
+    fn fill(&mut self, suite: &mut Suite, range: Range<usize>) {
+        let home = self.home;
+        self.tokens.retain(|(row, token)| match fill(suite, row, token, home, range.clone()) {
+            Ok(()) => true,
+            Err(reason) => {
+                suite.leave_out(&format!("search/{}/…/{}", home.name(), range.end), &row.name, reason);
+                false
+            }
+        });
+    }
+}
+
+fn fill(suite: &mut Suite, row: &Row, token: &ModuleToken, home: Home, range: Range<usize>) -> Outcome<()> {
+    let patience = suite.patience(row.maker == Maker::Ours);
+    let threads = if home == Home::Token && row.maker == Maker::Ours { FILLERS } else { 1 };
+    let begin = Instant::now();
+    let made = token.fill(range.clone(), home, threads, &|| begin.elapsed() > patience);
+    let made = made.map_err(|failure| failure.to_string())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let reached = range.start + made;
+    println!("{}: {reached} of {} {} objects after {seconds:.2} s", row.name, range.end, home.name());
+    suite.fills.push(Filled {
+        row: row.name.clone(),
+        home: home.name().to_owned(),
+        wanted: range.end,
+        reached,
+        made,
+        threads,
+        seconds,
+    });
+    if made == range.len() {
+        Ok(())
+    } else {
+        Err(format!("{reached} of {} objects within {patience:?}", range.end))
+    }
+}
+
+fn targets<'a>(tokens: &'a [(&Row, ModuleToken)], core: Option<&'a CoreToken>) -> Vec<&'a dyn Target> {
+    let modules = tokens.iter().map(|(_, token)| token as &dyn Target);
+    modules.chain(core.map(|core| core as &dyn Target)).collect()
+}
+
+fn search(
+    suite: &mut Suite,
+    tokens: &[(&Row, ModuleToken)],
+    core: Option<&CoreToken>,
+    home: Home,
+    size: usize,
+) {
+    let targets = targets(tokens, core);
+    for what in FINDABLE {
+        let group = search_group(home, what, size);
+        if suite.wants(&group) {
+            suite.compare(&group, None, rows_of(&targets, |target| target.searching(what, size)));
+        }
+    }
+}
+
+fn search_group(home: Home, what: Findable, size: usize) -> String {
+    format!("search/{}/{}/{size}", home.name(), what.name())
+}
+
+fn first_use_group(size: usize) -> String {
+    format!("first-use/{size}")
+}

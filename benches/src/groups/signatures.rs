@@ -1,0 +1,79 @@
+//! Signatures and their verification.
+
+use super::Scene;
+use crate::floor::FloorPair;
+use crate::independent;
+use crate::scheme::{Kind, PAIRS, Pair, Scheme};
+use crate::suite::{FLOOR, Rows, Suite};
+use crate::target::{Keys, Outcome, Target, public_parts};
+
+pub(super) fn run(suite: &mut Suite, scene: &Scene) {
+    for pair in PAIRS {
+        let groups = |scheme: &Scheme| {
+            let name = format!("{}{}", pair.name, scheme.suffix());
+            (format!("sign/{name}"), format!("verify/{name}"))
+        };
+        let wanted = |scheme: &&Scheme| {
+            let (sign, verify) = groups(scheme);
+            suite.wants(&sign) || suite.wants(&verify)
+        };
+        let schemes: Vec<_> = pair.schemes.iter().filter(wanted).collect();
+        let Some(floor) = FloorPair::generate(pair.kind).filter(|_| !schemes.is_empty()) else { continue };
+        let targets = scene.targets();
+        let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
+        let null = scene.null().filter(|_| pair.name == "p256").map(|null| (null, null.pair(pair)));
+        for scheme in schemes {
+            check(pair, *scheme, &floor, &targets, &keys);
+            let (sign, verify) = groups(scheme);
+            let each =
+                targets.iter().copied().zip(&keys).chain(null.iter().map(|(null, keys)| (*null, keys)));
+            let each: Vec<_> = each.collect();
+
+            let mut rows: Rows<'_> =
+                vec![(FLOOR.to_owned(), Ok(floor.signing(*scheme, scheme.input(pair.kind))))];
+            rows.extend(each.iter().map(|(target, keys)| {
+                let signing = with(keys, |keys| target.signing(pair, *scheme, keys));
+                (target.row().to_owned(), signing)
+            }));
+            suite.compare(&sign, None, rows);
+
+            let mut rows: Rows<'_> =
+                vec![(FLOOR.to_owned(), Ok(floor.verifying(*scheme, scheme.input(pair.kind))))];
+            rows.extend(each.iter().map(|(target, keys)| {
+                let verifying = with(keys, |keys| target.verifying(pair, *scheme, keys));
+                (target.row().to_owned(), verifying)
+            }));
+            suite.compare(&verify, None, rows);
+        }
+        let made = targets.iter().copied().zip(keys).chain(null);
+        made.for_each(|(target, keys)| destroy(target, keys));
+    }
+}
+
+/// Every row's signature is verified by both libraries before it is timed.
+fn check(pair: &Pair, scheme: Scheme, floor: &FloorPair, targets: &[&dyn Target], keys: &[Outcome<Keys>]) {
+    // No two libraries here have SLH-DSA: it is the same crate everywhere.
+    if pair.kind == Kind::SlhDsa {
+        return;
+    }
+    let signature = floor.signature(scheme, scheme.input(pair.kind));
+    independent::verify(FLOOR, &floor.public(), scheme, pair.kind, &signature);
+    for (target, keys) in targets.iter().zip(keys) {
+        let Ok(keys) = keys else { continue };
+        let Ok(signature) = target.signature(pair, scheme, *keys) else { continue };
+        let public = public_parts(*target, pair, *keys).unwrap_or_else(|reason| panic!("{reason}"));
+        independent::verify(target.row(), &public, scheme, pair.kind, &signature);
+    }
+}
+
+/// A row that has no key says why.
+pub(super) fn with<T>(keys: &Outcome<Keys>, operation: impl FnOnce(Keys) -> Outcome<T>) -> Outcome<T> {
+    keys.as_ref().map_err(Clone::clone).and_then(|keys| operation(*keys))
+}
+
+pub(super) fn destroy(target: &dyn Target, keys: Outcome<Keys>) {
+    if let Ok(keys) = keys {
+        target.destroy(keys.public);
+        target.destroy(keys.private);
+    }
+}

@@ -1,0 +1,239 @@
+//! Many threads with a session each, on one key.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use criterion::Throughput;
+use jeton::backend::PublicParts;
+use jeton_driver::client::{ObjectHandle, Session};
+
+use super::Scene;
+use super::signatures::destroy;
+use crate::calls;
+use crate::floor::FloorPair;
+use crate::independent;
+use crate::operation::Operation;
+use crate::scheme::{Pair, Scheme, named};
+use crate::suite::{FLOOR, Rows, Suite};
+use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
+
+/// How many threads.
+const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
+
+pub(super) fn run(suite: &mut Suite, scene: &Scene) {
+    sign(suite, scene, named("p256"), Scheme::Ecdsa);
+    if !suite.settings.short || suite.filtered() {
+        sign(suite, scene, named("mldsa65"), Scheme::MlDsa);
+    }
+    create(suite, scene);
+}
+
+fn sign(suite: &mut Suite, scene: &Scene, pair: &Pair, scheme: Scheme) {
+    let group = |count: usize| format!("threads/{}/{count}", pair.name);
+    if !COUNTS.iter().any(|count| suite.wants(&group(*count))) {
+        return;
+    }
+    let floor = FloorPair::generate(pair.kind).expect("a kind that signs");
+    let tokens: Vec<_> = scene.tokens.iter().map(|token| (token, token.pair(pair), true)).collect();
+    let null = scene.null.iter().map(|token| (token, token.pair(pair), false));
+    let tokens: Vec<_> = tokens.into_iter().chain(null).collect();
+    for count in COUNTS {
+        let mut rows: Rows<'_> =
+            vec![(FLOOR.to_owned(), Ok(Box::new(FloorCrowd::new(&floor, pair, scheme, count))))];
+        for (token, keys, checked) in &tokens {
+            let crowd = keys.clone().and_then(|keys| Crowd::new(token, pair, scheme, keys, count, *checked));
+            rows.push((token.row().to_owned(), crowd.map(|crowd| Box::new(crowd) as Box<dyn Operation>)));
+        }
+        suite.compare(&group(count), Some(Throughput::Elements(count as u64)), rows);
+    }
+    tokens.into_iter().for_each(|(token, keys, _)| destroy(token, keys));
+}
+
+/// When a thread began and ended.
+type Span = (Instant, Instant);
+
+/// From when the first began to when the last ended.
+fn over(spans: &[Span]) -> Duration {
+    let first = spans.iter().map(|span| span.0).min();
+    let last = spans.iter().map(|span| span.1).max();
+    last.zip(first).map_or(Duration::ZERO, |(last, first)| last.duration_since(first))
+}
+
+/// The floor's threads: one parsed key, no sessions.
+struct FloorCrowd<'a> {
+    floor: &'a FloorPair,
+    pair: &'a Pair,
+    scheme: Scheme,
+    count: usize,
+    /// The last one of each thread.
+    signatures: Vec<Vec<u8>>,
+}
+
+impl<'a> FloorCrowd<'a> {
+    fn new(floor: &'a FloorPair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
+        Self { floor, pair, scheme, count, signatures: Vec::new() }
+    }
+}
+
+impl Operation for FloorCrowd<'_> {
+    fn time(&mut self, repetitions: u64) -> Duration {
+        let barrier = Barrier::new(self.count);
+        let input = self.scheme.input(self.pair.kind);
+        let work = || {
+            let mut operation = self.floor.signing(self.scheme, input);
+            barrier.wait();
+            let start = Instant::now();
+            operation.time(repetitions);
+            let span = (start, Instant::now());
+            (span, self.floor.signature(self.scheme, input))
+        };
+        let done: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.count).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+        self.signatures = signatures;
+        over(&spans)
+    }
+
+    fn check(&mut self) {
+        let public = self.floor.public();
+        for signature in &self.signatures {
+            independent::verify(FLOOR, &public, self.scheme, self.pair.kind, signature);
+        }
+    }
+}
+
+/// A module's threads: a session each.
+struct Crowd<'a> {
+    row: String,
+    pair: &'a Pair,
+    scheme: Scheme,
+    key: ObjectHandle,
+    sessions: Vec<Session>,
+    /// What the signatures are verified with.
+    public: Option<PublicParts>,
+    /// The last one of each thread.
+    signatures: Vec<Vec<u8>>,
+}
+
+impl<'a> Crowd<'a> {
+    fn new(
+        token: &ModuleToken,
+        pair: &'a Pair,
+        scheme: Scheme,
+        keys: Keys,
+        count: usize,
+        checked: bool,
+    ) -> Outcome<Self> {
+        let sessions = (0..count).map(|_| token.another_session()).collect::<Result<_, _>>();
+        let public = if checked { Some(public_parts(token, pair, keys)?) } else { None };
+        Ok(Self {
+            row: token.row().to_owned(),
+            pair,
+            scheme,
+            key: ObjectHandle(keys.private),
+            sessions: sessions.map_err(|failure| failure.to_string())?,
+            public,
+            signatures: Vec::new(),
+        })
+    }
+}
+
+impl Operation for Crowd<'_> {
+    fn time(&mut self, repetitions: u64) -> Duration {
+        let barrier = Barrier::new(self.sessions.len());
+        let (mechanism, key) = (self.scheme.mechanism(), self.key);
+        let input = self.scheme.module_input(self.pair.kind);
+        let work = |session: &mut Session| {
+            let call = calls::Transform::sign(session, &mechanism, key, &input, 1 << 13);
+            let mut call = call.unwrap_or_else(|failure| panic!("{failure}"));
+            barrier.wait();
+            let (start, mut len) = (Instant::now(), 0);
+            for _ in 0..repetitions {
+                len = call.call().unwrap_or_else(|failure| panic!("{failure}"));
+            }
+            ((start, Instant::now()), call.out()[..len].to_vec())
+        };
+        let work = &work;
+        let done: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> =
+                self.sessions.iter_mut().map(|session| scope.spawn(move || work(session))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let (spans, signatures): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+        self.signatures = signatures;
+        over(&spans)
+    }
+
+    fn check(&mut self) {
+        let Some(public) = &self.public else { return };
+        for signature in &self.signatures {
+            independent::verify(&self.row, public, self.scheme, self.pair.kind, signature);
+        }
+    }
+}
+
+/// Token objects that many threads make at once, each on disk before the call returns, where the module sees to that.
+fn create(suite: &mut Suite, scene: &Scene) {
+    let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
+    for count in counts.iter().copied() {
+        let group = format!("threads/create-token/{count}");
+        if !suite.wants(&group) {
+            continue;
+        }
+        let mut rows: Rows<'_> = Vec::new();
+        for token in scene.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
+            let sessions: Result<Vec<_>, _> = (0..count).map(|_| token.another_session()).collect();
+            let makers = sessions.map_err(|failure| failure.to_string());
+            let makers = makers.map(|sessions| Box::new(Makers { sessions }) as Box<dyn Operation>);
+            rows.push((token.row().to_owned(), makers));
+        }
+        suite.compare(&group, Some(Throughput::Elements(count as u64)), rows);
+    }
+}
+
+/// Threads that make token objects, and destroy them uncounted.
+struct Makers {
+    sessions: Vec<Session>,
+}
+
+impl Operation for Makers {
+    fn time(&mut self, repetitions: u64) -> Duration {
+        let barrier = Barrier::new(self.sessions.len());
+        let work = |(number, session): (usize, &mut Session)| {
+            let fail = |failure| panic!("{failure}");
+            let mut call = creation(session, Home::Token).unwrap_or_else(fail);
+            let mut number = number << 32;
+            let mut made = Vec::with_capacity(repetitions as usize);
+            barrier.wait();
+            let start = Instant::now();
+            for _ in 0..repetitions {
+                number += 1;
+                made.push(call.call_with(number).unwrap_or_else(|failure| panic!("{failure}")));
+            }
+            let span = (start, Instant::now());
+            for object in made {
+                calls::destroy(session, object).unwrap_or_else(|failure| panic!("{failure}"));
+            }
+            span
+        };
+        let work = &work;
+        let spans: Vec<_> = thread::scope(|scope| {
+            let sessions = self.sessions.iter_mut().enumerate();
+            let threads: Vec<_> = sessions.map(|session| scope.spawn(move || work(session))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        over(&spans)
+    }
+}

@@ -1,0 +1,23 @@
+//! Signatures of every row are verified by both libraries, so that at least one of them did not make it.
+
+use jeton::backend::{Provider, PublicParts};
+
+use crate::scheme::{Kind, Scheme};
+
+/// Panics unless every library calls the signature good, and one of another input bad: a row that is fast and wrong
+/// must not stand in a table.
+pub fn verify(row: &str, public: &PublicParts, scheme: Scheme, kind: Kind, signature: &[u8]) {
+    let input = scheme.input(kind);
+    let mut other = input.to_vec();
+    other[0] ^= 1;
+    for provider in Provider::ALL {
+        let name = provider.name;
+        let key = provider.keys.public(public).unwrap_or_else(|error| panic!("{row}, {name}: {error:?}"));
+        let mut verifier =
+            key.verifier(&scheme.of_backend()).unwrap_or_else(|error| panic!("{row}, {name}: {error:?}"));
+        if let Err(error) = verifier.verify(input, signature) {
+            panic!("{row}: {name} refuses its {scheme:?} signature: {error:?}");
+        }
+        assert!(verifier.verify(&other, signature).is_err(), "{name} takes every signature");
+    }
+}

@@ -1,0 +1,18 @@
+//! What goes with the bench: the report, the counting of instructions, loading and memory.
+
+use jeton_benches::artefacts::Artefacts;
+use jeton_benches::{child, instructions, report, startup};
+
+fn main() {
+    child::if_child();
+    let outcome = match std::env::args().nth(1).as_deref() {
+        Some("report") => report::write(),
+        Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),
+        Some("startup") => Artefacts::build().and_then(|artefacts| startup::measure(&artefacts)),
+        _ => Err("usage: jeton-benches report | instructions | startup".to_owned()),
+    };
+    if let Err(reason) = outcome {
+        eprintln!("{reason}");
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,107 @@
+//! What is timed: an operation, over and over, between two looks at the clock.
+
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+/// Something that a row of the bench does.
+pub trait Operation {
+    /// How long so many repetitions take; what is prepared for them and cleared away after them is not counted.
+    fn time(&mut self, repetitions: u64) -> Duration;
+
+    /// Panics where what was done last was wrong; called when the row is over, so that no estimate has it in it.
+    fn check(&mut self) {}
+}
+
+/// An operation of a row.
+pub type Boxed<'a> = Box<dyn Operation + 'a>;
+
+/// An operation that leaves nothing behind.
+pub fn repeated<'a>(act: impl FnMut() + 'a) -> Boxed<'a> {
+    Box::new(Repeated(act))
+}
+
+/// An operation that makes something, which is cleared away uncounted.
+pub fn making<'a, O: 'a>(mut act: impl FnMut() -> O + 'a, clear: impl FnMut(O) + 'a) -> Boxed<'a> {
+    batched(|| (), move |()| act(), clear)
+}
+
+/// An operation on something that is prepared uncounted, and makes something that is cleared away uncounted; many at
+/// a time.
+pub fn batched<'a, I: 'a, O: 'a>(
+    prepare: impl FnMut() -> I + 'a,
+    act: impl FnMut(I) -> O + 'a,
+    clear: impl FnMut(O) + 'a,
+) -> Boxed<'a> {
+    Box::new(Steps { prepare, act, clear, batch: BATCH, types: PhantomData })
+}
+
+/// As [`batched`], where each repetition must be cleared away before the next.
+pub fn one_by_one<'a, I: 'a, O: 'a>(
+    prepare: impl FnMut() -> I + 'a,
+    act: impl FnMut(I) -> O + 'a,
+    clear: impl FnMut(O) + 'a,
+) -> Boxed<'a> {
+    Box::new(Steps { prepare, act, clear, batch: 1, types: PhantomData })
+}
+
+struct Repeated<F>(F);
+
+impl<F: FnMut()> Operation for Repeated<F> {
+    fn time(&mut self, repetitions: u64) -> Duration {
+        let start = Instant::now();
+        for _ in 0..repetitions {
+            (self.0)();
+        }
+        start.elapsed()
+    }
+}
+
+/// So many repetitions are prepared, timed and cleared away at once.
+const BATCH: u64 = 64;
+
+struct Steps<P, A, C, I, O> {
+    prepare: P,
+    act: A,
+    clear: C,
+    batch: u64,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<P: FnMut() -> I, A: FnMut(I) -> O, C: FnMut(O), I, O> Operation for Steps<P, A, C, I, O> {
+    fn time(&mut self, repetitions: u64) -> Duration {
+        let (mut left, mut spent) = (repetitions, Duration::ZERO);
+        while left > 0 {
+            let count = left.min(self.batch);
+            let inputs: Vec<I> = (0..count).map(|_| (self.prepare)()).collect();
+            let mut outputs = Vec::with_capacity(inputs.len());
+            let start = Instant::now();
+            for input in inputs {
+                outputs.push((self.act)(input));
+            }
+            spent += start.elapsed();
+            outputs.into_iter().for_each(&mut self.clear);
+            left -= count;
+        }
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_repetition_is_prepared_and_cleared_away() {
+        let (mut made, mut used, mut cleared) = (0, Vec::new(), 0);
+        {
+            let prepare = || {
+                made += 1;
+                made
+            };
+            let mut operation = batched(prepare, |number: u32| used.push(number), |()| cleared += 1);
+            operation.time(130);
+        }
+        assert_eq!(used, (1..=130).collect::<Vec<_>>());
+        assert_eq!((made, cleared), (130, 130));
+    }
+}

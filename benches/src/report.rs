@@ -1,0 +1,33 @@
+//! `docs/benchmarks.md` and its plots, from criterion's data and what was measured beside it. No number in it is
+//! written by hand: the only ones that stand here are those that are to be reached.
+
+mod data;
+mod figures;
+mod losses;
+mod page;
+mod plots;
+mod tables;
+
+use std::fs;
+use std::path::Path;
+
+use crate::artefacts::root;
+
+use data::Data;
+
+/// Writes the page, the table of all rows and the plots below `docs/`.
+pub fn write() -> Result<(), String> {
+    let data = Data::read()?;
+    let docs = root().join("docs");
+    let beside = docs.join("benchmarks");
+    fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
+    plots::draw(&data, &beside)?;
+    save(&docs.join("benchmarks.md"), &page::page(&data))?;
+    save(&beside.join("rows.md"), &tables::every_row(&data))
+}
+
+fn save(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! What was measured: criterion's estimates by group and row, and the facts beside them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::artefacts::data_directory;
+use crate::facts::{self, Instructions, Latency, Run, Startup, file};
+use crate::suite::{FLOOR, FLOOR_AGAIN};
+
+/// The row of our module as it is shipped.
+pub const JETON: &str = "jeton";
+/// The row with the null backend.
+pub const NULL: &str = "jeton-null";
+/// The peer that every table names.
+pub const SOFTHSM: &str = "softhsm2";
+
+/// A median with its interval of 95 %, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Half of the samples are quicker.
+    pub median: f64,
+    /// The interval's begin.
+    pub low: f64,
+    /// The interval's end.
+    pub high: f64,
+    /// Bytes or elements of one repetition, where the group counts them.
+    pub amount: Option<f64>,
+}
+
+/// All that was measured.
+#[derive(Default)]
+pub struct Data {
+    groups: BTreeMap<String, BTreeMap<String, Estimate>>,
+    /// Of the run.
+    pub run: Run,
+    /// Latencies beside key generation.
+    pub latency: Vec<Latency>,
+    /// Counted instructions.
+    pub instructions: Vec<Instructions>,
+    /// Sizes, loading, memory.
+    pub startup: Option<Startup>,
+}
+
+impl Data {
+    /// From the files; an error where no whole run has left any.
+    pub fn read() -> Result<Self, String> {
+        let run = facts::read(file::RUN).ok_or("no data: `cargo bench` writes it")?;
+        let mut data = Self {
+            run,
+            latency: facts::read(file::LATENCY).unwrap_or_default(),
+            instructions: facts::read(file::INSTRUCTIONS).unwrap_or_default(),
+            startup: facts::read(file::STARTUP),
+            ..Self::default()
+        };
+        data.gather(&data_directory())?;
+        Ok(data)
+    }
+
+    fn gather(&mut self, directory: &Path) -> Result<(), String> {
+        let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
+        if directory.file_name().is_some_and(|name| name == "new") {
+            let file = |name| fs::read_to_string(directory.join(name)).map_err(|error| fail(&error));
+            let name: Benchmark =
+                serde_json::from_str(&file("benchmark.json")?).map_err(|error| fail(&error))?;
+            let found: Estimates =
+                serde_json::from_str(&file("estimates.json")?).map_err(|error| fail(&error))?;
+            let estimate = Estimate {
+                median: found.median.point_estimate,
+                low: found.median.confidence_interval.lower_bound,
+                high: found.median.confidence_interval.upper_bound,
+                amount: name.throughput.and_then(|throughput| throughput.into_values().next()),
+            };
+            let row = name.function_id.unwrap_or_default();
+            self.groups.entry(name.group_id).or_default().insert(row, estimate);
+            return Ok(());
+        }
+        for entry in fs::read_dir(directory).map_err(|error| fail(&error))? {
+            let path = entry.map_err(|error| fail(&error))?.path();
+            if path.is_dir() {
+                self.gather(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The groups whose names begin so.
+    pub fn groups(&self, prefix: &str) -> Vec<&str> {
+        self.groups.keys().filter(|name| name.starts_with(prefix)).map(String::as_str).collect()
+    }
+
+    /// The rows of a group: the floor, ours, the others by name.
+    pub fn rows(&self, group: &str) -> Vec<(&str, Estimate)> {
+        let mut rows: Vec<_> = self.groups.get(group).into_iter().flatten().collect();
+        rows.sort_by_key(|(row, _)| (self.rank(row), *row));
+        rows.into_iter().map(|(row, estimate)| (row.as_str(), *estimate)).collect()
+    }
+
+    fn rank(&self, row: &str) -> usize {
+        const ORDER: [&str; 6] = [FLOOR, FLOOR_AGAIN, JETON, "core", "jeton-rc", NULL];
+        ORDER.iter().position(|known| *known == row).unwrap_or(ORDER.len())
+    }
+
+    /// A row of a group.
+    pub fn row(&self, group: &str, row: &str) -> Option<Estimate> {
+        self.groups.get(group)?.get(row).copied()
+    }
+
+    /// Nanoseconds of our module in a group.
+    pub fn jeton(&self, group: &str) -> Option<f64> {
+        self.row(group, JETON).map(|estimate| estimate.median)
+    }
+
+    /// Nanoseconds of the floor in a group: the mean of its two rows, before and after the others.
+    pub fn floor(&self, group: &str) -> Option<f64> {
+        let first = self.row(group, FLOOR)?.median;
+        Some(self.row(group, FLOOR_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
+    }
+
+    /// By which part the floor's two rows of a group differ: what the machine did meanwhile.
+    pub fn drift(&self, group: &str) -> Option<f64> {
+        let (first, again) = (self.row(group, FLOOR)?.median, self.row(group, FLOOR_AGAIN)?.median);
+        Some((again - first).abs() / first)
+    }
+
+    /// The quickest peer of a group, whichever of its configurations.
+    pub fn best_peer(&self, group: &str) -> Option<(&str, f64)> {
+        let peers = self.rows(group).into_iter().filter(|(row, _)| self.is_peer(row));
+        peers.map(|(row, estimate)| (row, estimate.median)).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Whether the row is neither the floor nor ours.
+    pub fn is_peer(&self, row: &str) -> bool {
+        self.rank(row) == 6
+    }
+
+    /// Of a row, what is counted.
+    pub fn counted(&self, row: &str) -> Option<&Instructions> {
+        self.instructions.iter().find(|counted| counted.row == row)
+    }
+}
+
+#[derive(Deserialize)]
+struct Benchmark {
+    group_id: String,
+    function_id: Option<String>,
+    throughput: Option<BTreeMap<String, f64>>,
+}
+
+#[derive(Deserialize)]
+struct Estimates {
+    median: Median,
+}
+
+#[derive(Deserialize)]
+struct Median {
+    point_estimate: f64,
+    confidence_interval: Interval,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    lower_bound: f64,
+    upper_bound: f64,
+}
+
+#[cfg(test)]
+impl Data {
+    /// Data of a test.
+    pub fn of(rows: &[(&str, &str, f64)]) -> Self {
+        let mut data = Self::default();
+        for (group, row, median) in rows {
+            let estimate = Estimate { median: *median, low: *median, high: *median, amount: None };
+            data.groups.entry((*group).to_owned()).or_default().insert((*row).to_owned(), estimate);
+        }
+        data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_is_the_mean_of_its_two_rows() {
+        let data = Data::of(&[("g", FLOOR, 100.0), ("g", FLOOR_AGAIN, 110.0), ("g", JETON, 120.0)]);
+        assert_eq!(data.floor("g"), Some(105.0));
+        assert_eq!(data.drift("g"), Some(0.1));
+    }
+
+    #[test]
+    fn the_best_peer_is_none_of_ours() {
+        let rows =
+            [("g", JETON, 1.0), ("g", "jeton-rc", 2.0), ("g", SOFTHSM, 9.0), ("g", "nss-session", 5.0)];
+        assert_eq!(Data::of(&rows).best_peer("g"), Some(("nss-session", 5.0)));
+    }
+}

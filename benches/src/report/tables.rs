@@ -1,0 +1,105 @@
+//! Tables of medians, intervals and ratios.
+
+use std::fmt::Write;
+
+use super::data::{Data, Estimate, JETON, SOFTHSM};
+use crate::suite::{FLOOR, FLOOR_AGAIN};
+
+/// A duration with three digits.
+pub fn time(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    let digits = if value < 10.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn interval(estimate: Estimate) -> String {
+    format!("{} to {}", time(estimate.low), time(estimate.high))
+}
+
+/// A line per operation whose group begins with one of `prefixes`: the floor, ours, and everybody else.
+pub fn compared(data: &Data, prefixes: &[&str]) -> String {
+    let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
+    let mut others: Vec<&str> = Vec::new();
+    for group in &groups {
+        for (row, _) in data.rows(group) {
+            if ![FLOOR, FLOOR_AGAIN, JETON].contains(&row) && !others.contains(&row) {
+                others.push(row);
+            }
+        }
+    }
+    let mut text =
+        String::from("| operation | floor | jeton | 95 % | of the floor's speed | times SoftHSMv2 |");
+    others.iter().for_each(|row| write!(text, " {row} |").expect("a string"));
+    text.push_str("\n|---|--:|--:|--:|--:|--:|");
+    others.iter().for_each(|_| text.push_str("--:|"));
+    text.push('\n');
+    for group in groups {
+        text.push_str(&line(data, group, &others));
+    }
+    text
+}
+
+fn line(data: &Data, group: &str, others: &[&str]) -> String {
+    let (floor, jeton) = (data.floor(group), data.row(group, JETON));
+    let speed = floor.zip(jeton).map(|(floor, jeton)| format!("{:.3}", floor / jeton.median));
+    let softhsm = data.row(group, SOFTHSM).zip(jeton);
+    let softhsm = softhsm.map(|(softhsm, jeton)| format!("{:.2}", softhsm.median / jeton.median));
+    let cells =
+        [floor.map(time), jeton.map(|estimate| time(estimate.median)), jeton.map(interval), speed, softhsm];
+    let rest = others.iter().map(|row| data.row(group, row).map(|estimate| time(estimate.median)));
+    let mut text = format!("| {group} |");
+    for cell in cells.into_iter().chain(rest) {
+        write!(text, " {} |", cell.as_deref().unwrap_or("-")).expect("a string");
+    }
+    text.push('\n');
+    text
+}
+
+/// Every row of every group.
+pub fn every_row(data: &Data) -> String {
+    let mut text = String::from(
+        "# Every row\n\nWritten by `cargo run --release -p jeton-benches -- report`, as [the page](../benchmarks.md) \
+         that explains it.\n\n| operation | row | median | 95 % | of the floor's speed | times SoftHSMv2 |\n\
+         |---|---|--:|--:|--:|--:|\n",
+    );
+    for group in data.groups("") {
+        let (floor, softhsm) = (data.floor(group), data.row(group, SOFTHSM));
+        for (row, estimate) in data.rows(group) {
+            let of_floor = floor.map_or("-".to_owned(), |floor| format!("{:.3}", floor / estimate.median));
+            let of_softhsm =
+                softhsm.map_or("-".to_owned(), |softhsm| format!("{:.2}", softhsm.median / estimate.median));
+            let (median, interval) = (time(estimate.median), interval(estimate));
+            writeln!(text, "| {group} | {row} | {median} | {interval} | {of_floor} | {of_softhsm} |")
+                .expect("a string");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let texts = [1.234, 12.34, 123.4, 1234.0, 12_340_000.0, 1.5e9].map(time);
+        assert_eq!(texts, ["1.23 ns", "12.3 ns", "123 ns", "1.23 us", "12.3 ms", "1.50 s"]);
+    }
+
+    #[test]
+    fn a_line_has_a_dash_where_nothing_was_measured() {
+        let data = Data::of(&[("g", "jeton", 200.0), ("g", "softhsm2", 500.0)]);
+        assert_eq!(line(&data, "g", &["nss"]), "| g | - | 200 ns | 200 ns to 200 ns | - | 2.50 | - |\n");
+    }
+}

@@ -1,0 +1,211 @@
+//! The key pairs that are compared and the ways in which they sign: each a row, read by the floor, the core and the
+//! modules alike, so that all of them do the same work.
+
+use cryptoki_sys::{
+    CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
+    CKG_MGF1_SHA256, CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
+    CKM_ML_DSA_KEY_PAIR_GEN, CKM_ML_KEM_KEY_PAIR_GEN, CKM_RSA_PKCS, CKM_RSA_PKCS_KEY_PAIR_GEN,
+    CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKP_ML_DSA_65,
+    CKP_ML_DSA_87, CKP_ML_KEM_768, CKP_SLH_DSA_SHA2_128F,
+};
+use jeton::backend::{self, Curve, Hash, MlDsa};
+use jeton::mechanism::Params;
+use jeton_driver::client::{Attribute, Mechanism};
+
+/// A kind of key pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// On a NIST curve.
+    Ec(Curve),
+    /// Of so many bits.
+    Rsa(usize),
+    /// Ed25519.
+    Ed25519,
+    /// ML-DSA.
+    MlDsa(MlDsa),
+    /// SLH-DSA-SHA2-128f.
+    SlhDsa,
+    /// ML-KEM-768.
+    MlKem,
+}
+
+/// A kind of key pair with its name and its uses.
+pub struct Pair {
+    /// In the names of groups.
+    pub name: &'static str,
+    /// Which.
+    pub kind: Kind,
+    /// How it signs.
+    pub schemes: &'static [Scheme],
+    /// Whether making one takes so long that the short mode leaves it out.
+    pub slow_to_make: bool,
+}
+
+/// Every kind that is compared.
+pub const PAIRS: &[Pair] = &[
+    pair("p256", Kind::Ec(Curve::P256), &[Scheme::Ecdsa]),
+    pair("p384", Kind::Ec(Curve::P384), &[Scheme::Ecdsa]),
+    pair("p521", Kind::Ec(Curve::P521), &[Scheme::Ecdsa]),
+    pair("rsa2048", Kind::Rsa(2048), RSA),
+    slow("rsa3072", Kind::Rsa(3072), RSA),
+    slow("rsa4096", Kind::Rsa(4096), RSA),
+    pair("ed25519", Kind::Ed25519, &[Scheme::Eddsa]),
+    pair("mldsa44", Kind::MlDsa(MlDsa::MlDsa44), &[Scheme::MlDsa]),
+    pair("mldsa65", Kind::MlDsa(MlDsa::MlDsa65), &[Scheme::MlDsa]),
+    pair("mldsa87", Kind::MlDsa(MlDsa::MlDsa87), &[Scheme::MlDsa]),
+    pair("slhdsa128f", Kind::SlhDsa, &[Scheme::SlhDsa]),
+    pair("mlkem768", Kind::MlKem, &[]),
+];
+
+/// The kind of that name.
+pub fn named(name: &str) -> &'static Pair {
+    PAIRS.iter().find(|pair| pair.name == name).expect("a name of the table above")
+}
+
+const RSA: &[Scheme] = &[Scheme::RsaPkcs, Scheme::RsaPss];
+
+const fn pair(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
+    Pair { name, kind, schemes, slow_to_make: false }
+}
+
+const fn slow(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pair {
+    Pair { name, kind, schemes, slow_to_make: true }
+}
+
+impl Pair {
+    /// The mechanism that makes it.
+    pub fn generation(&self) -> CK_MECHANISM_TYPE {
+        match self.kind {
+            Kind::Ec(_) => CKM_EC_KEY_PAIR_GEN,
+            Kind::Rsa(_) => CKM_RSA_PKCS_KEY_PAIR_GEN,
+            Kind::Ed25519 => CKM_EC_EDWARDS_KEY_PAIR_GEN,
+            Kind::MlDsa(_) => CKM_ML_DSA_KEY_PAIR_GEN,
+            Kind::SlhDsa => CKM_SLH_DSA_KEY_PAIR_GEN,
+            Kind::MlKem => CKM_ML_KEM_KEY_PAIR_GEN,
+        }
+    }
+
+    /// What the public template must say of the algorithm.
+    pub fn domain(&self) -> Vec<Attribute> {
+        match self.kind {
+            Kind::Ec(curve) => vec![Attribute::bytes(CKA_EC_PARAMS, curve_oid(curve))],
+            Kind::Rsa(bits) => vec![
+                Attribute::number(CKA_MODULUS_BITS, bits as u64),
+                Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
+            ],
+            // PKCS#11 3.2, "Elliptic curve": the curve as a PrintableString, which every peer takes.
+            Kind::Ed25519 => vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())],
+            Kind::MlDsa(set) => {
+                let number = match set {
+                    MlDsa::MlDsa44 => CKP_ML_DSA_44,
+                    MlDsa::MlDsa65 => CKP_ML_DSA_65,
+                    MlDsa::MlDsa87 => CKP_ML_DSA_87,
+                };
+                vec![Attribute::number(CKA_PARAMETER_SET, number)]
+            }
+            Kind::SlhDsa => vec![Attribute::number(CKA_PARAMETER_SET, CKP_SLH_DSA_SHA2_128F)],
+            Kind::MlKem => vec![Attribute::number(CKA_PARAMETER_SET, CKP_ML_KEM_768)],
+        }
+    }
+}
+
+/// The object identifier of a curve, in DER (SEC 2, A.2).
+fn curve_oid(curve: Curve) -> Vec<u8> {
+    match curve {
+        Curve::P256 => vec![0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
+        Curve::P384 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22],
+        Curve::P521 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
+        Curve::P224 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21],
+        Curve::Secp256k1 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
+    }
+}
+
+/// A way to sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `CKM_ECDSA` over a digest of the curve's length.
+    Ecdsa,
+    /// `CKM_RSA_PKCS` over the DigestInfo of a SHA-256 digest.
+    RsaPkcs,
+    /// `CKM_RSA_PKCS_PSS` over a SHA-256 digest, MGF1 with SHA-256, a salt of 32 bytes.
+    RsaPss,
+    /// `CKM_EDDSA` over a message of 32 bytes.
+    Eddsa,
+    /// `CKM_ML_DSA` over a message of 32 bytes, hedged, no context.
+    MlDsa,
+    /// `CKM_SLH_DSA` over a message of 32 bytes, hedged, no context.
+    SlhDsa,
+}
+
+/// The digest, or the message where the scheme takes one. Any bytes will do.
+pub const INPUT: [u8; 64] = [0x5a; 64];
+
+/// The DigestInfo of SHA-256 before the digest (RFC 8017, 9.2, note 1).
+const SHA256_DIGEST_INFO: [u8; 19] = [
+    0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
+    0x04, 0x20,
+];
+/// Length of PSS's salt.
+pub const SALT: usize = 32;
+
+impl Scheme {
+    /// Behind the name of the key in the names of groups.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::RsaPkcs => "-pkcs",
+            Self::RsaPss => "-pss",
+            _ => "",
+        }
+    }
+
+    /// What the primitive is given: a digest or a message.
+    pub fn input(self, kind: Kind) -> &'static [u8] {
+        match kind {
+            Kind::Ec(Curve::P384) => &INPUT[..48],
+            Kind::Ec(Curve::P521) => &INPUT,
+            _ => &INPUT[..32],
+        }
+    }
+
+    /// What `C_Sign` is given: for `CKM_RSA_PKCS` the DigestInfo, which the floor's `RSA_sign` makes itself.
+    pub fn module_input(self, kind: Kind) -> Vec<u8> {
+        let input = self.input(kind);
+        if self == Self::RsaPkcs { [&SHA256_DIGEST_INFO, input].concat() } else { input.to_vec() }
+    }
+
+    /// The mechanism.
+    pub fn mechanism(self) -> Mechanism {
+        match self {
+            Self::Ecdsa => Mechanism::new(CKM_ECDSA),
+            Self::RsaPkcs => Mechanism::new(CKM_RSA_PKCS),
+            Self::RsaPss => {
+                Mechanism::with_numbers(CKM_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, SALT as u64])
+            }
+            Self::Eddsa => Mechanism::new(CKM_EDDSA),
+            Self::MlDsa => Mechanism::new(CKM_ML_DSA),
+            Self::SlhDsa => Mechanism::new(CKM_SLH_DSA),
+        }
+    }
+
+    /// The core's parameter, parsed.
+    pub fn params(self) -> Params {
+        match self {
+            Self::RsaPss => Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
+            _ => Params::None,
+        }
+    }
+
+    /// As a backend names it, whose input is [`input`](Self::input).
+    pub fn of_backend(self) -> backend::Scheme {
+        match self {
+            Self::Ecdsa => backend::Scheme::Ecdsa,
+            Self::RsaPkcs => backend::Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) },
+            Self::RsaPss => backend::Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
+            Self::Eddsa => backend::Scheme::Ed25519,
+            Self::MlDsa => backend::Scheme::MlDsa { context: Box::default(), deterministic: false },
+            Self::SlhDsa => {
+                backend::Scheme::SlhDsa { hash: None, context: Box::default(), deterministic: false }
+            }
+        }
+    }
+}

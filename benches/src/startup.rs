@@ -1,0 +1,136 @@
+//! Size, loading and memory, each in fresh processes.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use jeton_driver::client::{Access, Module, User};
+use jeton_driver::peers::{PIN, prepare_token};
+use jeton_driver::pipeline::TokenAccess;
+
+use crate::artefacts::{Artefacts, target_directory};
+use crate::child;
+use crate::facts::{self, Memory, Startup};
+use crate::rows::parameters;
+use crate::settings::Settings;
+use crate::target::{Home, ModuleToken, aes_object};
+
+/// How often loading is timed.
+const LOADS: usize = 21;
+/// Objects whose memory is measured.
+const OBJECTS: usize = 100_000;
+/// Token objects in the short mode.
+const FEW_OBJECTS: usize = 10_000;
+/// Threads that make token objects.
+const MAKERS: usize = 8;
+
+/// Measures and prints. The modules of others are not started here: memory and loading are figures of ours.
+pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
+    let mut startup = Startup::default();
+    for (name, path) in [("jeton", &artefacts.module), ("jeton-null", &artefacts.null)] {
+        let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
+        println!("{name}: {:.2} MB", size as f64 / 1e6);
+        startup.sizes.push((name.to_owned(), size));
+    }
+    startup.load.push(loads("jeton", &artefacts.module)?);
+    let short = Settings::of_environment().short || std::env::args().any(|argument| argument == "--quick");
+    let stored = if short { FEW_OBJECTS } else { OBJECTS };
+    for (home, objects) in [(Home::Session, OBJECTS), (Home::Token, stored)] {
+        startup.memory.push(memory_of("jeton", &artefacts.module, home, objects)?);
+    }
+    facts::write(facts::file::STARTUP, &startup)
+}
+
+fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
+    let mut times = Vec::new();
+    for _ in 0..LOADS {
+        let directory = temporary()?;
+        let role = format!("load\t{}\t{}", library.display(), directory.path().display());
+        let (said, _) = child::heard(child::of_role(&role))?;
+        times.push(said.trim().parse::<f64>().map_err(|error| format!("{error}: {said:?}"))?);
+    }
+    times.sort_by(f64::total_cmp);
+    let (median, least, most) = (times[LOADS / 2], times[0], times[LOADS - 1]);
+    println!("{row}: loaded and initialised in {median:.2} ms ({least:.2} to {most:.2})");
+    Ok((row.to_owned(), median, least, most))
+}
+
+/// The child: loads and initialises with an empty directory, and says how many milliseconds that took.
+pub(crate) fn load(library: &str, directory: &str) -> Result<(), String> {
+    let reserved = parameters(directory.as_ref(), "aws-lc");
+    let start = Instant::now();
+    let module = Module::load(library).map_err(|error| error.to_string())?;
+    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
+    println!("{}", start.elapsed().as_secs_f64() * 1e3);
+    Ok(())
+}
+
+fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Memory, String> {
+    let directory = temporary()?;
+    let role = |home: &str| {
+        format!("memory\t{}\t{}\t{home}\t{objects}", library.display(), directory.path().display())
+    };
+    if home == Home::Token {
+        // One process makes them, and another one, which did nothing else, is measured.
+        child::finished(child::of_role(&role("make")))?;
+    }
+    let (said, _) = child::heard(child::of_role(&role(home.name())))?;
+    let grown: f64 = said.trim().parse().map_err(|error| format!("{error}: {said:?}"))?;
+    let attributes = aes_object(0, home).iter().map(|attribute| attribute.value.len()).sum();
+    let memory = Memory {
+        row: row.to_owned(),
+        home: home.name().to_owned(),
+        objects,
+        bytes: grown / objects as f64,
+        attributes,
+    };
+    println!("{row}: {:.0} bytes for each of {objects} {} objects", memory.bytes, home.name());
+    Ok(memory)
+}
+
+/// The child: by how many bytes it grows with that many objects.
+pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) -> Result<(), String> {
+    let objects: usize = objects.parse().map_err(|_| "no count")?;
+    let module = Module::load(library).map_err(|error| error.to_string())?;
+    module
+        .initialize(Some(&parameters(directory.as_ref(), "aws-lc")))
+        .map_err(|failure| failure.to_string())?;
+    let never = || false;
+    if home == "token" {
+        let before = resident()?;
+        let slots = module.slots(true).map_err(|failure| failure.to_string())?;
+        let session =
+            module.open_session(slots[0], Access::ReadWrite).map_err(|failure| failure.to_string())?;
+        session.login(User::User, Some(PIN)).map_err(|failure| failure.to_string())?;
+        // Whoever logs in also looks: what the first search builds is part of it.
+        let label = aes_object(objects / 2, Home::Token).swap_remove(0);
+        let found = session.find(&[label]).map_err(|failure| failure.to_string())?;
+        assert_eq!(found.len(), 1);
+        println!("{}", resident()?.saturating_sub(before));
+        return Ok(());
+    }
+    let prepared = prepare_token(&module, &TokenAccess::Initialise);
+    let (slot, pin) = prepared.map_err(|error| error.to_string())?;
+    let token = ModuleToken::open("child", &module, slot, &pin, Home::Session);
+    let token = token.map_err(|failure| failure.to_string())?;
+    let before = resident()?;
+    let (kept, threads) = if home == "make" { (Home::Token, MAKERS) } else { (Home::Session, 1) };
+    token.fill(0..objects, kept, threads, &never).map_err(|failure| failure.to_string())?;
+    if home != "make" {
+        println!("{}", resident()?.saturating_sub(before));
+    }
+    Ok(())
+}
+
+/// Resident memory of this process in bytes (`VmRSS`).
+fn resident() -> Result<u64, String> {
+    let text = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kib = line.trim().trim_end_matches("kB").trim().parse::<u64>();
+    kib.map(|kib| kib * 1024).map_err(|error| error.to_string())
+}
+
+fn temporary() -> Result<tempfile::TempDir, String> {
+    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
+    directory.map_err(|error| error.to_string())
+}

@@ -1,0 +1,129 @@
+//! What has a token: a module behind its C interface, or the core itself. Each gives the same operations, so that a
+//! group asks every row for the same work.
+
+mod core;
+mod module;
+mod template;
+
+use cryptoki_sys::{CK_OBJECT_HANDLE, CKA_EC_POINT, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE};
+use jeton::backend::{PublicParts, SlhDsa};
+use jeton_driver::client::Attribute;
+
+use crate::operation::Boxed;
+use crate::scheme::{Kind, Pair, Scheme};
+
+pub use self::core::CoreToken;
+pub use module::{ModuleToken, creation};
+pub use template::{FINDABLE, Findable, aes_object};
+
+/// A key pair of a token.
+#[derive(Clone, Copy)]
+pub struct Keys {
+    /// The public key.
+    pub public: CK_OBJECT_HANDLE,
+    /// The private key.
+    pub private: CK_OBJECT_HANDLE,
+}
+
+/// Where an object is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// It goes with its session.
+    Session,
+    /// It stays.
+    Token,
+}
+
+impl Home {
+    /// In the names of groups.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// Why a row is left out.
+pub type Outcome<T> = Result<T, String>;
+
+/// A token with a user logged in. What it cannot do is an `Err`, and its row is left out.
+pub trait Target {
+    /// The row's name.
+    fn row(&self) -> &str;
+    /// A new key pair, where the row keeps its keys.
+    fn pair(&self, pair: &Pair) -> Outcome<Keys>;
+    /// A new AES-256 key, where the row keeps its keys.
+    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE>;
+    /// A new generic secret of 32 bytes, where the row keeps its keys.
+    fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE>;
+    /// Destroys an object.
+    fn destroy(&self, object: CK_OBJECT_HANDLE);
+    /// An attribute.
+    fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>>;
+
+    /// A signature of the scheme's input.
+    fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>>;
+    /// `C_SignInit` and `C_Sign`.
+    fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_VerifyInit` and `C_Verify`.
+    fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_GenerateKeyPair`.
+    fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>>;
+    /// `C_GenerateKey` of an AES-256 key.
+    fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>>;
+    /// `C_EncapsulateKey`.
+    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_DecapsulateKey`.
+    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_EncryptInit` and `C_Encrypt` of so many bytes with AES-GCM, an initialisation vector of its own each.
+    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_DigestInit` and `C_Digest` of so many bytes with SHA-256.
+    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_SignInit` and `C_Sign` of so many bytes with HMAC-SHA-256.
+    fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_GenerateRandom` of so many bytes.
+    fn random(&self, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_OpenSession` and `C_CloseSession`.
+    fn sessions(&self) -> Outcome<Boxed<'_>>;
+    /// `C_GetAttributeValue` of five attributes of a private key.
+    fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_CreateObject` of an AES key.
+    fn creating(&self, home: Home) -> Outcome<Boxed<'_>>;
+    /// `C_DestroyObject` of an AES key.
+    fn destroying(&self, home: Home) -> Outcome<Boxed<'_>>;
+    /// `C_FindObjectsInit`, `C_FindObjects` to the end, `C_FindObjectsFinal`, among `count` objects of [`FINDABLE`]'s
+    /// kind; what is looked for changes from search to search.
+    fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>>;
+    /// The first `C_SignInit` with a P-256 key that was never used.
+    fn first_use(&self) -> Outcome<Boxed<'_>>;
+}
+
+/// The public key of a pair, as its attributes say it.
+pub fn public_parts(target: &dyn Target, pair: &Pair, keys: Keys) -> Outcome<PublicParts> {
+    let read = |kind| target.attribute(keys.public, kind);
+    Ok(match pair.kind {
+        Kind::Ec(curve) => PublicParts::Ec { curve, point: unwrapped(read(CKA_EC_POINT)?) },
+        Kind::Rsa(_) => PublicParts::Rsa { n: read(CKA_MODULUS)?, e: read(CKA_PUBLIC_EXPONENT)? },
+        Kind::Ed25519 => {
+            let point = unwrapped(read(CKA_EC_POINT)?);
+            PublicParts::Ed25519 { point: point.try_into().map_err(|_| "no point of Ed25519".to_owned())? }
+        }
+        Kind::MlDsa(set) => PublicParts::MlDsa { set, key: read(CKA_VALUE)? },
+        Kind::SlhDsa => PublicParts::SlhDsa { set: SlhDsa::Sha2_128f, key: read(CKA_VALUE)? },
+        Kind::MlKem => return Err("a key that does not sign".to_owned()),
+    })
+}
+
+/// The inside of a DER octet string of less than 256 bytes, or the bytes as they are where a peer gives them raw.
+fn unwrapped(point: Vec<u8>) -> Vec<u8> {
+    match point.as_slice() {
+        [0x04, 0x81, len, rest @ ..] | [0x04, len, rest @ ..] if rest.len() == usize::from(*len) => {
+            rest.to_vec()
+        }
+        _ => point,
+    }
+}
+
+/// What an attribute of a template is, for both interfaces.
+pub type Template = Vec<Attribute>;

@@ -1,0 +1,347 @@
+//! A token of the core, without the C interface. What the interface does for each call, reading structures of C into
+//! the core's types, is done once here, before the clock runs; templates, which cannot be used twice, are read in the
+//! call.
+
+use std::path::Path;
+
+use cryptoki_sys::CK_OBJECT_HANDLE;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
+use jeton::mechanism::{self, Invocation, Params};
+use jeton::module::{Module, Output, User};
+use jeton::object::AttributeView;
+use jeton::object::template::{Given, Raw, Template as CoreTemplate};
+
+use super::template::{self, FIVE, Findable, Values};
+use super::{Home, Keys, Outcome, Target, Template};
+use crate::operation::{Boxed, batched, making, one_by_one, repeated};
+use crate::scheme::{INPUT, Pair, Scheme, named};
+
+/// Room for the longest signature.
+const MAX_SIGNATURE: usize = 17_088;
+/// Length of a ciphertext of ML-KEM-768.
+const CIPHERTEXT: usize = 1088;
+const PIN: &[u8] = b"bench-1234";
+const SO_PIN: &[u8] = b"bench-so-1234";
+
+/// A token of the core with the user logged in.
+pub struct CoreToken {
+    module: Module,
+    slot: SlotId,
+    session: SessionHandle,
+}
+
+impl CoreToken {
+    /// A fresh token in that directory, with the default backend.
+    pub fn new(directory: &Path) -> Outcome<Self> {
+        Self::make(directory).map_err(|error| format!("{error:?}"))
+    }
+
+    fn make(directory: &Path) -> Result<Self, Error> {
+        let module = Module::new();
+        module.initialize(Some(&crate::rows::parameters(directory, "aws-lc")))?;
+        let slot = module.slots(true)?[0];
+        let mut label = [b' '; 32];
+        label[..5].copy_from_slice(b"bench");
+        module.init_token(slot, SO_PIN, &label)?;
+        let session = module.open_session(slot, true)?;
+        module.login(session, User::SecurityOfficer, SO_PIN)?;
+        module.init_pin(session, PIN)?;
+        module.logout(session)?;
+        module.login(session, User::User, PIN)?;
+        Ok(Self { module, slot, session })
+    }
+
+    /// Makes session objects with the numbers of `range`.
+    pub fn fill(&self, range: std::ops::Range<usize>) -> Outcome<()> {
+        range.into_iter().try_for_each(|number| {
+            self.create(&template::aes_object(number, Home::Session)).map(drop).outcome()
+        })
+    }
+
+    /// The module, to close what was opened.
+    pub fn close(self) -> Outcome<()> {
+        self.module.finalize().outcome()
+    }
+
+    fn create(&self, attributes: &Template) -> Result<ObjectHandle, Error> {
+        self.module.create_object(self.session, &read(attributes))
+    }
+
+    fn generate(&self, with: &Invocation, public: &Template, private: &Template) -> Result<Keys, Error> {
+        let (public, private) =
+            self.module.generate_key_pair(self.session, with, &read(public), &read(private))?;
+        Ok(Keys { public: public.0, private: private.0 })
+    }
+
+    fn sign(
+        &self,
+        with: &Invocation,
+        key: ObjectHandle,
+        input: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, Error> {
+        self.module.sign_init(self.session, with, key)?;
+        self.module.sign(self.session, input, Output::Buffer(out))
+    }
+
+    fn remove(&self, object: ObjectHandle) {
+        done(self.module.destroy_object(self.session, object));
+    }
+
+    /// Codes, digests, signatures: what is signed again and again.
+    fn signing_with(&self, with: Invocation, key: ObjectHandle, input: Vec<u8>) -> Outcome<Boxed<'_>> {
+        let mut out = vec![0; MAX_SIGNATURE];
+        self.sign(&with, key, &input, &mut out).outcome()?;
+        Ok(repeated(move || {
+            done(self.sign(&with, key, &input, &mut out));
+        }))
+    }
+}
+
+impl Target for CoreToken {
+    fn row(&self) -> &str {
+        "core"
+    }
+
+    fn pair(&self, pair: &Pair) -> Outcome<Keys> {
+        let (public, private) = (template::public(pair, Home::Token), template::private(pair, Home::Token));
+        self.generate(&plain(pair.generation())?, &public, &private).outcome()
+    }
+
+    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
+        let with = plain(M::AES_KEY_GEN.0)?;
+        let key = self.module.generate_key(self.session, &with, &read(&template::aes(Home::Token)));
+        Ok(key.outcome()?.0)
+    }
+
+    fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
+        Ok(self.create(&template::generic(Home::Token)).outcome()?.0)
+    }
+
+    fn destroy(&self, object: CK_OBJECT_HANDLE) {
+        self.remove(ObjectHandle(object));
+    }
+
+    fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>> {
+        let object = self.module.object(self.session, ObjectHandle(object)).outcome()?;
+        match object.attribute(A(kind)).outcome()? {
+            AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
+            AttributeView::Template(_) => Err("a template".to_owned()),
+        }
+    }
+
+    fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
+        let mut out = vec![0; MAX_SIGNATURE];
+        let (with, input) = (invocation(scheme)?, scheme.module_input(pair.kind));
+        let len = self.sign(&with, ObjectHandle(keys.private), &input, &mut out).outcome()?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+        let key = ObjectHandle(keys.private);
+        self.signing_with(invocation(scheme)?, key, scheme.module_input(pair.kind))
+    }
+
+    fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+        let signature = self.signature(pair, scheme, keys)?;
+        let (with, input, key) =
+            (invocation(scheme)?, scheme.module_input(pair.kind), ObjectHandle(keys.public));
+        let verify = move || {
+            self.module.verify_init(self.session, &with, key)?;
+            self.module.verify(self.session, &input, &signature)
+        };
+        verify().outcome()?;
+        Ok(repeated(move || done(verify())))
+    }
+
+    fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
+        let with = plain(pair.generation())?;
+        let (public, private) = (template::public(pair, home), template::private(pair, home));
+        let clear = |keys: Keys| {
+            self.destroy(keys.public);
+            self.destroy(keys.private);
+        };
+        clear(self.generate(&with, &public, &private).outcome()?);
+        Ok(making(move || done(self.generate(&with, &public, &private)), clear))
+    }
+
+    fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let (with, template) = (plain(M::AES_KEY_GEN.0)?, template::aes(home));
+        let generate = move || self.module.generate_key(self.session, &with, &read(&template));
+        self.remove(generate().outcome()?);
+        Ok(making(move || done(generate()), |key| self.remove(key)))
+    }
+
+    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let (with, template) = (plain(M::ML_KEM.0)?, template::received());
+        let mut out = vec![0; CIPHERTEXT];
+        let mut encapsulate = move || {
+            let out = Output::Buffer(&mut out);
+            let key = ObjectHandle(keys.public);
+            let made = self.module.encapsulate_key(self.session, &with, key, &read(&template), out)?;
+            made.1.ok_or(Error::GeneralError)
+        };
+        self.remove(encapsulate().outcome()?);
+        Ok(making(move || done(encapsulate()), |key| self.remove(key)))
+    }
+
+    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let (with, template) = (plain(M::ML_KEM.0)?, template::received());
+        let mut ciphertext = vec![0; CIPHERTEXT];
+        let (public, private) = (ObjectHandle(keys.public), ObjectHandle(keys.private));
+        let out = Output::Buffer(&mut ciphertext);
+        let made =
+            self.module.encapsulate_key(self.session, &with, public, &read(&template), out).outcome()?;
+        self.remove(made.1.ok_or("no key")?);
+        let decapsulate =
+            move || self.module.decapsulate_key(self.session, &with, private, &read(&template), &ciphertext);
+        self.remove(decapsulate().outcome()?);
+        Ok(making(move || done(decapsulate()), |key| self.remove(key)))
+    }
+
+    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let params = Params::Aead { nonce: [0; 12].into(), aad: Box::default(), tag_len: 16, data_len: 0 };
+        let mut with = Invocation { params, ..plain(M::AES_GCM.0)? };
+        let (input, mut out, mut count) = (vec![0; len], vec![0; len + 16], 0u64);
+        let mut seal = move || {
+            count += 1;
+            if let Params::Aead { nonce, .. } = &mut with.params {
+                nonce[..8].copy_from_slice(&count.to_ne_bytes());
+            }
+            self.module.encrypt_init(self.session, &with, ObjectHandle(key))?;
+            self.module.encrypt(self.session, &input, Output::Buffer(&mut out))
+        };
+        seal().outcome()?;
+        Ok(repeated(move || {
+            done(seal());
+        }))
+    }
+
+    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
+        let (with, input, mut out) = (plain(M::SHA256.0)?, vec![0; len], [0; 32]);
+        let mut digest = move || {
+            self.module.digest_init(self.session, &with)?;
+            self.module.digest(self.session, &input, Output::Buffer(&mut out))
+        };
+        digest().outcome()?;
+        Ok(repeated(move || {
+            done(digest());
+        }))
+    }
+
+    fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        self.signing_with(plain(M::SHA256_HMAC.0)?, ObjectHandle(key), vec![0; len])
+    }
+
+    fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
+        let mut out = vec![0; len];
+        Ok(repeated(move || done(self.module.random(self.session, &mut out))))
+    }
+
+    fn sessions(&self) -> Outcome<Boxed<'_>> {
+        Ok(repeated(move || {
+            let session = done(self.module.open_session(self.slot, true));
+            done(self.module.close_session(session));
+        }))
+    }
+
+    fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let key = ObjectHandle(keys.private);
+        Ok(repeated(move || {
+            let object = done(self.module.object(self.session, key));
+            for kind in FIVE {
+                std::hint::black_box(done(object.attribute(A(kind))));
+            }
+        }))
+    }
+
+    fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let template = template::aes_object(0, home);
+        Ok(making(move || done(self.create(&template)), |object| self.remove(object)))
+    }
+
+    fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let template = template::aes_object(0, home);
+        Ok(batched(move || done(self.create(&template)), |object| self.remove(object), drop))
+    }
+
+    fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
+        let (mut template, at) = what.template();
+        let mut values = Values::new(what, count);
+        let mut handles = vec![ObjectHandle(0); 256];
+        let mut search = move || {
+            if let Some(at) = at {
+                template[at].value.copy_from_slice(values.next());
+            }
+            self.module.find_init(self.session, &read(&template))?;
+            let mut found = 0;
+            loop {
+                let given = self.module.find(self.session, &mut handles)?;
+                found += given;
+                if given < handles.len() {
+                    break;
+                }
+            }
+            self.module.find_final(self.session)?;
+            Ok(found)
+        };
+        let found = search().outcome()?;
+        Ok(repeated(move || assert_eq!(done(search()), found, "{}", what.name())))
+    }
+
+    fn first_use(&self) -> Outcome<Boxed<'_>> {
+        let pair = named("p256");
+        let (with, make) = (invocation(Scheme::Ecdsa)?, plain(pair.generation())?);
+        let (public, private) =
+            (template::public(pair, Home::Session), template::private(pair, Home::Session));
+        let mut out = vec![0; 64];
+        Ok(one_by_one(
+            move || done(self.generate(&make, &public, &private)),
+            move |keys: Keys| {
+                done(self.module.sign_init(self.session, &with, ObjectHandle(keys.private)));
+                keys
+            },
+            move |keys| {
+                done(self.module.sign(self.session, &INPUT[..32], Output::Buffer(&mut out)));
+                self.destroy(keys.public);
+                self.destroy(keys.private);
+            },
+        ))
+    }
+}
+
+/// A template as the C interface would read it.
+fn read(attributes: &Template) -> CoreTemplate<'_> {
+    let mut template = Vec::with_capacity(attributes.len());
+    for attribute in attributes {
+        template.push(Given { id: A(attribute.kind), value: Raw::Bytes(&attribute.value) });
+    }
+    CoreTemplate(template)
+}
+
+fn plain(number: u64) -> Outcome<Invocation> {
+    let mechanism = mechanism::find(M(number)).ok_or("no such mechanism")?;
+    Ok(Invocation { mechanism, params: Params::None })
+}
+
+fn invocation(scheme: Scheme) -> Outcome<Invocation> {
+    Ok(Invocation { params: scheme.params(), ..plain(scheme.mechanism().kind)? })
+}
+
+trait OrLeftOut<T> {
+    fn outcome(self) -> Outcome<T>;
+}
+
+impl<T> OrLeftOut<T> for Result<T, Error> {
+    fn outcome(self) -> Outcome<T> {
+        self.map_err(|error| format!("{error:?}"))
+    }
+}
+
+/// What succeeded once must not fail while it is timed.
+#[track_caller]
+fn done<T>(answer: Result<T, Error>) -> T {
+    answer.unwrap_or_else(|error| panic!("{error:?}"))
+}

@@ -1,0 +1,363 @@
+//! A token behind its C interface.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256, CKM_SHA256_HMAC};
+use jeton_driver::client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+
+use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
+use super::{Home, Keys, Outcome, Target};
+use crate::calls;
+use crate::operation::{Boxed, batched, making, one_by_one, repeated};
+use crate::scheme::{INPUT, Pair, Scheme, named};
+
+/// Room for the longest signature.
+const MAX_SIGNATURE: usize = 17_088;
+/// Length of a ciphertext of ML-KEM-768.
+const CIPHERTEXT: usize = 1088;
+
+/// A token behind its C interface, with a read/write session in which the user is logged in.
+pub struct ModuleToken {
+    row: String,
+    module: Module,
+    slot: SlotId,
+    session: Session,
+    /// Where its keys are.
+    home: Home,
+}
+
+impl ModuleToken {
+    /// Opens a session and logs the user in, unless another session has done so.
+    pub fn open(row: &str, module: &Module, slot: SlotId, pin: &str, home: Home) -> Result<Self, Failure> {
+        let session = module.open_session(slot, Access::ReadWrite)?;
+        match session.login(User::User, Some(pin)) {
+            Err(failure) if failure.code == cryptoki_sys::CKR_USER_ALREADY_LOGGED_IN => {}
+            other => other?,
+        }
+        Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
+    }
+
+    /// The same with a session of its own, whose keys are session keys.
+    pub fn sibling(&self) -> Outcome<Self> {
+        let session = self.another_session().outcome()?;
+        let (row, module) = (self.row.clone(), self.module.clone());
+        Ok(Self { row, module, slot: self.slot, session, home: Home::Session })
+    }
+
+    /// Another session of the same user.
+    pub fn another_session(&self) -> Result<Session, Failure> {
+        self.module.open_session(self.slot, Access::ReadWrite)
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn generate(&self, pair: &Pair, home: Home) -> Result<calls::PairGeneration<'_>, Failure> {
+        calls::PairGeneration::new(
+            &self.session,
+            &Mechanism::new(pair.generation()),
+            &template::public(pair, home),
+            &template::private(pair, home),
+        )
+    }
+
+    fn sign(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Result<calls::Transform<'_>, Failure> {
+        let input = scheme.module_input(pair.kind);
+        let key = ObjectHandle(keys.private);
+        calls::Transform::sign(&self.session, &scheme.mechanism(), key, &input, MAX_SIGNATURE)
+    }
+
+    fn remove(&self, object: ObjectHandle) {
+        done(calls::destroy(&self.session, object));
+    }
+}
+
+impl Target for ModuleToken {
+    fn row(&self) -> &str {
+        &self.row
+    }
+
+    fn pair(&self, pair: &Pair) -> Outcome<Keys> {
+        let (public, private) = self.generate(pair, self.home).and_then(|mut call| call.call()).outcome()?;
+        Ok(Keys { public: public.0, private: private.0 })
+    }
+
+    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
+        let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
+        Ok(self.session.generate_key(&mechanism, &template::aes(self.home)).outcome()?.0)
+    }
+
+    fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
+        Ok(self.session.create_object(&template::generic(self.home)).outcome()?.0)
+    }
+
+    fn destroy(&self, object: CK_OBJECT_HANDLE) {
+        self.remove(ObjectHandle(object));
+    }
+
+    fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>> {
+        self.session.attribute(ObjectHandle(object), kind).outcome()
+    }
+
+    fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
+        let mut call = self.sign(pair, scheme, keys).outcome()?;
+        let len = call.call().outcome()?;
+        Ok(call.out()[..len].to_vec())
+    }
+
+    fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut call = self.sign(pair, scheme, keys).outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || {
+            done(call.call());
+        }))
+    }
+
+    fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
+        let signature = self.signature(pair, scheme, keys)?;
+        let (input, key) = (scheme.module_input(pair.kind), ObjectHandle(keys.public));
+        let call = calls::Verification::new(&self.session, &scheme.mechanism(), key, &input, signature);
+        let mut call = call.outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || done(call.call())))
+    }
+
+    fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
+        let mut call = self.generate(pair, home).outcome()?;
+        let clear = |(public, private)| {
+            self.remove(public);
+            self.remove(private);
+        };
+        clear(call.call().outcome()?);
+        Ok(making(move || done(call.call()), clear))
+    }
+
+    fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
+        let call = calls::KeyGeneration::new(&self.session, &mechanism, &template::aes(home));
+        let mut call = call.outcome()?;
+        self.remove(call.call().outcome()?);
+        Ok(making(move || done(call.call()), |key| self.remove(key)))
+    }
+
+    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut call = self.encapsulation(keys).outcome()?;
+        self.remove(call.call().outcome()?);
+        Ok(making(move || done(call.call()), |key| self.remove(key)))
+    }
+
+    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut first = self.encapsulation(keys).outcome()?;
+        self.remove(first.call().outcome()?);
+        let ciphertext = first.ciphertext().to_vec();
+        let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.private));
+        let template = template::received();
+        let call = calls::Decapsulation::new(&self.session, &mechanism, key, &template, ciphertext);
+        let mut call = call.outcome()?;
+        self.remove(call.call().outcome()?);
+        Ok(making(move || done(call.call()), |key| self.remove(key)))
+    }
+
+    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let call = calls::Transform::seal(&self.session, ObjectHandle(key), &vec![0; len]);
+        let mut call = call.outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || {
+            done(call.call());
+        }))
+    }
+
+    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
+        let mechanism = Mechanism::new(CKM_SHA256);
+        let mut call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]).outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || {
+            done(call.call());
+        }))
+    }
+
+    fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let mechanism = Mechanism::new(CKM_SHA256_HMAC);
+        let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(key), &vec![0; len], 32);
+        let mut call = call.outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || {
+            done(call.call());
+        }))
+    }
+
+    fn random(&self, len: usize) -> Outcome<Boxed<'_>> {
+        let mut call = calls::RandomBytes::new(&self.session, len).outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || done(call.call())))
+    }
+
+    fn sessions(&self) -> Outcome<Boxed<'_>> {
+        let call = calls::Sessions::new(&self.module, self.slot).outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || done(call.call())))
+    }
+
+    fn reading(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut call = calls::Reading::new(&self.session, ObjectHandle(keys.private), &FIVE).outcome()?;
+        call.call().outcome()?;
+        Ok(repeated(move || done(call.call())))
+    }
+
+    fn creating(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let mut call = creation(&self.session, home).outcome()?;
+        self.remove(call.call_with(0).outcome()?);
+        let mut number = 0;
+        let create = move || {
+            number += 1;
+            done(call.call_with(number))
+        };
+        Ok(making(create, |object| self.remove(object)))
+    }
+
+    fn destroying(&self, home: Home) -> Outcome<Boxed<'_>> {
+        let mut call = creation(&self.session, home).outcome()?;
+        self.remove(call.call_with(0).outcome()?);
+        let mut number = 0;
+        let create = move || {
+            number += 1;
+            done(call.call_with(number))
+        };
+        Ok(batched(create, |object| self.remove(object), drop))
+    }
+
+    fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>> {
+        let (template, at) = what.template();
+        let mut call = calls::Search::new(&self.session, &template).outcome()?;
+        let mut values = Values::new(what, count);
+        let mut search = move || {
+            if let Some(at) = at {
+                call.look_for(at, values.next());
+            }
+            call.call()
+        };
+        let found = search().outcome()?;
+        let expected = if at.is_some() { found == 1 } else { found >= count };
+        if !expected {
+            return Err(format!("a search for {} finds {found} objects among {count}", what.name()));
+        }
+        Ok(repeated(move || assert_eq!(done(search()), found, "{}", what.name())))
+    }
+
+    fn first_use(&self) -> Outcome<Boxed<'_>> {
+        let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
+        let mut generate = self.generate(pair, Home::Session).outcome()?;
+        let (mechanism, input) = (scheme.mechanism(), &INPUT[..32]);
+        let call = calls::Transform::sign(&self.session, &mechanism, ObjectHandle(0), input, 64);
+        let call = Rc::new(RefCell::new(call.outcome()?));
+        Ok(one_by_one(
+            move || done(generate.call()),
+            {
+                let call = Rc::clone(&call);
+                move |keys: (ObjectHandle, ObjectHandle)| {
+                    let mut call = call.borrow_mut();
+                    call.rekey(keys.1);
+                    done(call.start());
+                    keys
+                }
+            },
+            move |(public, private)| {
+                done(call.borrow_mut().finish());
+                self.remove(public);
+                self.remove(private);
+            },
+        ))
+    }
+}
+
+impl ModuleToken {
+    fn encapsulation(&self, keys: Keys) -> Result<calls::Encapsulation<'_>, Failure> {
+        let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.public));
+        calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), CIPHERTEXT)
+    }
+
+    /// Makes AES keys with the numbers of `range` in sessions of `threads` threads, until all are there or `enough`
+    /// says so; how many were made.
+    pub fn fill(
+        &self,
+        range: std::ops::Range<usize>,
+        home: Home,
+        threads: usize,
+        enough: &(dyn Fn() -> bool + Sync),
+    ) -> Result<usize, Failure> {
+        if home == Home::Session || threads == 1 {
+            return fill(&self.session, range, 1, home, enough);
+        }
+        let sessions: Vec<_> = (0..threads).map(|_| self.another_session()).collect::<Result<_, _>>()?;
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = sessions
+                .into_iter()
+                .enumerate()
+                .map(|(first, session)| {
+                    let range = range.start + first..range.end;
+                    scope.spawn(move || fill(&session, range, threads, home, enough))
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
+        })
+    }
+}
+
+fn fill(
+    session: &Session,
+    range: std::ops::Range<usize>,
+    step: usize,
+    home: Home,
+    enough: &(dyn Fn() -> bool + Sync),
+) -> Result<usize, Failure> {
+    let mut call = creation(session, home)?;
+    let mut made = 0;
+    for number in range.step_by(step) {
+        if enough() {
+            break;
+        }
+        call.call_with(number).doing(|| format!("making object {number}"))?;
+        made += 1;
+    }
+    Ok(made)
+}
+
+/// Makes AES keys with the number that it is given: a peer takes two objects with one identifier for one.
+pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
+    Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
+}
+
+/// See [`creation`].
+pub struct NumberedCreation<'a>(calls::Creation<'a>);
+
+impl NumberedCreation<'_> {
+    /// `C_CreateObject`, after the number was written into the template.
+    pub fn call_with(&mut self, number: usize) -> Result<ObjectHandle, Failure> {
+        self.0.set(LABEL_AT, &template::label(number));
+        self.0.set(ID_AT, &template::id(number));
+        self.0.call()
+    }
+}
+
+trait OrLeftOut<T> {
+    fn outcome(self) -> Outcome<T>;
+}
+
+impl<T> OrLeftOut<T> for Result<T, Failure> {
+    fn outcome(self) -> Outcome<T> {
+        self.map_err(|failure| format!("{}: {}", failure.function, failure.code_name()))
+    }
+}
+
+/// What succeeded once must not fail while it is timed.
+#[track_caller]
+#[inline]
+fn done<T>(answer: calls::Answer<T>) -> T {
+    match answer {
+        Ok(value) => value,
+        Err(failure) => panic!("{failure}"),
+    }
+}

@@ -1,0 +1,199 @@
+//! The templates of the bench's objects.
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_DECAPSULATE, CKA_DECRYPT, CKA_ENCAPSULATE, CKA_ENCRYPT,
+    CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
+    CKA_VALUE, CKA_VALUE_LEN, CKA_VERIFY, CKK_AES, CKK_GENERIC_SECRET, CKO_SECRET_KEY,
+};
+use jeton_driver::client::Attribute;
+
+use super::{Home, Template};
+use crate::scheme::{Kind, Pair};
+
+/// The attributes that a client reads of a private key.
+pub(super) const FIVE: [CK_ATTRIBUTE_TYPE; 5] = [CKA_CLASS, CKA_KEY_TYPE, CKA_LABEL, CKA_ID, CKA_SIGN];
+
+fn kept(home: Home) -> Attribute {
+    Attribute::flag(CKA_TOKEN, home == Home::Token)
+}
+
+/// Of a public key.
+pub(super) fn public(pair: &Pair, home: Home) -> Template {
+    let mut template = pair.domain();
+    template.push(kept(home));
+    template.push(match pair.kind {
+        Kind::MlKem => Attribute::flag(CKA_ENCAPSULATE, true),
+        _ => Attribute::flag(CKA_VERIFY, true),
+    });
+    template
+}
+
+/// Of a private key: sensitive and private, as an application keeps it.
+pub(super) fn private(pair: &Pair, home: Home) -> Template {
+    vec![
+        kept(home),
+        Attribute::flag(CKA_PRIVATE, true),
+        Attribute::flag(CKA_SENSITIVE, true),
+        Attribute::flag(CKA_EXTRACTABLE, false),
+        Attribute::bytes(CKA_LABEL, b"bench".to_vec()),
+        Attribute::bytes(CKA_ID, [7; 20]),
+        match pair.kind {
+            Kind::MlKem => Attribute::flag(CKA_DECAPSULATE, true),
+            _ => Attribute::flag(CKA_SIGN, true),
+        },
+    ]
+}
+
+/// Of an AES-256 key that is generated.
+pub(super) fn aes(home: Home) -> Template {
+    vec![
+        kept(home),
+        Attribute::number(CKA_VALUE_LEN, 32),
+        Attribute::flag(CKA_PRIVATE, true),
+        Attribute::flag(CKA_SENSITIVE, true),
+        Attribute::flag(CKA_ENCRYPT, true),
+        Attribute::flag(CKA_DECRYPT, true),
+    ]
+}
+
+/// Of a generic secret of 32 bytes.
+pub(super) fn generic(home: Home) -> Template {
+    vec![
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET),
+        kept(home),
+        Attribute::flag(CKA_SIGN, true),
+        Attribute::bytes(CKA_VALUE, [9; 32]),
+    ]
+}
+
+/// Of a secret that comes out of a key encapsulation.
+pub(super) fn received() -> Template {
+    vec![
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET),
+        kept(Home::Session),
+    ]
+}
+
+/// Where the label stands in [`aes_object`].
+pub(super) const LABEL_AT: usize = 0;
+/// Where the identifier stands in [`aes_object`].
+pub(super) const ID_AT: usize = 1;
+
+/// Of the AES key with that number: the objects that are made, searched and counted.
+pub fn aes_object(number: usize, home: Home) -> Template {
+    vec![
+        Attribute::bytes(CKA_LABEL, label(number)),
+        Attribute::bytes(CKA_ID, id(number)),
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, CKK_AES),
+        kept(home),
+        Attribute::flag(CKA_PRIVATE, true),
+        Attribute::flag(CKA_SENSITIVE, true),
+        Attribute::flag(CKA_ENCRYPT, true),
+        Attribute::flag(CKA_DECRYPT, true),
+        Attribute::bytes(CKA_VALUE, [3; 16]),
+    ]
+}
+
+/// The label of the object with that number, which has one length for all numbers.
+pub(super) fn label(number: usize) -> [u8; 23] {
+    let mut label = *b"object 0000000000000000";
+    for (at, byte) in label[7..].iter_mut().enumerate() {
+        *byte = b"0123456789abcdef"[(number >> (60 - 4 * at)) & 15];
+    }
+    label
+}
+
+/// Its identifier.
+pub(super) fn id(number: usize) -> [u8; 8] {
+    (number as u64).to_be_bytes()
+}
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Findable {
+    /// One object by its label.
+    Label,
+    /// One object by its identifier.
+    Id,
+    /// One object by its class and identifier.
+    ClassAndId,
+    /// Everything.
+    All,
+}
+
+/// Every search.
+pub const FINDABLE: [Findable; 4] = [Findable::Label, Findable::Id, Findable::ClassAndId, Findable::All];
+
+impl Findable {
+    /// In the names of groups.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Id => "id",
+            Self::ClassAndId => "class-id",
+            Self::All => "all",
+        }
+    }
+
+    /// The template, and where in it the value stands that changes.
+    pub(super) fn template(self) -> (Template, Option<usize>) {
+        let class = Attribute::number(CKA_CLASS, CKO_SECRET_KEY);
+        match self {
+            Self::Label => (vec![Attribute::bytes(CKA_LABEL, label(0))], Some(0)),
+            Self::Id => (vec![Attribute::bytes(CKA_ID, id(0))], Some(0)),
+            Self::ClassAndId => (vec![class, Attribute::bytes(CKA_ID, id(0))], Some(1)),
+            Self::All => (Vec::new(), None),
+        }
+    }
+
+    /// The value that finds the object with that number.
+    pub(super) fn value(self, number: usize) -> Vec<u8> {
+        if self == Self::Label { label(number).to_vec() } else { id(number).to_vec() }
+    }
+}
+
+/// The values to look for, all over the token in no order that a cache would guess, but in a row in memory, so that
+/// fetching them costs the search nothing.
+pub(super) struct Values {
+    bytes: Vec<u8>,
+    len: usize,
+    at: usize,
+}
+
+impl Values {
+    /// As many as there are objects, up to 100,000.
+    pub(super) fn new(what: Findable, count: usize) -> Self {
+        const MOST: usize = 100_000;
+        // A step that shares no factor with a power of ten.
+        const STEP: usize = 7_368_787;
+        let values = (0..count.min(MOST)).map(|number| what.value((number * STEP) % count));
+        let bytes: Vec<u8> = values.flatten().collect();
+        Self { len: what.value(0).len(), bytes, at: 0 }
+    }
+
+    /// The next one; the first again after the last.
+    pub(super) fn next(&mut self) -> &[u8] {
+        if self.at == self.bytes.len() {
+            self.at = 0;
+        }
+        self.at += self.len;
+        &self.bytes[self.at - self.len..self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_is_looked_for_once_in_a_round() {
+        let mut values = Values::new(Findable::Id, 1000);
+        let mut round: Vec<_> = (0..1000).map(|_| values.next().to_vec()).collect();
+        assert_eq!(values.next(), round[0]);
+        round.sort();
+        assert_eq!(round, (0..1000).map(|number| id(number).to_vec()).collect::<Vec<_>>());
+    }
+}
