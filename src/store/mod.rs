@@ -41,16 +41,15 @@ pub trait Store: Send + Sync {
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>>;
 
     /// Writes all or nothing; what it acknowledged is there after any crash. A write whose row is not as it expects is
-    /// left out. `summarise` is given the state before and which writes were done, and makes the summary after.
-    fn commit(
-        &self,
-        writes: &[Write<'_>],
-        summarise: &dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>>,
-    ) -> Result<Committed>;
+    /// left out.
+    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed>;
 
     /// Whether there was a commit since that state. Cheap where there was none at all since it was last asked.
     fn changed_since(&self, seen: Change) -> Result<bool>;
 }
+
+/// Makes the summary after a commit from the state before it and from which of its writes were done.
+pub type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
 
 /// A state of the store; later states are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

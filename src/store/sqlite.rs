@@ -12,7 +12,7 @@ use rusqlite::{
 use tracing::error;
 
 use super::probe::Probe;
-use super::{Change, Committed, Header, PinState, Role, Row, Snapshot, Store, Write};
+use super::{Change, Committed, Header, PinState, Role, Row, Snapshot, Store, Summarise, Write};
 use crate::error::{Error, Result};
 
 /// The version of the schema below; a file of a newer one is not touched.
@@ -261,11 +261,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn commit(
-        &self,
-        writes: &[Write<'_>],
-        summarise: &dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>>,
-    ) -> Result<Committed> {
+    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
         self.write("commit", |transaction| {
             let before = snapshot(transaction)?;
             let applied: Vec<_> =

@@ -16,10 +16,12 @@ use crate::store::{Row, Snapshot, Tag, Write};
 #[derive(Default)]
 pub(super) struct Queue(Mutex<Vec<Arc<Job>>>);
 
+/// The row and the record of an object that goes to the store.
+type Sealed = (Row, Vec<u8>);
+
 /// The objects of one call: all of them come to be, or none.
 struct Job {
-    /// With row and record, where they go to the store.
-    objects: Mutex<Vec<(Object, Option<(Row, Vec<u8>)>)>>,
+    objects: Mutex<Vec<(Object, Option<Sealed>)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
 
@@ -61,7 +63,7 @@ impl Token {
         }
     }
 
-    fn entered(&self, object: Object, stored: Option<(Row, Vec<u8>)>) -> ObjectHandle {
+    fn entered(&self, object: Object, stored: Option<Sealed>) -> ObjectHandle {
         let entry = match stored {
             Some((row, _)) => Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) },
             None => self.entry(object, Tag::default()),

@@ -115,5 +115,7 @@ const fn nid(curve: Curve) -> c_int {
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
         Curve::Secp256k1 => aws::NID_secp256k1,
+        // AWS-LC has no others.
+        _ => aws::NID_undef,
     }
 }
