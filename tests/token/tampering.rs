@@ -189,8 +189,11 @@ fn an_older_copy_of_the_file_is_refused_where_a_counter_is_kept() {
     });
 }
 
-/// Everything that a user is told of the objects, and a signature's outcome.
-fn told(module: &Module) -> Result<Vec<(Vec<u8>, Vec<u8>, bool)>, Error> {
+/// What is told of an object: its label, other values, whether it signs.
+type Told = (Vec<u8>, Vec<u8>, bool);
+
+/// Everything that a user is told of the objects.
+fn told(module: &Module) -> Result<Vec<Told>, Error> {
     let slot = module.slots(true)?[0];
     let session = module.open_session(slot, true)?;
     module.login(session, User::User, PIN)?;
