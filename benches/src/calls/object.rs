@@ -66,7 +66,7 @@ pub struct Reading<'a> {
 }
 
 /// Room for each attribute that is read.
-const ROOM: usize = 64;
+const ROOM: usize = 512;
 
 impl<'a> Reading<'a> {
     /// Of these attributes of that object.

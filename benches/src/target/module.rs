@@ -132,7 +132,8 @@ impl Target for ModuleToken {
             self.remove(private);
         };
         clear(call.call().outcome()?);
-        Ok(making(move || done(call.call()), clear))
+        // One after the other: a peer takes two keys with one identifier for one.
+        Ok(one_by_one(|| (), move |()| done(call.call()), clear))
     }
 
     fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
