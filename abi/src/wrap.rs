@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::mechanism_given;
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
     wrapped: *mut CK_BYTE,
     wrapped_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let with = unsafe { mechanism_given(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn C_UnwrapKey(
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };

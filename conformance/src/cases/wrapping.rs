@@ -137,26 +137,29 @@ pub const CASES: &[Case] = &[
         "C_WrapKeyAuthenticated",
         "of a key that must not leave",
         &[CKR_KEY_UNEXTRACTABLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| authenticated(p, Key::Sealed).map(drop),
+        |p| authenticated(p, Key::Sealed, &gcm_message()).map(drop),
     ),
     case(
         "C_UnwrapKeyAuthenticated",
         "gives back what was wrapped",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |p| {
-            let (bytes, place) = (authenticated(p, Key::Generic)?, Arg::place());
-            unwrap_authenticated(p, &bytes, b"more", &place)?;
+            let (with, place) = (gcm_message(), Arg::place());
+            let bytes = authenticated(p, Key::Generic, &with)?;
+            unwrap_authenticated(p, &with, &bytes, b"more", &place)?;
             let key = ObjectHandle(place.number(0));
             ensure("C_UnwrapKeyAuthenticated", p.session.attribute(key, CKA_VALUE)? == SECRET)
         },
     ),
     case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |p| {
-        unwrap_authenticated(p, &authenticated(p, Key::Generic)?, b"less", &Arg::place())
+        let with = gcm_message();
+        unwrap_authenticated(p, &with, &authenticated(p, Key::Generic, &with)?, b"less", &Arg::place())
     }),
     case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |p| {
-        let mut bytes = authenticated(p, Key::Generic)?;
+        let with = gcm_message();
+        let mut bytes = authenticated(p, Key::Generic, &with)?;
         bytes[0] ^= 1;
-        unwrap_authenticated(p, &bytes, b"more", &Arg::place())
+        unwrap_authenticated(p, &with, &bytes, b"more", &Arg::place())
     }),
 ];
 
@@ -168,18 +171,19 @@ const AUTHENTIC: &[CK_RV] = &[
     CKR_FUNCTION_NOT_SUPPORTED,
 ];
 
-/// PKCS#11 3.2, "AES-GCM": CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
-fn gcm_wrap() -> Mechanism {
-    let nonce = Memory::of(&[3; 12]);
-    let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).number(128);
-    parameter.mechanism(CKM_AES_GCM)
+/// PKCS#11 3.2, "AES-GCM Authenticated Wrap / Unwrap": "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and
+/// UnwrapKeyAuthenticated." The tag stays in it.
+fn gcm_message() -> Mechanism {
+    let (nonce, tag) = (Memory::of(&[3; 12]), Memory::of(&[0; 16]));
+    let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE);
+    parameter.pointer(&tag).number(128).mechanism(CKM_AES_GCM)
 }
 
-fn authenticated(p: &Place<'_>, key: Key) -> Result<Vec<u8>, Failure> {
-    let (aes, key, mechanism) = (p.key(Key::Aes)?, p.key(key)?, gcm_wrap());
+fn authenticated(p: &Place<'_>, key: Key, mechanism: &Mechanism) -> Result<Vec<u8>, Failure> {
+    let (aes, key) = (p.key(Key::Aes)?, p.key(key)?);
     let (mut out, mut length) = (vec![0; 128], 128);
     let arguments = vec![
-        Arg::Mechanism(&mechanism),
+        Arg::Mechanism(mechanism),
         Arg::Number(aes.0),
         Arg::Number(key.0),
         Arg::Bytes(b"more"),
@@ -190,11 +194,17 @@ fn authenticated(p: &Place<'_>, key: Key) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-fn unwrap_authenticated(p: &Place<'_>, bytes: &[u8], data: &[u8], place: &Memory) -> Result<(), Failure> {
-    let (aes, mechanism) = (p.key(Key::Aes)?, gcm_wrap());
+fn unwrap_authenticated(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    bytes: &[u8],
+    data: &[u8],
+    place: &Memory,
+) -> Result<(), Failure> {
+    let aes = p.key(Key::Aes)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let arguments = vec![
-        Arg::Mechanism(&mechanism),
+        Arg::Mechanism(mechanism),
         Arg::Number(aes.0),
         Arg::Bytes(bytes),
         Arg::Template(&template),
