@@ -16,6 +16,7 @@ mod kem;
 mod keys;
 mod messages;
 mod objects;
+mod searches;
 mod sessions;
 mod signing;
 mod tokens;
@@ -51,6 +52,7 @@ const CHAPTERS: &[&[Case]] = &[
     tokens::CASES,
     sessions::CASES,
     objects::CASES,
+    searches::CASES,
     encryption::CASES,
     digests::CASES,
     signing::CASES,

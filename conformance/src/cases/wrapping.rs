@@ -116,6 +116,22 @@ pub const CASES: &[Case] = &[
         template[2] = Attribute::flag(CKA_TOKEN, true);
         p.reader()?.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template).map(drop)
     }),
+    case("C_WrapKey", "with AES-GCM and a nonce of the module's", WITH_NONCE, |p| {
+        let nonce = Memory::of(&[3; 12]);
+        let with = gcm_wrap(&nonce, CKG_GENERATE);
+        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        let first = nonce.bytes();
+        let two = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        unwrap(p, &with, Key::Aes, &two)?;
+        ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
+    }),
+    case("C_WrapKey", "with AES-GCM and a nonce of the caller's", WITH_NONCE, |p| {
+        let nonce = Memory::of(&[3; 12]);
+        let with = gcm_wrap(&nonce, CKG_NO_GENERATE);
+        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        unwrap(p, &with, Key::Aes, &one)?;
+        ensure("C_WrapKey", nonce.bytes() == [3; 12] && one == wrapped(p, &with, Key::Aes, Key::Generic)?)
+    }),
     case(
         "C_WrapKeyAuthenticated",
         "with a mechanism that does not authenticate",
@@ -162,6 +178,15 @@ pub const CASES: &[Case] = &[
         unwrap_authenticated(p, &with, &bytes, b"more", &Arg::place())
     }),
 ];
+
+/// Not every module wraps with it.
+const WITH_NONCE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+
+/// CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
+fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
+    let parameter = Structure::new().pointer(nonce).number(12).number(0).number(generator);
+    parameter.bytes(b"more").number(128).mechanism(CKM_AES_GCM)
+}
 
 /// A wrapped key whose tag is wrong.
 const AUTHENTIC: &[CK_RV] = &[
