@@ -178,7 +178,8 @@ mod tests {
         let message = message.expect("a nonce to make");
         assert!(with.params == expected);
         assert_eq!((message.params.generator(), message.params.fixed_bits()), (Generator::Random, 16));
-        let given = given(CKM_AES_GCM, &gcm_with(HUGE, HUGE, 12));
+        let ignored = gcm_with(HUGE, HUGE, 12);
+        let given = given(CKM_AES_GCM, &ignored);
         // SAFETY: live memory.
         let with = unsafe { mechanism_that_unwraps(&raw const given) }.expect("a parameter");
         assert!(with.params == expected);
