@@ -6,7 +6,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::{AsyncFunction, Completed};
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::Place;
 use crate::number::{narrow, session, wide};
 
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn C_AsyncComplete(
     name: *mut CK_UTF8CHAR,
     result: *mut CK_ASYNC_DATA,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(result)?;
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn C_AsyncGetID(
     name: *mut CK_UTF8CHAR,
     id: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(id)?;
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn C_AsyncJoin(
     _: *mut CK_BYTE,
     _: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pFunctionName.
         let function = unsafe { function(name) }?;
         module.async_join(session(handle), function.ok_or(Error::SavedStateInvalid)?, wide(id))

@@ -14,6 +14,8 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::Module;
 
+use crate::number::session;
+
 /// The module that calls reach; null before `C_Initialize` and after `C_Finalize`.
 static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// The module of this process, kept from one `C_Initialize` to the next.
@@ -38,6 +40,17 @@ pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
         Some(module) => guarded(|| work(module)),
         None => CKR_CRYPTOKI_NOT_INITIALIZED,
     }
+}
+
+/// Runs the body of an exported function of a session. Whatever else is wrong with the call, a session that is none is
+/// told: PKCS#11 3.2, "Function return values" puts these codes before all but the universal ones.
+pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
+    call(|module| match work(module) {
+        Ok(()) => Ok(()),
+        Err(error @ (Error::GeneralError | Error::HostMemory)) => Err(error),
+        // Asked only when something is wrong, for which no call pays that is right.
+        Err(error) => Err(module.no_session(session(handle)).unwrap_or(error)),
+    })
 }
 
 /// The body of a function whose answer depends on nothing but whether the library is initialised.
@@ -256,6 +269,7 @@ mod tests {
     #[test]
     fn without_a_module_nothing_is_run() {
         assert_eq!(call(|_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
+        assert_eq!(call_in(1, |_| panic!("never reached")), CKR_CRYPTOKI_NOT_INITIALIZED);
         assert_eq!(always(CKR_NO_EVENT), CKR_CRYPTOKI_NOT_INITIALIZED);
     }
 

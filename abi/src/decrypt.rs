@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, produce, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn C_DecryptInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.decrypt_init(session(handle), &with, object(key)),
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn C_Decrypt(
     data: *mut CK_BYTE,
     data_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (encrypted, data) = (In(encrypted, encrypted_len), Out(data, data_len));
         // SAFETY: the contract of PKCS#11 for pEncryptedData and pData with their lengths.
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn C_DecryptUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
         // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn C_DecryptFinal(
     last: *mut CK_BYTE,
     last_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let last = Out(last, last_len);
         // SAFETY: the contract of PKCS#11 for pLastPart and its length.

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::template;
 use crate::number::{object, session};
 use crate::params::{Places, mechanism_given};
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn C_DeriveKey(
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and phKey; pMechanism was read.

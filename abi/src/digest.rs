@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, produce, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -12,7 +12,7 @@ use crate::params::mechanism;
 /// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.digest_init(session(handle), &with),
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn C_Digest(
     digest: *mut CK_BYTE,
     digest_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (data, digest) = (In(data, data_len), Out(digest, digest_len));
         // SAFETY: the contract of PKCS#11 for pData and pDigest with their lengths.
@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn C_DigestUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pPart.
         let part = unsafe { In(part, part_len).bytes() };
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn C_DigestUpdate(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestKey(handle: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) -> CK_RV {
-    call(|module| module.digest_key(session(handle), object(key)))
+    call_in(handle, |module| module.digest_key(session(handle), object(key)))
 }
 
 /// # Safety
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn C_DigestFinal(
     digest: *mut CK_BYTE,
     digest_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let digest = Out(digest, digest_len);
         // SAFETY: the contract of PKCS#11 for pDigest and its length.

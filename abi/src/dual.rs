@@ -6,7 +6,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, transform};
 use crate::number::session;
 
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
         // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
         // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
         // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
         // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.

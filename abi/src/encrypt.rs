@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, produce, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn C_EncryptInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.encrypt_init(session(handle), &with, object(key)),
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn C_Encrypt(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (data, encrypted) = (In(data, data_len), Out(encrypted, encrypted_len));
         // SAFETY: the contract of PKCS#11 for pData and pEncryptedData with their lengths.
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn C_EncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
         // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn C_EncryptFinal(
     last: *mut CK_BYTE,
     last_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let last = Out(last, last_len);
         // SAFETY: the contract of PKCS#11 for pLastEncryptedPart and its length.

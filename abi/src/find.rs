@@ -5,7 +5,7 @@ use jeton::error::{Error, Result};
 use jeton::id::{ObjectHandle, SessionHandle};
 use jeton::module::Module;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn C_FindObjectsInit(
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
         module.find_init(session(handle), &template)
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn C_FindObjects(
     max: CK_ULONG,
     count: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(count)?;
         let max = usize::try_from(max).map_err(|_| Error::ArgumentsBad)?;
         if objects.is_null() && max > 0 {
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn C_FindObjects(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_FindObjectsFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.find_final(session(handle)))
+    call_in(handle, |module| module.find_final(session(handle)))
 }
 
 /// The module is asked even for nothing, as it knows whether a search is active.

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::mechanism_given;
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     ciphertext_len: *mut CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // A call that asks for the length makes no key, and has no need of a place for one.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn C_DecapsulateKey(
     ciphertext_len: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };

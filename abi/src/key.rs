@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{narrow, session};
 use crate::params::mechanism_given;
@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     public_key: *mut CK_OBJECT_HANDLE,
     private_key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let (public_place, private_place) = (Place::at(public_key)?, Place::at(private_key)?);
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let with = unsafe { mechanism_given(given) }?;

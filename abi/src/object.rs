@@ -8,7 +8,7 @@ use jeton::error::{Error, Result};
 use jeton::id::AttributeType;
 use jeton::object::{AttributeView, Object};
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{MAX_ATTRIBUTES, Place, template};
 use crate::number::{length, narrow, object, session, wide};
 
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn C_CreateObject(
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn C_CopyObject(
     count: CK_ULONG,
     created: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(created)?;
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn C_DestroyObject(
     handle: CK_SESSION_HANDLE,
     doomed: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| module.destroy_object(session(handle), object(doomed)))
+    call_in(handle, |module| module.destroy_object(session(handle), object(doomed)))
 }
 
 /// # Safety
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn C_GetObjectSize(
     measured: CK_OBJECT_HANDLE,
     size: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(size)?;
         let size = module.object_size(session(handle), object(measured))?;
         // SAFETY: the contract of PKCS#11 for pulSize.
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn C_GetAttributeValue(
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let count = usize::try_from(count).map_err(|_| Error::ArgumentsBad)?;
         if count > MAX_ATTRIBUTES || (attributes.is_null() && count > 0) {
             return Err(Error::ArgumentsBad);
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pTemplate.
         let template = unsafe { template(attributes, count) }?;
         module.set_attributes(session(handle), object(changed), &template)

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{In, buffer};
 use crate::number::session;
 
@@ -15,7 +15,7 @@ pub(crate) unsafe extern "C" fn C_SeedRandom(
     seed: *mut CK_BYTE,
     seed_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pSeed.
         let seed = unsafe { In(seed, seed_len).bytes() }?;
         module.seed_random(session(handle), seed)
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn C_GenerateRandom(
     random: *mut CK_BYTE,
     random_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for RandomData.
         let random = unsafe { buffer(random, random_len) }?;
         module.random(session(handle), random)

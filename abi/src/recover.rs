@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.sign_recover_init(session(handle), &with, object(key)),
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn C_SignRecover(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.verify_recover_init(session(handle), &with, object(key)),
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn C_VerifyRecover(
     data: *mut CK_BYTE,
     data_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (signature, data) = (In(signature, signature_len), Out(data, data_len));
         // SAFETY: the contract of PKCS#11 for pSignature and pData with their lengths.

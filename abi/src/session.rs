@@ -6,7 +6,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::{SessionInfo, User};
 
-use crate::call::call;
+use crate::call::{call, call_in};
 use crate::input::{In, Out, Place, produce};
 use crate::number::{narrow, object, session, slot, wide};
 
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn C_OpenSession(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_CloseSession(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.close_session(session(handle)))
+    call_in(handle, |module| module.close_session(session(handle)))
 }
 
 /// # Safety
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn C_GetSessionInfo(
     handle: CK_SESSION_HANDLE,
     info: *mut CK_SESSION_INFO,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(info)?;
         let SessionInfo { slot, state, read_write, asynchronous } = module.session(session(handle))?;
         let info = CK_SESSION_INFO {
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn C_GetSessionInfo(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_SessionCancel(handle: CK_SESSION_HANDLE, flags: CK_FLAGS) -> CK_RV {
-    call(|module| module.cancel(session(handle), wide(flags)))
+    call_in(handle, |module| module.cancel(session(handle), wide(flags)))
 }
 
 /// # Safety
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn C_GetOperationState(
 ) -> CK_RV {
     let state = Out(state, state_len);
     // SAFETY: the contract of PKCS#11 for pOperationState and its length.
-    call(|module| unsafe { produce(state, |out| module.operation_state(session(handle), out)) })
+    call_in(handle, |module| unsafe { produce(state, |out| module.operation_state(session(handle), out)) })
 }
 
 /// # Safety
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn C_SetOperationState(
     encryption_key: CK_OBJECT_HANDLE,
     authentication_key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pOperationState.
         let state = unsafe { In(state, state_len).bytes() }?;
         let (encryption, authentication) = (object(encryption_key), object(authentication_key));
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn C_Login(
     pin: *mut CK_UTF8CHAR,
     pin_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).bytes() }?;
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn C_LoginUser(
     name: *mut CK_UTF8CHAR,
     name_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let user = user_of(user)?;
         // SAFETY: the contract of PKCS#11 for pPin and pUsername.
         let (pin, name) = unsafe { (In(pin, pin_len).bytes()?, In(name, name_len).bytes()?) };
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn C_LoginUser(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Logout(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.logout(session(handle)))
+    call_in(handle, |module| module.logout(session(handle)))
 }
 
 /// # Safety
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn C_GetSessionValidationFlags(
     kind: CK_SESSION_VALIDATION_FLAGS_TYPE,
     flags: *mut CK_FLAGS,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(flags)?;
         let known = module.validation_flags(session(handle))?;
         if kind != CKS_LAST_VALIDATION_OK {

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, produce, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.sign_init(session(handle), &with, object(key)),
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn C_Sign(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn C_SignUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pPart.
         let part = unsafe { In(part, part_len).bytes() };
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn C_SignFinal(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let signature = Out(signature, signature_len);
         // SAFETY: the contract of PKCS#11 for pSignature and its length.

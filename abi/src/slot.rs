@@ -7,7 +7,7 @@ use jeton::error::Error;
 use jeton::id::MechanismType;
 use jeton::module::{MechanismInfo, SlotInfo, TokenInfo};
 
-use crate::call::call;
+use crate::call::{call, call_in};
 use crate::info::{padded, version};
 use crate::input::{In, Place, list};
 use crate::number::{narrow, session, slot, wide};
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn C_InitPIN(
     pin: *mut CK_UTF8CHAR,
     pin_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pPin.
         let pin = unsafe { In(pin, pin_len).bytes() }?;
         module.init_pin(session(handle), pin)
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn C_SetPIN(
     new: *mut CK_UTF8CHAR,
     new_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pOldPin and pNewPin.
         let (old, new) = unsafe { (In(old, old_len).bytes()?, In(new, new_len).bytes()?) };
         module.set_pin(session(handle), old, new)

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::In;
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.verify_init(session(handle), &with, object(key)),
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn C_Verify(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let inputs = unsafe { (In(data, data_len).bytes(), In(signature, signature_len).bytes()) };
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn C_VerifyUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pPart.
         let part = unsafe { In(part, part_len).bytes() };
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn C_VerifyFinal(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() };

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::In;
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -18,7 +18,7 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let Some(with) = unsafe { mechanism(given) }? else {
             return module.verify_signature_cancel(session(handle));
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn C_VerifySignature(
     data: *mut CK_BYTE,
     data_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pData.
         let data = unsafe { In(data, data_len).bytes() };
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pPart.
         let part = unsafe { In(part, part_len).bytes() };
@@ -70,5 +70,5 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.verify_signature_final(session(handle)))
+    call_in(handle, |module| module.verify_signature_final(session(handle)))
 }

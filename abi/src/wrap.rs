@@ -1,11 +1,13 @@
 //! "Key management functions": wrapping and unwrapping.
 
 use cryptoki_sys::*;
+use jeton::mechanism::Params;
+use jeton::module::Output;
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
-use crate::params::mechanism_given;
+use crate::params::wrap::{mechanism_that_unwraps, mechanism_that_wraps};
 
 /// # Safety
 ///
@@ -19,13 +21,25 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
     wrapped: *mut CK_BYTE,
     wrapped_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let with = unsafe { mechanism_given(given) }?;
+        let (mut with, mut message) = unsafe { mechanism_that_wraps(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        let wrapped = Out(wrapped, wrapped_len);
-        // SAFETY: the contract of PKCS#11 for pWrappedKey and its length.
-        unsafe { produce(wrapped, |out| module.wrap_key(session, &with, wrapping, key, out)) }
+        if let (Some(message), Params::Aead { nonce, .. }) = (&mut message, &mut with.params) {
+            module.wrapping_nonce(session, &mut message.params)?;
+            *nonce = message.params.nonce().into();
+        }
+        let work = |out: Output<'_>| module.wrap_key(session, &with, wrapping, key, out);
+        // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the parameter; no slice
+        // of that memory is in use when the nonce is written.
+        unsafe {
+            produce(Out(wrapped, wrapped_len), work)?;
+            // A call that asked for the length made nothing.
+            if let Some(message) = message.filter(|_| !wrapped.is_null()) {
+                message.write_nonce();
+            }
+        }
+        Ok(())
     })
 }
 
@@ -43,10 +57,10 @@ pub(crate) unsafe extern "C" fn C_UnwrapKey(
     count: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (with, template) = unsafe { (mechanism_that_unwraps(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pWrappedKey.
         let wrapped = unsafe { In(wrapped, wrapped_len).bytes() }?;
         let key = module.unwrap_key(session(handle), &with, object(unwrapping), wrapped, &template)?;

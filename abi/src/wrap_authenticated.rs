@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton::module::{Authenticated, Output};
 
-use crate::call::call;
+use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
 use crate::params::message::{Nonce, Tag, mechanism_with_message};
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
     wrapped: *mut CK_BYTE,
     wrapped_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
         // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its length, no slice of
         // which is in use when the parameter is written.
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
     aad_len: CK_ULONG,
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (given, template) = unsafe {

@@ -20,6 +20,15 @@ const KNOWN: &[(&str, &[usize], &str)] = &[
     ("EcdsaSecp224r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 203, 213, 215, 217, 219], SHORT_HALVES),
     ("EcdsaSecp256k1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
     ("EcdsaSecp256k1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
+    ("EcdsaBrainpool224r1Sha224P1363", &[93, 95, 97, 99, 101, 103, 113, 115, 117, 119], SHORT_HALVES),
+    ("EcdsaBrainpool256r1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
+    ("EcdsaBrainpool320r1Sha384P1363", &[154, 156, 158, 160, 162, 164, 174, 176, 178, 180], SHORT_HALVES),
+    ("EcdsaBrainpool384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
+    (
+        "EcdsaBrainpool512r1Sha512P1363",
+        &[190, 192, 194, 196, 198, 200, 202, 212, 214, 216, 218],
+        SHORT_HALVES,
+    ),
 ];
 
 const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \

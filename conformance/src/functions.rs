@@ -75,6 +75,14 @@ fn task(function: &'static Function) -> Task {
     }
 }
 
+/// Whether something stands behind the name of a function of sessions.
+pub fn is_there(place: &Place<'_>, name: &str) -> bool {
+    let Some(function) = of_sessions().find(|function| function.name == name) else { return false };
+    let Ok(session) = place.fresh() else { return false };
+    let outcome = harmless(place.module, function, session.handle());
+    !outcome.is_err_and(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED)
+}
+
 /// Calls it with `first` for its first number and with nothing much for the rest.
 pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -> Result<(), Failure> {
     let place = Arg::place();

@@ -80,6 +80,9 @@ fn task(set: Set) -> Task {
         }
         let mut bench = Bench { place, set: set.clone(), tally: Tally::default() };
         run(&mut bench);
+        if bench.tally.executed == 0 {
+            return Verdict::Absent("nothing of it can be said".to_owned());
+        }
         Verdict::Vectors(bench.tally)
     };
     Task { section: Section::Vectors, subject: source.to_owned(), name, work: Work::Seated(Box::new(work)) }

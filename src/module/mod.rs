@@ -116,6 +116,11 @@ impl Module {
         slot.token.clone().ok_or(Error::TokenNotRecognized)
     }
 
+    /// What is wrong with the handle of a session; nothing where it is one.
+    pub fn no_session(&self, session: SessionHandle) -> Option<Error> {
+        self.access(session).err()
+    }
+
     /// The token of a session and the session's rights, for work that does not hold the session.
     fn access(&self, session: SessionHandle) -> Result<(Arc<Token>, Rights)> {
         self.sessions.with(session, |session| Ok((Arc::clone(&session.token), session.rights())))

@@ -44,14 +44,16 @@ impl Module {
         let needed = plain.len();
         let Output::Buffer(out) = out else { return Ok(needed) };
         let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-        // Nothing of one call is known to the next, so that a counter would come to the same nonce each time.
-        if let Generator::Counter | Generator::CounterXor = params.generator() {
-            return Err(Error::MechanismParamInvalid);
-        }
-        Nonces::default().generate(token.provider().random, params)?;
+        fresh(&token, params)?;
         let (nonce, tag) = params.nonce_and_tag();
         aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
         Ok(needed)
+    }
+
+    /// The nonce of `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS`, where the token is to make it.
+    pub fn wrapping_nonce(&self, session: SessionHandle, params: &mut MessageParams) -> Result<()> {
+        let (token, _) = self.access(session)?;
+        fresh(&token, params)
     }
 
     /// `C_UnwrapKeyAuthenticated`
@@ -72,6 +74,15 @@ impl Module {
         aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
         token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
     }
+}
+
+/// Makes the nonce of one call. Nothing of it is known to the next, so that a counter would come to the same nonce each
+/// time.
+fn fresh(token: &Token, params: &mut MessageParams) -> Result<()> {
+    if let Generator::Counter | Generator::CounterXor = params.generator() {
+        return Err(Error::MechanismParamInvalid);
+    }
+    Nonces::default().generate(token.provider().random, params)
 }
 
 /// The cipher of the mechanism, whose parameter must be its own.

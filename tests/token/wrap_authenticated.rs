@@ -209,3 +209,35 @@ fn what_may_not_be_wrapped_or_has_no_nonce_is_refused() {
         assert_eq!(refused, Err(Error::MechanismInvalid));
     });
 }
+
+#[test]
+fn the_nonce_of_a_wrapped_key_is_made_as_the_parameter_says() {
+    Test::each(|test| {
+        let made = |session, generator, fixed_bits| {
+            let given = params(AeadScheme::AesGcm).generated(generator, fixed_bits);
+            let mut given = given.expect("fixed bits of the nonce");
+            test.client.module.wrapping_nonce(session, &mut given)?;
+            Ok::<_, Error>(given.nonce().to_vec())
+        };
+        assert_eq!(made(test.session, Generator::None, 0), Ok(NONCE.to_vec()));
+        for generator in [Generator::Any, Generator::Random] {
+            let one = made(test.session, generator, 16).expect("a nonce");
+            let two = made(test.session, generator, 16).expect("a nonce");
+            assert_ne!(one, two);
+            assert_eq!((&one[..2], &two[..2]), (&NONCE[..2], &NONCE[..2]));
+        }
+        for generator in [Generator::Counter, Generator::CounterXor] {
+            assert_eq!(made(test.session, generator, 0), Err(Error::MechanismParamInvalid));
+        }
+        assert_eq!(made(SessionHandle(0), Generator::Any, 0), Err(Error::SessionHandleInvalid));
+    });
+}
+
+#[test]
+fn a_handle_that_is_no_session_is_known_as_such() {
+    Test::each(|test| {
+        let module = &test.client.module;
+        assert_eq!(module.no_session(test.session), None);
+        assert_eq!(module.no_session(SessionHandle(0)), Some(Error::SessionHandleInvalid));
+    });
+}

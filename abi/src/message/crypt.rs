@@ -9,7 +9,7 @@ use jeton::error::{Error, Result};
 use jeton::id::SessionHandle;
 use jeton::module::{Module, Output};
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, transform};
 use crate::number::{object, session};
 use crate::params::message::{Message, Nonce, Tag, message, message_mechanism};
@@ -66,7 +66,7 @@ pub(super) unsafe fn init(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { message_mechanism(given) }? {
             Some(with) => module.message_crypt_init(session(handle), direction, &with, object(key)),
@@ -86,7 +86,7 @@ pub(super) unsafe fn whole(
     data: In,
     out: Out,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with their lengths; `work`
         // is given the only slices of that memory that are in use.
@@ -113,7 +113,7 @@ pub(super) unsafe fn begin(
     parameter: Parameter,
     aad: In,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
         unsafe {
@@ -141,7 +141,7 @@ pub(super) unsafe fn next(
     out: Out,
     flags: CK_FLAGS,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         // SAFETY: the caller's promise.
         let outcome = unsafe {
@@ -194,5 +194,5 @@ unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
 }
 
 pub(super) fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.message_crypt_final(session(handle), direction))
+    call_in(handle, |module| module.message_crypt_final(session(handle), direction))
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::{In, Out, transform};
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn C_MessageSignInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.message_sign_init(session(handle), &with, object(key)),
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         no_parameter(parameter_len)?;
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn C_SignMessageBegin(
     _: *mut c_void,
     parameter_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         no_parameter(parameter_len)?;
         module.sign_message_begin(session(handle))
     })
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let part = In(part, part_len);
         let outcome = no_parameter(parameter_len).and_then(|()| {
@@ -99,5 +99,5 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageSignFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.message_sign_final(session(handle)))
+    call_in(handle, |module| module.message_sign_final(session(handle)))
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 
-use crate::call::{call, ending};
+use crate::call::{call_in, ending};
 use crate::input::In;
 use crate::number::{object, session};
 use crate::params::mechanism;
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
             Some(with) => module.message_verify_init(session(handle), &with, object(key)),
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessage(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         no_parameter(parameter_len)?;
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let (data, signature) =
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageBegin(
     _: *mut c_void,
     parameter_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         no_parameter(parameter_len)?;
         module.verify_message_begin(session(handle))
     })
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call(|module| {
+    call_in(handle, |module| {
         let session = session(handle);
         let outcome = no_parameter(parameter_len).and_then(|()| {
             // SAFETY: the contract of PKCS#11 for pDataPart.
@@ -100,5 +100,5 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageVerifyFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call(|module| module.message_verify_final(session(handle)))
+    call_in(handle, |module| module.message_verify_final(session(handle)))
 }

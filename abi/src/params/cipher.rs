@@ -32,12 +32,12 @@ const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
 /// `CK_GCM_PARAMS` as the text of 2.40 had it, before the header's `ulIvBits` became part of it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct GcmWithoutBits {
-    iv: *mut CK_BYTE,
-    iv_len: CK_ULONG,
-    aad: *mut CK_BYTE,
-    aad_len: CK_ULONG,
-    tag_bits: CK_ULONG,
+pub(super) struct GcmWithoutBits {
+    pub(super) iv: *mut CK_BYTE,
+    pub(super) iv_len: CK_ULONG,
+    pub(super) aad: *mut CK_BYTE,
+    pub(super) aad_len: CK_ULONG,
+    pub(super) tag_bits: CK_ULONG,
 }
 
 /// The initialisation vector as it is.
@@ -68,6 +68,14 @@ pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
         // SAFETY: integers and pointers.
         without_bits(unsafe { read(parameter) }?)?
     };
+    // SAFETY: the caller's promise.
+    unsafe { gcm_of(&given) }
+}
+
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<Params> {
     let tag_bits = wide(given.tag_bits);
     if given.iv_len == 0 || !GCM_TAGS.contains(&tag_bits) {
         return Err(Error::MechanismParamInvalid);
@@ -101,6 +109,14 @@ fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
 pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_CCM_PARAMS = unsafe { read(parameter) }?;
+    // SAFETY: the caller's promise.
+    unsafe { ccm_of(&given) }
+}
+
+/// # Safety
+///
+/// What the struct points to is readable.
+pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
     let (data_len, nonce_len, tag_len) =
         (wide(given.ulDataLen), wide(given.ulNonceLen), wide(given.ulMACLen));
     let fits = (7..=13).contains(&nonce_len)
@@ -175,7 +191,7 @@ mod tests {
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
 
-    fn gcm_of(iv_len: CK_ULONG, iv_bits: CK_ULONG, aad_len: CK_ULONG, tag_bits: CK_ULONG) -> CK_GCM_PARAMS {
+    fn gcm_with(iv_len: CK_ULONG, iv_bits: CK_ULONG, aad_len: CK_ULONG, tag_bits: CK_ULONG) -> CK_GCM_PARAMS {
         CK_GCM_PARAMS {
             pIv: SOME,
             ulIvLen: iv_len,
@@ -186,7 +202,7 @@ mod tests {
         }
     }
 
-    fn ccm_of(
+    fn ccm_with(
         data_len: CK_ULONG,
         nonce_len: CK_ULONG,
         aad_len: CK_ULONG,
@@ -259,10 +275,10 @@ mod tests {
     fn gcm_takes_both_forms_of_its_struct() {
         let old = |tag_bits| GcmWithoutBits { iv: SOME, iv_len: 12, aad: SOME, aad_len: 3, tag_bits };
         assert!(with(CKM_AES_GCM, &old(128)) == aead(12, 3, 16, 0));
-        assert!(with(CKM_AES_GCM, &gcm_of(12, 96, 3, 128)) == aead(12, 3, 16, 0));
-        assert!(with(CKM_AES_GCM, &gcm_of(12, 0, 3, 96)) == aead(12, 3, 12, 0));
+        assert!(with(CKM_AES_GCM, &gcm_with(12, 96, 3, 128)) == aead(12, 3, 16, 0));
+        assert!(with(CKM_AES_GCM, &gcm_with(12, 0, 3, 96)) == aead(12, 3, 12, 0));
         assert_eq!(with(CKM_AES_GCM, &old(HUGE)).err(), INVALID);
-        wants(CKM_AES_GCM, &gcm_of(256, 2048, 0, 128));
+        wants(CKM_AES_GCM, &gcm_with(256, 2048, 0, 128));
         wants(CKM_AES_GCM, &old(128));
     }
 
@@ -270,47 +286,47 @@ mod tests {
     fn gcm_refuses_lengths_that_are_none() {
         let beyond = MAX_AAD as CK_ULONG + 1;
         for wrong in [
-            gcm_of(0, 0, 0, 128),
-            gcm_of(257, 0, 0, 128),
-            gcm_of(HUGE, 0, 0, 128),
-            gcm_of(HUGE, HUGE, 0, 128),
-            gcm_of(HUGE / 8 + 2, 8, 0, 128),
-            gcm_of(12, 12, 0, 128),
-            gcm_of(12, 97, 0, 128),
-            gcm_of(12, 96, beyond, 128),
-            gcm_of(12, 96, HUGE, 128),
-            gcm_of(12, 96, 0, 0),
-            gcm_of(12, 96, 0, 127),
-            gcm_of(12, 96, 0, 136),
-            gcm_of(12, 96, 0, HUGE),
-            CK_GCM_PARAMS { pIv: null_mut(), ..gcm_of(12, 96, 0, 128) },
-            CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_of(12, 96, 1, 128) },
+            gcm_with(0, 0, 0, 128),
+            gcm_with(257, 0, 0, 128),
+            gcm_with(HUGE, 0, 0, 128),
+            gcm_with(HUGE, HUGE, 0, 128),
+            gcm_with(HUGE / 8 + 2, 8, 0, 128),
+            gcm_with(12, 12, 0, 128),
+            gcm_with(12, 97, 0, 128),
+            gcm_with(12, 96, beyond, 128),
+            gcm_with(12, 96, HUGE, 128),
+            gcm_with(12, 96, 0, 0),
+            gcm_with(12, 96, 0, 127),
+            gcm_with(12, 96, 0, 136),
+            gcm_with(12, 96, 0, HUGE),
+            CK_GCM_PARAMS { pIv: null_mut(), ..gcm_with(12, 96, 0, 128) },
+            CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_with(12, 96, 1, 128) },
         ] {
             assert_eq!(with(CKM_AES_GCM, &wrong).err(), INVALID);
         }
-        let no_aad = CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_of(12, 96, 0, 128) };
+        let no_aad = CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_with(12, 96, 0, 128) };
         assert!(with(CKM_AES_GCM, &no_aad) == aead(12, 0, 16, 0));
     }
 
     #[test]
     fn ccm_announces_what_its_nonce_leaves_room_for() {
-        wants(CKM_AES_CCM, &ccm_of(32, 12, 3, 16));
-        assert!(with(CKM_AES_CCM, &ccm_of(32, 7, 3, 4)) == aead(7, 3, 4, 32));
-        assert!(with(CKM_AES_CCM, &ccm_of(0xffff, 13, 0, 16)) == aead(13, 0, 16, 0xffff));
+        wants(CKM_AES_CCM, &ccm_with(32, 12, 3, 16));
+        assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == aead(7, 3, 4, 32));
+        assert!(with(CKM_AES_CCM, &ccm_with(0xffff, 13, 0, 16)) == aead(13, 0, 16, 0xffff));
         for wrong in [
-            ccm_of(0x1_0000, 13, 0, 16),
-            ccm_of(HUGE, 7, 0, 16),
-            ccm_of(MAX_CCM_MESSAGE as CK_ULONG + 1, 7, 0, 16),
-            ccm_of(32, 6, 0, 16),
-            ccm_of(32, 14, 0, 16),
-            ccm_of(32, HUGE, 0, 16),
-            ccm_of(32, 12, HUGE, 16),
-            ccm_of(32, 12, 0, 0),
-            ccm_of(32, 12, 0, 5),
-            ccm_of(32, 12, 0, 18),
-            ccm_of(32, 12, 0, HUGE),
-            CK_CCM_PARAMS { pNonce: null_mut(), ..ccm_of(32, 12, 0, 16) },
-            CK_CCM_PARAMS { pAAD: null_mut(), ..ccm_of(32, 12, 1, 16) },
+            ccm_with(0x1_0000, 13, 0, 16),
+            ccm_with(HUGE, 7, 0, 16),
+            ccm_with(MAX_CCM_MESSAGE as CK_ULONG + 1, 7, 0, 16),
+            ccm_with(32, 6, 0, 16),
+            ccm_with(32, 14, 0, 16),
+            ccm_with(32, HUGE, 0, 16),
+            ccm_with(32, 12, HUGE, 16),
+            ccm_with(32, 12, 0, 0),
+            ccm_with(32, 12, 0, 5),
+            ccm_with(32, 12, 0, 18),
+            ccm_with(32, 12, 0, HUGE),
+            CK_CCM_PARAMS { pNonce: null_mut(), ..ccm_with(32, 12, 0, 16) },
+            CK_CCM_PARAMS { pAAD: null_mut(), ..ccm_with(32, 12, 1, 16) },
         ] {
             assert_eq!(with(CKM_AES_CCM, &wrong).err(), INVALID);
         }

@@ -18,7 +18,7 @@ use super::{named, read};
 use crate::input::In;
 use crate::number::wide;
 
-const GENERATORS: [(CK_ULONG, Generator); 5] = [
+pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
     (CKG_NO_GENERATE, Generator::None),
     (CKG_GENERATE, Generator::Any),
     (CKG_GENERATE_COUNTER, Generator::Counter),
@@ -49,8 +49,8 @@ pub(crate) enum Nonce {
 /// The parameter, and the places in it.
 pub(crate) struct Message {
     pub(crate) params: MessageParams,
-    nonce: *mut CK_BYTE,
-    tag: *mut CK_BYTE,
+    pub(super) nonce: *mut CK_BYTE,
+    pub(super) tag: *mut CK_BYTE,
 }
 
 /// The three structs as one.

@@ -27,6 +27,7 @@ mod password;
 mod places;
 mod sp800_108;
 mod tls;
+pub(crate) mod wrap;
 
 pub(crate) use places::Places;
 

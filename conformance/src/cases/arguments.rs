@@ -4,7 +4,7 @@
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
 
-use super::{judge, task};
+use super::{judge, judge_at, task};
 use crate::child::{Task, Work};
 use crate::functions::{EARLY, harmless, of_sessions};
 use crate::place::{NO_SESSION, Place};
@@ -25,10 +25,8 @@ pub fn tasks() -> Vec<Task> {
     let strange = of_sessions().map(|function| {
         let run = move |place: &Place<'_>| {
             const EXPECTED: &[CK_RV] = &[CKR_SESSION_HANDLE_INVALID];
-            judge(
-                allowed(function, EXPECTED, UNSUPPORTED_STRANGE),
-                harmless(place.module, function, NO_SESSION),
-            )
+            let outcome = harmless(place.module, function, NO_SESSION);
+            judge_at(place, allowed(function, EXPECTED, UNSUPPORTED_STRANGE), outcome)
         };
         task(function.name, "with a session that is none".to_owned(), Work::Seated(Box::new(run)))
     });
@@ -92,6 +90,8 @@ fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
         CKR_STATE_UNSAVEABLE,
         CKR_SAVED_STATE_INVALID,
         CKR_SESSION_ASYNC_NOT_SUPPORTED,
+        // Of the parameter of a message.
+        CKR_MECHANISM_PARAM_INVALID,
         CKR_FUNCTION_NOT_SUPPORTED,
     ];
     // PKCS#11 3.0, C_EncryptInit and its like: NULL ends the operation, and there is none.
@@ -104,7 +104,7 @@ fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
     ];
     let cancels = function.name.ends_with("Init") && function.arguments().any(|kind| kind == Kind::Mechanism);
     let outcome = null_call(place, function);
-    judge(if cancels { CANCEL } else { ARGUMENTS }, outcome)
+    judge_at(place, if cancels { CANCEL } else { ARGUMENTS }, outcome)
 }
 
 fn null_call(place: &Place<'_>, function: &'static Function) -> Result<(), Failure> {

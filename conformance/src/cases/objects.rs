@@ -279,41 +279,4 @@ pub const CASES: &[Case] = &[
         p.session.destroy_object(object)?;
         refused
     }),
-    case("C_FindObjectsInit", "while a search goes on", &[CKR_OPERATION_ACTIVE], |p| {
-        let session = p.fresh()?;
-        session.find_init(&[])?;
-        session.find_init(&[])
-    }),
-    case("C_FindObjects", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.find_next(1).map(drop)
-    }),
-    case("C_FindObjectsFinal", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.find_final()
-    }),
-    case("C_FindObjects", "finds by several attributes, and none that differs", &[CKR_OK], |p| {
-        let session = p.fresh()?;
-        let wanted = |label: &[u8]| with(data(false)[..2].to_vec(), Attribute::bytes(CKA_LABEL, label));
-        let object = session.create_object(&wanted(b"to be found"))?;
-        let (found, none) =
-            (session.find(&wanted(b"to be found"))?, session.find(&wanted(b"not to be found"))?);
-        ensure("C_FindObjects", found == [object] && none.is_empty())
-    }),
-    case("C_FindObjects", "hides private objects while nobody is logged in", &[CKR_OK], |p| {
-        let mut template = data(true);
-        template[1] = Attribute::flag(CKA_TOKEN, true);
-        template[3] = Attribute::bytes(CKA_LABEL, *b"to be hidden");
-        p.session.create_object(&template)?;
-        let wanted = &template[3..4];
-        let hidden = p.logged_out(|session| session.find(wanted));
-        let found = p.session.find(wanted)?;
-        found.iter().try_for_each(|object| p.session.destroy_object(*object))?;
-        ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1)
-    }),
-    case("C_FindObjects", "gives what was asked for and no more", &[CKR_OK], |p| {
-        let session = p.fresh()?;
-        session.create_object(&data(false))?;
-        session.create_object(&data(false))?;
-        session.find_init(&data(false)[..2])?;
-        ensure("C_FindObjects", session.find_next(1)?.len() == 1 && session.find_next(1)?.len() == 1)
-    }),
 ];

@@ -156,7 +156,22 @@ pub const CASES: &[Case] = &[
         "of a user who is logged in",
         &[CKR_USER_ALREADY_LOGGED_IN, CKR_FUNCTION_NOT_SUPPORTED],
         |p| {
-            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"name")];
+            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"")];
+            p.call("C_LoginUser", &p.session, arguments)
+        },
+    ),
+    case(
+        "C_LoginUser",
+        "of a name that is not there",
+        // None of them comes before the others.
+        &[
+            CKR_PIN_INCORRECT,
+            CKR_USER_ALREADY_LOGGED_IN,
+            CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+            CKR_FUNCTION_NOT_SUPPORTED,
+        ],
+        |p| {
+            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"nobody")];
             p.call("C_LoginUser", &p.session, arguments)
         },
     ),

@@ -116,6 +116,22 @@ pub const CASES: &[Case] = &[
         template[2] = Attribute::flag(CKA_TOKEN, true);
         p.reader()?.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template).map(drop)
     }),
+    case("C_WrapKey", "with AES-GCM and a nonce of the module's", WITH_NONCE, |p| {
+        let nonce = Memory::of(&[3; 12]);
+        let with = gcm_wrap(&nonce, CKG_GENERATE);
+        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        let first = nonce.bytes();
+        let two = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        unwrap(p, &with, Key::Aes, &two)?;
+        ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
+    }),
+    case("C_WrapKey", "with AES-GCM and a nonce of the caller's", WITH_NONCE, |p| {
+        let nonce = Memory::of(&[3; 12]);
+        let with = gcm_wrap(&nonce, CKG_NO_GENERATE);
+        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        unwrap(p, &with, Key::Aes, &one)?;
+        ensure("C_WrapKey", nonce.bytes() == [3; 12] && one == wrapped(p, &with, Key::Aes, Key::Generic)?)
+    }),
     case(
         "C_WrapKeyAuthenticated",
         "with a mechanism that does not authenticate",
@@ -137,28 +153,40 @@ pub const CASES: &[Case] = &[
         "C_WrapKeyAuthenticated",
         "of a key that must not leave",
         &[CKR_KEY_UNEXTRACTABLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| authenticated(p, Key::Sealed).map(drop),
+        |p| authenticated(p, Key::Sealed, &gcm_message()).map(drop),
     ),
     case(
         "C_UnwrapKeyAuthenticated",
         "gives back what was wrapped",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |p| {
-            let (bytes, place) = (authenticated(p, Key::Generic)?, Arg::place());
-            unwrap_authenticated(p, &bytes, b"more", &place)?;
+            let (with, place) = (gcm_message(), Arg::place());
+            let bytes = authenticated(p, Key::Generic, &with)?;
+            unwrap_authenticated(p, &with, &bytes, b"more", &place)?;
             let key = ObjectHandle(place.number(0));
             ensure("C_UnwrapKeyAuthenticated", p.session.attribute(key, CKA_VALUE)? == SECRET)
         },
     ),
     case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |p| {
-        unwrap_authenticated(p, &authenticated(p, Key::Generic)?, b"less", &Arg::place())
+        let with = gcm_message();
+        unwrap_authenticated(p, &with, &authenticated(p, Key::Generic, &with)?, b"less", &Arg::place())
     }),
     case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |p| {
-        let mut bytes = authenticated(p, Key::Generic)?;
+        let with = gcm_message();
+        let mut bytes = authenticated(p, Key::Generic, &with)?;
         bytes[0] ^= 1;
-        unwrap_authenticated(p, &bytes, b"more", &Arg::place())
+        unwrap_authenticated(p, &with, &bytes, b"more", &Arg::place())
     }),
 ];
+
+/// Not every module wraps with it.
+const WITH_NONCE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+
+/// CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
+fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
+    let parameter = Structure::new().pointer(nonce).number(12).number(0).number(generator);
+    parameter.bytes(b"more").number(128).mechanism(CKM_AES_GCM)
+}
 
 /// A wrapped key whose tag is wrong.
 const AUTHENTIC: &[CK_RV] = &[
@@ -168,18 +196,19 @@ const AUTHENTIC: &[CK_RV] = &[
     CKR_FUNCTION_NOT_SUPPORTED,
 ];
 
-/// PKCS#11 3.2, "AES-GCM": CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
-fn gcm_wrap() -> Mechanism {
-    let nonce = Memory::of(&[3; 12]);
-    let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).number(128);
-    parameter.mechanism(CKM_AES_GCM)
+/// PKCS#11 3.2, "AES-GCM Authenticated Wrap / Unwrap": "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and
+/// UnwrapKeyAuthenticated." The tag stays in it.
+fn gcm_message() -> Mechanism {
+    let (nonce, tag) = (Memory::of(&[3; 12]), Memory::of(&[0; 16]));
+    let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE);
+    parameter.pointer(&tag).number(128).mechanism(CKM_AES_GCM)
 }
 
-fn authenticated(p: &Place<'_>, key: Key) -> Result<Vec<u8>, Failure> {
-    let (aes, key, mechanism) = (p.key(Key::Aes)?, p.key(key)?, gcm_wrap());
+fn authenticated(p: &Place<'_>, key: Key, mechanism: &Mechanism) -> Result<Vec<u8>, Failure> {
+    let (aes, key) = (p.key(Key::Aes)?, p.key(key)?);
     let (mut out, mut length) = (vec![0; 128], 128);
     let arguments = vec![
-        Arg::Mechanism(&mechanism),
+        Arg::Mechanism(mechanism),
         Arg::Number(aes.0),
         Arg::Number(key.0),
         Arg::Bytes(b"more"),
@@ -190,11 +219,17 @@ fn authenticated(p: &Place<'_>, key: Key) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-fn unwrap_authenticated(p: &Place<'_>, bytes: &[u8], data: &[u8], place: &Memory) -> Result<(), Failure> {
-    let (aes, mechanism) = (p.key(Key::Aes)?, gcm_wrap());
+fn unwrap_authenticated(
+    p: &Place<'_>,
+    mechanism: &Mechanism,
+    bytes: &[u8],
+    data: &[u8],
+    place: &Memory,
+) -> Result<(), Failure> {
+    let aes = p.key(Key::Aes)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let arguments = vec![
-        Arg::Mechanism(&mechanism),
+        Arg::Mechanism(mechanism),
         Arg::Number(aes.0),
         Arg::Bytes(bytes),
         Arg::Template(&template),

@@ -188,7 +188,8 @@ fn hotp(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         Attribute::number(CKA_OTP_FORMAT, CK_OTP_FORMAT_DECIMAL),
     ]);
     let key = p.session.create_object(&template)?;
-    let made = signed(p, &Mechanism::new(kind), key, b"")?;
+    // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter": one without parameters.
+    let made = signed(p, &Structure::new().null().number(0).mechanism(kind), key, b"")?;
     ensure("C_Sign", made.windows(6).any(|digits| digits == b"755224"))
 }
 
@@ -238,11 +239,11 @@ fn dh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 fn dh_group(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (mechanism, template, place) = (
         Mechanism::new(kind),
-        [Attribute::number(CKA_PRIME_BITS, 512), Attribute::flag(CKA_TOKEN, false)],
+        [Attribute::number(CKA_PRIME_BITS, 1024), Attribute::flag(CKA_TOKEN, false)],
         Arg::place(),
     );
     let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Place(&place)];
     p.call("C_GenerateKey", &p.session, arguments)?;
     let prime = p.session.attribute(jeton_driver::client::ObjectHandle(place.number(0)), CKA_PRIME)?;
-    ensure("C_GenerateKey", prime.len() == 64)
+    ensure("C_GenerateKey", prime.len() == 128)
 }

@@ -1,0 +1,240 @@
+//! The parameters of `C_WrapKey` and `C_UnwrapKey` under an authenticated cipher that say where the nonce comes from:
+//! those of `C_Encrypt`, and who makes the nonce. Their lengths tell them from those, which are taken too.
+
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
+use jeton::backend::AeadScheme;
+use jeton::error::{Error, Result};
+use jeton::id::MechanismType;
+use jeton::mechanism::message::MessageParams;
+use jeton::mechanism::{self, Invocation, Params};
+
+use super::cipher::{GcmWithoutBits, ccm_of, gcm_of};
+use super::message::{GENERATORS, Message};
+use super::{mechanism_given, named, read};
+use crate::input::In;
+use crate::number::wide;
+
+/// The mechanism of `C_WrapKey`; with it the nonce, where the parameter says who makes it.
+///
+/// # Safety
+///
+/// `pointer` is `NULL` or readable, and so is the parameter in it, with what that points to.
+pub(crate) unsafe fn mechanism_that_wraps(
+    pointer: *const CK_MECHANISM,
+) -> Result<(Invocation, Option<Message>)> {
+    // SAFETY: the caller's promise.
+    let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
+        // SAFETY: the caller's promise.
+        return Ok((unsafe { mechanism_given(pointer) }?, None));
+    };
+    // SAFETY: the caller's promise.
+    let (params, made) = unsafe { params(id, parameter) }?;
+    let message = message(id, &params, made)?;
+    Ok((invocation(id, params)?, Some(message)))
+}
+
+/// The mechanism of `C_UnwrapKey`: "The ulIvFixedBits and ivGenerator fields are ignored."
+///
+/// # Safety
+///
+/// As for [`mechanism_that_wraps`].
+pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Result<Invocation> {
+    // SAFETY: the caller's promise.
+    let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
+        // SAFETY: the caller's promise.
+        return unsafe { mechanism_given(pointer) };
+    };
+    // SAFETY: the caller's promise.
+    invocation(id, unsafe { params(id, parameter) }?.0)
+}
+
+/// Where the nonce is, and who makes it.
+struct Made {
+    nonce: *mut CK_BYTE,
+    fixed_bits: u64,
+    generator: CK_GENERATOR_FUNCTION,
+}
+
+/// The parameter, if it is one of the two.
+///
+/// # Safety
+///
+/// `pointer` is `NULL` or readable, and so is the parameter in it.
+unsafe fn authenticated<'a>(pointer: *const CK_MECHANISM) -> Result<Option<(CK_MECHANISM_TYPE, &'a [u8])>> {
+    if pointer.is_null() {
+        return Err(Error::ArgumentsBad);
+    }
+    // SAFETY: not null; readable by the caller's promise.
+    let given = unsafe { pointer.read_unaligned() };
+    let len = match given.mechanism {
+        CKM_AES_GCM => size_of::<CK_GCM_WRAP_PARAMS>(),
+        CKM_AES_CCM => size_of::<CK_CCM_WRAP_PARAMS>(),
+        _ => return Ok(None),
+    };
+    if wide(given.ulParameterLen) != len as u64 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
+    parameter.map(|parameter| Some((given.mechanism, parameter))).map_err(|_| Error::MechanismParamInvalid)
+}
+
+/// # Safety
+///
+/// What the struct points to is readable.
+unsafe fn params(id: CK_MECHANISM_TYPE, parameter: &[u8]) -> Result<(Params, Made)> {
+    // SAFETY: integers and pointers, both of them; the rest is the caller's promise.
+    unsafe { if id == CKM_AES_GCM { gcm(read(parameter)?) } else { ccm(read(parameter)?) } }
+}
+
+/// # Safety
+///
+/// What the struct points to is readable.
+unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(Params, Made)> {
+    let CK_GCM_WRAP_PARAMS { pIv, ulIvLen, ulIvFixedBits, ivGenerator, pAAD, ulAADLen, ulTagBits } = given;
+    let made = Made { nonce: pIv, fixed_bits: wide(ulIvFixedBits), generator: ivGenerator };
+    let given =
+        GcmWithoutBits { iv: pIv, iv_len: ulIvLen, aad: pAAD, aad_len: ulAADLen, tag_bits: ulTagBits };
+    // SAFETY: the caller's promise.
+    Ok((unsafe { gcm_of(&given) }?, made))
+}
+
+/// # Safety
+///
+/// What the struct points to is readable.
+unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(Params, Made)> {
+    let CK_CCM_WRAP_PARAMS {
+        ulDataLen,
+        pNonce,
+        ulNonceLen,
+        ulNonceFixedBits,
+        nonceGenerator,
+        pAAD,
+        ulAADLen,
+        ulMACLen,
+    } = given;
+    let made = Made { nonce: pNonce, fixed_bits: wide(ulNonceFixedBits), generator: nonceGenerator };
+    let given = CK_CCM_PARAMS { ulDataLen, pNonce, ulNonceLen, pAAD, ulAADLen, ulMACLen };
+    // SAFETY: the caller's promise.
+    Ok((unsafe { ccm_of(&given) }?, made))
+}
+
+/// The nonce as that of a message, which the token makes in the same ways.
+fn message(id: CK_MECHANISM_TYPE, params: &Params, made: Made) -> Result<Message> {
+    let scheme = if id == CKM_AES_GCM { AeadScheme::AesGcm } else { AeadScheme::AesCcm };
+    let Params::Aead { nonce, tag_len, .. } = params else { return Err(Error::MechanismParamInvalid) };
+    let fixed_bits = usize::try_from(made.fixed_bits).map_err(|_| Error::MechanismParamInvalid)?;
+    let params = MessageParams::new(scheme, nonce, *tag_len)?;
+    let params = params.generated(named(&GENERATORS, made.generator)?, fixed_bits)?;
+    Ok(Message { params, nonce: made.nonce, tag: null_mut() })
+}
+
+fn invocation(id: CK_MECHANISM_TYPE, params: Params) -> Result<Invocation> {
+    let mechanism = mechanism::find(MechanismType(wide(id))).ok_or(Error::MechanismInvalid)?;
+    Ok(Invocation { mechanism, params })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::{from_ref, null};
+
+    use jeton::mechanism::message::Generator;
+
+    use super::super::testing::{BYTES, HUGE, INVALID, length};
+    use super::*;
+
+    const SOME: *mut CK_BYTE = BYTES.as_ptr().cast_mut();
+
+    fn gcm_with(generator: CK_ULONG, fixed_bits: CK_ULONG, iv_len: CK_ULONG) -> CK_GCM_WRAP_PARAMS {
+        CK_GCM_WRAP_PARAMS {
+            pIv: SOME,
+            ulIvLen: iv_len,
+            ulIvFixedBits: fixed_bits,
+            ivGenerator: generator,
+            pAAD: SOME,
+            ulAADLen: 5,
+            ulTagBits: 96,
+        }
+    }
+
+    fn given<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> CK_MECHANISM {
+        let pParameter = from_ref(parameter).cast_mut().cast();
+        CK_MECHANISM { mechanism, pParameter, ulParameterLen: length(size_of::<T>()) }
+    }
+
+    fn wraps<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<(Invocation, Option<Message>)> {
+        let given = given(mechanism, parameter);
+        // SAFETY: live memory, or refused before it is read.
+        unsafe { mechanism_that_wraps(&raw const given) }
+    }
+
+    #[test]
+    fn the_parameter_says_who_makes_the_nonce() {
+        let expected = Params::Aead { nonce: [7; 12].into(), aad: [7; 5].into(), tag_len: 12, data_len: 0 };
+        let parameter = gcm_with(CKG_GENERATE_RANDOM, 16, 12);
+        let (with, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
+        let message = message.expect("a nonce to make");
+        assert!(with.params == expected);
+        assert_eq!((message.params.generator(), message.params.fixed_bits()), (Generator::Random, 16));
+        let ignored = gcm_with(HUGE, HUGE, 12);
+        let given = given(CKM_AES_GCM, &ignored);
+        // SAFETY: live memory.
+        let with = unsafe { mechanism_that_unwraps(&raw const given) }.expect("a parameter");
+        assert!(with.params == expected);
+
+        let ccm = CK_CCM_WRAP_PARAMS {
+            ulDataLen: 32,
+            pNonce: SOME,
+            ulNonceLen: 11,
+            ulNonceFixedBits: 0,
+            nonceGenerator: CKG_NO_GENERATE,
+            pAAD: null_mut(),
+            ulAADLen: 0,
+            ulMACLen: 8,
+        };
+        let (with, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
+        assert!(
+            with.params == Params::Aead { nonce: [7; 11].into(), aad: [].into(), tag_len: 8, data_len: 32 }
+        );
+        assert!(message.is_some_and(|message| message.params.generator() == Generator::None));
+    }
+
+    #[test]
+    fn the_parameter_of_a_cipher_is_taken_too() {
+        let parameter = CK_GCM_PARAMS {
+            pIv: SOME,
+            ulIvLen: 12,
+            ulIvBits: 96,
+            pAAD: null_mut(),
+            ulAADLen: 0,
+            ulTagBits: 128,
+        };
+        assert!(wraps(CKM_AES_GCM, &parameter).is_ok_and(|(_, message)| message.is_none()));
+    }
+
+    #[test]
+    fn hostile_parameters_are_refused() {
+        for wrong in [
+            gcm_with(77, 0, 12),
+            gcm_with(CKG_GENERATE, 97, 12),
+            gcm_with(CKG_GENERATE, HUGE, 12),
+            gcm_with(CKG_GENERATE, 0, 0),
+            gcm_with(CKG_GENERATE, 0, HUGE),
+            CK_GCM_WRAP_PARAMS { pIv: null_mut(), ..gcm_with(CKG_GENERATE, 0, 12) },
+            CK_GCM_WRAP_PARAMS { ulTagBits: 127, ..gcm_with(CKG_GENERATE, 0, 12) },
+            CK_GCM_WRAP_PARAMS { ulAADLen: HUGE, ..gcm_with(CKG_GENERATE, 0, 12) },
+        ] {
+            assert_eq!(wraps(CKM_AES_GCM, &wrong).err(), INVALID);
+        }
+        let nothing =
+            CK_MECHANISM { pParameter: null_mut(), ..given(CKM_AES_GCM, &gcm_with(CKG_GENERATE, 0, 12)) };
+        // SAFETY: nothing is read through null.
+        unsafe {
+            assert_eq!(mechanism_that_wraps(&raw const nothing).err(), INVALID);
+            assert_eq!(mechanism_that_wraps(null()).err(), Some(Error::ArgumentsBad));
+            assert_eq!(mechanism_that_unwraps(null()).err(), Some(Error::ArgumentsBad));
+        }
+    }
+}
