@@ -11,6 +11,7 @@ use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::seal::TokenKey;
+use crate::store::trial::Trial;
 use crate::store::{PinState, Role};
 
 impl Token {
@@ -30,7 +31,7 @@ impl Token {
     /// Logs in: the token key comes out of the PIN record, and with it the private objects.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let key = Arc::new(self.unwrap(role, pin)?);
+        let key = Arc::new(self.unwrap(role, pin)?.0);
         let login = match role {
             Role::User => Login::User,
             Role::Officer => Login::Officer,
@@ -84,7 +85,7 @@ impl Token {
         }
         self.fits(pin)?;
         let key = self.state().key.clone().ok_or(Error::UserNotLoggedIn)?;
-        self.wrap(&key, Role::User, pin)
+        self.wrap(&key, Role::User, None, pin)
     }
 
     /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
@@ -94,8 +95,8 @@ impl Token {
             Login::User | Login::Public => Role::User,
         };
         self.fits(new)?;
-        let key = self.unwrap(role, old)?;
-        self.wrap(&key, role, new)
+        let (key, record) = self.unwrap(role, old)?;
+        self.wrap(&key, role, Some(&record), new)
     }
 
     /// Whether a PIN has a length that is allowed.
@@ -111,25 +112,43 @@ impl Token {
         }
     }
 
-    /// The token key out of a PIN record. The failure is on disk before the PIN is tried.
-    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<TokenKey> {
+    /// The token key out of a PIN record, and that record. The failure is on disk before the PIN is tried.
+    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<(TokenKey, Vec<u8>)> {
         let header = self.store.header()?;
         let PinState { record, failures } = header.pin(role);
         if record.is_empty() {
             return Err(Error::UserPinNotInitialized);
         }
-        self.store.attempt(role, self.settings.pins.retries).inspect_err(|_| {
+        let _trial = self.count(role).inspect_err(|_| {
             warn!(token = self.serial, ?role, failures, "login refused: the PIN is locked");
         })?;
         let key = TokenKey::unwrap(&self.serial, role, pin, record)
             .inspect_err(|_| warn!(token = self.serial, ?role, "login failed"))?;
         self.store.forgive(role)?;
-        Ok(key)
+        Ok((key, record.clone()))
     }
 
-    fn wrap(&self, key: &TokenKey, role: Role, pin: &[u8]) -> Result<()> {
+    /// Counts a failure. Where the limit is reached some may be about to be forgiven: it is reached when nobody else
+    /// tries a PIN.
+    fn count(&self, role: Role) -> Result<Trial> {
+        let limit = self.settings.pins.retries;
+        let trial = self.store.trial(false)?;
+        match self.store.attempt(role, limit) {
+            Err(Error::PinLocked) => {
+                drop(trial);
+                let alone = self.store.trial(true)?;
+                self.store.attempt(role, limit).map(|()| alone)
+            }
+            outcome => outcome.map(|()| trial),
+        }
+    }
+
+    /// Sets a PIN in the place of the one with the record `old`. Where another process was quicker, that PIN is the
+    /// right one no more.
+    fn wrap(&self, key: &TokenKey, role: Role, old: Option<&[u8]>, pin: &[u8]) -> Result<()> {
         let record = key.wrap(&self.serial, role, pin, &self.settings.pins)?;
-        self.store.set_pin(role, &record)
+        let _change = self.change();
+        if self.commit_pin(key, role, old, &record)? { Ok(()) } else { Err(Error::PinIncorrect) }
     }
 }
 

@@ -13,14 +13,17 @@ const LIMIT: u32 = 10;
 const PROCESSES: usize = 10;
 const WRONG: &[u8] = b"a wrong one";
 
-/// Tries the wrong PIN some times.
+/// Tries a PIN some times; says how it was refused.
 pub fn login_child() {
     let client = client(&directory(), LIMIT);
     let session = client.open();
     ready();
+    let pin = if number("JETON_CRASH_RIGHT", 0u8) == 1 { PIN } else { WRONG };
     for _ in 0..number("JETON_CRASH_TRIES", 1u32) {
-        let outcome = client.module.login(session, User::User, WRONG);
-        println!("{:?}", outcome.expect_err("a wrong PIN"));
+        match client.module.login(session, User::User, pin) {
+            Ok(()) => client.module.logout(session).expect("the user"),
+            Err(error) => println!("{error:?}"),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys and PINs in the memory of a process: after `C_Logout` and after `C_Finalize` there are none.
 //!
 //! The secrets are written here only while they are handed over, and wiped then; what is looked for is kept in a form
-//! of its own (every byte turned over), in which it is compared too.
+//! of its own, every byte turned over.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -53,8 +53,10 @@ fn scan(all: &[Sought]) -> Vec<String> {
     let parts: Vec<_> =
         all.iter().flat_map(|sought| sought.parts().map(move |part| (sought.name, part))).collect();
     let mut found = Vec::new();
-    let first: Vec<_> = (0..=u8::MAX).map(|byte| parts.iter().any(|(_, part)| part[0] == byte)).collect();
-    let mut pages = vec![0u8; 1 << 16];
+    let first: Vec<_> = (0..=u8::MAX).map(|byte| parts.iter().any(|(_, part)| part[0] == !byte)).collect();
+    let mut pages = Zeroizing::new(vec![0u8; 1 << 16]);
+    let own = pages.as_ptr_range();
+    let own = own.start as u64..own.end as u64;
     for line in
         maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw")))
     {
@@ -65,14 +67,15 @@ fn scan(all: &[Sought]) -> Vec<String> {
             let len = pages.len().min((end - at) as usize);
             // What cannot be read (a guard page) holds nothing.
             let Ok(()) = memory.read_exact_at(&mut pages[..len], at) else { break };
-            pages[..len].iter_mut().for_each(|byte| *byte = !*byte);
             for (offset, window) in pages[..len].windows(PART).enumerate() {
-                if !first[usize::from(window[0])] {
+                let place = at + offset as u64;
+                if !first[usize::from(window[0])] || own.contains(&place) {
                     continue;
                 }
-                let place = line.split_whitespace().nth(5).unwrap_or("anonymous");
-                let hits = parts.iter().filter(|(_, part)| part == window);
-                found.extend(hits.map(|(name, _)| format!("{name} at {:#x}, {place}", at + offset as u64)));
+                let area = line.split_whitespace().nth(5).unwrap_or("anonymous");
+                let turned = |part: &[u8]| part.iter().zip(window).all(|(turned, byte)| *turned == !*byte);
+                let hits = parts.iter().filter(|(_, part)| turned(part));
+                found.extend(hits.map(|(name, _)| format!("{name} at {place:#x}, {area}")));
             }
             if at + len as u64 >= end {
                 break;
@@ -81,8 +84,6 @@ fn scan(all: &[Sought]) -> Vec<String> {
             at += (len - PART + 1) as u64;
         }
     }
-    // The scan's own copies are turned over once more: none is left for the next scan to find.
-    pages.fill(0);
     found
 }
 

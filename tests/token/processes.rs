@@ -1,10 +1,13 @@
 //! Several processes on one directory: each is a module of its own here.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::module::User;
+use jeton::store::Store;
+use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, key_object, pair};
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
@@ -145,5 +148,32 @@ fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
                 .collect();
             assert_eq!((found.len(), unique.len()), (2 * THREADS * OBJECTS, 2 * THREADS * OBJECTS));
         }
+    });
+}
+
+#[test]
+fn a_token_is_seen_when_it_is_whole() {
+    const TOKENS: u64 = 8;
+    each_backend(|provider| {
+        let client = Client::beside(&Directory::new(), provider, "");
+        let made = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..TOKENS {
+                    let free = *client.module.slots(false).expect("slots").last().expect("a free one");
+                    client.module.init_token(free, SO_PIN, LABEL).expect("a token");
+                }
+                made.store(true, Ordering::Release);
+            });
+            while !made.load(Ordering::Acquire) {
+                for path in SqliteStore::files(client.directory.path()).expect("files") {
+                    let header = SqliteStore::open(&path).and_then(|store| store.header());
+                    assert!(header.is_ok(), "{}", path.display());
+                }
+            }
+        });
+        let files = std::fs::read_dir(client.directory.path()).expect("the directory");
+        let names = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        assert_eq!(names.filter(|name| name.ends_with(".new")).count(), 0);
     });
 }

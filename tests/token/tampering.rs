@@ -189,6 +189,27 @@ fn an_older_copy_of_the_file_is_refused_where_a_counter_is_kept() {
     });
 }
 
+#[test]
+fn a_copy_with_an_older_pin_is_refused_where_a_counter_is_kept() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let counters = Directory::new();
+        let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+        let directory = Arc::clone(&client.directory);
+        let path = file(&directory);
+        client.module.finalize().expect("a module");
+        let copy = std::fs::read(&path).expect("the token file");
+        let client = Client::beside(&directory, provider, &configuration);
+        let session = client.open();
+        client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
+        client.module.finalize().expect("a module");
+        std::fs::write(&path, copy).expect("the token file");
+        let client = Client::beside(&directory, provider, &configuration);
+        let session = client.open();
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+    });
+}
+
 /// Everything that a user is told of the objects, and a signature's outcome.
 fn told(module: &Module) -> Result<Vec<(Vec<u8>, Vec<u8>, bool)>, Error> {
     let slot = module.slots(true)?[0];
