@@ -67,6 +67,15 @@ impl Drop for Secret {
     }
 }
 
+/// Wipes the stack below the caller: what functions that returned have left there, the schedule of a key that they moved.
+#[inline(never)]
+pub fn wipe_stack() {
+    // 8 KiB, in words: a wipe goes element by element.
+    let mut waste = [0u64; 1024];
+    waste.zeroize();
+    std::hint::black_box(&waste);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

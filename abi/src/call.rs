@@ -14,6 +14,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::Module;
 
+use crate::fork;
 use crate::number::session;
 
 /// The module that calls reach; null before `C_Initialize` and after `C_Finalize`.
@@ -140,15 +141,17 @@ impl Drop for Turn {
     }
 }
 
-/// Registers the fork handler, before the first [`Turn`]. Two threads that come here at once register it twice, which
-/// does no harm; a `Once` could be left half-way in a child.
+/// Registers the fork handlers, before the first [`Turn`]. Not by a `Once`, which could be left half-way in a child, and
+/// not twice: the mutexes that are held over a fork would be taken twice. Of two threads that come here at once one goes
+/// on before the other is done; it would have to fork before that.
 fn watch_forks() -> Result<()> {
-    if !WATCHING.load(Ordering::Acquire) {
-        // SAFETY: `forget_parent` is a function of this object, which is never unmapped (build.rs: nodelete).
-        if unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) } != 0 {
-            return Err(Error::HostMemory);
-        }
-        WATCHING.store(true, Ordering::Release);
+    if !WATCHING.swap(true, Ordering::AcqRel) {
+        // SAFETY: these are functions of this object, which is never unmapped (build.rs: nodelete).
+        let register =
+            || unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) };
+        let outcome = fork::prepare().and_then(|()| (register() == 0).then_some(()).ok_or(Error::HostMemory));
+        WATCHING.store(outcome.is_ok(), Ordering::Release);
+        return outcome;
     }
     Ok(())
 }
@@ -158,6 +161,9 @@ unsafe extern "C" fn forget_parent() {
     CURRENT.store(null_mut(), Ordering::Release);
     KEPT.store(null_mut(), Ordering::Release);
     CHANGING.store(false, Ordering::Release);
+    fork::count();
+    // SAFETY: the handler before the fork took them.
+    unsafe { fork::release() };
 }
 
 #[cold]

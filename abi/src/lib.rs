@@ -14,6 +14,7 @@
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 
 mod call;
+mod fork;
 mod input;
 mod list;
 mod number;

@@ -44,7 +44,12 @@ fn main() {
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
 
     a_thread_of_ours_is_the_parents_alone(&cycle);
+    assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
 
+    many_children_sign_and_draw_different_numbers();
+    a_child_goes_on_when_its_parent_ends();
+
+    assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
     assert_eq!(in_child(|| unsafe { initialize(null_mut()) }), CKR_OK);
     std::fs::remove_dir_all(&directory).expect("the directory");
@@ -90,6 +95,185 @@ fn a_thread_of_ours_is_the_parents_alone(cycle: &dyn Fn() -> CK_RV) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert!(done.hObject != 0 && done.hAdditionalObject != 0);
+}
+
+/// Children of a parent with an open session: each starts for itself, signs with a key of the token, draws random
+/// numbers and leaves an object.
+fn many_children_sign_and_draw_different_numbers() {
+    const CHILDREN: usize = 32;
+    ok!(C_Initialize(nothing()));
+    let session = user();
+    let curve = [0x06u8, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    let mut both =
+        [attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, b"pair"), attribute(CKA_EC_PARAMS, &curve)];
+    let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
+    let (mut public, mut private) = (0, 0);
+    ok!(C_GenerateKeyPair(
+        session,
+        &raw mut with,
+        both.as_mut_ptr(),
+        3,
+        both.as_mut_ptr(),
+        2,
+        &raw mut public,
+        &raw mut private
+    ));
+    let before = objects(session, b"of a child");
+    let work = || {
+        ok!(C_Initialize(nothing()));
+        let session = user();
+        let mut template = [attribute(CKA_SIGN, &CK_TRUE), attribute(CKA_LABEL, b"pair")];
+        let keys = find(session, &mut template);
+        let mut out = [0u8; 64 + 32];
+        sign(session, keys[0], &mut out[..64]);
+        ok!(C_GenerateRandom(session, out[64..].as_mut_ptr(), 32));
+        create(session, b"of a child");
+        ok!(C_Finalize(nothing()));
+        out
+    };
+    let children: Vec<_> = (0..CHILDREN).map(|_| Child::start(&work)).collect();
+    let told: Vec<_> = children.into_iter().map(Child::end).collect();
+    let mut nonces = std::collections::BTreeSet::new();
+    for out in &told {
+        let mut with = mechanism(CKM_ECDSA);
+        ok!(C_VerifyInit(session, &raw mut with, public));
+        ok!(C_Verify(session, mutable(&DIGEST).cast(), 32, mutable(&out[..64]).cast(), 64));
+        // r is a function of the nonce.
+        nonces.insert(&out[..32]);
+        nonces.insert(&out[64..]);
+    }
+    assert_eq!(nonces.len(), 2 * CHILDREN, "a nonce or a random number came twice");
+    assert_eq!(objects(session, b"of a child"), before + CHILDREN);
+    sign(session, private, &mut [0; 64]);
+    ok!(C_Finalize(nothing()));
+}
+
+/// A parent that starts, forks and ends, as servers do, while its child works on the same token: SQLite's parent would
+/// take its log away under a child that had inherited its list of locks.
+fn a_child_goes_on_when_its_parent_ends() {
+    ok!(C_Initialize(nothing()));
+    let session = user();
+    create(session, b"of the parent");
+    let (from_child, to_parent) = pipe();
+    let (from_parent, to_child) = pipe();
+    let child = Child::start(&|| {
+        ok!(C_Initialize(nothing()));
+        let session = user();
+        create(session, b"before");
+        tell(to_parent);
+        hear(from_parent);
+        create(session, b"after");
+        [0]
+    });
+    hear(from_child);
+    ok!(C_Finalize(nothing()));
+    // A process that was not there at the fork.
+    Child::start(&|| {
+        ok!(C_Initialize(nothing()));
+        create(user(), b"of another");
+        ok!(C_Finalize(nothing()));
+        [0]
+    })
+    .end();
+    tell(to_child);
+    child.end();
+    ok!(C_Initialize(nothing()));
+    let session = user();
+    for label in ["of the parent", "before", "of another", "after"] {
+        assert_eq!(objects(session, label.as_bytes()), 1, "an object that was acknowledged: {label}");
+    }
+    ok!(C_Finalize(nothing()));
+}
+
+const DIGEST: [u8; 32] = [7; 32];
+
+/// A session on the token, with the user logged in.
+fn user() -> CK_SESSION_HANDLE {
+    let (mut slots, mut count) = ([0; 9], 9);
+    ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    let mut session = 0;
+    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
+    ok!(C_OpenSession(slots[0], flags, nothing(), None, &raw mut session));
+    ok!(C_Login(session, CKU_USER, mutable(b"a pin of a test").cast(), 15));
+    session
+}
+
+fn create(session: CK_SESSION_HANDLE, label: &[u8]) {
+    let mut template =
+        [attribute(CKA_CLASS, &CKO_DATA), attribute(CKA_TOKEN, &CK_TRUE), attribute(CKA_LABEL, label)];
+    let mut object = 0;
+    ok!(C_CreateObject(session, template.as_mut_ptr(), 3, &raw mut object));
+}
+
+fn sign(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE, out: &mut [u8]) {
+    let mut with = mechanism(CKM_ECDSA);
+    let mut len = out.len() as CK_ULONG;
+    ok!(C_SignInit(session, &raw mut with, key));
+    ok!(C_Sign(session, mutable(&DIGEST).cast(), 32, out.as_mut_ptr(), &raw mut len));
+    assert_eq!(len, 64);
+}
+
+fn find(session: CK_SESSION_HANDLE, template: &mut [CK_ATTRIBUTE]) -> Vec<CK_OBJECT_HANDLE> {
+    let (mut found, mut count) = (vec![0; 100], 0);
+    ok!(C_FindObjectsInit(session, template.as_mut_ptr(), template.len() as CK_ULONG));
+    ok!(C_FindObjects(session, found.as_mut_ptr(), 100, &raw mut count));
+    ok!(C_FindObjectsFinal(session));
+    found.truncate(count as usize);
+    found
+}
+
+/// How many objects have that label.
+fn objects(session: CK_SESSION_HANDLE, label: &[u8]) -> usize {
+    find(session, &mut [attribute(CKA_LABEL, label)]).len()
+}
+
+fn pipe() -> (i32, i32) {
+    let mut ends = [0; 2];
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    (ends[0], ends[1])
+}
+
+fn tell(pipe: i32) {
+    assert_eq!(unsafe { libc::write(pipe, c"x".as_ptr().cast(), 1) }, 1);
+}
+
+fn hear(pipe: i32) {
+    let mut byte = 0u8;
+    assert_eq!(unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) }, 1);
+}
+
+/// A child process that works beside its parent and answers with some bytes.
+struct Child<const N: usize> {
+    id: i32,
+    pipe: i32,
+}
+
+impl<const N: usize> Child<N> {
+    fn start(work: &dyn Fn() -> [u8; N]) -> Self {
+        let (read, write) = pipe();
+        match unsafe { libc::fork() } {
+            -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
+            0 => {
+                // A panic goes no further: the parent's tests are not the child's.
+                let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                    .map(|out| unsafe { libc::write(write, out.as_ptr().cast(), N) });
+                unsafe { libc::_exit(i32::from(sent.ok() != Some(N as isize))) }
+            }
+            id => {
+                unsafe { libc::close(write) };
+                Self { id, pipe: read }
+            }
+        }
+    }
+
+    fn end(self) -> [u8; N] {
+        let (mut out, mut status) = ([0; N], 0);
+        let got = unsafe { libc::read(self.pipe, out.as_mut_ptr().cast(), N) };
+        unsafe { libc::close(self.pipe) };
+        assert_eq!(unsafe { libc::waitpid(self.id, &raw mut status, 0) }, self.id);
+        assert_eq!((got, status), (N as isize, 0), "the child broke");
+        out
+    }
 }
 
 /// What `work` answers in a child process.

@@ -11,6 +11,9 @@ mod probe;
 pub mod seal;
 pub mod sqlite;
 pub mod summary;
+pub mod trial;
+
+use trial::Trial;
 
 /// One token's data.
 ///
@@ -23,9 +26,19 @@ pub trait Store: Send + Sync {
     /// Starts the token anew: this header, no objects.
     fn initialize(&self, header: &Header) -> Result<()>;
 
-    /// Sets a PIN record and forgives the failures of that PIN. `DeviceRemoved` where the token is in another life than
-    /// that of the key which the record holds.
-    fn set_pin(&self, role: Role, record: &[u8], life: i64) -> Result<()>;
+    /// Sets a PIN record in the place of `old`, whatever stands there without, and forgives the failures of that PIN.
+    /// A change of the store: `summarise` makes the summary after. The state before; `None` where another record stands
+    /// there by now.
+    fn set_pin(
+        &self,
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
+    ) -> Result<Option<Change>>;
+
+    /// Held while a PIN of this token is tried; `alone` waits until no other process and no other thread tries one.
+    fn trial(&self, alone: bool) -> Result<Trial>;
 
     /// Counts a failure *before* a PIN is tried, so that a killed process cannot try for free; `PinLocked` where
     /// the limit is reached already. [`forgive`](Self::forgive) takes it back.

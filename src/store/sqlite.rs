@@ -12,6 +12,7 @@ use rusqlite::{
 use tracing::error;
 
 use super::probe::Probe;
+use super::trial::Trial;
 use super::{Change, Committed, Header, PinState, Role, Row, Snapshot, Store, Summarise, Write};
 use crate::error::{Error, Result};
 
@@ -23,6 +24,9 @@ const BUSY: Duration = Duration::from_secs(20);
 const EXTENSION: &str = "jeton";
 /// The end of its journal's name.
 const JOURNAL: &str = "jeton-wal";
+
+/// The end of its name while it is made.
+const FRESH: &str = "new";
 
 /// By which a change of a token file shows.
 pub type Stamp = [Option<(u64, SystemTime)>; 2];
@@ -92,22 +96,30 @@ impl SqliteStore {
         Self::connect(path).map_err(|reason| failed(path, "open", &reason))
     }
 
-    /// Makes a token file, readable by its owner alone, with that header. A crash before the end leaves no token.
+    /// Makes a token file, readable by its owner alone, with that header. It has another name until it is whole: nobody
+    /// sees the half of it, and a crash before the end leaves no token.
     pub fn create(dir: &Path, header: &Header) -> Result<Self> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
-        let fail = |reason: &dyn std::fmt::Display| failed_io(&path, reason);
+        let fresh = path.with_extension(FRESH);
+        let fail = |reason: &dyn std::fmt::Display| failed_io(&path, "create", reason);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
         // SQLite would make it readable by all; the journal files take the mode of the file.
         OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&path)
+            .open(&fresh)
             .map_err(|reason| fail(&reason))?;
-        let store = Self::connect(&path).map_err(|reason| failed(&path, "create", &reason))?;
-        store.initialize(header)?;
+        let named = begin(&fresh, header)
+            .map_err(|reason| failed(&path, "create", &reason))
+            .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
+        if let Err(error) = named {
+            // It is of no use to anybody, and does no harm where it stays.
+            let _ = std::fs::remove_file(&fresh);
+            return Err(error);
+        }
         sync_dir(dir).map_err(|reason| fail(&reason))?;
-        Ok(store)
+        Self::open(&path)
     }
 
     /// The file.
@@ -175,44 +187,37 @@ impl Store for SqliteStore {
     }
 
     fn initialize(&self, header: &Header) -> Result<()> {
-        self.write("initialise", |transaction| {
-            let format: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if format == 0 {
-                transaction.execute_batch(SCHEMA)?;
-                transaction.pragma_update(None, "user_version", FORMAT)?;
+        self.write("initialise", |transaction| Ok(start_anew(transaction, header)?))
+    }
+
+    fn set_pin(
+        &self,
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
+    ) -> Result<Option<Change>> {
+        let sql = match role {
+            Role::Officer => {
+                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
             }
-            transaction.execute_batch("DELETE FROM object; DELETE FROM record")?;
-            transaction.execute(
-                "INSERT INTO token VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                 ON CONFLICT DO UPDATE SET label = ?3, so_pin = ?4, so_failures = ?5, user_pin = ?6,
-                 user_failures = ?7, change = ?8, summary = ?9",
-                params![
-                    header.serial,
-                    i64::try_from(header.slot).unwrap_or(i64::MAX),
-                    header.label,
-                    header.so.record,
-                    header.so.failures,
-                    header.user.record,
-                    header.user.failures,
-                    header.change.0,
-                    header.summary,
-                ],
-            )?;
-            Ok(())
+            Role::User => {
+                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
+            }
+        };
+        self.write("set a PIN", |transaction| {
+            let before = snapshot(transaction)?;
+            if transaction.execute(sql, params![record, old])? == 0 {
+                return Ok(None);
+            }
+            let summary = summarise(&before).map_err(Fault::Refused)?;
+            conclude(transaction, &before, &summary)?;
+            Ok(Some(before.change))
         })
     }
 
-    fn set_pin(&self, role: Role, record: &[u8], life: i64) -> Result<()> {
-        let sql = match role {
-            Role::Officer => "UPDATE token SET so_pin = ?1, so_failures = 0",
-            Role::User => "UPDATE token SET user_pin = ?1, user_failures = 0",
-        };
-        self.write("set a PIN", |transaction| {
-            if change(transaction)?.life() != life {
-                return Err(Fault::Refused(Error::DeviceRemoved));
-            }
-            Ok(transaction.execute(sql, [record]).map(drop)?)
-        })
+    fn trial(&self, alone: bool) -> Result<Trial> {
+        Trial::beside(&self.path, alone).map_err(|reason| failed_io(&self.path, "try a PIN", &reason))
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
@@ -267,9 +272,7 @@ impl Store for SqliteStore {
             let applied: Vec<_> =
                 writes.iter().map(|write| apply(transaction, write)).collect::<rusqlite::Result<_>>()?;
             let summary = summarise(&before, &applied).map_err(Fault::Refused)?;
-            transaction
-                .prepare_cached("UPDATE token SET change = ?1, summary = ?2")?
-                .execute(params![before.change.next().0, summary])?;
+            conclude(transaction, &before, &summary)?;
             Ok(Committed { before: before.change, applied })
         })
     }
@@ -300,6 +303,42 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "secure_delete", "ON")?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+/// Makes a token file's content. The write-ahead log, which would have the name that the file has now, is turned on when
+/// all is written: were it left to those who open the file first, they would be in each other's way.
+fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
+    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SCHEMA)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    start_anew(&transaction, header)?;
+    transaction.commit()?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.close().map_err(|(_, reason)| reason)
+}
+
+/// This header, and no objects.
+fn start_anew(transaction: &Transaction<'_>, header: &Header) -> rusqlite::Result<()> {
+    transaction.execute_batch("DELETE FROM object; DELETE FROM record")?;
+    transaction.execute(
+        "INSERT INTO token VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT DO UPDATE SET label = ?3, so_pin = ?4, so_failures = ?5, user_pin = ?6,
+         user_failures = ?7, change = ?8, summary = ?9",
+        params![
+            header.serial,
+            i64::try_from(header.slot).unwrap_or(i64::MAX),
+            header.label,
+            header.so.record,
+            header.so.failures,
+            header.user.record,
+            header.user.failures,
+            header.change.0,
+            header.summary,
+        ],
+    )?;
+    Ok(())
 }
 
 /// Does a write; whether the row was as it expects.
@@ -344,6 +383,12 @@ fn names(row: &rusqlite::Row<'_>) -> rusqlite::Result<Box<[u64]>> {
 fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
     let mut statement = transaction.prepare_cached("SELECT change, summary FROM token")?;
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
+}
+
+/// The state after: the next one, with its summary.
+fn conclude(transaction: &Transaction<'_>, before: &Snapshot, summary: &[u8]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached("UPDATE token SET change = ?1, summary = ?2")?;
+    statement.execute(params![before.change.next().0, summary]).map(drop)
 }
 
 /// Why a transaction was given up.
@@ -392,7 +437,7 @@ fn failed(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
     }
 }
 
-fn failed_io(path: &Path, reason: &dyn std::fmt::Display) -> Error {
-    error!(file = %path.display(), "store, create: {reason}");
+fn failed_io(path: &Path, what: &str, reason: &dyn std::fmt::Display) -> Error {
+    error!(file = %path.display(), "store, {what}: {reason}");
     Error::DeviceError
 }

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
 use crate::store::seal::TokenKey;
-use crate::store::summary::Mark;
-use crate::store::{Row, Snapshot, Tag, Write};
+use crate::store::summary::{Mark, Summary};
+use crate::store::{Change, Role, Row, Snapshot, Tag, Write};
 
 /// What waits to be written.
 #[derive(Default)]
@@ -93,35 +93,68 @@ impl Token {
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
         let life = self.state().life;
         let summarise = |before: &Snapshot, applied: &[bool]| {
-            if before.change.life() != life {
-                return Err(Error::DeviceRemoved);
-            }
-            let mut summary =
-                key.open_summary(&self.serial, before.change, &before.summary).ok_or_else(|| {
-                    tracing::error!(
-                        token = self.serial,
-                        "nothing written: the summary of the objects was altered on disk"
-                    );
-                    Error::DeviceError
-                })?;
-            for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
-                goes.iter().for_each(|mark| summary.subtract(*mark));
-                comes.iter().for_each(|mark| summary.add(*mark));
-            }
-            summary.change = before.change.next().0;
-            key.seal_summary(&self.serial, &summary)
+            self.resealed(key, life, before, |summary| {
+                for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
+                    goes.iter().for_each(|mark| summary.subtract(*mark));
+                    comes.iter().for_each(|mark| summary.add(*mark));
+                }
+            })
         };
         let committed = self.store.commit(writes, &summarise)?;
+        self.acknowledge(committed.before);
+        Ok(committed.applied.iter().all(|applied| *applied))
+    }
+
+    /// Writes a PIN record in the place of `old`, whatever stands there without; false where it is another by now. The
+    /// caller holds the lock of changes.
+    pub(super) fn commit_pin(
+        &self,
+        (key, life): (&TokenKey, i64),
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+    ) -> Result<bool> {
+        let summarise = |before: &Snapshot| self.resealed(key, life, before, |_| {});
+        let before = self.store.set_pin(role, old, record, &summarise)?;
+        before.into_iter().for_each(|before| self.acknowledge(before));
+        Ok(before.is_some())
+    }
+
+    /// The summary of the state after that one. `DeviceRemoved` where the token is in another life than that of the key.
+    fn resealed(
+        &self,
+        key: &TokenKey,
+        life: i64,
+        before: &Snapshot,
+        change: impl FnOnce(&mut Summary),
+    ) -> Result<Vec<u8>> {
+        if before.change.life() != life {
+            return Err(Error::DeviceRemoved);
+        }
+        let opened = key.open_summary(&self.serial, before.change, &before.summary);
+        let mut summary = opened.ok_or_else(|| {
+            tracing::error!(
+                token = self.serial,
+                "nothing written: the summary of the objects was altered on disk"
+            );
+            Error::DeviceError
+        })?;
+        change(&mut summary);
+        summary.change = before.change.next().0;
+        key.seal_summary(&self.serial, &summary)
+    }
+
+    /// Notes that the store is in the state after that one.
+    fn acknowledge(&self, before: Change) {
         if let Some(counter) = &self.counter {
             // What was committed stays so, whatever becomes of the counter, whose failure is in the log.
-            let _ = counter.note(committed.before.next());
+            let _ = counter.note(before.next());
         }
         let mut state = self.state();
         // Where another process wrote since, the next look at the rows has to see that.
-        if state.seen == Some(committed.before) {
-            state.seen = Some(committed.before.next());
+        if state.seen == Some(before) {
+            state.seen = Some(before.next());
         }
-        Ok(committed.applied.iter().all(|applied| *applied))
     }
 
     fn moves(&self, key: &TokenKey, write: &Write<'_>) -> (Option<Mark>, Option<Mark>) {

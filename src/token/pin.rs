@@ -11,7 +11,16 @@ use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::seal::TokenKey;
+use crate::store::trial::Trial;
 use crate::store::{PinState, Role};
+
+/// What a PIN opens.
+struct Unwrapped {
+    key: TokenKey,
+    /// The life of the token that the key is of.
+    life: i64,
+    record: Vec<u8>,
+}
 
 impl Token {
     /// Initialises the token anew: needs the SO PIN that it has, destroys all objects and the user PIN.
@@ -31,7 +40,7 @@ impl Token {
     /// Logs in: the token key comes out of the PIN record, and with it the private objects.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let (key, life) = self.unwrap(role, pin)?;
+        let Unwrapped { key, life, .. } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
         let login = match role {
             Role::User => Login::User,
@@ -87,7 +96,7 @@ impl Token {
         }
         self.fits(pin)?;
         let (key, life) = self.key()?;
-        self.wrap(&key, life, Role::User, pin)
+        self.wrap((&key, life), Role::User, None, pin)
     }
 
     /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
@@ -98,8 +107,8 @@ impl Token {
             Login::User | Login::Public => Role::User,
         };
         self.fits(new)?;
-        let (key, life) = self.unwrap(role, old)?;
-        self.wrap(&key, life, role, new)
+        let Unwrapped { key, life, record } = self.unwrap(role, old)?;
+        self.wrap((&key, life), role, Some(&record), new)
     }
 
     /// Whether a PIN has a length that is allowed.
@@ -115,26 +124,43 @@ impl Token {
         }
     }
 
-    /// The token key out of a PIN record, and the life of the token that it is of. The failure is on disk before the PIN
-    /// is tried.
-    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<(TokenKey, i64)> {
+    /// What a PIN record holds. The failure is on disk before the PIN is tried.
+    fn unwrap(&self, role: Role, pin: &[u8]) -> Result<Unwrapped> {
         let header = self.store.header()?;
         let PinState { record, failures } = header.pin(role);
         if record.is_empty() {
             return Err(Error::UserPinNotInitialized);
         }
-        self.store.attempt(role, self.settings.pins.retries).inspect_err(|_| {
+        let _trial = self.count(role).inspect_err(|_| {
             warn!(token = self.serial, ?role, failures, "login refused: the PIN is locked");
         })?;
         let key = TokenKey::unwrap(&self.serial, role, pin, record)
             .inspect_err(|_| warn!(token = self.serial, ?role, "login failed"))?;
         self.store.forgive(role)?;
-        Ok((key, header.change.life()))
+        Ok(Unwrapped { key, life: header.change.life(), record: record.clone() })
     }
 
-    fn wrap(&self, key: &TokenKey, life: i64, role: Role, pin: &[u8]) -> Result<()> {
-        let record = key.wrap(&self.serial, role, pin, &self.settings.pins)?;
-        self.store.set_pin(role, &record, life)
+    /// Counts a failure. Where the limit is reached some may be about to be forgiven: it is reached when nobody else
+    /// tries a PIN.
+    fn count(&self, role: Role) -> Result<Trial> {
+        let limit = self.settings.pins.retries;
+        let trial = self.store.trial(false)?;
+        match self.store.attempt(role, limit) {
+            Err(Error::PinLocked) => {
+                drop(trial);
+                let alone = self.store.trial(true)?;
+                self.store.attempt(role, limit).map(|()| alone)
+            }
+            outcome => outcome.map(|()| trial),
+        }
+    }
+
+    /// Sets a PIN in the place of the one with the record `old`. Where another process was quicker, that PIN is the
+    /// right one no more.
+    fn wrap(&self, key: (&TokenKey, i64), role: Role, old: Option<&[u8]>, pin: &[u8]) -> Result<()> {
+        let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins)?;
+        let _change = self.change();
+        if self.commit_pin(key, role, old, &record)? { Ok(()) } else { Err(Error::PinIncorrect) }
     }
 }
 

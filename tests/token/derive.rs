@@ -6,7 +6,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::{HkdfSalt, Invocation, Params};
 
 use crate::keys::{Kind, X25519, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// `CKM_SHA256_KEY_DERIVATION` and its like, with the hash that they are.
 const HASHED: [(M, M); 15] = [
@@ -60,12 +60,6 @@ pub fn covered() -> impl Iterator<Item = M> {
 
 pub fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
-/// Bytes of hexadecimal digits.
-pub fn hex(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
-    digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
 }
 
 pub fn base(client: &Client, session: SessionHandle, key_type: KeyType, value: &[u8]) -> ObjectHandle {

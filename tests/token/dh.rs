@@ -5,17 +5,10 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Invocation, Params};
 
-use crate::derive::hex;
-use crate::keys::key_object;
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::keys::{BASE, PRIME, group, key_object};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// RFC 5114, 2.1 and A.1: the group of 1024 bits, both pairs, and what they agree on.
-const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
-    b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
-    0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
-const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2131602\
-    17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
-    8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
+/// RFC 5114, A.1: the pairs of the group of 1024 bits, and what they agree on.
 const PRIVATE_A: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";
 const PUBLIC_A: &str = "2a853b3d92197501b9015b2deb3ed84f5e021dcc3e52f109d3273d2b7521281cbabe0e76ff5727fa8acce26956ba9a1fca26\
     f20228d8693feb10841d84a7360054ece5a7f5b7a61ad3dfb3c60d2e43106d8727da37df9cce95b478755d06bcea8f9d4596\
@@ -30,11 +23,6 @@ const SECRET: &str = "5c804f454d30d9c4df85271f93528c91df6b48ab5f80b3b59caac1b28f
 
 fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
-}
-
-/// What a public template says of that group.
-pub fn group() -> Attributes {
-    none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
 }
 
 fn key(class: ObjectClass, value: &str) -> Attributes {

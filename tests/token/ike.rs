@@ -7,8 +7,8 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Code, Params};
 
-use crate::derive::{base, derive, hex, shown, value};
-use crate::support::{Client, each_backend, none};
+use crate::derive::{base, derive, shown, value};
+use crate::support::{Client, each_backend, hex, none};
 
 /// Every mechanism that has a case here.
 pub const COVERED: [M; 4] =

@@ -7,7 +7,7 @@ use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
 
-use crate::support::{Attributes, Client, none, plain};
+use crate::support::{Attributes, Client, hex, none, plain};
 
 /// A kind of key pair, or of secret key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Kind {
             Kind::MlKem1024 => set(value::ML_KEM_1024),
             Kind::Aes => none().number(A::VALUE_LEN, 16),
             Kind::Generic | Kind::Hmac => none().number(A::VALUE_LEN, 40),
-            Kind::Dh => crate::dh::group(),
+            Kind::Dh => group(),
         }
     }
 
@@ -222,4 +222,18 @@ pub fn pair(
         return (key, key);
     }
     client.generate(session, kind.generator(), &request, both).expect("a pair")
+}
+
+/// The prime of a Diffie-Hellman group: RFC 5114, 2.1.
+pub const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
+    b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
+    0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
+/// Its generator.
+pub const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2131602\
+    17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
+    8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
+
+/// What a public template says of that group.
+pub fn group() -> Attributes {
+    none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
 }

@@ -12,9 +12,8 @@ use jeton::mechanism::{self, Invocation, Params};
 use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
-use crate::derive::hex;
 use crate::keys::key_object;
-use crate::support::{Client, each_backend, plain};
+use crate::support::{Client, each_backend, hex, plain};
 
 const GCM: (M, AeadScheme) = (M::AES_GCM, AeadScheme::AesGcm);
 const CCM: (M, AeadScheme) = (M::AES_CCM, AeadScheme::AesCcm);

@@ -7,8 +7,8 @@ use jeton::mechanism::password::Password;
 use jeton::mechanism::{Invocation, Params};
 use jeton::secret::Secret;
 
-use crate::derive::{hex, shown};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::derive::shown;
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// Every mechanism that has a case here.
 pub const COVERED: [M; 1] = [M::PKCS5_PBKD2];

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 use jeton::module::User;
+use jeton::store::Store;
+use jeton::store::sqlite::SqliteStore;
 
 use crate::keys::{Kind, key_object, pair};
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
@@ -187,5 +189,30 @@ fn the_officer_of_a_token_initialised_anew_sets_no_pin_of_the_token_before() {
         one.module.close_session(session).expect("a session");
         one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
         assert_eq!(two.module.init_pin(yours, PIN), Err(Error::DeviceRemoved));
+    });
+}
+
+#[test]
+fn a_token_is_seen_when_it_is_whole() {
+    const TOKENS: u64 = 8;
+    each_backend(|provider| {
+        let client = Client::beside(&Directory::new(), provider, "");
+        std::thread::scope(|scope| {
+            let maker = scope.spawn(|| {
+                for _ in 0..TOKENS {
+                    let free = *client.module.slots(false).expect("slots").last().expect("a free one");
+                    client.module.init_token(free, SO_PIN, LABEL).expect("a token");
+                }
+            });
+            while !maker.is_finished() {
+                for path in SqliteStore::files(client.directory.path()).expect("files") {
+                    let header = SqliteStore::open(&path).and_then(|store| store.header());
+                    assert!(header.is_ok(), "{}", path.display());
+                }
+            }
+        });
+        let files = std::fs::read_dir(client.directory.path()).expect("the directory");
+        let names = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        assert_eq!(names.filter(|name| name.ends_with(".new")).count(), 0);
     });
 }

@@ -7,7 +7,7 @@ use jeton::mechanism::{self, Action};
 use jeton::object::attribute::{self, Default, Need, Rule, Sorts, secret_class};
 use jeton::object::value::Kind as Form;
 
-use crate::dh::group;
+use crate::keys::group;
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, none};
 

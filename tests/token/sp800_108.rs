@@ -9,8 +9,8 @@ use jeton::mechanism::sp800_108::{Field, Number};
 use jeton::mechanism::{Code, Invocation, Params};
 use jeton::module::{Additional, Derived};
 
-use crate::derive::{base, derive, hex, shown, value};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::derive::{base, derive, shown, value};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// Every mechanism that has a case here.
 pub const COVERED: [M; 3] =

@@ -26,7 +26,10 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
 }
 
 /// A directory of tokens, gone with its last user.
-pub struct Directory(PathBuf);
+pub struct Directory {
+    path: PathBuf,
+    ours: bool,
+}
 
 impl Directory {
     pub fn new() -> Arc<Self> {
@@ -34,18 +37,24 @@ impl Directory {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("jeton-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a directory");
-        Arc::new(Self(path))
+        Arc::new(Self { path, ours: true })
+    }
+
+    /// One that is another process's, and stays.
+    #[allow(dead_code, reason = "for the test binary that starts processes")]
+    pub fn lent(path: &Path) -> Arc<Self> {
+        Arc::new(Self { path: path.to_owned(), ours: false })
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The parameters of a module that keeps its tokens here, with PINs that cost no time.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
         format!(
             "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3 }} {more}",
-            self.0.display(),
+            self.path.display(),
             provider.name
         )
     }
@@ -53,7 +62,9 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).expect("the directory of a test");
+        if self.ours {
+            std::fs::remove_dir_all(&self.path).expect("the directory of a test");
+        }
     }
 }
 
@@ -288,4 +299,10 @@ pub fn none() -> Attributes {
 /// A data object, which everybody sees.
 pub fn data(label: &str) -> Attributes {
     Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
+}
+
+/// Bytes of hexadecimal digits.
+pub fn hex(digits: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
+    digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
 }

@@ -77,9 +77,12 @@ fn an_altered_public_record_is_refused_at_the_login() {
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::P256, &none().stored());
         // The last byte of the public record is one of an attribute's value, after nonce and tag.
-        let flip = "UPDATE record SET body = CAST(substr(body, 1, length(body) - 1) || x'ff' AS BLOB)
-                    WHERE id IN (SELECT id FROM object WHERE private = 0)";
-        tamper(&client, flip);
+        let connection = connect(&client);
+        let read = "SELECT id, body FROM object JOIN record USING (id) WHERE private = 0";
+        let (id, mut body): (i64, Vec<u8>) =
+            connection.query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a record");
+        *body.last_mut().expect("a body") ^= 1;
+        connection.execute("UPDATE record SET body = ?2 WHERE id = ?1", params![id, body]).expect("a write");
         client.module.logout(session).expect("the user");
         client.login(session);
         assert_eq!(client.find(session, &none().flag(A::VERIFY, true)), []);
@@ -183,6 +186,27 @@ fn an_older_copy_of_the_file_is_refused_where_a_counter_is_kept() {
         std::fs::write(&path, copy).expect("the token file");
         // Without the counter an older copy is as good as any.
         assert_eq!(seen(&directory, provider), ["one"]);
+        let client = Client::beside(&directory, provider, &configuration);
+        let session = client.open();
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+    });
+}
+
+#[test]
+fn a_copy_with_an_older_pin_is_refused_where_a_counter_is_kept() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let counters = Directory::new();
+        let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+        let directory = Arc::clone(&client.directory);
+        let path = file(&directory);
+        client.module.finalize().expect("a module");
+        let copy = std::fs::read(&path).expect("the token file");
+        let client = Client::beside(&directory, provider, &configuration);
+        let session = client.open();
+        client.module.set_pin(session, PIN, b"a newer one").expect("a PIN");
+        client.module.finalize().expect("a module");
+        std::fs::write(&path, copy).expect("the token file");
         let client = Client::beside(&directory, provider, &configuration);
         let session = client.open();
         assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));

@@ -25,8 +25,8 @@ use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{Invocation, Params};
 use jeton::module::{Connection, Derived, Output};
 
-use crate::derive::{base, derive, hex, shown, value};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::derive::{base, derive, shown, value};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// The code that is as long as the buffer.
 pub const OF_ANY_LENGTH: M = M::TLS_PRF_GENERAL;

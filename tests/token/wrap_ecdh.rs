@@ -7,9 +7,8 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Ob
 use jeton::mechanism::{Invocation, Params};
 use jeton::module::Output;
 
-use crate::derive::hex;
 use crate::keys::{Kind, P256, RSA, X25519, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// Every mechanism that has a case here.
 pub const COVERED: [M; 3] = [M::ECDH_AES_KEY_WRAP, M::ECDH_COF_AES_KEY_WRAP, M::ECDH_X_AES_KEY_WRAP];

@@ -36,7 +36,7 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
     let token = directory.join(format!("{serial}.jeton"));
     // The token last: what is left after an interruption is a token, not a log without one.
     let mut removed = Vec::new();
-    for suffix in ["-wal", "-shm", ""] {
+    for suffix in ["-wal", "-shm", "-lock", ""] {
         let mut name = token.clone().into_os_string();
         name.push(suffix);
         match fs::remove_file(&name) {

@@ -4,25 +4,34 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
 
 use crate::error::{Error, Result};
+use crate::secret::wipe_stack;
 
 /// Length of a block in bytes.
 pub(super) const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
-/// The library wipes the round keys when it is dropped.
+/// The library wipes the round keys when it is dropped. They stay in one place: each move would leave a copy behind.
 #[derive(Clone)]
 pub(super) enum Aes {
-    K128(Aes128),
-    K192(Aes192),
-    K256(Aes256),
+    K128(Box<Aes128>),
+    K192(Box<Aes192>),
+    K256(Box<Aes256>),
 }
 
 impl Aes {
     pub(super) fn new(key: &[u8]) -> Result<Self> {
+        let cipher = Self::schedule(key);
+        wipe_stack();
+        cipher
+    }
+
+    /// The round keys, copies of which stay on the stack.
+    #[inline(never)]
+    fn schedule(key: &[u8]) -> Result<Self> {
         let cipher = match key.len() {
-            16 => Aes128::new_from_slice(key).map(Self::K128),
-            24 => Aes192::new_from_slice(key).map(Self::K192),
-            _ => Aes256::new_from_slice(key).map(Self::K256),
+            16 => Aes128::new_from_slice(key).map(Box::new).map(Self::K128),
+            24 => Aes192::new_from_slice(key).map(Box::new).map(Self::K192),
+            _ => Aes256::new_from_slice(key).map(Box::new).map(Self::K256),
         };
         cipher.map_err(|_| Error::KeySizeRange)
     }

@@ -1,0 +1,128 @@
+//! What one process did to the token, as it told it: before each call what it is about to do, after it that it is done.
+
+use std::collections::BTreeMap;
+
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+
+use crate::support::{Client, none, plain};
+
+/// What there is of a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Absent,
+    /// A data object with this value.
+    Data(String),
+    /// A key pair that signs.
+    Pair,
+    /// Its public key alone.
+    Half,
+    /// A PIN of this number.
+    Pin(u64),
+}
+
+/// The states that are possible, by label: one, or two where the process was killed in a call.
+#[derive(Default)]
+pub struct Model {
+    states: BTreeMap<String, Vec<State>>,
+    /// Calls that returned.
+    pub acknowledged: u64,
+    /// Calls that did not.
+    pub in_doubt: u64,
+}
+
+/// The label of the PIN.
+pub const PIN: &str = "pin";
+
+impl Model {
+    /// Of what a process said.
+    pub fn of<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
+        let mut model = Self::default();
+        let mut pending = None;
+        for line in lines {
+            let words: Vec<_> = line.split(' ').collect();
+            match words[..] {
+                ["ready"] => {}
+                ["ok"] => model.settle(pending.take().expect("a call")),
+                ["create" | "set", label, value] => {
+                    pending = Some((label.to_owned(), State::Data(value.to_owned())));
+                }
+                ["pair", label] => pending = Some((label.to_owned(), State::Pair)),
+                ["half", label] => pending = Some((label.to_owned(), State::Half)),
+                ["destroy", label] => pending = Some((label.to_owned(), State::Absent)),
+                ["pin", number] => {
+                    pending = Some((PIN.to_owned(), State::Pin(number.parse().expect("a number"))));
+                }
+                _ => panic!("a child said {line:?}"),
+            }
+        }
+        if let Some((label, state)) = pending {
+            model.in_doubt += 1;
+            model.states.entry(label).or_insert_with(|| vec![State::Absent]).push(state);
+        }
+        model
+    }
+
+    fn settle(&mut self, (label, state): (String, State)) {
+        self.acknowledged += 1;
+        self.states.insert(label, vec![state]);
+    }
+
+    /// The number of the user's PIN, and of another one that it may have instead.
+    pub fn pins(&self, known: u64) -> (u64, Option<u64>) {
+        let number = |state: &State| if let State::Pin(number) = state { Some(*number) } else { None };
+        let all: Vec<_> = self.states.get(PIN).into_iter().flatten().filter_map(number).collect();
+        match all[..] {
+            [] => (known, None),
+            // The first change of a PIN was not acknowledged.
+            [new] if self.states[PIN].len() == 2 => (known, Some(new)),
+            [old] => (old, None),
+            [old, new, ..] => (old, Some(new)),
+        }
+    }
+
+    /// Compares with what the token has of labels with that prefix, and destroys it. How many objects there were.
+    pub fn verify(&self, client: &Client, session: SessionHandle, prefix: &str) -> Result<usize, String> {
+        let mut found: BTreeMap<String, Vec<ObjectHandle>> = BTreeMap::new();
+        for object in client.find(session, &none()) {
+            // What the other processes destroyed meanwhile has no label.
+            let Ok(label) = client.read(session, object, A::LABEL) else { continue };
+            let label = String::from_utf8(label).expect("a label");
+            if label.starts_with(prefix) {
+                found.entry(label).or_default().push(object);
+            }
+        }
+        for (label, states) in self.states.iter().filter(|(label, _)| *label != PIN) {
+            let objects = found.get(label).map_or(&[][..], Vec::as_slice);
+            let state = observed(client, session, objects);
+            if !states.contains(&state) {
+                return Err(format!("{label} is {state:?} and should be one of {states:?}"));
+            }
+        }
+        let stray: Vec<_> = found.keys().filter(|label| !self.states.contains_key(*label)).collect();
+        if !stray.is_empty() {
+            return Err(format!("objects that nobody made: {stray:?}"));
+        }
+        let objects: Vec<_> = found.into_values().flatten().collect();
+        objects.iter().for_each(|object| client.module.destroy_object(session, *object).expect("an object"));
+        Ok(objects.len())
+    }
+}
+
+fn observed(client: &Client, session: SessionHandle, objects: &[ObjectHandle]) -> State {
+    match *objects {
+        [] => State::Absent,
+        [object] => match client.read(session, object, A::VALUE) {
+            Ok(value) => State::Data(String::from_utf8(value).expect("text")),
+            Err(_) => State::Half,
+        },
+        [one, other] => {
+            let private = client.read(session, one, A::SIGN).is_ok();
+            let (public, private) = if private { (other, one) } else { (one, other) };
+            let with = plain(M::ECDSA_SHA256);
+            let signature = client.sign(session, &with, private, b"data").expect("a signature");
+            client.verify(session, &with, public, b"data", &signature).expect("a signature of this pair");
+            State::Pair
+        }
+        _ => panic!("{} objects of one label", objects.len()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Many processes try and change one PIN at once.
+
+use std::sync::Arc;
+
+use jeton::error::Error;
+use jeton::id::token_flag as flag;
+use jeton::module::User;
+
+use crate::process::{Process, client, directory, number, ready, together, token, unlock};
+use crate::support::{Client, Directory, PIN};
+
+const LIMIT: u32 = 10;
+const PROCESSES: usize = 10;
+const WRONG: &[u8] = b"a wrong one";
+
+/// Tries a PIN some times; says how it was refused.
+pub fn login_child() {
+    let client = client(&directory(), LIMIT);
+    let session = client.open();
+    ready();
+    let pin = if number("JETON_CRASH_RIGHT", 0u8) == 1 { PIN } else { WRONG };
+    for _ in 0..number("JETON_CRASH_TRIES", 1u32) {
+        match client.module.login(session, User::User, pin) {
+            Ok(()) => client.module.logout(session).expect("the user"),
+            Err(error) => println!("{error:?}"),
+        }
+    }
+}
+
+/// How many wrong PINs were told to be wrong, and how many to be locked out.
+fn try_wrong(directory: &Arc<Directory>, processes: usize, tries: u32) -> (usize, usize) {
+    let start = |_| Process::start("login", directory, &[("JETON_CRASH_TRIES", tries.to_string())]);
+    let said = together(processes, start).concat();
+    let count = |error: Error| said.iter().filter(|line| **line == format!("{error:?}")).count();
+    let (wrong, locked) = (count(Error::PinIncorrect), count(Error::PinLocked));
+    assert_eq!(wrong + locked, said.len(), "{said:?}");
+    (wrong, locked)
+}
+
+fn log_in(client: &Client, pin: &[u8]) -> Result<(), Error> {
+    let session = client.open();
+    let outcome = client.module.login(session, User::User, pin);
+    client.module.close_session(session).expect("a session");
+    outcome
+}
+
+pub fn limit() {
+    let limit = LIMIT as usize;
+    let directory = token();
+    let client = client(&directory, LIMIT);
+    let flagged = |bit| client.flags() & bit != 0;
+
+    // A right PIN before the limit starts the count again: else the second turn would lock.
+    for _ in 0..2 {
+        assert_eq!(try_wrong(&directory, limit - 1, 1), (limit - 1, 0));
+        assert!(flagged(flag::USER_PIN_FINAL_TRY) && !flagged(flag::USER_PIN_LOCKED));
+        assert_eq!(log_in(&client, PIN), Ok(()));
+        assert!(!flagged(flag::USER_PIN_COUNT_LOW) && !flagged(flag::USER_PIN_FINAL_TRY));
+    }
+    assert_eq!(try_wrong(&directory, PROCESSES, 1), (limit, 0));
+    assert!(flagged(flag::USER_PIN_LOCKED));
+    assert_eq!(log_in(&client, PIN), Err(Error::PinLocked));
+    unlock(&client, PIN);
+    assert_eq!(log_in(&client, PIN), Ok(()));
+
+    let (wrong, locked) = try_wrong(&directory, PROCESSES, 3);
+    assert_eq!((wrong, locked), (limit, 2 * PROCESSES));
+    assert_eq!(log_in(&client, PIN), Err(Error::PinLocked));
+    unlock(&client, b"a new PIN");
+    assert_eq!(log_in(&client, b"a new PIN"), Ok(()));
+    println!(
+        "{PROCESSES} processes, 3 tries each: {wrong} wrong, {locked} locked out, at a limit of {LIMIT}"
+    );
+}
+
+/// Changes the PIN to one of its own.
+pub fn change_child() {
+    let client = client(&directory(), u32::MAX);
+    let session = client.open();
+    let new = std::env::var("JETON_CRASH_NAME").expect("a PIN");
+    ready();
+    match client.module.set_pin(session, PIN, new.as_bytes()) {
+        Ok(()) => println!("{new}"),
+        Err(error) => assert_eq!(error, Error::PinIncorrect),
+    }
+}
+
+pub fn changes() {
+    const TURNS: usize = 3;
+    let mut crowded = 0;
+    for _ in 0..TURNS {
+        let directory = token();
+        let start =
+            |place| Process::start("change", &directory, &[("JETON_CRASH_NAME", format!("pin {place}"))]);
+        let said = together(PROCESSES, start).concat();
+        assert_eq!(said.len(), 1, "changes of one PIN that were acknowledged: {said:?}");
+        let client = client(&directory, u32::MAX);
+        assert_eq!(log_in(&client, said[0].as_bytes()), Ok(()));
+        assert_eq!(log_in(&client, PIN), Err(Error::PinIncorrect));
+        crowded += PROCESSES - 1;
+    }
+    println!(
+        "{PROCESSES} changes of one PIN at once, {TURNS} times: one was done each time, {crowded} refused"
+    );
+}

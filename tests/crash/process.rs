@@ -1,0 +1,166 @@
+//! Child processes that are this binary once more, and what they are told.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jeton::backend::Provider;
+use jeton::id::SlotId;
+use jeton::module::{Module, User};
+
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN};
+
+const ROLE: &str = "JETON_CRASH_CHILD";
+const DIRECTORY: &str = "JETON_CRASH_DIRECTORY";
+
+/// What this process is, where it is a child.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// A number of the environment.
+pub fn number<T: FromStr>(name: &str, default: T) -> T {
+    match std::env::var(name) {
+        Ok(text) => text.parse().ok().expect("a number in the environment"),
+        Err(_) => default,
+    }
+}
+
+/// The directory of the tokens, in a child.
+pub fn directory() -> Arc<Directory> {
+    Directory::lent(&PathBuf::from(std::env::var_os(DIRECTORY).expect("a directory")))
+}
+
+/// A child and what it says, line by line.
+pub struct Process {
+    child: Child,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Process {
+    /// Starts a child with more environment.
+    pub fn start(role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this binary"))
+            .env(ROLE, role)
+            .env(DIRECTORY, directory.path())
+            .envs(more.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let mut pipe = child.stdout.take().expect("a pipe");
+        let read = move || {
+            let mut said = String::new();
+            pipe.read_to_string(&mut said).expect("text");
+            said
+        };
+        Self { child, said: Some(std::thread::spawn(read)) }
+    }
+
+    /// Lets it go on, where it waits.
+    pub fn go(&mut self) {
+        self.child.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("a child that listens");
+    }
+
+    /// SIGKILL. Everything that it said.
+    pub fn kill(mut self) -> Vec<String> {
+        self.child.kill().expect("a child");
+        self.child.wait().expect("a child");
+        self.said()
+    }
+
+    /// Waits for its end, which is a good one. Everything that it said.
+    pub fn wait(mut self) -> Vec<String> {
+        let status = self.child.wait().expect("a child");
+        assert!(status.success(), "a child ended with {status}");
+        self.said()
+    }
+
+    fn said(&mut self) -> Vec<String> {
+        let said = self.said.take().expect("once").join().expect("a reader");
+        // A line that the kill cut short was not said.
+        said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect()
+    }
+}
+
+/// In a child: says that it is ready, and waits until all are.
+pub fn ready() {
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("a parent");
+}
+
+/// Starts children that begin together.
+pub fn together(count: usize, start: impl Fn(usize) -> Process) -> Vec<Vec<String>> {
+    let mut children: Vec<_> = (0..count).map(start).collect();
+    // Long enough for a few to be ready; the others come in while these work.
+    std::thread::sleep(Duration::from_millis(300));
+    children.iter_mut().for_each(Process::go);
+    let said = children.into_iter().map(Process::wait);
+    said.map(|lines| lines.into_iter().filter(|line| line != "ready").collect()).collect()
+}
+
+/// A module on the tokens of a directory, whose PINs cost no time.
+pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
+    with(directory, retries, Provider::ALL[0])
+}
+
+/// The same with a backend.
+pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
+    let module = Module::new();
+    let parameters = format!(
+        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries} }}",
+        directory.path().display(),
+        provider.name
+    );
+    module.initialize(Some(&parameters)).expect("a module");
+    let slot = module.slots(true).expect("slots").first().copied().unwrap_or(SlotId(0));
+    Client { module, slot, directory: Arc::clone(directory) }
+}
+
+/// A directory with a token whose PINs are set.
+pub fn token() -> Arc<Directory> {
+    let directory = Directory::new();
+    let client = client(&directory, 10);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    unlock(&client, PIN);
+    client.module.finalize().expect("a module");
+    directory
+}
+
+/// The SO sets the user's PIN.
+pub fn unlock(client: &Client, pin: &[u8]) {
+    let session = client.open();
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, pin).expect("the user's PIN");
+    client.module.close_session(session).expect("a session");
+}
+
+/// Numbers that differ from run to run; the seed is printed. (Steele, Lea, Flood: SplitMix64.)
+pub struct Random(u64);
+
+impl Random {
+    pub fn new() -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let seed = number("JETON_CRASH_SEED", now.as_nanos() as u64);
+        println!("JETON_CRASH_SEED={seed}");
+        Self(seed)
+    }
+
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below that one.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % end
+    }
+}

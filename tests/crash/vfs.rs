@@ -1,0 +1,265 @@
+//! A VFS of SQLite over the default one that records what is written, and when it is synced (<https://sqlite.org/vfs.html>).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::ffi::{
+    SQLITE_OK, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
+    sqlite3_vfs_find, sqlite3_vfs_register,
+};
+
+/// What happened, in order; files by name.
+#[derive(Debug, Clone)]
+pub enum Event {
+    Write {
+        file: String,
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        file: String,
+        len: usize,
+    },
+    Delete {
+        file: String,
+    },
+    Sync {
+        file: String,
+    },
+    /// What the process did meanwhile, in its own words.
+    Said(String),
+}
+
+/// Nothing before the start and after the end.
+static LOG: Mutex<Option<Vec<Event>>> = Mutex::new(None);
+static BASE: AtomicPtr<sqlite3_vfs> = AtomicPtr::new(null_mut());
+
+/// Notes an event, between [`start`] and [`stop`].
+pub fn note(event: Event) {
+    if let Some(log) = &mut *LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+        log.push(event);
+    }
+}
+
+/// Makes the recording VFS that of all connections from now on, and starts to record.
+pub fn start() {
+    // SAFETY: NULL asks for the default one, which lives as long as the process.
+    let base = unsafe { sqlite3_vfs_find(std::ptr::null()) };
+    BASE.store(base, Ordering::Release);
+    // SAFETY: SQLite gave the address of a whole VFS.
+    let base = unsafe { &*base };
+    let vfs = Box::new(sqlite3_vfs {
+        szOsFile: OWN as c_int + base.szOsFile,
+        zName: c"recorder".as_ptr(),
+        xOpen: Some(open),
+        xDelete: Some(delete),
+        ..*base
+    });
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    // SAFETY: the VFS is never freed; its other functions are those of the base, which need nothing but its fields.
+    assert_eq!(unsafe { sqlite3_vfs_register(Box::into_raw(vfs), 1) }, SQLITE_OK);
+}
+
+/// Ends the record and gives it out.
+pub fn stop() -> Vec<Event> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a record")
+}
+
+/// An open file; that of the base stands behind it in the same memory.
+#[repr(C)]
+struct File {
+    methods: *const sqlite3_io_methods,
+    name: *mut String,
+}
+
+/// Where the base's file begins: a multiple of the alignment that SQLite gives.
+const OWN: usize = size_of::<File>().next_multiple_of(8);
+
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    // Without xFetch: nothing is read or written through a mapping.
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved),
+    xFileControl: Some(control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
+
+/// The base's file.
+///
+/// # Safety
+/// `file` is one that `open` was given: SQLite made it `OWN` bytes longer than the base's.
+unsafe fn real(file: *mut sqlite3_file) -> *mut sqlite3_file {
+    // SAFETY: within the memory of the file, by the caller's promise.
+    unsafe { file.byte_add(OWN) }
+}
+
+/// The file's name.
+///
+/// # Safety
+/// `file` was opened by `open` and not closed.
+unsafe fn name(file: *mut sqlite3_file) -> String {
+    // SAFETY: `open` put a boxed name there, which `close` frees.
+    unsafe { (*(*file.cast::<File>()).name).clone() }
+}
+
+/// The last part of a path that SQLite gives.
+fn last_part(path: *const c_char) -> String {
+    if path.is_null() {
+        return String::new();
+    }
+    // SAFETY: SQLite gives a string that ends with a zero, for the time of the call.
+    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy().into_owned();
+    Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+unsafe extern "C" fn open(
+    _: *mut sqlite3_vfs,
+    path: sqlite3_filename,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    let base = BASE.load(Ordering::Acquire);
+    // SAFETY: SQLite's arguments go on to the base, with the part of the memory that is the base's.
+    unsafe {
+        (*file).pMethods = std::ptr::null();
+        let outcome = (*base).xOpen.expect("a function")(base, path, real(file), flags, out);
+        if outcome == SQLITE_OK {
+            let own = file.cast::<File>();
+            (*own).name = Box::into_raw(Box::new(last_part(path)));
+            (*own).methods = &raw const METHODS;
+        }
+        outcome
+    }
+}
+
+unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync_dir: c_int) -> c_int {
+    let base = BASE.load(Ordering::Acquire);
+    let file = last_part(path);
+    // SAFETY: SQLite's arguments go on to the base.
+    let outcome = unsafe { (*base).xDelete.expect("a function")(base, path, sync_dir) };
+    if outcome == SQLITE_OK {
+        note(Event::Delete { file });
+    }
+    outcome
+}
+
+/// Calls a function of the base's file with what SQLite gave.
+macro_rules! forward {
+    ($file:ident, $function:ident $(, $argument:ident)*) => {
+        // SAFETY: SQLite calls with a file that `open` opened; its arguments go on as they are.
+        unsafe { (*(*real($file)).pMethods).$function.expect("a function")(real($file) $(, $argument)*) }
+    };
+}
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    let outcome = forward!(file, xClose);
+    // SAFETY: `open` put it there; a closed file is not used again.
+    drop(unsafe { Box::from_raw((*file.cast::<File>()).name) });
+    outcome
+}
+
+unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, len: c_int, at: sqlite3_int64) -> c_int {
+    forward!(file, xRead, to, len, at)
+}
+
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    from: *const c_void,
+    len: c_int,
+    at: sqlite3_int64,
+) -> c_int {
+    let outcome = forward!(file, xWrite, from, len, at);
+    if outcome == SQLITE_OK {
+        // SAFETY: SQLite gives `len` bytes to be written.
+        let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), len as usize) }.to_vec();
+        // SAFETY: an open file.
+        note(Event::Write { file: unsafe { name(file) }, at: at as usize, bytes });
+    }
+    outcome
+}
+
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: sqlite3_int64) -> c_int {
+    let outcome = forward!(file, xTruncate, len);
+    if outcome == SQLITE_OK {
+        // SAFETY: an open file.
+        note(Event::Truncate { file: unsafe { name(file) }, len: len as usize });
+    }
+    outcome
+}
+
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    let outcome = forward!(file, xSync, flags);
+    if outcome == SQLITE_OK {
+        // SAFETY: an open file.
+        note(Event::Sync { file: unsafe { name(file) } });
+    }
+    outcome
+}
+
+unsafe extern "C" fn size(file: *mut sqlite3_file, out: *mut sqlite3_int64) -> c_int {
+    forward!(file, xFileSize, out)
+}
+
+unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    forward!(file, xLock, level)
+}
+
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    forward!(file, xUnlock, level)
+}
+
+unsafe extern "C" fn check_reserved(file: *mut sqlite3_file, out: *mut c_int) -> c_int {
+    forward!(file, xCheckReservedLock, out)
+}
+
+unsafe extern "C" fn control(file: *mut sqlite3_file, code: c_int, argument: *mut c_void) -> c_int {
+    forward!(file, xFileControl, code, argument)
+}
+
+unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
+    forward!(file, xSectorSize)
+}
+
+unsafe extern "C" fn characteristics(file: *mut sqlite3_file) -> c_int {
+    forward!(file, xDeviceCharacteristics)
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    page: c_int,
+    size: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    forward!(file, xShmMap, page, size, extend, out)
+}
+
+unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, count: c_int, flags: c_int) -> c_int {
+    forward!(file, xShmLock, at, count, flags)
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
+    forward!(file, xShmBarrier)
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
+    forward!(file, xShmUnmap, delete)
+}
