@@ -20,6 +20,8 @@ mod computed;
 mod configuration;
 #[path = "token/derive.rs"]
 mod derive;
+#[path = "token/des3.rs"]
+mod des3;
 #[path = "token/dh.rs"]
 mod dh;
 #[path = "token/digest.rs"]

@@ -10,6 +10,7 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
+pub mod des3;
 mod dh;
 #[cfg(feature = "null-backend")]
 pub mod null;
@@ -254,6 +255,15 @@ pub enum CipherScheme {
         /// The first block's counter.
         counter: u64,
     },
+    /// Triple DES with three keys, ECB (SP 800-67); whole blocks of 8 bytes.
+    Des3Ecb,
+    /// Triple DES in CBC; whole blocks of 8 bytes, or padded as PKCS #7 does.
+    Des3Cbc {
+        /// The initialisation vector.
+        iv: [u8; 8],
+        /// PKCS #7 padding.
+        padded: bool,
+    },
     /// ChaCha20-Poly1305 (RFC 8439); ciphertext with the tag of 16 bytes behind it.
     ChaCha20Poly1305 {
         /// 12 bytes.
@@ -270,6 +280,7 @@ impl CipherScheme {
         let encrypts = direction == Direction::Encrypt;
         let grown = match self {
             Self::AesCbc { padded: true, .. } if encrypts => return len - len % 16 + 16,
+            Self::Des3Cbc { padded: true, .. } if encrypts => return len - len % 8 + 8,
             Self::AesKwp { .. } if encrypts => return len.next_multiple_of(8) + 8,
             Self::AesGcm { tag_len, .. } | Self::AesCcm { tag_len, .. } => *tag_len,
             Self::ChaCha20Poly1305 { .. } => 16,

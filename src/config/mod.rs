@@ -102,12 +102,14 @@ struct LogRules {
     file: Option<PathBuf>,
 }
 
-/// Which mechanisms are offered: those allowed (all without a list) less those denied.
+/// Which mechanisms are offered: those allowed (all without a list) less those denied, and less those of old, where
+/// `legacy` does not have them.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct MechanismRules {
     allow: Option<Vec<String>>,
     deny: Vec<String>,
+    legacy: bool,
 }
 
 impl File {
@@ -172,6 +174,7 @@ fn offered(rules: &MechanismRules) -> Result<Vec<&'static Mechanism>> {
     let allow = rules.allow.as_ref().map(|names| numbers("mechanisms.allow", names)).transpose()?;
     let deny = numbers("mechanisms.deny", &rules.deny)?;
     let mut offered: Vec<_> = mechanism::all()
+        .filter(|row| rules.legacy || !mechanism::is_legacy(row))
         .filter(|row| allow.as_ref().is_none_or(|allow| allow.contains(&row.id)) && !deny.contains(&row.id))
         .collect();
     offered.sort_by_key(|mechanism| mechanism.id);
@@ -234,7 +237,7 @@ mod tests {
     #[test]
     fn an_unknown_backend_mechanism_or_limit_is_refused() {
         assert!(provider(Some("openssl")).is_err());
-        let rules = MechanismRules { allow: None, deny: vec!["CKM_NONE".into()] };
+        let rules = MechanismRules { allow: None, deny: vec!["CKM_NONE".into()], legacy: false };
         assert!(offered(&rules).is_err());
         assert!(checked(PinRules { min_length: 9, max_length: 8, ..PinRules::default() }).is_err());
         assert!(checked(PinRules { memory_kib: u32::MAX, ..PinRules::default() }).is_err());
@@ -242,9 +245,9 @@ mod tests {
 
     #[test]
     fn a_denied_mechanism_is_not_offered() {
-        let rules = MechanismRules { allow: None, deny: vec!["CKM_RSA_X_509".into()] };
+        let rules = MechanismRules { allow: None, deny: vec!["CKM_RSA_X_509".into()], legacy: false };
         let offered = offered(&rules).expect("known names");
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
-        assert_eq!(offered.len() + 1, mechanism::all().count());
+        assert_eq!(offered.len() + 1, mechanism::all().filter(|row| !mechanism::is_legacy(row)).count());
     }
 }

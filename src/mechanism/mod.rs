@@ -9,6 +9,7 @@ mod aes;
 mod chacha20;
 pub mod curve;
 mod derive;
+mod des3;
 mod dh;
 mod digest;
 mod ec;
@@ -132,6 +133,9 @@ pub enum Mode {
     AesCcm,
     AesKw,
     AesKwp,
+    Des3Ecb,
+    Des3Cbc,
+    Des3CbcPad,
     ChaCha20,
     ChaCha20Poly1305,
 }
@@ -587,11 +591,17 @@ const FAMILIES: &[&[Mechanism]] = &[
     password::ROWS,
     tls::ROWS,
     ike::ROWS,
+    des3::ROWS,
 ];
 
 /// Every mechanism of this build.
 pub fn all() -> impl Iterator<Item = &'static Mechanism> {
     FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// Whether a mechanism is of a time that is over: it is offered only where the configuration has it.
+pub fn is_legacy(mechanism: &Mechanism) -> bool {
+    mechanism.key_type == Some(KeyType::DES3)
 }
 
 /// The mechanism of that number.

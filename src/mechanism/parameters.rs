@@ -64,6 +64,9 @@ impl Invocation {
             (Mode::AesKw, Params::Iv(iv)) => CipherScheme::AesKw { iv: Some(array(iv)?) },
             (Mode::AesKwp, Params::None) => CipherScheme::AesKwp { iv: None },
             (Mode::AesKwp, Params::Iv(iv)) => CipherScheme::AesKwp { iv: Some(array(iv)?) },
+            (Mode::Des3Ecb, Params::None) => CipherScheme::Des3Ecb,
+            (Mode::Des3Cbc, Params::Iv(iv)) => CipherScheme::Des3Cbc { iv: array(iv)?, padded: false },
+            (Mode::Des3CbcPad, Params::Iv(iv)) => CipherScheme::Des3Cbc { iv: array(iv)?, padded: true },
             (Mode::ChaCha20, Params::ChaCha20 { nonce, counter }) => {
                 CipherScheme::ChaCha20 { nonce: nonce.clone(), counter: *counter }
             }

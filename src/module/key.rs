@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::asynchronous::{AsyncFunction, Made};
 use super::{Module, password};
-use crate::backend::{PairSpec, Provider};
+use crate::backend::{PairSpec, Provider, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation, Mechanism, Params};
@@ -149,6 +149,9 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
     }
     let mut key = Secret::zeroed(len);
     provider.random.fill(&mut key)?;
+    if key_type == KeyType::DES3 {
+        des3::set_parity(&mut key);
+    }
     Ok(key)
 }
 

@@ -154,7 +154,9 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     if key.sort().is_private() {
         return match with.mechanism.action {
             // PKCS#11 3.2, "AES-ECB", "AES-CBC": they wrap secret keys.
-            Action::Cipher(Mode::AesEcb | Mode::AesCbc) => Err(Error::KeyNotWrappable),
+            Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => {
+                Err(Error::KeyNotWrappable)
+            }
             Action::Cipher(_) | Action::Encrypt(Asymmetric::AesWrap | Asymmetric::EcdhAesWrap(_)) => {
                 pkcs8::encode(key.attributes())
             }
@@ -163,7 +165,8 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     }
     let mut value = Secret::from(key::secret(key.attributes())?);
     // PKCS#11 3.2, "AES-CBC", "AES-ECB": the value is padded with zeros to whole blocks.
-    if let Action::Cipher(Mode::AesEcb | Mode::AesCbc) = with.mechanism.action {
+    if let Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) = with.mechanism.action
+    {
         let padding = value.len().next_multiple_of(16) - value.len();
         value.extend(&[0; 16][..padding]);
     }
@@ -173,7 +176,7 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
 /// The modes whose zero padding hides the length of a secret key give it back through `CKA_VALUE_LEN`.
 fn secret_cut(with: &Invocation) -> Cut {
     match with.mechanism.action {
-        Action::Cipher(Mode::AesEcb | Mode::AesCbc) => Cut::Trailing,
+        Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => Cut::Trailing,
         Action::Sign(Primitive::RsaRaw, _) => Cut::Leading,
         _ => Cut::Not,
     }

@@ -52,9 +52,13 @@ pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Resu
 fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Secret> {
     let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
     let mut out = [0; Hash::Sha1.len()];
-    let zeros = [0; 16];
+    let mut zeros = &[0; 16][..];
     let scheme = match sort {
         Sorts::AES => Some(CipherScheme::AesEcb),
+        Sorts::DES3 => {
+            zeros = &zeros[..8];
+            Some(CipherScheme::Des3Ecb)
+        }
         // The default mode of an XTS key is XTS.
         Sorts::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
         _ => None,
@@ -62,7 +66,7 @@ fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Opt
     match scheme {
         Some(scheme) => {
             let mut cipher = provider.ciphers.cipher(&scheme, Direction::Encrypt, value).ok()?;
-            let written = cipher.update(&zeros, &mut out).ok()?;
+            let written = cipher.update(zeros, &mut out).ok()?;
             cipher.finish(&mut out[written..]).ok()?;
         }
         None => provider.digest.hash(Hash::Sha1, value, &mut out).ok()?,

@@ -3,7 +3,7 @@
 use super::attribute::Sorts;
 use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
-use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate};
+use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::Group;
@@ -242,6 +242,7 @@ pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
         Sorts::AES => matches!(len, 16 | 24 | 32),
         Sorts::AES_XTS => matches!(len, 32 | 64),
         Sorts::CHACHA20 => len == 32,
+        Sorts::DES3 => len == des3::KEY,
         _ => len > 0,
     }
 }
@@ -249,7 +250,9 @@ pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
 fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
     otp::check(attributes, key_type(attributes)?)?;
-    if !secret_len_fits(sort, len) {
+    // PKCS#11 3.2, "DES3 secret key objects": the parity bits are always right.
+    if !secret_len_fits(sort, len) || (sort == Sorts::DES3 && !des3::has_parity(bytes(attributes, A::VALUE)?))
+    {
         return Err(Error::AttributeValueInvalid);
     }
     attributes.put(A::VALUE_LEN, Value::Number(len as u64));

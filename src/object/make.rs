@@ -8,7 +8,7 @@ use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
 use super::{Attributes, Object, key, kind_of, otp, parameters};
-use crate::backend::{PrivateParts, Provider, PublicParts};
+use crate::backend::{PrivateParts, Provider, PublicParts, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::secret::Secret;
@@ -218,7 +218,11 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
         return Err(Error::KeySizeRange);
     }
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
-    attributes.put(A::VALUE, Value::Bytes(value.into()));
+    let mut value = Secret::from(value);
+    if sort == Sorts::DES3 {
+        des3::set_parity(&mut value);
+    }
+    attributes.put(A::VALUE, Value::Bytes(value));
     if sort == Sorts::HOTP {
         otp::check(&mut attributes, KeyType::HOTP)?;
     }

@@ -1,6 +1,7 @@
 //! Every mechanism that encrypts with a secret key: in one part and in several, with buffers too short, with what is
 //! no ciphertext, armed again, and with keys that may not.
 
+use jeton::backend::des3;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Invocation, Params};
@@ -23,6 +24,17 @@ pub struct Case {
     pub flipped: Option<Error>,
     /// Lengths of messages that it does not take.
     pub refused: Vec<usize>,
+}
+
+impl Case {
+    /// The value of its key. The bytes of a DES key have an odd number of bits set.
+    fn value(&self) -> Vec<u8> {
+        let mut value = message(self.key);
+        if self.key_type == KeyType::DES3 {
+            des3::set_parity(&mut value);
+        }
+        value
+    }
 }
 
 const IV: [u8; 16] = [7; 16];
@@ -72,6 +84,12 @@ pub fn cases() -> Vec<Case> {
         let params = Params::ChaCha20 { nonce: vec![5; nonce].into(), counter: 1 };
         cases.push(Case { key_type: KeyType::CHACHA20, ..aes(M::CHACHA20, params, any()) });
     }
+    let iv = || Params::Iv([7; 8].into());
+    let des3 = |case| Case { key_type: KeyType::DES3, key: 24, ..case };
+    for (id, params) in [(M::DES3_ECB, Params::None), (M::DES3_CBC, iv())] {
+        cases.push(des3(Case { refused: vec![1, 7, 9, 15, 17], ..aes(id, params, vec![8, 16, 24, 1000]) }));
+    }
+    cases.push(des3(Case { growth: 7, ..aes(M::DES3_CBC_PAD, iv(), any()) }));
     let case = authentic(aes(M::CHACHA20_POLY1305, aead(12, 16, 0), any()));
     cases.push(Case { key_type: KeyType::CHACHA20, growth: 16, ..case });
     cases
@@ -205,7 +223,7 @@ impl Way {
 /// A key of the case, the same each time.
 fn key(client: &Client, session: SessionHandle, case: &Case) -> ObjectHandle {
     let template = key_object(ObjectClass::SECRET_KEY, case.key_type);
-    client.create(session, &template.bytes(A::VALUE, &message(case.key))).expect("a key")
+    client.create(session, &template.bytes(A::VALUE, &case.value())).expect("a key")
 }
 
 /// Runs a test with every case and every backend.
@@ -438,7 +456,7 @@ fn an_operation_armed_again_starts_over() {
 #[test]
 fn keys_encrypt_only_what_they_may() {
     each_case(|client, session, case, key| {
-        let template = key_object(ObjectClass::SECRET_KEY, case.key_type).bytes(A::VALUE, &message(case.key));
+        let template = key_object(ObjectClass::SECRET_KEY, case.key_type).bytes(A::VALUE, &case.value());
         for (way, flag) in [(Way::Encrypt, A::ENCRYPT), (Way::Decrypt, A::DECRYPT)] {
             let idle = client.create(session, &template.clone().flag(flag, false)).expect("a key");
             let refused = way.init(client, session, &case.with, idle);

@@ -12,7 +12,7 @@ use crate::support::{Client, Directory, each_backend, none, plain};
 fn a_denied_mechanism_is_not_listed_and_refused() {
     each_backend(|provider| {
         let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
-                    'CKM_AES_KEY_GEN'] }";
+                    'CKM_AES_KEY_GEN'], legacy = true }";
         let client = Client::with(provider, deny);
         let (session, module) = (client.user(), &client.module);
         let denied = [M::ECDSA, M::EC_EDWARDS_KEY_PAIR_GEN, M::SHA_1, M::AES_KEY_GEN];

@@ -7,9 +7,10 @@ use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
 /// The mechanisms that make secret keys, with lengths that they make and refuse.
-const SECRETS: [(M, KeyType, &[u64], &[u64]); 20] = [
+const SECRETS: [(M, KeyType, &[u64], &[u64]); 21] = [
     (M::AES_KEY_GEN, KeyType::AES, &[16, 24, 32], &[0, 8, 15, 33, 64, u64::MAX]),
     (M::AES_XTS_KEY_GEN, KeyType::AES_XTS, &[32, 64], &[0, 16, 48, u64::MAX]),
+    (M::DES3_KEY_GEN, KeyType::DES3, &[24], &[0, 8, 16, 32, u64::MAX]),
     (M::CHACHA20_KEY_GEN, KeyType::CHACHA20, &[32], &[0, 16, 33, u64::MAX]),
     (M::GENERIC_SECRET_KEY_GEN, KeyType::GENERIC_SECRET, &[1, 20, 4096], &[0, 4097, u64::MAX]),
     (M::HKDF_KEY_GEN, KeyType::HKDF, &[1, 20, 4096], &[0, 4097, u64::MAX]),

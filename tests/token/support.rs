@@ -78,7 +78,7 @@ pub struct Client {
 impl Client {
     /// With a token whose PINs are set; nobody is logged in.
     pub fn new(provider: &Provider) -> Self {
-        Self::with(provider, "")
+        Self::with(provider, ", mechanisms = { legacy = true }")
     }
 
     /// The same with more configuration.

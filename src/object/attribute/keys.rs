@@ -44,13 +44,17 @@ pub(super) const RULES: &[Rule] = &[
     // Secret keys.
     Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::SECRET).changes(Change::Clear).or(Default::Computed),
     hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
-    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::SECRET_BUT_CHACHA20)
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::LENGTHS)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
     Rule::new(A::VALUE_LEN, Kind::Number, Sorts::CHACHA20)
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed)
         .or(Default::Number(32)),
+    Rule::new(A::VALUE_LEN, Kind::Number, Sorts::DES3)
+        .needs(Need::Never, Need::May)
+        .changes(Change::Fixed)
+        .or(Default::Number(24)),
     // Diffie-Hellman.
     Rule::new(A::PRIME, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),
     Rule::new(A::BASE, Kind::Integer, Sorts::DH_PUBLIC).needs(Need::Must, Need::Must).changes(Change::Fixed),

@@ -43,6 +43,7 @@ impl Sorts {
     /// Of the hardware features, the clock alone.
     pub const CLOCK: Self = Self(1 << 49);
     pub const VALIDATION: Self = Self(1 << 50);
+    pub const DES3: Self = Self(1 << 51);
 
     pub(super) const CURVE_PUBLIC: Self =
         Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
@@ -60,8 +61,9 @@ impl Sorts {
         Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE).or(Self::DH_PRIVATE);
     pub(super) const SECRET: Self =
         Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
-    pub(super) const SECRET_BUT_CHACHA20: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0);
-    pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20);
+    /// Secret keys of which a template says how long they are: there is more than one length.
+    pub(super) const LENGTHS: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0 & !Self::DES3.0);
+    pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20).or(Self::DES3);
     pub(super) const SIGNS: Self = Self::RSA_PRIVATE
         .or(Self::EC_PRIVATE)
         .or(Self::EDWARDS_PRIVATE)
@@ -165,6 +167,7 @@ const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::PRIVATE_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PRIVATE),
     (ObjectClass::SECRET_KEY, Some(K::AES_XTS.0), Sorts::AES_XTS),
     (ObjectClass::SECRET_KEY, Some(K::CHACHA20.0), Sorts::CHACHA20),
+    (ObjectClass::SECRET_KEY, Some(K::DES3.0), Sorts::DES3),
     (ObjectClass::SECRET_KEY, Some(K::HKDF.0), Sorts::HKDF),
     (ObjectClass::SECRET_KEY, Some(K::SHA_1_HMAC.0), Sorts::HMAC),
     (ObjectClass::SECRET_KEY, Some(K::SHA224_HMAC.0), Sorts::HMAC),

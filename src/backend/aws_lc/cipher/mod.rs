@@ -10,7 +10,7 @@ mod whole;
 mod wrap;
 
 use super::ffi::Mode;
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::{Error, Result};
 
 const BLOCK: usize = 16;
@@ -41,6 +41,8 @@ impl Ciphers for Symmetric {
                 whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
                 direction,
             ),
+            S::Des3Ecb => des3::cipher(key, None, false, direction),
+            S::Des3Cbc { iv, padded } => des3::cipher(key, Some(*iv), *padded, direction),
             S::AesKw { iv } => wrap::kw(key, *iv, direction),
             S::AesKwp { iv } => wrap::kwp(key, *iv, direction),
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),

@@ -14,7 +14,7 @@ mod wrap;
 pub(super) use aead::Gcm;
 
 use super::aes::Aes;
-use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::{Error, Result};
 
 pub(super) struct AllCiphers;
@@ -52,6 +52,8 @@ impl Ciphers for AllCiphers {
                 let aead = aead::ChaChaPoly::new(key, nonce, aad.clone())?;
                 Ok(Box::new(whole::Collected::new(aead, direction)))
             }
+            S::Des3Ecb => des3::cipher(key, None, false, direction),
+            S::Des3Cbc { iv, padded } => des3::cipher(key, Some(*iv), *padded, direction),
             S::AesKw { iv } => {
                 Ok(Box::new(whole::Collected::new(wrap::Kw::new(Aes::new(key)?, *iv), direction)))
             }
