@@ -155,6 +155,17 @@ pub trait Cipher: Send {
     fn finish(&mut self, out: &mut [u8]) -> Result<usize>;
     /// Forgets the message so far and starts over.
     fn reset(&mut self) -> Result<()>;
+    /// A whole message: [`update`](Self::update) and [`finish`](Self::finish), with their errors. `out` has room for what
+    /// both say.
+    fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let written = self.update(input, out)?;
+        Ok(written + self.finish(&mut out[written..])?)
+    }
+    /// Starts over with another parameter, which is of the same kind, under the same key. False where that takes a new
+    /// cipher; this one is then as it was, as after an error of the parameter.
+    fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
+        Ok(false)
+    }
     /// What it takes to go on from here later; `StateUnsaveable` where the library makes no second cipher.
     fn save(&self) -> Result<SavedCipher> {
         Err(Error::StateUnsaveable)

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use super::{
-    Cipher, CipherScheme, Ciphers, Curve, Digest, Direction, Hash, Hasher, Keys, Mac, MacScheme, Macs,
-    PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Scheme, Signer, Verifier,
+    Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Curve, Digest, Direction, Hash, Hasher, Keys, Mac,
+    MacScheme, Macs, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts, Random, Scheme,
+    Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -102,6 +103,10 @@ impl Macs for Null {
             _ => Err(Error::MechanismInvalid),
         }
     }
+
+    fn pbkdf2(&self, _: Hash, _: &[u8], _: &[u8], _: u32, _: &mut [u8]) -> Result<()> {
+        Err(Error::MechanismInvalid)
+    }
 }
 
 impl Ciphers for Null {
@@ -110,6 +115,10 @@ impl Ciphers for Null {
             (CipherScheme::AesGcm { tag_len, .. }, Direction::Encrypt) => Ok(Box::new(Copying(*tag_len))),
             _ => Err(Error::MechanismInvalid),
         }
+    }
+
+    fn aead(&self, _: AeadScheme, _: &[u8]) -> Result<Box<dyn Aead>> {
+        Err(Error::MechanismInvalid)
     }
 }
 
@@ -139,9 +148,20 @@ impl Cipher for Copying {
     fn reset(&mut self) -> Result<()> {
         Ok(())
     }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        if let CipherScheme::AesGcm { tag_len, .. } = scheme {
+            self.0 = *tag_len;
+        }
+        Ok(true)
+    }
 }
 
 impl Keys for Null {
+    fn safe_prime(&self, _: usize) -> Result<Vec<u8>> {
+        Err(Error::MechanismInvalid)
+    }
+
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         let PairSpec::Ec(Curve::P256) = spec else { return Err(Error::MechanismInvalid) };
         let mut scalar = Secret::zeroed(Curve::P256.len());

@@ -6,6 +6,7 @@ use super::operation::{Engine, Operation, Output};
 use super::state::Progress;
 use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
+use crate::mechanism::Invocation;
 use crate::secret::Secret;
 
 /// An encryption or decryption in the making.
@@ -61,10 +62,7 @@ impl Crypting {
 
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match self {
-            Self::Cipher { cipher, .. } => {
-                let written = cipher.update(input, out)?;
-                Ok(written + cipher.finish(&mut out[written..])?)
-            }
+            Self::Cipher { cipher, .. } => cipher.whole(input, out),
             Self::Rsa { key, scheme, .. } => key.run(scheme, input, out),
         }
     }
@@ -117,6 +115,16 @@ impl Engine for Crypting {
             Self::Cipher { cipher, .. } => drop(cipher.reset()),
             Self::Rsa { collected, .. } => collected.clear(),
         }
+    }
+
+    fn renew(&mut self, with: &Invocation) -> Result<bool> {
+        let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
+        let other = with.cipher()?;
+        let kept = cipher.renew(&other)?;
+        if kept {
+            *scheme = other;
+        }
+        Ok(kept)
     }
 
     fn save(&self) -> Result<Progress> {

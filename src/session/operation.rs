@@ -1,7 +1,8 @@
 //! The one state machine of all operations: what an `Init` call starts, how it goes on and when it is over.
 //!
 //! An operation that is over keeps its engine. The next `Init` with the same mechanism, parameter and key, while
-//! the token's epoch is the same, takes it again: nothing is looked up, checked, parsed or allocated.
+//! the token's epoch is the same, takes it again: nothing is looked up, checked, parsed or allocated. With another
+//! parameter, as a nonce is, an engine that can keeps its key.
 
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
@@ -63,12 +64,18 @@ impl<E: Engine> Operation<E> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
         }
-        let same = |kept: &Kept<E>| kept.epoch == epoch && kept.key == key && kept.with == *with;
-        let fits = self.kept.as_ref().is_some_and(same);
-        if fits {
-            self.stage = Stage::Ready;
+        let same = |kept: &&mut Kept<E>| {
+            kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.with.mechanism, with.mechanism)
+        };
+        let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
+        if kept.with.params != with.params {
+            if !kept.engine.renew(with)? {
+                return Ok(false);
+            }
+            kept.with = with.clone();
         }
-        Ok(fits)
+        self.stage = Stage::Ready;
+        Ok(true)
     }
 
     /// Starts with a new engine. One that waits for a PIN is used once and not kept.
@@ -214,6 +221,10 @@ pub trait Engine {
     fn update(&mut self, data: &[u8]) -> Result<()>;
     /// Forgets the parts so far.
     fn forget(&mut self);
+    /// Takes another parameter of its mechanism; false where that takes a new engine.
+    fn renew(&mut self, _with: &Invocation) -> Result<bool> {
+        Ok(false)
+    }
     /// How far it is; `StateUnsaveable` where that cannot be kept.
     fn save(&self) -> Result<Progress> {
         Err(Error::StateUnsaveable)

@@ -453,6 +453,43 @@ fn an_operation_armed_again_starts_over() {
     });
 }
 
+/// The same with another initialisation vector, nonce, counter or authenticated data; `None` where there is none.
+fn altered(params: &Params) -> Option<Params> {
+    let mut params = params.clone();
+    match &mut params {
+        Params::Iv(iv) => iv[0] ^= 1,
+        Params::Counter { block, .. } => block[0] ^= 1,
+        Params::ChaCha20 { nonce, .. } => nonce[0] ^= 1,
+        Params::Aead { nonce, aad, .. } => {
+            nonce[0] ^= 1;
+            *aad = b"other".as_slice().into();
+        }
+        _ => return None,
+    }
+    Some(params)
+}
+
+#[test]
+fn an_operation_armed_with_another_parameter_is_another_one() {
+    each_case(|client, session, case, key| {
+        let Some(params) = altered(&case.with.params) else { return };
+        let other = Invocation { params, ..case.with.clone() };
+        let data = message(case.messages[0]);
+        let fresh = |with, way: Way, input: &[u8]| way.whole(client, client.open(), with, key, input);
+        let [one, two] =
+            [&case.with, &other].map(|with| fresh(with, Way::Encrypt, &data).expect("a ciphertext"));
+        assert_ne!(one, two);
+        for _ in 0..2 {
+            for (with, sealed) in [(&case.with, &one), (&other, &two)] {
+                assert_eq!(Way::Encrypt.whole(client, session, with, key, &data).as_ref(), Ok(sealed));
+                assert_eq!(Way::Decrypt.parts(client, session, with, key, sealed, &[3]).as_ref(), Ok(&data));
+                assert_eq!(Way::Decrypt.whole(client, session, with, key, sealed).as_ref(), Ok(&data));
+                assert_eq!(Way::Encrypt.parts(client, session, with, key, &data, &[3]).as_ref(), Ok(sealed));
+            }
+        }
+    });
+}
+
 #[test]
 fn keys_encrypt_only_what_they_may() {
     each_case(|client, session, case, key| {

@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use super::super::ffi::{CipherCtx, Mode};
 use super::super::prefix;
 use super::{BLOCK, length_error};
-use crate::backend::{Cipher, Direction, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher};
 use crate::error::{Error, Result};
 
 pub(super) fn plain(mode: Mode, key: &[u8], iv: &[u8], direction: Direction) -> Result<Box<dyn Cipher>> {
@@ -242,6 +242,15 @@ impl Cipher for Blocks {
         self.chain = iv;
         // Under CFB the context is ECB's, which has no initialisation vector.
         if self.end == End::Segment { Ok(()) } else { self.context.start(&iv) }
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        let (CipherScheme::AesCbc { iv, .. } | CipherScheme::AesCts { iv }) = scheme else {
+            return Ok(false);
+        };
+        self.iv = Some(*iv);
+        self.reset()?;
+        Ok(true)
     }
 
     fn save(&self) -> Result<SavedCipher> {

@@ -2,8 +2,9 @@
 
 use super::super::ffi::{self, CipherCtx, Mode};
 use super::super::prefix;
+use super::whole::renew_gcm;
 use super::{BLOCK, gcm_lengths};
-use crate::backend::{Cipher, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -77,9 +78,7 @@ impl Cipher for Stream {
 pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
     gcm_lengths(iv, tag_len)?;
     let context = CipherCtx::gcm(key, iv.len(), true)?;
-    let mut seal = GcmSeal { context, iv: iv.into(), aad: aad.into(), tag_len, taken: 0 };
-    seal.reset()?;
-    Ok(Box::new(seal))
+    Ok(Box::new(GcmSeal { context, iv: iv.into(), aad: aad.into(), tag_len, started: false, taken: 0 }))
 }
 
 /// SP 800-38D, 5.2.1.1: a message has at most 2^39 - 256 bits.
@@ -90,7 +89,20 @@ struct GcmSeal {
     iv: Box<[u8]>,
     aad: Box<[u8]>,
     tag_len: usize,
+    /// Whether the context has this message's initialisation vector and authenticated data.
+    started: bool,
     taken: u64,
+}
+
+impl GcmSeal {
+    fn start(&mut self) -> Result<()> {
+        if !self.started {
+            self.context.start(&self.iv)?;
+            self.context.authenticate(&self.aad)?;
+            self.started = true;
+        }
+        Ok(())
+    }
 }
 
 impl Cipher for GcmSeal {
@@ -104,6 +116,7 @@ impl Cipher for GcmSeal {
         if taken > LONGEST_GCM {
             return Err(Error::DataLenRange);
         }
+        self.start()?;
         self.context.update(input, out)?;
         self.taken = taken;
         Ok(input.len())
@@ -114,15 +127,22 @@ impl Cipher for GcmSeal {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<usize> {
-        self.context.gcm_tag(prefix(out, self.tag_len)?)?;
+        let out = prefix(out, self.tag_len)?;
+        self.start()?;
+        self.context.gcm_tag(out)?;
         self.reset()?;
         Ok(self.tag_len)
     }
 
     fn reset(&mut self) -> Result<()> {
         self.taken = 0;
-        self.context.start(&self.iv)?;
-        self.context.authenticate(&self.aad)
+        self.started = false;
+        Ok(())
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        self.reset()?;
+        renew_gcm(scheme, &mut self.iv, &mut self.aad, &mut self.tag_len)
     }
 
     fn save(&self) -> Result<SavedCipher> {

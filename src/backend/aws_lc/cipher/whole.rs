@@ -6,7 +6,7 @@ use super::super::{ffi, prefix};
 use super::message::{ccm_open, ccm_seal, check_ccm, gcm_open as open};
 use super::stream::LONGEST_GCM;
 use super::{BLOCK, gcm_lengths, length_error};
-use crate::backend::{Cipher, Direction, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -16,6 +16,10 @@ pub(super) trait Whole: Send {
     fn output_len(&self, input: usize) -> Result<usize>;
     /// Writes the output into the front of `out`; how much.
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
+    /// Takes another parameter; false where that takes a new one.
+    fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// Makes a [`Cipher`] of it.
@@ -55,6 +59,15 @@ impl<W: Whole> Cipher for Collected<W> {
         Ok(())
     }
 
+    fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        // Nothing was collected before it: the message goes through without a copy.
+        self.whole.process(input, out)
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        self.whole.renew(scheme)
+    }
+
     fn save(&self) -> Result<SavedCipher> {
         Ok(SavedCipher::Collected(self.input.duplicate()))
     }
@@ -73,6 +86,24 @@ pub(super) fn gcm_open(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Res
     gcm_lengths(iv, tag_len)?;
     let context = CipherCtx::gcm(key, iv.len(), false)?;
     collected(GcmOpen { context, iv: iv.into(), aad: aad.into(), tag_len })
+}
+
+/// Another parameter for a context that was made for an initialisation vector of that length.
+pub(super) fn renew_gcm(
+    scheme: &CipherScheme,
+    iv: &mut [u8],
+    aad: &mut Box<[u8]>,
+    tag_len: &mut usize,
+) -> Result<bool> {
+    let CipherScheme::AesGcm { iv: new, aad: data, tag_len: tag } = scheme else { return Ok(false) };
+    gcm_lengths(new, *tag)?;
+    if new.len() != iv.len() {
+        return Ok(false);
+    }
+    iv.copy_from_slice(new);
+    aad.clone_from(data);
+    *tag_len = *tag;
+    Ok(true)
 }
 
 struct GcmOpen {
@@ -94,6 +125,10 @@ impl Whole for GcmOpen {
         let (ciphertext, tag) = input.split_at(len);
         open(&mut self.context, &self.iv, &self.aad, ciphertext, tag, out)?;
         Ok(len)
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        renew_gcm(scheme, &mut self.iv, &mut self.aad, &mut self.tag_len)
     }
 }
 
