@@ -5,6 +5,7 @@
 
 mod aes;
 mod cipher;
+mod clean;
 mod dh;
 mod digest;
 mod ec;
