@@ -41,9 +41,9 @@ pub struct PinRules {
     pub max_length: usize,
     /// Wrong PINs in a row that lock one.
     pub retries: u32,
-    /// Memory of Argon2id in KiB, for PINs set from now on.
+    /// Memory of Argon2id in KiB, for PINs set from now on, and for records that a login finds weaker.
     pub memory_kib: u32,
-    /// Passes of Argon2id, for PINs set from now on.
+    /// Passes of Argon2id, likewise.
     pub passes: u32,
 }
 
