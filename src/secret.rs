@@ -76,13 +76,11 @@ impl DerefMut for Secret {
     }
 }
 
-/// So much of the stack is wiped: without optimisation the `aes` crate goes 10 KiB deep.
-const STACK: usize = 16 << 10;
-
-/// Wipes the stack below the caller: what functions that returned have left there, the schedule of a key that they moved.
+/// Wipes so many bytes of the stack below the caller: what functions that returned have left there, such as the schedule of
+/// a key that they moved.
 #[inline(never)]
-pub fn wipe_stack() {
-    let clean = [0u8; STACK];
+pub fn wipe_stack<const BYTES: usize>() {
+    let clean = [0u8; BYTES];
     // It has to be there, zeros and all.
     std::hint::black_box(&clean);
 }

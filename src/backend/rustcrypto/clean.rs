@@ -1,25 +1,33 @@
-//! Ciphers and codes that leave no round keys behind.
+//! Ciphers, codes and private keys that leave nothing of a key behind on the stack.
 //!
-//! Where the processor works on many blocks at a time the `aes` crate copies the round keys, the first of which are the
-//! key, into a frame of the stack with each call. They are wiped once a call of ours, not once a block.
+//! The crates wipe their keys, and not the copies that are made where one is moved or its numbers are computed with. Where
+//! the processor works on many blocks at a time the `aes` crate copies the round keys, the first of which are the key, with
+//! each call. So the stack is wiped after each call of ours, not after each block.
 
-use crate::backend::{Aead, Cipher, Mac, SavedCipher};
+use std::sync::Arc;
+
+use crate::backend::{Aead, Cipher, Encryption, Mac, PrivateKey, PublicParts, SavedCipher, Scheme, Signer};
 use crate::error::Result;
-use crate::secret::wipe_stack;
+use crate::secret::{Secret, wipe_stack};
 
-/// Wipes the stack after each call that runs the block cipher.
+/// How deep ciphers and codes go: without optimisation 10 KiB.
+pub(super) const CIPHER: usize = 16 << 10;
+/// How deep private keys go.
+pub(super) const KEY: usize = 64 << 10;
+
+/// Wipes the stack after each call that computes with the key.
 pub(super) struct Clean<T: ?Sized>(Box<T>);
 
 impl<T: ?Sized> Clean<T> {
     pub(super) fn new(inner: Box<T>) -> Self {
         // What has been computed while it was made.
-        wipe_stack();
+        wipe_stack::<CIPHER>();
         Self(inner)
     }
 
     fn run<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
         let outcome = work(&mut self.0);
-        wipe_stack();
+        wipe_stack::<CIPHER>();
         outcome
     }
 }
@@ -83,4 +91,47 @@ impl Aead for Clean<dyn Aead> {
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         self.run(|cipher| cipher.open(nonce, aad, input, tag, out))
     }
+}
+
+impl Signer for Clean<dyn Signer> {
+    fn signature_len(&self) -> usize {
+        self.0.signature_len()
+    }
+
+    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        clean(|| self.0.sign(input, out))
+    }
+}
+
+/// A private key that wipes the stack after each call.
+pub(super) struct CleanKey(pub(super) Arc<dyn PrivateKey>);
+
+impl PrivateKey for CleanKey {
+    fn public(&self) -> Result<PublicParts> {
+        clean(|| self.0.public())
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        let signer = clean(|| Arc::clone(&self.0).signer(scheme))?;
+        Ok(Box::new(Clean(signer)))
+    }
+
+    fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        clean(|| self.0.decrypt(scheme, input, out))
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        clean(|| self.0.agree(peer))
+    }
+
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
+        clean(|| self.0.decapsulate(ciphertext))
+    }
+}
+
+/// Does something with a private key, below which nothing of it stays.
+pub(super) fn clean<R>(work: impl FnOnce() -> R) -> R {
+    let outcome = work();
+    wipe_stack::<KEY>();
+    outcome
 }
