@@ -12,8 +12,10 @@ use crate::secret::{Secret, wipe_stack};
 
 /// How deep ciphers and codes go: without optimisation 10 KiB.
 pub(super) const CIPHER: usize = 16 << 10;
-/// How deep private keys go.
+/// How deep private keys go, but for those below.
 pub(super) const KEY: usize = 64 << 10;
+/// Those of elliptic curves: 176 KiB where everything is optimised into one function, tables of the curves too.
+pub(super) const CURVE_KEY: usize = 192 << 10;
 
 /// Wipes the stack after each call that computes with the key.
 pub(super) struct Clean<T: ?Sized>(Box<T>);
@@ -93,45 +95,47 @@ impl Aead for Clean<dyn Aead> {
     }
 }
 
-impl Signer for Clean<dyn Signer> {
+/// A private key that wipes so much of the stack after each call.
+pub(super) struct CleanKey<const DEPTH: usize>(pub(super) Arc<dyn PrivateKey>);
+
+impl<const DEPTH: usize> PrivateKey for CleanKey<DEPTH> {
+    fn public(&self) -> Result<PublicParts> {
+        clean::<DEPTH, _>(|| self.0.public())
+    }
+
+    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        let signer = clean::<DEPTH, _>(|| Arc::clone(&self.0).signer(scheme))?;
+        Ok(Box::new(CleanSigner::<DEPTH>(signer)))
+    }
+
+    fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        clean::<DEPTH, _>(|| self.0.decrypt(scheme, input, out))
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret> {
+        clean::<DEPTH, _>(|| self.0.agree(peer))
+    }
+
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
+        clean::<DEPTH, _>(|| self.0.decapsulate(ciphertext))
+    }
+}
+
+struct CleanSigner<const DEPTH: usize>(Box<dyn Signer>);
+
+impl<const DEPTH: usize> Signer for CleanSigner<DEPTH> {
     fn signature_len(&self) -> usize {
         self.0.signature_len()
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        clean(|| self.0.sign(input, out))
-    }
-}
-
-/// A private key that wipes the stack after each call.
-pub(super) struct CleanKey(pub(super) Arc<dyn PrivateKey>);
-
-impl PrivateKey for CleanKey {
-    fn public(&self) -> Result<PublicParts> {
-        clean(|| self.0.public())
-    }
-
-    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let signer = clean(|| Arc::clone(&self.0).signer(scheme))?;
-        Ok(Box::new(Clean(signer)))
-    }
-
-    fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        clean(|| self.0.decrypt(scheme, input, out))
-    }
-
-    fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        clean(|| self.0.agree(peer))
-    }
-
-    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
-        clean(|| self.0.decapsulate(ciphertext))
+        clean::<DEPTH, _>(|| self.0.sign(input, out))
     }
 }
 
 /// Does something with a private key, below which nothing of it stays.
-pub(super) fn clean<R>(work: impl FnOnce() -> R) -> R {
+pub(super) fn clean<const DEPTH: usize, R>(work: impl FnOnce() -> R) -> R {
     let outcome = work();
-    wipe_stack::<KEY>();
+    wipe_stack::<DEPTH>();
     outcome
 }

@@ -25,7 +25,7 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use self::clean::{CleanKey, clean};
+use self::clean::{CURVE_KEY, CleanKey, KEY, clean};
 use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
@@ -44,11 +44,19 @@ struct KeyPairs;
 
 impl Keys for KeyPairs {
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
-        clean(|| generate(spec))
+        match spec {
+            PairSpec::Ec(_) => clean::<CURVE_KEY, _>(|| generate(spec)),
+            _ => clean::<KEY, _>(|| generate(spec)),
+        }
     }
 
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
-        Ok(Arc::new(CleanKey(clean(|| private(parts))?)))
+        match parts {
+            PrivateParts::Ec { .. } => {
+                Ok(Arc::new(CleanKey::<CURVE_KEY>(clean::<CURVE_KEY, _>(|| private(parts))?)))
+            }
+            _ => Ok(Arc::new(CleanKey::<KEY>(clean::<KEY, _>(|| private(parts))?))),
+        }
     }
 
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
