@@ -1,11 +1,12 @@
 //! Jeton's core: the semantics of PKCS#11 in ordinary Rust, without C types.
 //!
 //! The C interface stands in `abi/`; it talks to [`module::Module`] alone. Imports run one way:
-//! `error`, `id`, `secret` <- `backend` <- `mechanism` <- `config` <- `object` <- `store` <- `token` <-
+//! `error`, `id`, `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <-
 //! `session` <- `module` (checked in CI, explained in `docs/design.md`).
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod backend;
 pub mod config;
 pub mod error;

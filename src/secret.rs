@@ -2,36 +2,43 @@
 
 use std::ops::{Deref, DerefMut};
 
+use allocator_api2::vec::Vec as GuardedVec;
 use zeroize::Zeroize;
 
-/// Secret bytes: a key, a PIN, a decrypted record. No `Debug`, no `Clone`.
-#[derive(Default)]
-pub struct Secret(Vec<u8>);
+mod pages;
+
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use pages::flags_of;
+pub use pages::forget_parent;
+
+use pages::Guarded;
+
+/// Secret bytes: a key, a PIN, a decrypted record. No `Debug`, no `Clone`. Their memory is locked where the system allows
+/// it, and wiped when it is given back.
+pub struct Secret(GuardedVec<u8, Guarded>);
 
 impl Secret {
     /// Takes the bytes over; no copy is left behind.
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        let secret = Self::from(&bytes[..]);
+        bytes.zeroize();
+        secret
     }
 
     /// `len` zero bytes, to be filled in place.
     pub fn zeroed(len: usize) -> Self {
-        Self(vec![0; len])
+        let mut bytes = GuardedVec::with_capacity_in(len, Guarded);
+        bytes.resize(len, 0);
+        Self(bytes)
     }
 
     /// A second copy, asked for by name.
     pub fn duplicate(&self) -> Self {
-        Self(self.0.clone())
+        Self::from(&self.0[..])
     }
 
-    /// Appends, wiping the old place when the bytes have to move.
+    /// Appends. The old place is wiped when the bytes have to move.
     pub fn extend(&mut self, more: &[u8]) {
-        if self.0.capacity() - self.0.len() < more.len() {
-            let mut grown = Vec::with_capacity((self.0.len() + more.len()).next_power_of_two());
-            grown.extend_from_slice(&self.0);
-            self.0.zeroize();
-            self.0 = grown;
-        }
         self.0.extend_from_slice(more);
     }
 
@@ -42,9 +49,17 @@ impl Secret {
     }
 }
 
+impl Default for Secret {
+    fn default() -> Self {
+        Self(GuardedVec::new_in(Guarded))
+    }
+}
+
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.to_vec())
+        let mut copy = GuardedVec::with_capacity_in(bytes.len(), Guarded);
+        copy.extend_from_slice(bytes);
+        Self(copy)
     }
 }
 
@@ -61,19 +76,13 @@ impl DerefMut for Secret {
     }
 }
 
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-/// Wipes the stack below the caller: what functions that returned have left there, the schedule of a key that they moved.
+/// Wipes so many bytes of the stack below the caller: what functions that returned have left there, such as the schedule of
+/// a key that they moved.
 #[inline(never)]
-pub fn wipe_stack() {
-    // 8 KiB, in words: a wipe goes element by element.
-    let mut waste = [0u64; 1024];
-    waste.zeroize();
-    std::hint::black_box(&waste);
+pub fn wipe_stack<const BYTES: usize>() {
+    let clean = [0u8; BYTES];
+    // It has to be there, zeros and all.
+    std::hint::black_box(&clean);
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["error", "id", "secret"],
     &["backend"],
     &["mechanism"],
+    &["audit"],
     &["config"],
     &["object"],
     &["store"],

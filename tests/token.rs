@@ -8,6 +8,8 @@ mod attribute_rules;
 mod attribute_table;
 #[path = "token/attribute_values.rs"]
 mod attribute_values;
+#[path = "token/audit.rs"]
+mod audit;
 #[path = "token/backends.rs"]
 mod backends;
 #[path = "token/built_in.rs"]

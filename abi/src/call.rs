@@ -162,6 +162,7 @@ unsafe extern "C" fn forget_parent() {
     KEPT.store(null_mut(), Ordering::Release);
     CHANGING.store(false, Ordering::Release);
     fork::count();
+    jeton::secret::forget_parent();
     // SAFETY: the handler before the fork took them.
     unsafe { fork::release() };
 }

@@ -1,5 +1,6 @@
 //! The subcommands: their options, and little else. The work is the library's.
 
+pub mod audit;
 pub mod backend;
 pub mod mechanisms;
 pub mod pin;

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod client;
 pub mod error;
 pub mod peers;

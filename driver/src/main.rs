@@ -28,6 +28,8 @@ enum Command {
     VerifyDb(commands::verify_db::VerifyDb),
     /// Show the mechanisms of a module.
     Mechanisms(commands::mechanisms::Mechanisms),
+    /// Verify an audit log of Jeton.
+    Audit(commands::audit::Audit),
     /// The process of one module: a job comes in, events go out.
     #[command(hide = true)]
     PipelineChild,
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Pipeline(command) => command.run(),
         Command::VerifyDb(command) => command.run(),
         Command::Mechanisms(command) => command.run(),
+        Command::Audit(command) => command.run(),
         Command::PipelineChild => commands::pipeline::child(),
     };
     result.unwrap_or_else(|error| {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use tracing::error;
 
+use crate::audit::Audit;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::MechanismType;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub pins: PinRules,
     /// Where the counters are that show an older copy of a token's file; none are kept without.
     pub counter_dir: Option<PathBuf>,
+    /// The audit log; none without configuration.
+    pub audit: Option<Audit>,
 }
 
 /// What holds for PINs.
@@ -41,9 +44,9 @@ pub struct PinRules {
     pub max_length: usize,
     /// Wrong PINs in a row that lock one.
     pub retries: u32,
-    /// Memory of Argon2id in KiB, for PINs set from now on.
+    /// Memory of Argon2id in KiB, for PINs set from now on, and for records that a login finds weaker.
     pub memory_kib: u32,
-    /// Passes of Argon2id, for PINs set from now on.
+    /// Passes of Argon2id, likewise.
     pub passes: u32,
 }
 
@@ -55,16 +58,19 @@ impl Default for PinRules {
 }
 
 impl Settings {
-    /// Reads the configuration and starts the log.
-    pub fn load(parameters: Option<&str>) -> Result<Self> {
+    /// Reads the configuration and starts the logs, with a thread where there may be one.
+    pub fn load(parameters: Option<&str>, threads: bool) -> Result<Self> {
         let file = File::gather(parameters)?;
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
+        let provider = provider(file.backend.as_deref())?;
+        let audit = file.audit.file.map(|path| Audit::open(&path, provider, threads)).transpose()?;
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
-            provider: provider(file.backend.as_deref())?,
+            provider,
             mechanisms: offered(&file.mechanisms)?,
             pins: checked(file.pin)?,
             counter_dir: file.store.counter_dir,
+            audit,
         })
     }
 
@@ -85,6 +91,7 @@ struct File {
     mechanisms: MechanismRules,
     pin: PinRules,
     store: StoreRules,
+    audit: AuditRules,
 }
 
 /// How tokens are kept.
@@ -92,6 +99,13 @@ struct File {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct StoreRules {
     counter_dir: Option<PathBuf>,
+}
+
+/// Where the audit log is.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct AuditRules {
+    file: Option<PathBuf>,
 }
 
 /// What is logged, and where.

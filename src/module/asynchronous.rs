@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use tracing::error;
 
 use super::Module;
+use super::audit::Call;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
@@ -238,14 +239,18 @@ impl Jobs {
 impl Module {
     /// `C_AsyncComplete`: the result of a function that answered `Pending`, or `Pending` again.
     pub fn async_complete(&self, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
-        let (token, rights) = self.access(session)?;
-        match self.jobs.take(session, function)? {
-            Made::One(key) => Ok(Completed { object: token.insert(rights, session, key)?, additional: None }),
-            Made::Pair(public, private) => {
-                let [public, private] = token.insert_all(rights, session, [public, private])?;
-                Ok(Completed { object: public, additional: Some(private) })
+        self.recorded(session, Call::of("C_AsyncComplete", None, &[]), || {
+            let (token, rights) = self.access(session)?;
+            match self.jobs.take(session, function)? {
+                Made::One(key) => {
+                    Ok(Completed { object: token.insert(rights, session, key)?, additional: None })
+                }
+                Made::Pair(public, private) => {
+                    let [public, private] = token.insert_all(rights, session, [public, private])?;
+                    Ok(Completed { object: public, additional: Some(private) })
+                }
             }
-        }
+        })
     }
 
     /// `C_AsyncGetID`: the number under which another session can join, after this one was closed too.

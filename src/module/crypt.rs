@@ -10,7 +10,7 @@ use crate::session::operation::Output;
 impl Module {
     /// `C_EncryptInit`
     pub fn encrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start(session, with, |session| session.encrypt_init(with, key))
+        self.start_with(session, "C_EncryptInit", with, key, |session| session.encrypt_init(with, key))
     }
 
     /// `C_Encrypt`: how many bytes were written, or would be at most for [`Output::Length`].
@@ -35,7 +35,7 @@ impl Module {
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start(session, with, |session| session.decrypt_init(with, key))
+        self.start_with(session, "C_DecryptInit", with, key, |session| session.decrypt_init(with, key))
     }
 
     /// `C_Decrypt`: how many bytes were written, or would be at most for [`Output::Length`].

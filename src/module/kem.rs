@@ -1,6 +1,7 @@
 //! Key encapsulation (PKCS#11 3.2, `C_EncapsulateKey`, `C_DecapsulateKey`).
 
 use super::Module;
+use super::audit::Call;
 use super::wrap::DEFAULT_TYPE;
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
@@ -23,21 +24,24 @@ impl Module {
         template: &Template<'_>,
         out: Output<'_>,
     ) -> Result<(usize, Option<ObjectHandle>)> {
-        let (token, rights) = self.access(session)?;
-        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-        let public = usable(&token, rights, with, public, Usage::ENCAPSULATE)?;
-        let needed = ciphertext_len(&public)?;
-        let Output::Buffer(out) = out else { return Ok((needed, None)) };
-        let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-        // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …"; C_DecapsulateKey answers otherwise.
-        if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
-            return Err(Error::KeyHandleInvalid);
-        }
-        let attributes = received(&public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
-        let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
-        let handle = token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)?;
-        place.copy_from_slice(&ciphertext);
-        Ok((needed, Some(handle)))
+        self.recorded(session, Call::of("C_EncapsulateKey", Some(with), &[public]), || {
+            let (token, rights) = self.access(session)?;
+            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+            let public = usable(&token, rights, with, public, Usage::ENCAPSULATE)?;
+            let needed = ciphertext_len(&public)?;
+            let Output::Buffer(out) = out else { return Ok((needed, None)) };
+            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+            // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …"; C_DecapsulateKey answers otherwise.
+            if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
+                return Err(Error::KeyHandleInvalid);
+            }
+            let attributes = received(&public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
+            let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
+            let handle =
+                token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)?;
+            place.copy_from_slice(&ciphertext);
+            Ok((needed, Some(handle)))
+        })
     }
 
     /// `C_DecapsulateKey`
@@ -49,17 +53,21 @@ impl Module {
         template: &Template<'_>,
         ciphertext: &[u8],
     ) -> Result<ObjectHandle> {
-        let (token, rights) = self.access(session)?;
-        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-        let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
-        let attributes = received(&private, A::DECAPSULATE_TEMPLATE, template, rights)?;
-        // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of a wrong length is a wrapped key of a wrong length.
-        let secret =
-            private.private_key(token.provider())?.decapsulate(ciphertext).map_err(|error| match error {
-                Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,
-                other => other,
-            })?;
-        token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)
+        self.recorded(session, Call::of("C_DecapsulateKey", Some(with), &[private]), || {
+            let (token, rights) = self.access(session)?;
+            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+            let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
+            let attributes = received(&private, A::DECAPSULATE_TEMPLATE, template, rights)?;
+            // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of a wrong length is a wrapped key of a wrong length.
+            let secret =
+                private.private_key(token.provider())?.decapsulate(ciphertext).map_err(
+                    |error| match error {
+                        Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,
+                        other => other,
+                    },
+                )?;
+            token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::Write;
 use tracing::warn;
 
 use super::asynchronous::{AsyncFunction, Made};
+use super::audit::Call;
 use super::{Module, password};
 use crate::backend::{PairSpec, Provider, des3};
 use crate::error::{Error, Result};
@@ -34,24 +35,26 @@ impl Module {
         with: &Invocation,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        let (token, rights) = self.access(session)?;
-        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-        let attributes = match with.mechanism.action {
-            Action::GenerateParameters => return self.generate_parameters(session, with, template),
-            Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
-            Action::GeneratePreMaster => pre_master(&token, rights, with, template)?,
-            _ => {
-                let key_type = makes(&token, with, Action::Generate)?;
-                let value = |len| secret(token.provider(), with.mechanism, len);
-                make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?
+        self.recorded(session, Call::of("C_GenerateKey", Some(with), &[]), || {
+            let (token, rights) = self.access(session)?;
+            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+            let attributes = match with.mechanism.action {
+                Action::GenerateParameters => return self.generate_parameters(session, with, template),
+                Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
+                Action::GeneratePreMaster => pre_master(&token, rights, with, template)?,
+                _ => {
+                    let key_type = makes(&token, with, Action::Generate)?;
+                    let value = |len| secret(token.provider(), with.mechanism, len);
+                    make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?
+                }
+            };
+            if self.is_asynchronous(session)? {
+                rights.write(&attributes)?;
+                let made = move || Ok(Made::One(attributes));
+                return Err(self.jobs.start(session, token, AsyncFunction::GenerateKey, made));
             }
-        };
-        if self.is_asynchronous(session)? {
-            rights.write(&attributes)?;
-            let made = move || Ok(Made::One(attributes));
-            return Err(self.jobs.start(session, token, AsyncFunction::GenerateKey, made));
-        }
-        token.insert(rights, session, attributes)
+            token.insert(rights, session, attributes)
+        })
     }
 
     /// PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter generation". The base is 4: of a safe prime, it is a
@@ -80,29 +83,32 @@ impl Module {
         public: &Template<'_>,
         private: &Template<'_>,
     ) -> Result<(ObjectHandle, ObjectHandle)> {
-        let (token, rights) = self.access(session)?;
-        let key_type = makes(&token, with, Action::GeneratePair)?;
-        let public = make::generate_public(public, key_type, rights.officer())?;
-        let private = make::generate_private(private, key_type, rights.officer())?;
-        for half in [&public, &private] {
-            rights.write(half)?;
-        }
-        let spec = key::pair_spec(&public, &private)?;
-        if let PairSpec::Rsa { bits, .. } = spec {
-            in_range(with.mechanism, bits as u64)?;
-        }
-        let (provider, id) = (token.provider(), with.mechanism.id);
-        let work = move || {
-            let parts = provider.keys.generate(&key::pair_spec(&public, &private)?).map_err(key::refused)?;
-            make::put_pair(public, private, parts, id)
-        };
-        if self.is_asynchronous(session)? {
-            let work = move || work().map(|(public, private)| Made::Pair(public, private));
-            return Err(self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work));
-        }
-        let (public, private) = work()?;
-        let [public, private] = token.insert_all(rights, session, [public, private])?;
-        Ok((public, private))
+        self.recorded(session, Call::of("C_GenerateKeyPair", Some(with), &[]), || {
+            let (token, rights) = self.access(session)?;
+            let key_type = makes(&token, with, Action::GeneratePair)?;
+            let public = make::generate_public(public, key_type, rights.officer())?;
+            let private = make::generate_private(private, key_type, rights.officer())?;
+            for half in [&public, &private] {
+                rights.write(half)?;
+            }
+            let spec = key::pair_spec(&public, &private)?;
+            if let PairSpec::Rsa { bits, .. } = spec {
+                in_range(with.mechanism, bits as u64)?;
+            }
+            let (provider, id) = (token.provider(), with.mechanism.id);
+            let work = move || {
+                let parts =
+                    provider.keys.generate(&key::pair_spec(&public, &private)?).map_err(key::refused)?;
+                make::put_pair(public, private, parts, id)
+            };
+            if self.is_asynchronous(session)? {
+                let work = move || work().map(|(public, private)| Made::Pair(public, private));
+                return Err(self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work));
+            }
+            let (public, private) = work()?;
+            let [public, private] = token.insert_all(rights, session, [public, private])?;
+            Ok((public, private))
+        })
     }
 
     /// `C_GenerateRandom`

@@ -22,7 +22,13 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start(session, with, |session| session.message_crypt_init(direction, with, key))
+        let function = match direction {
+            Direction::Encrypt => "C_MessageEncryptInit",
+            Direction::Decrypt => "C_MessageDecryptInit",
+        };
+        self.start_with(session, function, with, key, |session| {
+            session.message_crypt_init(direction, with, key)
+        })
     }
 
     /// `C_EncryptMessage`, `C_DecryptMessage`: how many bytes were written, or would be for [`Output::Length`].
@@ -110,7 +116,9 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start(session, with, |session| session.message_sign_init(with, key))
+        self.start_with(session, "C_MessageSignInit", with, key, |session| {
+            session.message_sign_init(with, key)
+        })
     }
 
     /// `C_SignMessage`: how many bytes were written, or would be for [`Output::Length`].
@@ -158,7 +166,9 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start(session, with, |session| session.message_verify_init(with, key))
+        self.start_with(session, "C_MessageVerifyInit", with, key, |session| {
+            session.message_verify_init(with, key)
+        })
     }
 
     /// `C_VerifyMessage`

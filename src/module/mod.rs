@@ -21,6 +21,7 @@ use crate::store::sqlite::SqliteStore;
 use crate::token::Token;
 
 mod asynchronous;
+mod audit;
 mod crypt;
 mod derive;
 mod kem;
@@ -82,7 +83,7 @@ impl Module {
         if state.is_some() {
             return Err(Error::AlreadyInitialized);
         }
-        let settings = Arc::new(Settings::load(parameters)?);
+        let settings = Arc::new(Settings::load(parameters, self.may_be_asynchronous())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         let mut slots = Vec::new();
         scan(&settings, &mut slots)?;
@@ -96,10 +97,13 @@ impl Module {
     /// `C_Finalize`: ends every session, wipes what was decrypted.
     pub fn finalize(&self) -> Result<()> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
-        let _state = state.ok_or(Error::NotInitialized)?;
+        let state = state.ok_or(Error::NotInitialized)?;
         self.close_where(|_| true);
         self.states.clear();
         self.jobs.close();
+        if let Some(audit) = &state.settings.audit {
+            audit.close();
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Module;
+use super::audit::Call;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::template::Template;
@@ -12,9 +13,11 @@ use crate::session::find::Find;
 impl Module {
     /// `C_CreateObject`
     pub fn create_object(&self, session: SessionHandle, template: &Template<'_>) -> Result<ObjectHandle> {
-        let (token, rights) = self.access(session)?;
-        let attributes = make::create(template, rights.officer(), token.provider())?;
-        token.insert(rights, session, attributes)
+        self.recorded(session, Call::of("C_CreateObject", None, &[]), || {
+            let (token, rights) = self.access(session)?;
+            let attributes = make::create(template, rights.officer(), token.provider())?;
+            token.insert(rights, session, attributes)
+        })
     }
 
     /// `C_CopyObject`
@@ -24,19 +27,23 @@ impl Module {
         object: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        let (token, rights) = self.access(session)?;
-        // A copy of an object as it was would take back that a key is sensitive since.
-        token.refresh()?;
-        let object = token.object(rights, object)?;
-        policy::copyable(&object)?;
-        let attributes = make::copy(&object, template, rights.officer())?;
-        token.insert(rights, session, attributes)
+        self.recorded(session, Call::of("C_CopyObject", None, &[object]), || {
+            let (token, rights) = self.access(session)?;
+            // A copy of an object as it was would take back that a key is sensitive since.
+            token.refresh()?;
+            let object = token.object(rights, object)?;
+            policy::copyable(&object)?;
+            let attributes = make::copy(&object, template, rights.officer())?;
+            token.insert(rights, session, attributes)
+        })
     }
 
     /// `C_DestroyObject`
     pub fn destroy_object(&self, session: SessionHandle, object: ObjectHandle) -> Result<()> {
-        let (token, rights) = self.access(session)?;
-        token.remove(rights, object)
+        self.recorded(session, Call::of("C_DestroyObject", None, &[object]), || {
+            let (token, rights) = self.access(session)?;
+            token.remove(rights, object)
+        })
     }
 
     /// `C_GetObjectSize`: bytes, about.
@@ -56,10 +63,12 @@ impl Module {
         handle: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<()> {
-        let (token, rights) = self.access(session)?;
-        token.replace(rights, handle, |object| {
-            policy::modifiable(object, rights)?;
-            make::change(object, template, rights.officer())
+        self.recorded(session, Call::of("C_SetAttributeValue", None, &[handle]), || {
+            let (token, rights) = self.access(session)?;
+            token.replace(rights, handle, |object| {
+                policy::modifiable(object, rights)?;
+                make::change(object, template, rights.officer())
+            })
         })
     }
 

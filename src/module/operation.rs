@@ -2,6 +2,7 @@
 //! verifying signatures and MACs").
 
 use super::Module;
+use super::audit::{self, Call};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
@@ -26,15 +27,18 @@ impl Module {
 
     /// `C_DigestKey`
     pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
-        self.sessions.with(session, |session| {
-            if !session.digest.active() {
-                return Err(Error::OperationNotInitialized);
-            }
-            let object = session.token.object(session.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
-            if !object.sort().is_secret() {
-                return Err(Error::KeyIndigestible);
-            }
-            session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
+        self.recorded(session, Call::of("C_DigestKey", None, &[key]), || {
+            self.sessions.with(session, |session| {
+                if !session.digest.active() {
+                    return Err(Error::OperationNotInitialized);
+                }
+                let object =
+                    session.token.object(session.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
+                if !object.sort().is_secret() {
+                    return Err(Error::KeyIndigestible);
+                }
+                session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
+            })
         })
     }
 
@@ -50,7 +54,7 @@ impl Module {
 
     /// `C_SignInit`
     pub fn sign_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start(session, with, |session| session.sign_init(with, key))
+        self.start_with(session, "C_SignInit", with, key, |session| session.sign_init(with, key))
     }
 
     /// `C_Sign`: how many bytes were written, or would be for [`Output::Length`].
@@ -75,7 +79,7 @@ impl Module {
 
     /// `C_VerifyInit`
     pub fn verify_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start(session, with, |session| session.verify_init(with, key))
+        self.start_with(session, "C_VerifyInit", with, key, |session| session.verify_init(with, key))
     }
 
     /// `C_Verify`
@@ -110,6 +114,24 @@ impl Module {
         self.sessions.with(session, |session| {
             offered(session, with)?;
             init(session)
+        })
+    }
+
+    /// The same for an operation with a key, which goes into the audit log.
+    pub(super) fn start_with(
+        &self,
+        session: SessionHandle,
+        function: &'static str,
+        with: &Invocation,
+        key: ObjectHandle,
+        init: impl FnOnce(&mut Session) -> Result<()>,
+    ) -> Result<()> {
+        self.sessions.with(session, |session| {
+            let outcome = offered(session, with).and_then(|()| init(session));
+            if let Some(audit) = &session.token.settings.audit {
+                audit::started(audit, session, function, with, key, &outcome);
+            }
+            outcome
         })
     }
 

@@ -15,7 +15,9 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start(session, with, |session| session.sign_recover_init(with, key))
+        self.start_with(session, "C_SignRecoverInit", with, key, |session| {
+            session.sign_recover_init(with, key)
+        })
     }
 
     /// `C_SignRecover`
@@ -35,7 +37,9 @@ impl Module {
         with: &Invocation,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start(session, with, |session| session.verify_recover_init(with, key))
+        self.start_with(session, "C_VerifyRecoverInit", with, key, |session| {
+            session.verify_recover_init(with, key)
+        })
     }
 
     /// `C_VerifyRecover`: how long the data is, or may be at most for [`Output::Length`].
@@ -56,7 +60,9 @@ impl Module {
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        self.start(session, with, |session| session.verify_init_with(with, key, signature))
+        self.start_with(session, "C_VerifySignatureInit", with, key, |session| {
+            session.verify_init_with(with, key, signature)
+        })
     }
 
     /// `C_VerifySignature`

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tracing::warn;
 
 use super::Module;
+use super::audit::Call;
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId, mechanism_flag as flag, session_state as state};
 use crate::object::policy::Login;
@@ -34,6 +35,17 @@ pub enum User {
     User,
     /// `CKU_CONTEXT_SPECIFIC`
     ContextSpecific,
+}
+
+impl User {
+    /// The specification's name.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SecurityOfficer => "CKU_SO",
+            Self::User => "CKU_USER",
+            Self::ContextSpecific => "CKU_CONTEXT_SPECIFIC",
+        }
+    }
 }
 
 impl Module {
@@ -156,12 +168,14 @@ impl Module {
 
     /// `C_Login`
     pub fn login(&self, session: SessionHandle, user: User, pin: &[u8]) -> Result<()> {
-        let (token, _) = self.access(session)?;
-        match user {
-            User::SecurityOfficer => token.log_in(Role::Officer, pin),
-            User::User => token.log_in(Role::User, pin),
-            User::ContextSpecific => self.login_for_operation(session, &token, pin),
-        }
+        self.recorded(session, Call { user: Some(user.name()), ..Call::of("C_Login", None, &[]) }, || {
+            let (token, _) = self.access(session)?;
+            match user {
+                User::SecurityOfficer => token.log_in(Role::Officer, pin),
+                User::User => token.log_in(Role::User, pin),
+                User::ContextSpecific => self.login_for_operation(session, &token, pin),
+            }
+        })
     }
 
     /// `C_LoginUser`. A token has the users of `C_Login` and none of a name; without a name it is `C_Login`. No name
@@ -184,16 +198,18 @@ impl Module {
 
     /// `C_Logout`
     pub fn logout(&self, session: SessionHandle) -> Result<()> {
-        let (token, _) = self.access(session)?;
-        token.logout()?;
-        self.sessions.for_each(|session| {
-            if Arc::ptr_eq(&session.token, &token) {
-                session.clear_keys();
-            }
-        });
-        // After the sessions: what one of them saves meanwhile goes too.
-        self.states.end_login(&token);
-        Ok(())
+        self.recorded(session, Call::of("C_Logout", None, &[]), || {
+            let (token, _) = self.access(session)?;
+            token.logout()?;
+            self.sessions.for_each(|session| {
+                if Arc::ptr_eq(&session.token, &token) {
+                    session.clear_keys();
+                }
+            });
+            // After the sessions: what one of them saves meanwhile goes too.
+            self.states.end_login(&token);
+            Ok(())
+        })
     }
 
     /// PKCS#11 3.2, C_Login: a login for the operation that was just started with a key that wants one.

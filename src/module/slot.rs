@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::audit::Call;
 use super::{Module, Slot, State, scan};
+use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
@@ -178,29 +180,39 @@ impl Module {
 
     /// `C_InitToken`: a new token in the free slot, or a token anew, which needs its SO PIN.
     pub fn init_token(&self, slot: SlotId, so_pin: &[u8], label: &[u8; 32]) -> Result<()> {
-        match self.token_in(slot) {
+        let outcome = match self.token_in(slot) {
             Ok(token) => token.reinitialize(so_pin, *label),
             Err(Error::TokenNotRecognized) => self.make_token(slot, so_pin, label),
             Err(error) => Err(error),
+        };
+        if let Some(audit) = &self.state()?.settings.audit {
+            let token = self.token_in(slot).ok().map(|token| token.serial().to_owned());
+            let result = super::audit::outcome(outcome.as_ref().err());
+            audit.note(Record { token, function: "C_InitToken", result, ..Record::default() });
         }
+        outcome
     }
 
     /// `C_InitPIN`
     pub fn init_pin(&self, session: SessionHandle, pin: &[u8]) -> Result<()> {
-        let (token, rights) = self.access(session)?;
-        if !rights.read_write {
-            return Err(Error::SessionReadOnly);
-        }
-        token.init_pin(pin)
+        self.recorded(session, Call::of("C_InitPIN", None, &[]), || {
+            let (token, rights) = self.access(session)?;
+            if !rights.read_write {
+                return Err(Error::SessionReadOnly);
+            }
+            token.init_pin(pin)
+        })
     }
 
     /// `C_SetPIN`
     pub fn set_pin(&self, session: SessionHandle, old: &[u8], new: &[u8]) -> Result<()> {
-        let (token, rights) = self.access(session)?;
-        if !rights.read_write {
-            return Err(Error::SessionReadOnly);
-        }
-        token.set_pin(old, new)
+        self.recorded(session, Call::of("C_SetPIN", None, &[]), || {
+            let (token, rights) = self.access(session)?;
+            if !rights.read_write {
+                return Err(Error::SessionReadOnly);
+            }
+            token.set_pin(old, new)
+        })
     }
 
     /// A token in the free slot. The slot keeps its number, and a new free one comes after it.

@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use super::Module;
+use super::audit::Call;
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::session::operation::{Output, place};
@@ -30,10 +31,12 @@ impl Module {
         encryption: ObjectHandle,
         authentication: ObjectHandle,
     ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            let snapshot = self.states.find(&session.token, state)?;
-            let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-            session.restore(&snapshot, encryption, authentication)
+        self.recorded(session, Call::of("C_SetOperationState", None, &[encryption, authentication]), || {
+            self.sessions.with(session, |session| {
+                let snapshot = self.states.find(&session.token, state)?;
+                let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+                session.restore(&snapshot, encryption, authentication)
+            })
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Module;
+use super::audit::Call;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction};
 use crate::error::{Error, Result};
@@ -29,15 +30,17 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        let (token, rights) = self.access(session)?;
-        let wrapping = wrapping_key(&token, rights, with, wrapping)?;
-        let plain = leaving(&token, rights, with, &wrapping, key)?;
-        let needed = wrapped_len(with, &wrapping, plain.len())?;
-        let Output::Buffer(out) = out else { return Ok(needed) };
-        if out.len() < needed {
-            return Err(Error::BufferTooSmall { needed });
-        }
-        wrap(&token, with, &wrapping, &plain, out)
+        self.recorded(session, Call::of("C_WrapKey", Some(with), &[wrapping, key]), || {
+            let (token, rights) = self.access(session)?;
+            let wrapping = wrapping_key(&token, rights, with, wrapping)?;
+            let plain = leaving(&token, rights, with, &wrapping, key)?;
+            let needed = wrapped_len(with, &wrapping, plain.len())?;
+            let Output::Buffer(out) = out else { return Ok(needed) };
+            if out.len() < needed {
+                return Err(Error::BufferTooSmall { needed });
+            }
+            wrap(&token, with, &wrapping, &plain, out)
+        })
     }
 
     /// `C_UnwrapKey`
@@ -49,12 +52,14 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        let (token, rights) = self.access(session)?;
-        let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
-        let attributes = wanted(&unwrapping, template, rights)?;
-        let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
-        let attributes = filled(&token, attributes, &plain, secret_cut(with))?;
-        token.insert(rights, session, attributes)
+        self.recorded(session, Call::of("C_UnwrapKey", Some(with), &[unwrapping]), || {
+            let (token, rights) = self.access(session)?;
+            let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
+            let attributes = wanted(&unwrapping, template, rights)?;
+            let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
+            let attributes = filled(&token, attributes, &plain, secret_cut(with))?;
+            token.insert(rights, session, attributes)
+        })
     }
 }
 

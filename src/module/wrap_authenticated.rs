@@ -2,6 +2,7 @@
 //! [the others](super::wrap), under an authenticated cipher whose nonce and tag stand in the parameter of a message.
 
 use super::Module;
+use super::audit::Call;
 use super::wrap::{filled, leaving, refused, too_long, unwrapping_key, wanted, wrapping_key};
 use crate::backend::Aead;
 use crate::error::{Error, Result};
@@ -36,18 +37,20 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        let Authenticated { with, params, aad } = how;
-        let (token, rights) = self.access(session)?;
-        let wrapping = wrapping_key(&token, rights, with, wrapping)?;
-        let plain = leaving(&token, rights, with, &wrapping, key)?;
-        let mut aead = cipher(&token, with, params, &wrapping)?;
-        let needed = plain.len();
-        let Output::Buffer(out) = out else { return Ok(needed) };
-        let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-        fresh(&token, params)?;
-        let (nonce, tag) = params.nonce_and_tag();
-        aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
-        Ok(needed)
+        self.recorded(session, Call::of("C_WrapKeyAuthenticated", Some(how.with), &[wrapping, key]), || {
+            let Authenticated { with, params, aad } = how;
+            let (token, rights) = self.access(session)?;
+            let wrapping = wrapping_key(&token, rights, with, wrapping)?;
+            let plain = leaving(&token, rights, with, &wrapping, key)?;
+            let mut aead = cipher(&token, with, params, &wrapping)?;
+            let needed = plain.len();
+            let Output::Buffer(out) = out else { return Ok(needed) };
+            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+            fresh(&token, params)?;
+            let (nonce, tag) = params.nonce_and_tag();
+            aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
+            Ok(needed)
+        })
     }
 
     /// The nonce of `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS`, where the token is to make it.
@@ -65,14 +68,16 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        let Authenticated { with, params, aad } = how;
-        let (token, rights) = self.access(session)?;
-        let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
-        let attributes = wanted(&unwrapping, template, rights)?;
-        let mut aead = cipher(&token, with, params, &unwrapping)?;
-        let mut plain = Secret::zeroed(wrapped.len());
-        aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
-        token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
+        self.recorded(session, Call::of("C_UnwrapKeyAuthenticated", Some(how.with), &[unwrapping]), || {
+            let Authenticated { with, params, aad } = how;
+            let (token, rights) = self.access(session)?;
+            let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
+            let attributes = wanted(&unwrapping, template, rights)?;
+            let mut aead = cipher(&token, with, params, &unwrapping)?;
+            let mut plain = Secret::zeroed(wrapped.len());
+            aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
+            token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
+        })
     }
 }
 

@@ -6,11 +6,11 @@
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
-use zeroize::Zeroizing;
 
 use crate::id::AttributeType as A;
 use crate::object::Attributes;
 use crate::object::value::Value;
+use crate::secret::Secret;
 
 /// The attributes that have names; the others are compared object by object.
 const NAMED: [A; 8] =
@@ -20,12 +20,17 @@ const NAMED: [A; 8] =
 pub const NAMER_KEY: usize = 16;
 
 /// Makes names.
-pub struct Namer(Zeroizing<[u8; NAMER_KEY]>);
+pub struct Namer(Secret);
 
 impl Namer {
     /// With a key.
     pub fn new(key: &[u8; NAMER_KEY]) -> Self {
-        Self(Zeroizing::new(*key))
+        Self(Secret::from(&key[..]))
+    }
+
+    /// The key.
+    pub(super) fn key(&self) -> &[u8; NAMER_KEY] {
+        self.0.as_array().expect("the length that it was made with")
     }
 
     /// The name of a value; `None` for attributes without names, and for no bytes: the default of most objects
@@ -48,7 +53,7 @@ impl Namer {
     }
 
     fn hash(&self, id: A, bytes: &[u8]) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
+        let mut hasher = SipHasher24::new_with_key(self.key());
         // Not write_u64, which is of the machine's byte order: names are stored.
         hasher.write(&id.0.to_le_bytes());
         hasher.write(bytes);

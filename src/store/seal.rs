@@ -63,11 +63,15 @@ impl Kind {
 /// Fresh random bytes of the operating system.
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|reason| {
+    fill_random(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    getrandom::fill(bytes).map_err(|reason| {
         error!("no random bytes: {reason}");
         Error::DeviceError
-    })?;
-    Ok(bytes)
+    })
 }
 
 /// The key of a token.
@@ -80,7 +84,9 @@ pub struct TokenKey {
 impl TokenKey {
     /// A new one.
     pub fn generate() -> Result<Self> {
-        random::<KEY>().and_then(|key| Self::new(Secret::new(key.into())).ok_or(Error::GeneralError))
+        let mut key = Secret::zeroed(KEY);
+        fill_random(&mut key)?;
+        Self::new(key).ok_or(Error::GeneralError)
     }
 
     fn new(bytes: Secret) -> Option<Self> {
@@ -174,6 +180,18 @@ impl TokenKey {
         let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
         opened.and_then(Self::new).ok_or(Error::PinIncorrect)
     }
+}
+
+/// What a PIN's record is to be made anew with: the greater of its own parameters and the rules'. `None` where it is as strong
+/// as they want.
+pub fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
+    let PinRecord { memory_kib, passes, .. } = postcard::from_bytes(record).ok()?;
+    let weak = memory_kib < rules.memory_kib || passes < rules.passes;
+    weak.then(|| PinRules {
+        memory_kib: memory_kib.max(rules.memory_kib),
+        passes: passes.max(rules.passes),
+        ..*rules
+    })
 }
 
 /// The tag of a record.
@@ -402,6 +420,16 @@ mod tests {
             ("other", Role::User, b"1234"),
         ] {
             assert_eq!(TokenKey::unwrap(serial, role, pin, &record).err(), Some(Error::PinIncorrect));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_key_of_a_token_is_locked_and_in_no_core_dump() {
+        let key = TokenKey::generate().expect("a key");
+        for bytes in [&key.bytes[..], key.namer.key(), key.marker.key()] {
+            let (flags, refused) = crate::secret::flags_of(bytes);
+            assert!(refused || [" lo ", " dd "].iter().all(|flag| flags.contains(flag)), "{flags}");
         }
     }
 }

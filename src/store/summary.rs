@@ -10,10 +10,10 @@ use std::hash::Hasher;
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
-use zeroize::Zeroizing;
 
 use super::{Change, Row};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// How many sums there are. Few enough to be rewritten at every commit, and enough that a wrong one accuses few rows.
 const SUMS: usize = 64;
@@ -21,7 +21,7 @@ const SUMS: usize = 64;
 pub const MARK_KEY: usize = 16;
 
 /// Makes marks.
-pub struct Marker(Zeroizing<[u8; MARK_KEY]>);
+pub struct Marker(Secret);
 
 /// The mark of a row, and the sum that it belongs to.
 #[derive(Clone, Copy)]
@@ -33,12 +33,17 @@ pub struct Mark {
 impl Marker {
     /// With a key.
     pub fn new(key: &[u8; MARK_KEY]) -> Self {
-        Self(Zeroizing::new(*key))
+        Self(Secret::from(&key[..]))
+    }
+
+    /// The key.
+    pub(super) fn key(&self) -> &[u8; MARK_KEY] {
+        self.0.as_array().expect("the length that it was made with")
     }
 
     /// The mark of a row.
     pub fn mark(&self, row: &Row) -> Mark {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
+        let mut hasher = SipHasher24::new_with_key(self.key());
         // The integer methods of Hasher are of the machine's byte order; marks are stored.
         hasher.write(&row.id.to_le_bytes());
         hasher.write(&[row.private.into()]);

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
-use crate::store::seal::TokenKey;
+use crate::store::seal::{self, TokenKey};
 use crate::store::trial::Trial;
 use crate::store::{PinState, Role};
 
@@ -40,8 +40,15 @@ impl Token {
     /// Logs in: the token key comes out of the PIN record, and with it the private objects.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let Unwrapped { key, life, .. } = self.unwrap(role, pin)?;
+        let Unwrapped { key, life, record } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
+        self.enter(role, &key, life)?;
+        self.strengthen((&key, life), role, &record, pin);
+        Ok(())
+    }
+
+    /// The login with the token key at hand.
+    fn enter(&self, role: Role, key: &Arc<TokenKey>, life: i64) -> Result<()> {
         let login = match role {
             Role::User => Login::User,
             Role::Officer => Login::Officer,
@@ -53,10 +60,10 @@ impl Token {
             if role == Role::Officer && state.sessions != state.read_write_sessions {
                 return Err(Error::SessionReadOnlyExists);
             }
-            state.key = Some(Arc::clone(&key));
+            state.key = Some(Arc::clone(key));
             state.life = life;
         }
-        if let Err(error) = self.take_all(&key, login) {
+        if let Err(error) = self.take_all(key, login) {
             self.end_login(&mut self.state());
             return Err(error);
         }
@@ -78,6 +85,20 @@ impl Token {
                 self.publish(login);
                 Ok(())
             }
+        }
+    }
+
+    /// Makes a PIN's record anew where its parameters are weaker than those that are configured now. The login holds
+    /// whatever comes of it; another process may have been quicker, with a new PIN too.
+    fn strengthen(&self, key: (&TokenKey, i64), role: Role, old: &[u8], pin: &[u8]) {
+        let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
+        let renewed = key.0.wrap(&self.serial, role, pin, &rules).and_then(|record| {
+            let _change = self.change();
+            self.commit_pin(key, role, Some(old), &record)
+        });
+        match renewed {
+            Ok(done) => info!(token = self.serial, ?role, done, "the PIN's record is made anew"),
+            Err(reason) => warn!(token = self.serial, ?role, ?reason, "the PIN's record stays weak"),
         }
     }
 

@@ -1,8 +1,9 @@
 //! PINs, the login and what the token says of them.
 
 use jeton::error::Error;
-use jeton::id::token_flag as flag;
-use jeton::module::User;
+use jeton::id::{AttributeType as A, token_flag as flag};
+use jeton::module::{Module, User};
+use rusqlite::Connection;
 
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend};
 
@@ -97,6 +98,72 @@ fn a_right_pin_forgives_the_wrong_ones() {
             client.module.logout(session).expect("the user");
         }
     });
+}
+
+#[test]
+fn a_login_strengthens_a_weak_record_and_no_other() {
+    each_backend(|provider| {
+        // Argon2id over 8 KiB in one pass.
+        let client = Client::new(provider);
+        let made = record(&client);
+        assert_eq!(made[..2], [8, 1]);
+        let log_in = |memory_kib: u32, passes: u32, user, pin: &[u8]| {
+            let rules = format!("memory-kib = {memory_kib}, passes = {passes}");
+            let place = client.directory.path().display();
+            let name = provider.name;
+            let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
+            let module = Module::new();
+            module.initialize(Some(&text)).expect("a module");
+            let session = module.open_session(client.slot, true).expect("a session");
+            module.login(session, user, pin)
+        };
+        assert_eq!(log_in(16, 2, User::User, WRONG), Err(Error::PinIncorrect));
+        assert_eq!(log_in(16, 2, User::SecurityOfficer, SO_PIN), Ok(()));
+        assert_eq!(record(&client), made);
+        assert_eq!(log_in(16, 2, User::User, PIN), Ok(()));
+        let stronger = record(&client);
+        assert_eq!(stronger[..2], [16, 2]);
+        // As strong, or weaker, as what is configured: it stays.
+        for (memory_kib, passes) in [(16, 2), (8, 2), (8, 1)] {
+            assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
+            assert_eq!(record(&client), stronger);
+        }
+        // Weaker in one way and stronger in the other: the greater of both.
+        assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
+        assert_eq!(record(&client)[..2], [16, 3]);
+        client.user();
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_strengthened_keeps_nobody_out() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let made = record(&client);
+        let refuse =
+            "CREATE TRIGGER refuse BEFORE UPDATE OF user_pin ON token BEGIN SELECT RAISE(ABORT, 'no'); END";
+        database(&client).execute_batch(refuse).expect("a trigger");
+        let module = Module::new();
+        let place = client.directory.path().display();
+        let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
+        module.initialize(Some(&text)).expect("a module");
+        let session = module.open_session(client.slot, true).expect("a session");
+        assert_eq!(module.login(session, User::User, PIN), Ok(()));
+        assert_eq!(record(&client), made);
+        let private = data("a").stored().flag(A::PRIVATE, true);
+        module.create_object(session, &private.template()).expect("an object");
+    });
+}
+
+fn database(client: &Client) -> Connection {
+    let serial = client.module.token(client.slot).expect("a token").serial;
+    Connection::open(client.directory.path().join(serial).with_extension("jeton")).expect("the token file")
+}
+
+/// The record of the user's PIN. It begins with the parameters of Argon2id, here of a byte each.
+fn record(client: &Client) -> Vec<u8> {
+    let row = database(client).query_row("SELECT user_pin FROM token", [], |row| row.get(0));
+    row.expect("a record")
 }
 
 #[test]

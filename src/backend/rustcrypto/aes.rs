@@ -3,6 +3,7 @@
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
 
+use super::clean::CIPHER;
 use crate::error::{Error, Result};
 use crate::secret::wipe_stack;
 
@@ -21,7 +22,7 @@ pub(super) enum Aes {
 impl Aes {
     pub(super) fn new(key: &[u8]) -> Result<Self> {
         let cipher = Self::schedule(key);
-        wipe_stack();
+        wipe_stack::<CIPHER>();
         cipher
     }
 

@@ -14,6 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::aes::{Aes, BLOCK, Block, xor};
 use super::cipher::Gcm;
+use super::clean::Clean;
 use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
 use super::output;
 use crate::backend::{Hash, Mac, MacScheme, Macs};
@@ -23,14 +24,15 @@ pub(super) struct AllMacs;
 
 impl Macs for AllMacs {
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
-        match scheme {
-            MacScheme::Hmac(hash) => hmac(*hash, key),
-            MacScheme::AesCmac => Ok(Box::new(Chained::cmac(Aes::new(key)?))),
-            MacScheme::AesGmac { iv } => Ok(Box::new(Gmac::new(Aes::new(key)?, iv)?)),
-            MacScheme::AesCbcMac => Ok(Box::new(Chained::new(Aes::new(key)?, None))),
-            MacScheme::AesXcbc => Ok(Box::new(Chained::xcbc(key)?)),
-            MacScheme::HmacMd5 => hmac_with::<Md5>(key),
-        }
+        let mac: Box<dyn Mac> = match scheme {
+            MacScheme::Hmac(hash) => return hmac(*hash, key),
+            MacScheme::HmacMd5 => return hmac_with::<Md5>(key),
+            MacScheme::AesCmac => Box::new(Chained::cmac(Aes::new(key)?)),
+            MacScheme::AesGmac { iv } => Box::new(Gmac::new(Aes::new(key)?, iv)?),
+            MacScheme::AesCbcMac => Box::new(Chained::new(Aes::new(key)?, None)),
+            MacScheme::AesXcbc => Box::new(Chained::xcbc(key)?),
+        };
+        Ok(Box::new(Clean::new(mac)))
     }
 
     fn pbkdf2(

@@ -5,6 +5,7 @@
 
 mod aes;
 mod cipher;
+mod clean;
 mod dh;
 mod digest;
 mod ec;
@@ -24,6 +25,7 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use self::clean::{CURVE_KEY, CleanKey, KEY, clean};
 use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
@@ -42,34 +44,18 @@ struct KeyPairs;
 
 impl Keys for KeyPairs {
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
-        match *spec {
-            PairSpec::Rsa { bits, public_exponent } => rsa::generate(bits, public_exponent),
-            PairSpec::Ec(curve) => ec::generate(curve),
-            PairSpec::Ed25519 => ed25519::generate(),
-            PairSpec::Ed448 => ed448::generate(),
-            PairSpec::X25519 => xdh::generate_x25519(),
-            PairSpec::X448 => xdh::generate_x448(),
-            PairSpec::MlDsa { set, seed } => ml_dsa::generate(set, seed),
-            PairSpec::MlKem { set, seed } => ml_kem::generate(set, seed),
-            PairSpec::SlhDsa { set, seed } => slh_dsa::generate(set, seed),
-            PairSpec::Dh { prime, base, private_bits } => {
-                rules::generate::<dh::Numbers>(prime, base, private_bits)
-            }
+        match spec {
+            PairSpec::Ec(_) => clean::<CURVE_KEY, _>(|| generate(spec)),
+            _ => clean::<KEY, _>(|| generate(spec)),
         }
     }
 
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         match parts {
-            PrivateParts::Rsa(parts) => rsa::private(parts),
-            PrivateParts::Ec { curve, scalar } => ec::private(*curve, scalar),
-            PrivateParts::Ed25519 { seed } => ed25519::private(seed),
-            PrivateParts::Ed448 { seed } => ed448::private(seed),
-            PrivateParts::X25519 { scalar } => xdh::private_x25519(scalar),
-            PrivateParts::X448 { scalar } => xdh::private_x448(scalar),
-            PrivateParts::MlDsa { set, seed, key } => ml_dsa::private(*set, seed.as_ref(), key),
-            PrivateParts::MlKem { set, seed, key } => ml_kem::private(*set, seed.as_ref(), key),
-            PrivateParts::SlhDsa { set, key } => slh_dsa::private(*set, key),
-            PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
+            PrivateParts::Ec { .. } => {
+                Ok(Arc::new(CleanKey::<CURVE_KEY>(clean::<CURVE_KEY, _>(|| private(parts))?)))
+            }
+            _ => Ok(Arc::new(CleanKey::<KEY>(clean::<KEY, _>(|| private(parts))?))),
         }
     }
 
@@ -89,6 +75,40 @@ impl Keys for KeyPairs {
 
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
         dh::safe_prime(bits)
+    }
+}
+
+#[inline(never)]
+fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
+    match *spec {
+        PairSpec::Rsa { bits, public_exponent } => rsa::generate(bits, public_exponent),
+        PairSpec::Ec(curve) => ec::generate(curve),
+        PairSpec::Ed25519 => ed25519::generate(),
+        PairSpec::Ed448 => ed448::generate(),
+        PairSpec::X25519 => xdh::generate_x25519(),
+        PairSpec::X448 => xdh::generate_x448(),
+        PairSpec::MlDsa { set, seed } => ml_dsa::generate(set, seed),
+        PairSpec::MlKem { set, seed } => ml_kem::generate(set, seed),
+        PairSpec::SlhDsa { set, seed } => slh_dsa::generate(set, seed),
+        PairSpec::Dh { prime, base, private_bits } => {
+            rules::generate::<dh::Numbers>(prime, base, private_bits)
+        }
+    }
+}
+
+#[inline(never)]
+fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
+    match parts {
+        PrivateParts::Rsa(parts) => rsa::private(parts),
+        PrivateParts::Ec { curve, scalar } => ec::private(*curve, scalar),
+        PrivateParts::Ed25519 { seed } => ed25519::private(seed),
+        PrivateParts::Ed448 { seed } => ed448::private(seed),
+        PrivateParts::X25519 { scalar } => xdh::private_x25519(scalar),
+        PrivateParts::X448 { scalar } => xdh::private_x448(scalar),
+        PrivateParts::MlDsa { set, seed, key } => ml_dsa::private(*set, seed.as_ref(), key),
+        PrivateParts::MlKem { set, seed, key } => ml_kem::private(*set, seed.as_ref(), key),
+        PrivateParts::SlhDsa { set, key } => slh_dsa::private(*set, key),
+        PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Module;
+use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
@@ -69,6 +70,24 @@ impl Module {
 
     /// `C_DeriveKey`
     pub fn derive(
+        &self,
+        session: SessionHandle,
+        with: &Invocation,
+        base: ObjectHandle,
+        template: &Template<'_>,
+        more: &mut [Additional<'_>],
+    ) -> Result<Derived> {
+        let call = || Call::of("C_DeriveKey", Some(with), std::slice::from_ref(&base));
+        let derived =
+            self.recorded(session, call(), || self.derive_all(session, with, base, template, more))?;
+        // Each of the other keys of the call has a record of its own.
+        for key in more.iter().filter_map(|additional| additional.key) {
+            self.recorded(session, call(), || Ok(key))?;
+        }
+        Ok(derived)
+    }
+
+    fn derive_all(
         &self,
         session: SessionHandle,
         with: &Invocation,

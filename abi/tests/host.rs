@@ -1,0 +1,264 @@
+//! A host that has OpenSSL in its process: both libraries are loaded, used, forked with and unloaded in every order, with and
+//! without `C_Finalize`, with a thread that ends after the unloading, and the process exits with 0.
+//!
+//! Each order is a process of its own, which this binary starts; `JETON_HOST_ROUNDS` is how many (128, which is each order
+//! once).
+
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "every call keeps to PKCS#11, POSIX or OpenSSL's manual"
+)]
+#![allow(non_snake_case, reason = "functions have the names of OpenSSL")]
+
+#[allow(unused_macros, reason = "their functions are those that are linked; here they are loaded")]
+mod common;
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::ptr::null_mut;
+use std::sync::mpsc::channel;
+
+use common::{attribute, mechanism, mutable, nothing};
+use cryptoki_sys::*;
+
+const PIN: &[u8] = b"a pin of a test";
+const OPENSSL: &CStr = c"libcrypto.so.3";
+/// The orders: a bit for each choice.
+const ORDERS: u32 = 128;
+
+fn main() {
+    if let Ok(order) = std::env::var("JETON_HOST_ORDER") {
+        return match order.parse() {
+            Ok(order) => Order(order).run(),
+            Err(_) => make_token(Library::jeton().functions()),
+        };
+    }
+    if Library::load(OPENSSL).is_none() {
+        println!("SKIPPED: no libcrypto.so.3 here");
+        return;
+    }
+    let directory = std::env::temp_dir().join(format!("jeton-host-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let configuration = directory.join("jeton.toml");
+    std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+    let start = |order: &str| {
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        command.env("JETON_HOST_ORDER", order).env("JETON_DIR", &directory).env("JETON_CONF", &configuration);
+        let output = command.output().expect("a process");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "order {order}: {}\n{said}", output.status);
+    };
+    start("token");
+    let rounds = std::env::var("JETON_HOST_ROUNDS").map_or(ORDERS, |text| text.parse().expect("a number"));
+    (0..rounds).for_each(|round| start(&(round % ORDERS).to_string()));
+    println!("{rounds} processes with OpenSSL and Jeton: all exited with 0");
+    std::fs::remove_dir_all(&directory).expect("the directory");
+}
+
+/// What one process does.
+struct Order(u32);
+
+impl Order {
+    fn has(&self, bit: u32) -> bool {
+        self.0 >> bit & 1 == 1
+    }
+
+    fn run(&self) {
+        let openssl_first = self.has(0).then(OpenSsl::load);
+        let module = Library::jeton();
+        let openssl = openssl_first.unwrap_or_else(OpenSsl::load);
+        let list = module.functions();
+
+        // Bits 1 and 2: when it forks.
+        let moment = self.0 >> 1 & 3;
+        let fork = |at| {
+            if at == moment {
+                self.fork(list, &openssl);
+            }
+        };
+        fork(0);
+        openssl.work();
+        let key = begin(list);
+        sign(list, key);
+        fork(1);
+        let (let_go, wait) = channel::<()>();
+        let (done, worked) = channel();
+        // Its values of the thread are dropped after the libraries are unloaded.
+        let thread = std::thread::spawn({
+            move || {
+                openssl.work();
+                sign(list, key);
+                done.send(()).expect("somebody who waits");
+                // Until the other end is dropped.
+                let _ = wait.recv();
+            }
+        });
+        // OpenSSL's locks are not made for a fork while a thread is inside.
+        worked.recv().expect("a thread that works");
+        fork(2);
+        if self.has(3) {
+            assert_eq!(unsafe { list.C_Finalize.expect("an entry")(nothing()) }, CKR_OK);
+        }
+        if self.has(4) {
+            module.unload();
+            openssl.work();
+            fork(3);
+            openssl.library.unload();
+        } else {
+            openssl.library.unload();
+            fork(3);
+            module.unload();
+        }
+        drop(let_go);
+        if self.has(5) {
+            thread.join().expect("a thread");
+        }
+    }
+
+    /// A child that works with both, where both are still there, and ends one way or the other.
+    fn fork(&self, list: &CK_FUNCTION_LIST, openssl: &OpenSsl) {
+        let unloaded = self.0 >> 1 & 3 == 3;
+        match unsafe { libc::fork() } {
+            -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
+            0 => {
+                if !unloaded {
+                    openssl.work();
+                    sign(list, begin(list));
+                }
+                match self.has(6) {
+                    true => unsafe { libc::_exit(0) },
+                    false => std::process::exit(0),
+                }
+            }
+            child => {
+                let mut status = 0;
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0, "the child broke");
+            }
+        }
+    }
+}
+
+/// A library that was loaded by dlopen(3).
+#[derive(Clone, Copy)]
+struct Library(usize);
+
+impl Library {
+    fn load(name: &CStr) -> Option<Self> {
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        (!handle.is_null()).then_some(Self(handle.addr()))
+    }
+
+    /// The module: cargo has built it beside this test.
+    fn jeton() -> Self {
+        let path: PathBuf = std::env::current_exe().expect("a path").with_file_name("libjeton_pkcs11.so");
+        let name = CString::new(path.as_os_str().as_bytes()).expect("a path");
+        Self::load(&name).expect("the module")
+    }
+
+    fn symbol(self, name: &CStr) -> *mut c_void {
+        let address = unsafe { libc::dlsym(std::ptr::with_exposed_provenance_mut(self.0), name.as_ptr()) };
+        assert!(!address.is_null(), "no {name:?}");
+        address
+    }
+
+    fn functions(self) -> &'static CK_FUNCTION_LIST {
+        type Get = unsafe extern "C" fn(*mut *mut CK_FUNCTION_LIST) -> CK_RV;
+        let get: Get = unsafe { std::mem::transmute(self.symbol(c"C_GetFunctionList")) };
+        let mut list = null_mut();
+        assert_eq!(unsafe { get(&raw mut list) }, CKR_OK);
+        unsafe { &*list }
+    }
+
+    fn unload(self) {
+        assert_eq!(unsafe { libc::dlclose(std::ptr::with_exposed_provenance_mut(self.0)) }, 0);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct OpenSsl {
+    library: Library,
+    random: unsafe extern "C" fn(*mut u8, c_int) -> c_int,
+    generate: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, ...) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+}
+
+impl OpenSsl {
+    fn load() -> Self {
+        let library = Library::load(OPENSSL).expect("OpenSSL");
+        unsafe {
+            Self {
+                library,
+                random: std::mem::transmute::<*mut c_void, _>(library.symbol(c"RAND_bytes")),
+                generate: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_Q_keygen")),
+                free: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_free")),
+            }
+        }
+    }
+
+    /// Random bytes and a key: what has state of the process and of the thread.
+    fn work(&self) {
+        let mut bytes = [0; 32];
+        assert_eq!(unsafe { (self.random)(bytes.as_mut_ptr(), 32) }, 1);
+        assert_ne!(bytes, [0; 32]);
+        let curve = c"P-256".as_ptr();
+        let key = unsafe { (self.generate)(null_mut(), std::ptr::null(), c"EC".as_ptr(), curve) };
+        assert!(!key.is_null());
+        unsafe { (self.free)(key) };
+    }
+}
+
+/// Calls a function of a list, which succeeds.
+macro_rules! call {
+    ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))
+    };
+}
+
+fn slot(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
+    let (mut slots, mut count) = ([0; 9], 9);
+    call!(list.C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    slots[0]
+}
+
+fn open(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
+    let mut session = 0;
+    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
+    call!(list.C_OpenSession(slot(list), flags, nothing(), None, &raw mut session));
+    session
+}
+
+fn make_token(list: &CK_FUNCTION_LIST) {
+    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    call!(list.C_Initialize(nothing()));
+    call!(list.C_InitToken(slot(list), pin, len, mutable(&[b' '; 32]).cast()));
+    let session = open(list);
+    call!(list.C_Login(session, CKU_SO, pin, len));
+    call!(list.C_InitPIN(session, pin, len));
+    call!(list.C_Finalize(nothing()));
+}
+
+/// Starts the module: a session and a key in it.
+fn begin(list: &CK_FUNCTION_LIST) -> (CK_SESSION_HANDLE, CK_OBJECT_HANDLE) {
+    call!(list.C_Initialize(nothing()));
+    let session = open(list);
+    call!(list.C_Login(session, CKU_USER, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+    let curve = [0x06u8, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    let mut public = [attribute(CKA_EC_PARAMS, &curve)];
+    let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
+    let (mut one, mut key) = (0, 0);
+    let (place, to) = (&raw mut one, &raw mut key);
+    call!(list.C_GenerateKeyPair(session, &raw mut with, public.as_mut_ptr(), 1, nothing(), 0, place, to));
+    (session, key)
+}
+
+fn sign(list: &CK_FUNCTION_LIST, (session, key): (CK_SESSION_HANDLE, CK_OBJECT_HANDLE)) {
+    let mut with = mechanism(CKM_ECDSA);
+    let (mut out, mut len) = ([0; 64], 64);
+    call!(list.C_SignInit(session, &raw mut with, key));
+    call!(list.C_Sign(session, mutable(&[7u8; 32]).cast(), 32, out.as_mut_ptr(), &raw mut len));
+    assert_eq!(len, 64);
+}

@@ -1,0 +1,157 @@
+//! Jeton's audit log, verified: each line ends with the SHA-256 of the hash of the line before (32 zero bytes for the first)
+//! and of itself, without the hash.
+
+use std::io::BufRead;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde::Deserialize;
+
+/// What stands before a line's hash.
+const HASH: &str = ",\"hash\":\"";
+
+/// What a log says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Lines that follow from the one before.
+    pub sound: u64,
+    /// The hash of the last line; none of an empty log.
+    pub last: Option<String>,
+    /// Whether the hash that was asked for is one of these lines'.
+    pub known: bool,
+    /// What is wrong, with the number of the line.
+    pub breaks: Vec<(u64, &'static str)>,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    number: u64,
+}
+
+/// Verifies a log from its first line. `noted` is a hash that somebody kept elsewhere.
+pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report> {
+    let mut report = Report::default();
+    let mut expected = ([0; 32], 1);
+    for (line, text) in (1..).zip(log.split(b'\n')) {
+        match follow(&text?, expected) {
+            Ok((hash, number, fault)) => {
+                match fault {
+                    None => report.sound += 1,
+                    Some(fault) => report.breaks.push((line, fault)),
+                }
+                // The next one is held against what stands here, so that each break is told once.
+                let told = hex(&hash);
+                report.known |= noted == Some(&told);
+                report.last = Some(told);
+                expected = (hash, number + 1);
+            }
+            Err(fault) => report.breaks.push((line, fault)),
+        }
+    }
+    Ok(report)
+}
+
+/// The hash and the number that a line has, and what is wrong with them.
+fn follow(
+    line: &[u8],
+    (before, number): ([u8; 32], u64),
+) -> Result<([u8; 32], u64, Option<&'static str>), &'static str> {
+    let text = std::str::from_utf8(line).map_err(|_| "no record")?;
+    let (body, rest) = text.rsplit_once(HASH).ok_or("no record")?;
+    let told = rest.strip_suffix("\"}").and_then(unhex).ok_or("no record")?;
+    let record: Record = serde_json::from_str(text).map_err(|_| "no record")?;
+    let right = digest(&SHA256, &[&before[..], body.as_bytes(), b"}"].concat());
+    let fault = if right.as_ref() != told {
+        Some("does not follow from the line before, or was changed")
+    } else if record.number != number {
+        Some("has another number")
+    } else {
+        None
+    };
+    Ok((told, record.number, fault))
+}
+
+fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let bytes = text.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    bytes.collect::<Option<Vec<_>>>()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as the module wrote them.
+    const LOG: &str = include_str!("audit/sample.jsonl");
+
+    fn breaks(text: &str) -> Vec<u64> {
+        let report = verify(text.as_bytes(), None).expect("a log");
+        report.breaks.into_iter().map(|(line, _)| line).collect()
+    }
+
+    fn lines() -> Vec<&'static str> {
+        LOG.lines().collect()
+    }
+
+    fn joined(lines: &[&str]) -> String {
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn a_log_as_it_was_written_is_sound() {
+        let report = verify(LOG.as_bytes(), None).expect("a log");
+        assert_eq!((report.sound, &report.breaks[..]), (lines().len() as u64, &[][..]));
+        let last = report.last.expect("a hash");
+        assert!(lines().last().is_some_and(|line| line.contains(&last)));
+        assert_eq!(verify(&b""[..], None).expect("a log"), Report::default());
+    }
+
+    #[test]
+    fn an_edit_shows_wherever_it_is() {
+        for line in 0..lines().len() {
+            for (place, byte) in lines()[line].bytes().enumerate() {
+                let mut edited = lines();
+                let mut text = edited[line].as_bytes().to_vec();
+                // Another digit or letter: JSON stays JSON.
+                text[place] = if byte == b'1' { b'2' } else { b'1' };
+                let text = String::from_utf8(text).expect("text");
+                edited[line] = &text;
+                let shown = breaks(&joined(&edited));
+                assert_eq!(shown.first(), Some(&(line as u64 + 1)), "{line}, {place}: {shown:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_removal_a_repetition_and_a_reordering_show() {
+        for line in 0..lines().len() - 1 {
+            let mut removed = lines();
+            removed.remove(line);
+            assert_eq!(breaks(&joined(&removed)), [line as u64 + 1]);
+            let mut repeated = lines();
+            repeated.insert(line, lines()[line]);
+            assert_eq!(breaks(&joined(&repeated)), [line as u64 + 2]);
+            let mut swapped = lines();
+            swapped.swap(line, line + 1);
+            assert_eq!(breaks(&joined(&swapped))[0], line as u64 + 1);
+        }
+    }
+
+    #[test]
+    fn lines_that_are_missing_at_the_end_show_to_who_noted_a_hash() {
+        let all = verify(LOG.as_bytes(), None).expect("a log");
+        let noted = all.last.as_deref();
+        assert!(verify(LOG.as_bytes(), noted).expect("a log").known);
+        let mut cut = lines();
+        cut.pop();
+        let report = verify(joined(&cut).as_bytes(), noted).expect("a log");
+        assert_eq!((report.known, &report.breaks[..]), (false, &[][..]));
+        // A line that was cut off.
+        assert_eq!(breaks(&LOG[..LOG.len() - 9]), [lines().len() as u64]);
+    }
+}

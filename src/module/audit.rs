@@ -1,0 +1,159 @@
+//! What goes into the audit log. A function that makes, changes or destroys objects, or uses a private or secret key, is
+//! recorded when it is over; an operation at its Init function, after which it may be finished without a word.
+
+use std::sync::Arc;
+
+use super::asynchronous::Completed;
+use super::{Derived, Module};
+use crate::audit::{Audit, Record};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::mechanism::Invocation;
+use crate::object::policy::Rights;
+use crate::session::Session;
+use crate::token::Token;
+
+/// What a function makes, as far as it is objects.
+pub(super) trait Makes {
+    fn made(&self) -> Vec<ObjectHandle> {
+        Vec::new()
+    }
+}
+
+impl Makes for () {}
+impl Makes for usize {}
+
+impl Makes for ObjectHandle {
+    fn made(&self) -> Vec<ObjectHandle> {
+        vec![*self]
+    }
+}
+
+impl Makes for (ObjectHandle, ObjectHandle) {
+    fn made(&self) -> Vec<ObjectHandle> {
+        vec![self.0, self.1]
+    }
+}
+
+impl Makes for (usize, Option<ObjectHandle>) {
+    fn made(&self) -> Vec<ObjectHandle> {
+        self.1.into_iter().collect()
+    }
+}
+
+impl Makes for Completed {
+    fn made(&self) -> Vec<ObjectHandle> {
+        [self.object].into_iter().chain(self.additional).collect()
+    }
+}
+
+impl Makes for Derived {
+    fn made(&self) -> Vec<ObjectHandle> {
+        match self {
+            Self::Key(key) | Self::Master(key, _) => vec![*key],
+            Self::Connection(connection) => {
+                connection.macs.into_iter().chain(connection.keys).flatten().collect()
+            }
+            Self::Output(_) => Vec::new(),
+        }
+    }
+}
+
+/// What is known of a call before it is made.
+pub(super) struct Call<'a> {
+    pub function: &'static str,
+    pub with: Option<&'a Invocation>,
+    /// The objects that it names.
+    pub objects: &'a [ObjectHandle],
+    /// Who logs in.
+    pub user: Option<&'static str>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) const fn of(
+        function: &'static str,
+        with: Option<&'a Invocation>,
+        objects: &'a [ObjectHandle],
+    ) -> Self {
+        Self { function, with, objects, user: None }
+    }
+}
+
+impl Module {
+    /// Does a function's work and records it, where there is a log.
+    pub(super) fn recorded<T: Makes>(
+        &self,
+        session: SessionHandle,
+        call: Call<'_>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let audited = |session: &mut Session| {
+            let audited = session.token.settings.audit.is_some();
+            Ok(audited.then(|| (Arc::clone(&session.token), session.rights())))
+        };
+        // A session that is none is told so by the work itself.
+        let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
+        // What is destroyed has no name any more afterwards, and who logs in has more rights.
+        let mut objects = names(&token, rights, call.objects);
+        let outcome = work();
+        let rights = token.rights(rights.read_write);
+        objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::made).unwrap_or_default()));
+        if let Some(audit) = &token.settings.audit {
+            note(audit, &token, session, &call, objects, outcome.as_ref().err());
+        }
+        outcome
+    }
+}
+
+/// Records that an operation starts with a private or secret key; whoever sees the session's token sees its key.
+#[cold]
+pub(super) fn started(
+    audit: &Audit,
+    session: &Session,
+    function: &'static str,
+    with: &Invocation,
+    key: ObjectHandle,
+    outcome: &Result<()>,
+) {
+    let Ok(object) = session.token.object(session.rights(), key) else { return };
+    if !object.sort().is_secret() && !object.sort().is_private() {
+        return;
+    }
+    let objects = names(&session.token, session.rights(), &[key]);
+    let call = Call::of(function, Some(with), &[]);
+    note(audit, &session.token, session.handle, &call, objects, outcome.as_ref().err());
+}
+
+fn note(
+    audit: &Audit,
+    token: &Token,
+    session: SessionHandle,
+    call: &Call<'_>,
+    objects: Vec<String>,
+    error: Option<&Error>,
+) {
+    audit.note(Record {
+        token: Some(token.serial().to_owned()),
+        session: Some(session.0),
+        function: call.function,
+        user: call.user,
+        mechanism: call.with.map(|with| with.mechanism.id.to_string()),
+        objects,
+        result: outcome(error),
+    });
+}
+
+/// The outcome as a record tells it.
+pub(super) fn outcome(error: Option<&Error>) -> String {
+    error.map_or_else(|| "Ok".to_owned(), |error| format!("{error:?}"))
+}
+
+/// `CKA_UNIQUE_ID` of the objects that a session with these rights sees.
+fn names(token: &Token, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
+    let objects = handles.iter().filter_map(|handle| token.object(rights, *handle).ok());
+    let names = objects.map(|object| {
+        let name = object.attributes().bytes(A::UNIQUE_ID).unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    });
+    names.collect()
+}

@@ -1,0 +1,164 @@
+//! The audit log: what is recorded, and that its lines are a chain. That an edit shows: `jeton audit verify`, in
+//! `driver/src/audit.rs`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jeton::backend::{Hash, Provider};
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::module::User;
+use jeton::object::AttributeView;
+use serde_json::Value;
+
+use crate::keys::{Kind, pair};
+use crate::support::{Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, plain};
+
+/// A token with an audit log.
+fn audited(provider: &Provider) -> (Client, PathBuf) {
+    let directory = Directory::new();
+    let file = directory.path().join("audit.jsonl");
+    let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+    let client = Client::beside(&directory, provider, &configuration);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    (client, file)
+}
+
+/// The lines of a log, each of which is found to be the next of its chain.
+fn records(file: &PathBuf, provider: &Provider) -> Vec<Value> {
+    let mut last = [0; 32];
+    let text = std::fs::read_to_string(file).expect("an audit log");
+    let record = |(number, line): (usize, &str)| {
+        let (body, hash) = line.split_once(",\"hash\":\"").expect("a hash");
+        let chained = [&last[..], body.as_bytes(), b"}"].concat();
+        provider.digest.hash(Hash::Sha256, &chained, &mut last).expect("a digest");
+        let hex: String = last.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, format!("{hex}\"}}"), "{line}");
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(record["number"], number);
+        record
+    };
+    (1..).zip(text.lines()).map(record).collect()
+}
+
+/// What a record says, in short.
+fn said(record: &Value) -> String {
+    let text = |name: &str| record[name].as_str().unwrap_or("-").to_owned();
+    let count = record["objects"].as_array().map_or(0, Vec::len);
+    [text("function"), text("user"), text("mechanism"), count.to_string(), text("result")].join(" ")
+}
+
+fn unique_id(client: &Client, session: SessionHandle, object: ObjectHandle) -> String {
+    let object = client.module.object(session, object).expect("an object");
+    match object.attribute(A::UNIQUE_ID) {
+        Ok(AttributeView::Bytes(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+        _ => panic!("no identifier"),
+    }
+}
+
+#[test]
+fn logins_objects_and_uses_of_keys_are_recorded() {
+    each_backend(|provider| {
+        let (client, file) = audited(provider);
+        let session = client.open();
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        client.module.init_pin(session, PIN).expect("a PIN");
+        client.module.logout(session).expect("the SO");
+        let wrong = client.module.login(session, User::User, b"a wrong one");
+        assert_eq!(wrong, Err(Error::PinIncorrect));
+        client.login(session);
+        let (public, private) = pair(&client, session, Kind::P256, &Attributes::default());
+        let named = unique_id(&client, session, private);
+        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
+        client.module.verify_init(session, &plain(M::ECDSA_SHA256), public).expect("an operation");
+        let refused = client.module.decrypt_init(session, &plain(M::AES_ECB), private);
+        assert_eq!(refused, Err(Error::KeyTypeInconsistent));
+        client.module.destroy_object(session, private).expect("an object");
+        client.module.set_pin(session, PIN, b"another").expect("a PIN");
+        client.module.finalize().expect("a module");
+
+        let all = records(&file, provider);
+        let short: Vec<_> = all.iter().map(said).collect();
+        let expected = [
+            "C_InitToken - - 0 Ok",
+            "C_Login CKU_SO - 0 Ok",
+            "C_InitPIN - - 0 Ok",
+            "C_Logout - - 0 Ok",
+            "C_Login CKU_USER - 0 PinIncorrect",
+            "C_Login CKU_USER - 0 Ok",
+            "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
+            // The use of a public key is none of a secret.
+            "C_SignInit - CKM_ECDSA_SHA256 1 Ok",
+            "C_DecryptInit - CKM_AES_ECB 1 KeyTypeInconsistent",
+            "C_DestroyObject - - 1 Ok",
+            "C_SetPIN - - 0 Ok",
+        ];
+        assert_eq!(short, expected);
+        assert_eq!(all[7]["objects"][0], named);
+        assert_eq!(all[7]["process"], std::process::id());
+        assert_eq!(all[7]["session"], session.0);
+        let text = std::fs::read_to_string(&file).expect("an audit log");
+        assert!(!text.contains("a wrong one") && !text.contains("another"), "a PIN in the log");
+    });
+}
+
+#[test]
+fn processes_and_lives_of_a_module_share_a_chain() {
+    each_backend(|provider| {
+        let (client, file) = audited(provider);
+        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+        let others: Vec<_> =
+            (0..4).map(|_| Client::beside(&client.directory, provider, &configuration)).collect();
+        std::thread::scope(|scope| {
+            for other in &others {
+                scope.spawn(move || {
+                    let session = other.open();
+                    for _ in 0..50 {
+                        let created = other.module.create_object(session, &data("a").template());
+                        created.expect("an object");
+                    }
+                    other.module.finalize().expect("a module");
+                });
+            }
+        });
+        // No Finalize: what one forbids threads writes is there at once.
+        let single = jeton::module::Module::new();
+        single.allow_threads(false);
+        let parameters = client.directory.parameters(provider, &configuration);
+        single.initialize(Some(&parameters)).expect("a module");
+        let session = single.open_session(client.slot, true).expect("a session");
+        single.create_object(session, &data("a").template()).expect("an object");
+        client.module.finalize().expect("a module");
+        assert_eq!(records(&file, provider).len(), 1 + 4 * 50 + 1);
+    });
+}
+
+#[test]
+fn a_line_that_a_crash_cut_off_is_left_and_the_log_goes_on() {
+    each_backend(|provider| {
+        let (client, file) = audited(provider);
+        let create = |client: &Client| {
+            let session = client.open();
+            client.module.create_object(session, &data("a").template()).expect("an object");
+            client.module.finalize().expect("a module");
+        };
+        create(&client);
+        let whole = std::fs::read_to_string(&file).expect("an audit log");
+        std::fs::write(&file, format!("{whole}{{\"number\":3,")).expect("a log");
+        let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+        create(&Client::beside(&client.directory, provider, &configuration));
+        let text = std::fs::read_to_string(&file).expect("an audit log");
+        let rest = text.strip_prefix(&whole).and_then(|rest| rest.strip_prefix("{\"number\":3,\n"));
+        std::fs::write(&file, whole + rest.expect("a line of its own")).expect("a log");
+        assert_eq!(records(&file, provider).len(), 3);
+    });
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_refused_at_the_start() {
+    let directory: Arc<Directory> = Directory::new();
+    let configuration = format!(", audit = {{ file = '{}' }}", directory.path().display());
+    let module = jeton::module::Module::new();
+    let refused = module.initialize(Some(&directory.parameters(Provider::ALL[0], &configuration)));
+    assert_eq!(refused, Err(Error::DeviceError));
+}
