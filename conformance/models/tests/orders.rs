@@ -189,6 +189,8 @@ fn a_child_starts_anew_whatever_its_parent_was_at() {
             assert_eq!(initialize(), CKR_OK);
             assert_eq!(finalize(), CKR_OK);
         });
+        // The other thread comes to any point meanwhile.
+        (0..12).for_each(|_| sync::step());
         let (tell, told) = shuttle::sync::mpsc::channel();
         fork(move || {
             assert_eq!(other().0, CKR_CRYPTOKI_NOT_INITIALIZED);
