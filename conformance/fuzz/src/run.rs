@@ -15,12 +15,7 @@ use crate::token::{PIN, SO_PIN, Token};
 const MOST: usize = 64;
 
 thread_local! {
-    static TOKEN: RefCell<Token> = RefCell::new(Token::new());
-}
-
-/// Does something with the token, which is made at the first time.
-pub(crate) fn with_token(work: impl FnOnce(&mut Token)) {
-    TOKEN.with_borrow_mut(work);
+    static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
 }
 
 /// A sequence of calls.
@@ -45,7 +40,7 @@ impl Run<'_> {
     /// Starts the token if there is none, makes the calls that `bytes` say, of those functions whose names `wanted` has,
     /// and puts the token back.
     pub fn of(bytes: &[u8], wanted: &[&str]) {
-        with_token(|token| {
+        TOKEN.with_borrow_mut(|token| {
             let mut run = Run {
                 source: Source::new(bytes),
                 memory: Memory::default(),

@@ -2,6 +2,7 @@
 //! No record is opened that its tag does not fit, so what is written here is read as public before the login and refused
 //! after it.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use cryptoki_sys::*;
@@ -9,7 +10,6 @@ use jeton::store::{seal, summary};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
-use crate::run;
 use crate::source::Source;
 use crate::token::Token;
 
@@ -19,10 +19,14 @@ const COLUMNS: [&str; 9] =
 const HEAD: usize = 2 + 24;
 const TAG: usize = 16;
 
+thread_local! {
+    static TOKEN: RefCell<Token> = RefCell::new(Token::new(false));
+}
+
 /// Reads a token that was altered as `bytes` say, and the bytes themselves as a record and as a summary.
 pub fn read(bytes: &[u8]) {
     drop((seal::peek(bytes), seal::tag(bytes), summary::Summary::decode(bytes)));
-    run::with_token(|token| {
+    TOKEN.with_borrow_mut(|token| {
         let mut source = Source::new(bytes);
         token.write_files();
         for file in token.paths() {
@@ -198,18 +202,17 @@ impl Token {
 
     fn read_objects(&self, session: CK_SESSION_HANDLE, call: &impl Fn(CK_RV)) {
         for object in self.found(session) {
-            for type_ in crate::templates::KNOWN {
-                let mut value = [0_u8; 512];
-                let mut asked = CK_ATTRIBUTE {
+            let mut values = vec![[0_u8; 512]; crate::templates::KNOWN.len()];
+            let mut template: Vec<_> = std::iter::zip(crate::templates::KNOWN, &mut values)
+                .map(|(type_, value)| CK_ATTRIBUTE {
                     type_,
                     pValue: value.as_mut_ptr().cast(),
-                    ulValueLen: value.len() as CK_ULONG,
-                };
-                // SAFETY: an attribute with room; zeros are attributes that ask for a length.
-                call(unsafe {
-                    self.list.C_GetAttributeValue.expect("an entry")(session, object, &raw mut asked, 1)
-                });
-            }
+                    ulValueLen: 512,
+                })
+                .collect();
+            let (first, count) = (template.as_mut_ptr(), template.len() as CK_ULONG);
+            // SAFETY: attributes with room; zeros are attributes that ask for a length.
+            call(unsafe { self.list.C_GetAttributeValue.expect("an entry")(session, object, first, count) });
             let mut size = 0;
             // SAFETY: a place for a number.
             call(unsafe { self.list.C_GetObjectSize.expect("an entry")(session, object, &raw mut size) });

@@ -47,7 +47,8 @@ macro_rules! ok {
 }
 
 impl Token {
-    pub(crate) fn new() -> Self {
+    /// With one key of each kind, or with a few that are quickly read.
+    pub(crate) fn new(all: bool) -> Self {
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
         let directory = directory.expect("a directory");
@@ -64,7 +65,7 @@ impl Token {
             directory,
             files: Vec::new(),
         };
-        token.make();
+        token.make(all);
         token.finalize();
         token.files = files(&token.tokens());
         assert_eq!(token.files.len(), 1, "a token");
@@ -148,7 +149,7 @@ impl Token {
         self.directory.path().join("tokens")
     }
 
-    fn make(&mut self) {
+    fn make(&mut self, all: bool) {
         let mut label = LABEL;
         self.initialize();
         ok!(self, C_InitToken(0, pointer(SO_PIN), SO_PIN.len() as CK_ULONG, label.as_mut_ptr()));
@@ -158,6 +159,9 @@ impl Token {
         ok!(self, C_Logout(self.session));
         self.login();
         keys::make(self);
+        if all {
+            keys::make_slow(self);
+        }
     }
 
     fn start(&mut self) {
@@ -237,23 +241,12 @@ mod keys {
     /// One of each kind.
     pub(super) fn make(token: &Token) {
         let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
-        let prime: Vec<_> = (0..PRIME.len() / 2).map(|at| byte(&PRIME[2 * at..])).collect();
-        let rsa: [&[_]; 2] = [
-            &[CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_ENCRYPT, CKA_WRAP],
-            &[CKA_SIGN, CKA_SIGN_RECOVER, CKA_DECRYPT, CKA_UNWRAP],
-        ];
         let curve: [&[_]; 2] = [&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE]];
-        let kem: [&[_]; 2] = [&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]];
-        let dh = [(CKA_PRIME, prime), (CKA_BASE, vec![2])];
-        pair(token, CKM_RSA_PKCS_KEY_PAIR_GEN, &[(CKA_MODULUS_BITS, number(2048))], rsa);
         pair(token, CKM_EC_KEY_PAIR_GEN, &[(CKA_EC_PARAMS, P256.to_vec())], curve);
         pair(token, CKM_EC_EDWARDS_KEY_PAIR_GEN, &[(CKA_EC_PARAMS, ED25519.to_vec())], SIGNING);
         pair(token, CKM_EC_MONTGOMERY_KEY_PAIR_GEN, &[(CKA_EC_PARAMS, X25519.to_vec())], AGREEING);
-        let set = |set| [(CKA_PARAMETER_SET, number(set))];
-        pair(token, CKM_ML_DSA_KEY_PAIR_GEN, &set(CKP_ML_DSA_44), SIGNING);
-        pair(token, CKM_ML_KEM_KEY_PAIR_GEN, &set(CKP_ML_KEM_512), kem);
-        pair(token, CKM_SLH_DSA_KEY_PAIR_GEN, &set(CKP_SLH_DSA_SHAKE_128F), SIGNING);
-        pair(token, CKM_DH_PKCS_KEY_PAIR_GEN, &dh, AGREEING);
+        let set = [(CKA_PARAMETER_SET, number(CKP_ML_DSA_44))];
+        pair(token, CKM_ML_DSA_KEY_PAIR_GEN, &set, SIGNING);
 
         let crypt = [CKA_ENCRYPT, CKA_DECRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE, CKA_SIGN, CKA_VERIFY];
         let secret = [CKA_SIGN, CKA_VERIFY, CKA_DERIVE];
@@ -266,6 +259,23 @@ mod keys {
         }
         let otp = [(CKA_VALUE_LEN, number(20)), (CKA_OTP_LENGTH, number(6))];
         generate(token, CKM_HOTP_KEY_GEN, &otp, &[CKA_SIGN, CKA_VERIFY]);
+    }
+
+    /// The kinds whose keys take longer to make or to read.
+    pub(super) fn make_slow(token: &Token) {
+        let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
+        let prime: Vec<_> = (0..PRIME.len() / 2).map(|at| byte(&PRIME[2 * at..])).collect();
+        let rsa: [&[_]; 2] = [
+            &[CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_ENCRYPT, CKA_WRAP],
+            &[CKA_SIGN, CKA_SIGN_RECOVER, CKA_DECRYPT, CKA_UNWRAP],
+        ];
+        let kem: [&[_]; 2] = [&[CKA_ENCAPSULATE], &[CKA_DECAPSULATE]];
+        let set = |set| [(CKA_PARAMETER_SET, number(set))];
+        pair(token, CKM_RSA_PKCS_KEY_PAIR_GEN, &[(CKA_MODULUS_BITS, number(2048))], rsa);
+        pair(token, CKM_ML_KEM_KEY_PAIR_GEN, &set(CKP_ML_KEM_512), kem);
+        pair(token, CKM_SLH_DSA_KEY_PAIR_GEN, &set(CKP_SLH_DSA_SHAKE_128F), SIGNING);
+        let dh = [(CKA_PRIME, prime), (CKA_BASE, vec![2])];
+        pair(token, CKM_DH_PKCS_KEY_PAIR_GEN, &dh, AGREEING);
     }
 
     fn byte(digits: &str) -> u8 {
