@@ -14,6 +14,7 @@ const HASHES: [CK_MECHANISM_TYPE; 6] =
     [CKM_SHA256, CKM_SHA_1, CKM_SHA512, CKM_SHA3_256, CKM_SHA384, CKM_SHA224];
 const PRFS: [CK_MECHANISM_TYPE; 5] =
     [CKM_SHA256_HMAC, CKM_AES_CMAC, CKM_AES_XCBC_MAC, CKM_SHA_1_HMAC, CKM_SHA512_HMAC];
+const AEADS: [CK_MECHANISM_TYPE; 3] = [CKM_AES_GCM, CKM_AES_CCM, CKM_CHACHA20_POLY1305];
 const TAGS: [CK_ULONG; 8] = [128, 96, 32, 64, 16, 12, 4, 8];
 
 /// A struct as its bytes, and how many of them there are.
@@ -49,14 +50,18 @@ impl Run<'_> {
 
     /// A mechanism of message-based functions, with the parameter of a message.
     pub(crate) fn message_mechanism(&mut self) -> *mut CK_MECHANISM {
-        let mechanism = self.source.one(&[CKM_AES_GCM, CKM_AES_CCM, CKM_CHACHA20_POLY1305, CKM_AES_CBC]);
+        let mechanism = if self.source.once_in(16) { CKM_AES_CBC } else { self.source.one(&AEADS) };
         let pParameter = self.parameter();
         self.memory.put(CK_MECHANISM { mechanism, pParameter, ulParameterLen: self.next_len })
     }
 
-    /// A mechanism that wraps with authentication, in one of its forms.
+    /// A mechanism that wraps with authentication. Ciphers have the parameter of a message there, and no other: some of
+    /// the others are as long, and have a length where that one has an address.
     pub(crate) fn wrapping_mechanism(&mut self) -> *mut CK_MECHANISM {
-        if self.source.once_in(2) { self.message_mechanism() } else { self.mechanism() }
+        let given = self.mechanism();
+        // SAFETY: NULL, or made just now.
+        let taken = !given.is_null() && AEADS.contains(&unsafe { given.read_unaligned() }.mechanism);
+        if taken || self.source.once_in(2) { self.message_mechanism() } else { given }
     }
 
     pub(crate) fn mechanism_number(&mut self) -> CK_MECHANISM_TYPE {
