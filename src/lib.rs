@@ -17,4 +17,5 @@ pub mod object;
 pub mod secret;
 pub mod session;
 pub mod store;
+mod sync;
 pub mod token;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
 const LAYERS: [&[&str]; 10] = [
-    &["error", "id", "secret"],
+    &["error", "id", "secret", "sync"],
     &["backend"],
     &["mechanism"],
     &["audit"],

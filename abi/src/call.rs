@@ -7,7 +7,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
 use cryptoki_sys::*;
@@ -16,6 +15,7 @@ use jeton::module::Module;
 
 use crate::fork;
 use crate::number::session;
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
 
 /// The module that calls reach; null before `C_Initialize` and after `C_Finalize`.
 static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
@@ -129,7 +129,7 @@ struct Turn;
 impl Turn {
     fn take() -> Self {
         while CHANGING.swap(true, Ordering::Acquire) {
-            std::thread::sleep(RETRY);
+            sleep(RETRY);
         }
         Self
     }

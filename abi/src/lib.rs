@@ -19,6 +19,7 @@ mod input;
 mod list;
 mod number;
 mod params;
+mod sync;
 
 mod asynchronous;
 mod decrypt;

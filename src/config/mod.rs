@@ -5,6 +5,7 @@
 //! `JETON_DIR` for the token directory.
 
 use std::env;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -48,6 +49,13 @@ pub struct PinRules {
     pub memory_kib: u32,
     /// Passes of Argon2id, likewise.
     pub passes: u32,
+}
+
+impl PinRules {
+    /// The memory of Argon2id that is configured or obeyed, in KiB: a file must not ask for all that there is.
+    pub const MEMORY_KIB: RangeInclusive<u32> = 8..=1 << 20;
+    /// Its passes.
+    pub const PASSES: RangeInclusive<u32> = 1..=64;
 }
 
 impl Default for PinRules {
@@ -203,7 +211,7 @@ fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     names.iter().map(number).collect()
 }
 
-/// PINs from 1 byte; the store's own limits on Argon2id keep a file from asking for all memory.
+/// PINs from 1 byte.
 fn checked(pins: PinRules) -> Result<PinRules> {
     let wrong = if pins.min_length == 0 || pins.min_length > pins.max_length {
         Some(("pin.min-length", "must be from 1 to max-length"))
@@ -211,9 +219,9 @@ fn checked(pins: PinRules) -> Result<PinRules> {
         Some(("pin.max-length", "must be at most 1024"))
     } else if pins.retries == 0 {
         Some(("pin.retries", "must be at least 1"))
-    } else if !(8..=1 << 20).contains(&pins.memory_kib) {
+    } else if !PinRules::MEMORY_KIB.contains(&pins.memory_kib) {
         Some(("pin.memory-kib", "must be from 8 to 1048576"))
-    } else if !(1..=64).contains(&pins.passes) {
+    } else if !PinRules::PASSES.contains(&pins.passes) {
         Some(("pin.passes", "must be from 1 to 64"))
     } else {
         None

@@ -5,7 +5,7 @@
 //! is seen to where parameters are parsed.
 
 use super::Module;
-use crate::backend::Direction;
+use crate::backend::{AeadScheme, Direction};
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
@@ -80,15 +80,14 @@ impl Module {
             .with(session, |session| session.messages(direction).crypt_message_end(params, part, out))
     }
 
-    /// Whether a message can begin now, or was begun.
+    /// The cipher of the message that can begin now, or was begun.
     pub fn crypt_message_state(
         &self,
         session: SessionHandle,
         direction: Direction,
         begun: bool,
-    ) -> Result<()> {
-        self.sessions
-            .with(session, |session| session.messages(direction).message_length(!begun, |_| 0).map(drop))
+    ) -> Result<AeadScheme> {
+        self.sessions.with(session, |session| session.messages(direction).message_scheme(begun))
     }
 
     /// Ends the message in several parts, as a call does whose arguments are refused.

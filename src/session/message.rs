@@ -178,6 +178,12 @@ impl Engine for Messages {
 }
 
 impl Operation<Messages> {
+    /// The cipher of the message that was begun, or can begin now.
+    pub fn message_scheme(&mut self, begun: bool) -> Result<AeadScheme> {
+        self.message_length(!begun, |_| 0)?;
+        Ok(self.engine()?.scheme)
+    }
+
     /// `C_EncryptMessage`, `C_DecryptMessage`
     pub fn crypt_message(
         &mut self,

@@ -3,12 +3,10 @@
 //! A slot is locked by its session's own calls alone; there is no lock, count or map that two sessions share. The
 //! upper bits of a handle are the slot's generation, so that a closed session's handle is never another's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
 use super::Session;
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
 /// Most sessions at once.
 pub const MAX_SESSIONS: usize = SEGMENTS * SEGMENT;

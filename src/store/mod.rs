@@ -64,7 +64,7 @@ pub trait Store: Send + Sync {
 /// Makes the summary after a commit from the state before it and from which of its writes were done.
 pub type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
 
-/// A state of the store; later states are greater.
+/// A state of the store; later states are greater. A file may say any number: at the end of them they stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(pub i64);
 
@@ -74,7 +74,7 @@ impl Change {
 
     /// The state after the next commit.
     pub fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 
     /// How often the token was initialised anew.
@@ -84,7 +84,7 @@ impl Change {
 
     /// The first state after it is initialised anew.
     pub const fn next_life(self) -> Self {
-        Self((self.life() + 1) * Self::LIFE)
+        Self((self.life() + 1).saturating_mul(Self::LIFE))
     }
 }
 

@@ -31,8 +31,6 @@ const KEY: usize = AEAD_KEY + NAMER_KEY + MARK_KEY;
 const AEAD_KEY: usize = 32;
 const SALT: usize = 16;
 const TAG: usize = 16;
-/// Templates within templates.
-const MAX_DEPTH: usize = 4;
 
 /// How a record is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +168,7 @@ impl TokenKey {
 
     /// Unwraps the key; `PinIncorrect` where the PIN is wrong (or the record was altered, which looks the same).
     pub fn unwrap(serial: &str, role: Role, pin: &[u8], record: &[u8]) -> Result<Self> {
-        let record: PinRecord = postcard::from_bytes(record).map_err(|_| {
+        let record = PinRecord::decode(record).ok_or_else(|| {
             error!(?role, "the PIN record is damaged");
             Error::TokenNotRecognized
         })?;
@@ -220,6 +218,14 @@ struct PinRecord {
 }
 
 impl PinRecord {
+    /// `None` where it is none, or asks for what none is made with.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let record: Self = postcard::from_bytes(bytes).ok()?;
+        let fits =
+            PinRules::MEMORY_KIB.contains(&record.memory_kib) && PinRules::PASSES.contains(&record.passes);
+        fits.then_some(record)
+    }
+
     fn derive(&self, pin: &[u8]) -> Result<Secret> {
         let mut key = Secret::zeroed(AEAD_KEY);
         let params = Params::new(self.memory_kib, self.passes, 1, Some(AEAD_KEY));
@@ -278,62 +284,89 @@ fn cipher(key: &[u8]) -> Option<XChaCha20Poly1305> {
     XChaCha20Poly1305::new_from_slice(key).ok()
 }
 
-/// A value as it is written: numbers of 64 bits whatever the platform.
+/// A value as it is written: numbers of 64 bits whatever the platform. `T` is the same one level deeper: the type says
+/// how deep templates may lie in templates, for a reader without such a limit comes to the end of its stack.
 #[derive(Serialize, Deserialize)]
-enum Written<'a> {
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+enum Written<'a, T> {
     Flag(bool),
     Number(u64),
     #[serde(borrow)]
     Bytes(&'a [u8]),
     Numbers(Vec<u64>),
-    Template(Vec<(u64, Written<'a>)>),
+    Template(Vec<(u64, T)>),
+}
+
+/// No value: below the deepest template there is none.
+#[derive(Serialize, Deserialize)]
+enum Nothing {}
+
+/// The value of an attribute: with templates in it, four levels of them.
+type Whole<'a> = Written<'a, Written<'a, Written<'a, Written<'a, Written<'a, Nothing>>>>>;
+
+/// A level of templates.
+trait Level<'a>: Sized {
+    /// `None` where a value has more levels.
+    fn write(value: &'a Value) -> Option<Self>;
+
+    fn revive(self) -> Value;
+}
+
+impl<'a> Level<'a> for Nothing {
+    fn write(_: &'a Value) -> Option<Self> {
+        None
+    }
+
+    fn revive(self) -> Value {
+        match self {}
+    }
+}
+
+impl<'a, T: Level<'a>> Level<'a> for Written<'a, T> {
+    fn write(value: &'a Value) -> Option<Self> {
+        Some(match value {
+            Value::Flag(flag) => Self::Flag(*flag),
+            Value::Number(number) => Self::Number(*number),
+            Value::Bytes(bytes) => Self::Bytes(bytes),
+            Value::Numbers(numbers) => Self::Numbers(numbers.clone()),
+            Value::Template(inner) => {
+                let inner = inner.iter().map(|(id, value)| Some((id.0, T::write(value)?)));
+                Self::Template(inner.collect::<Option<_>>()?)
+            }
+        })
+    }
+
+    fn revive(self) -> Value {
+        match self {
+            Self::Flag(flag) => Value::Flag(flag),
+            Self::Number(number) => Value::Number(number),
+            Self::Bytes(bytes) => Value::Bytes(bytes.into()),
+            Self::Numbers(numbers) => Value::Numbers(numbers),
+            Self::Template(inner) => Value::Template(
+                inner.into_iter().map(|(id, value)| (AttributeType(id), value.revive())).collect(),
+            ),
+        }
+    }
 }
 
 fn encode(attributes: &Attributes) -> Result<Secret> {
-    let flags = attributes.flags().map(|(id, flag)| (id.0, Written::Flag(flag)));
-    let written: Vec<_> = flags.chain(attributes.iter().map(|(id, value)| (id.0, write(value)))).collect();
+    let flags = attributes.flags().map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
+    let values = attributes.iter().map(|(id, value)| Some((id.0, Whole::write(value)?)));
+    let written: Vec<_> = flags.chain(values).collect::<Option<_>>().ok_or(Error::GeneralError)?;
     let size = postcard::experimental::serialized_size(&written).map_err(|_| Error::GeneralError)?;
     let mut out = Secret::zeroed(size);
     postcard::to_slice(&written, &mut out).map_err(|_| Error::GeneralError)?;
     Ok(out)
 }
 
-fn write(value: &Value) -> Written<'_> {
-    match value {
-        Value::Flag(flag) => Written::Flag(*flag),
-        Value::Number(number) => Written::Number(*number),
-        Value::Bytes(bytes) => Written::Bytes(bytes),
-        Value::Numbers(numbers) => Written::Numbers(numbers.clone()),
-        Value::Template(inner) => {
-            Written::Template(inner.iter().map(|(id, value)| (id.0, write(value))).collect())
-        }
-    }
-}
-
 fn decode(bytes: &[u8]) -> Option<Attributes> {
-    let (written, rest): (Vec<(u64, Written<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
+    let (written, rest): (Vec<(u64, Whole<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
     if !rest.is_empty() {
         return None;
     }
     let mut attributes = Attributes::default();
-    for (id, value) in written {
-        attributes.put(AttributeType(id), revive(value, MAX_DEPTH)?);
-    }
+    written.into_iter().for_each(|(id, value)| attributes.put(AttributeType(id), value.revive()));
     Some(attributes)
-}
-
-fn revive(value: Written<'_>, depth: usize) -> Option<Value> {
-    Some(match value {
-        Written::Flag(flag) => Value::Flag(flag),
-        Written::Number(number) => Value::Number(number),
-        Written::Bytes(bytes) => Value::Bytes(bytes.into()),
-        Written::Numbers(numbers) => Value::Numbers(numbers),
-        Written::Template(inner) => {
-            let depth = depth.checked_sub(1)?;
-            let inner = inner.into_iter().map(|(id, value)| Some((AttributeType(id), revive(value, depth)?)));
-            Value::Template(inner.collect::<Option<_>>()?)
-        }
-    })
 }
 
 #[cfg(test)]
@@ -406,6 +439,35 @@ mod tests {
         assert!(key.open_summary("other", Change(3), &sealed).is_none());
         let other = TokenKey::generate().expect("random bytes");
         assert!(other.open_summary("serial", Change(3), &sealed).is_none());
+    }
+
+    /// A public record around these bytes, under no key.
+    fn readable(body: &[u8]) -> Vec<u8> {
+        [&[FORMAT, Kind::Public.byte()], &[0; NONCE + TAG][..], body].concat()
+    }
+
+    #[test]
+    fn templates_lie_four_deep_and_no_deeper() {
+        // One attribute that is a template of one attribute, and so on; the innermost has none.
+        let nested = |depth: usize| readable(&[&[1, 17, 4].repeat(depth)[..], &[0]].concat());
+        assert!(peek(&nested(4)).is_some());
+        // A reader that went down with them would come to the end of its stack.
+        for depth in [6, 1000, 1 << 20] {
+            assert!(peek(&nested(depth)).is_none(), "{depth}");
+        }
+    }
+
+    #[test]
+    fn a_pin_record_that_asks_for_all_memory_is_damaged() {
+        let asking = |memory_kib, passes| {
+            let record = PinRecord { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
+            let record = postcard::to_allocvec(&record).expect("encoded");
+            TokenKey::unwrap("serial", Role::User, b"1234", &record).err()
+        };
+        assert_eq!(asking(8, 1), Some(Error::PinIncorrect));
+        for (memory_kib, passes) in [(u32::MAX, 1), ((1 << 20) + 1, 1), (8, u32::MAX), (8, 0), (0, 1)] {
+            assert_eq!(asking(memory_kib, passes), Some(Error::TokenNotRecognized));
+        }
     }
 
     #[test]

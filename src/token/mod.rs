@@ -1,6 +1,5 @@
 //! A token: its label, PINs and login, its objects, and the epoch that tells sessions when to look again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::{error, warn};
@@ -20,6 +19,7 @@ use crate::store::summary::Summary;
 use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
 mod commit;
+mod epoch;
 mod objects;
 mod pin;
 mod scan;
@@ -29,6 +29,7 @@ mod walk;
 pub use pin::fits;
 
 use commit::Queue;
+use epoch::Epoch;
 use objects::{Entry, Objects};
 use search::{Plan, in_session};
 
@@ -53,9 +54,7 @@ pub struct Token {
     /// in between would enter an object twice or drop it.
     change: Mutex<()>,
     state: Mutex<State>,
-    /// Who is logged in, and a count of the moments at which what a session remembers may have become wrong: login,
-    /// logout, a destroyed or changed object. The low two bits are the login.
-    epoch: AtomicU64,
+    epoch: Epoch,
 }
 
 /// What a login changes. Its lock is never held while a key is made, used or derived from a PIN.
@@ -98,7 +97,7 @@ impl Token {
             built_in: OnceLock::new(),
             change: Mutex::default(),
             state: Mutex::new(state),
-            epoch: AtomicU64::new(login_bits(Login::Public)),
+            epoch: Epoch::new(),
         })
     }
 
@@ -135,12 +134,12 @@ impl Token {
 
     /// Who is logged in.
     pub fn login_state(&self) -> Login {
-        login_of(self.epoch())
+        self.epoch.login()
     }
 
     /// A number that changes whenever a handle, a right or a parsed key that a session remembers may be wrong.
     pub fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        self.epoch.get()
     }
 
     /// The rights of a session of this token.
@@ -466,7 +465,7 @@ impl Token {
     }
 
     fn bump(&self) {
-        self.epoch.fetch_add(4, Ordering::AcqRel);
+        self.epoch.bump();
     }
 
     /// Ends the login. The caller holds the lock of changes: rows that are taken over meanwhile would stay.
@@ -478,8 +477,7 @@ impl Token {
 
     /// Publishes who is logged in, in one step with a new epoch. The state's lock is held by the caller.
     fn publish(&self, login: Login) {
-        let update = |epoch: u64| Some(((epoch & !3) + 4) | login_bits(login));
-        let _ = self.epoch.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        self.epoch.publish(login);
     }
 }
 
@@ -488,22 +486,6 @@ impl Drop for Token {
         if self.sessions().all != 0 {
             warn!(token = self.serial, "token dropped with open sessions");
         }
-    }
-}
-
-const fn login_bits(login: Login) -> u64 {
-    match login {
-        Login::Public => 0,
-        Login::User => 1,
-        Login::Officer => 2,
-    }
-}
-
-const fn login_of(epoch: u64) -> Login {
-    match epoch & 3 {
-        1 => Login::User,
-        2 => Login::Officer,
-        _ => Login::Public,
     }
 }
 

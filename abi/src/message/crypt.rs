@@ -29,31 +29,22 @@ struct Of {
 }
 
 impl Parameter {
-    /// What is wrong with the order of the calls is told before what is wrong with the parameter.
+    /// What is wrong with the order of the calls is told before what is wrong with the parameter, which is the one of the
+    /// operation's cipher.
     ///
     /// # Safety
     ///
     /// The contract of PKCS#11 for pParameter.
     unsafe fn parse(self, of: Of, tag: Tag) -> Result<Message> {
-        // SAFETY: the caller's promise.
-        unsafe { self.parse_alone(of.direction, tag) }.or_else(|error| {
-            of.module.crypt_message_state(of.session, of.direction, of.begun)?;
-            Err(error)
-        })
-    }
-
-    /// # Safety
-    ///
-    /// The contract of PKCS#11 for pParameter.
-    unsafe fn parse_alone(self, direction: Direction, tag: Tag) -> Result<Message> {
-        let (nonce, tag) = match (direction, tag) {
+        let scheme = of.module.crypt_message_state(of.session, of.direction, of.begun)?;
+        let (nonce, tag) = match (of.direction, tag) {
             (Direction::Encrypt, tag) => (Nonce::Generated, tag),
             // "The ulIvFixedBits and ivGenerator fields are ignored."
             (Direction::Decrypt, Tag::Write) => (Nonce::Given, Tag::Read),
             (Direction::Decrypt, tag) => (Nonce::Given, tag),
         };
         // SAFETY: the caller's promise.
-        unsafe { message(self.0, self.1, nonce, tag) }
+        unsafe { message(scheme, self.0, self.1, nonce, tag) }
     }
 }
 

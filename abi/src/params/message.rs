@@ -67,15 +67,26 @@ struct Fields {
     data_len: u64,
 }
 
-/// The parameter of a message.
+/// The parameter of a message of that cipher. What points in the struct of another is not followed: where one has an
+/// address, another has a length.
 ///
 /// # Safety
 ///
-/// `pointer`, unless `NULL`, is readable for `len` bytes, and so is the nonce in it, and the tag that is to be read.
-pub(crate) unsafe fn message(pointer: *mut c_void, len: CK_ULONG, nonce: Nonce, tag: Tag) -> Result<Message> {
+/// `pointer`, unless `NULL`, is readable for `len` bytes, and so, in the struct of that cipher, is the nonce, and the tag
+/// that is to be read.
+pub(crate) unsafe fn message(
+    scheme: AeadScheme,
+    pointer: *mut c_void,
+    len: CK_ULONG,
+    nonce: Nonce,
+    tag: Tag,
+) -> Result<Message> {
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(pointer.cast(), len).bytes() }.map_err(|_| Error::MechanismParamInvalid)?;
     let fields = fields(parameter)?;
+    if fields.scheme != scheme {
+        return Err(Error::MechanismParamInvalid);
+    }
     let places = (fields.nonce, fields.tag);
     // SAFETY: the caller's promise.
     let params = unsafe { fields.parse(nonce, tag) }?;
@@ -118,9 +129,9 @@ pub(crate) unsafe fn mechanism_with_message(
         return Err(Error::ArgumentsBad);
     }
     // SAFETY: the caller's promise.
-    let (given, mechanism, _) = unsafe { aead(pointer) }?;
+    let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     // SAFETY: the caller's promise.
-    let message = unsafe { message(given.pParameter, given.ulParameterLen, nonce, tag) }?;
+    let message = unsafe { message(scheme, given.pParameter, given.ulParameterLen, nonce, tag) }?;
     Ok((Invocation { mechanism, params: Params::None }, message))
 }
 

@@ -424,3 +424,53 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
         assert_eq!(rv, expected);
     }
 }
+
+/// Found by the fuzz target `params`: a struct was read as the one whose length it has, whatever the mechanism, and what
+/// is a length in one was followed as a pointer in the other.
+#[test]
+fn what_points_in_the_struct_of_another_cipher_is_not_followed() {
+    let (session, mut places) = (session(), Places::new());
+    let (by, key) = (aes_key(session), aes_key(session));
+    // As long as CK_CCM_MESSAGE_PARAMS, in which these numbers are the lengths of a nonce and of a tag, and the length of
+    // the nonce and of the associated data are their places.
+    let mut params = CK_GCM_WRAP_PARAMS {
+        pIv: places.nonce.as_mut_ptr(),
+        ulIvLen: 12,
+        ulIvFixedBits: 12,
+        ivGenerator: CKG_NO_GENERATE,
+        pAAD: nothing(),
+        ulAADLen: 9,
+        ulTagBits: 16,
+    };
+    let params_len = size_of_val(&params) as CK_ULONG;
+    let with = &mut mechanism_with(CKM_AES_GCM, &params);
+    let with: *mut CK_MECHANISM = with;
+    let (mut out, mut room, mut back) = ([0_u8; 64], 64, 0);
+    let (to, to_len) = (out.as_mut_ptr(), &raw mut room);
+    let wrapped = rv!(C_WrapKeyAuthenticated(session, with, by, key, nothing(), 0, to, to_len));
+    assert_eq!(wrapped, CKR_MECHANISM_PARAM_INVALID);
+    let template = aes_template();
+    let (template, count) = (template.as_ptr().cast_mut(), template.len() as CK_ULONG);
+    let unwrapped = rv!(C_UnwrapKeyAuthenticated(
+        session,
+        with,
+        by,
+        to,
+        32,
+        template,
+        count,
+        nothing(),
+        0,
+        &raw mut back
+    ));
+    assert_eq!(unwrapped, CKR_MECHANISM_PARAM_INVALID);
+
+    start(session, by);
+    let (data, data_len, params) = (pointer(MESSAGE), len(MESSAGE), place(&mut params));
+    let encrypted =
+        rv!(C_EncryptMessage(session, params, params_len, nothing(), 0, data, data_len, to, to_len));
+    assert_eq!(encrypted, CKR_MECHANISM_PARAM_INVALID);
+    let decrypted = rv!(C_DecryptMessage(session, params, params_len, nothing(), 0, data, 16, to, to_len));
+    assert_eq!(decrypted, CKR_MECHANISM_PARAM_INVALID);
+    finish(session);
+}

@@ -1,0 +1,265 @@
+//! The functions of the standard, each with the kinds of its arguments: methods of [`Run`] that are called one after the
+//! other, so that a length follows its pointer.
+
+use cryptoki_sys::*;
+
+use crate::run::Run;
+
+/// A function's name, and how it is called.
+type Call = (&'static str, fn(&mut Run<'_>) -> CK_RV);
+
+macro_rules! calls {
+    ($($name:ident($($kind:ident),*))*) => {
+        [$((stringify!($name), |run| {
+            let function = run.token.list.$name.expect("an entry");
+            $crate::calls::arguments!(run, function, [$($kind)*] [])
+        })),*]
+    };
+}
+
+/// The arguments are made before the call, in order.
+macro_rules! arguments {
+    ($run:ident, $function:ident, [] [$($value:ident)*]) => {
+        // SAFETY: the contract of PKCS#11: what is not NULL leads to memory of its length.
+        unsafe { $function($($value),*) }
+    };
+    ($run:ident, $function:ident, [$kind:ident $($more:ident)*] [$($value:ident)*]) => {{
+        let value = $run.$kind();
+        $crate::calls::arguments!($run, $function, [$($more)*] [$($value)* value])
+    }};
+}
+pub(crate) use arguments;
+
+/// All but the three that need no token, and `C_GetInterface` and its like, which the tests call.
+pub(crate) const ALL: [Call; 102] = calls! {
+    C_Initialize(start)
+    C_Finalize(nothing)
+    C_GetInfo(info)
+    C_GetFunctionList(info)
+    C_GetSlotList(flag, numbers, room_len)
+    C_GetSlotInfo(slot, info)
+    C_GetTokenInfo(slot, info)
+    C_GetMechanismList(slot, numbers, room_len)
+    C_GetMechanismInfo(slot, mechanism_number, info)
+    C_InitToken(slot, pin, len, label)
+    C_InitPIN(session, pin, len)
+    C_SetPIN(session, pin, len, pin, len)
+    C_OpenSession(slot, opening, nothing, no_callback, handle)
+    C_CloseSession(session)
+    C_CloseAllSessions(slot)
+    C_GetSessionInfo(session, info)
+    C_GetOperationState(session, state_room, room_len)
+    C_SetOperationState(session, state, len, object, object)
+    C_Login(session, user, pin, len)
+    C_Logout(session)
+    C_CreateObject(session, attributes, len, handle)
+    C_CopyObject(session, object, attributes, len, handle)
+    C_DestroyObject(session, object)
+    C_GetObjectSize(session, object, info)
+    C_GetAttributeValue(session, object, questions, len)
+    C_SetAttributeValue(session, object, attributes, len)
+    C_FindObjectsInit(session, attributes, len)
+    C_FindObjects(session, numbers, len, info)
+    C_FindObjectsFinal(session)
+    C_EncryptInit(session, mechanism, object)
+    C_Encrypt(session, bytes, len, room, room_len)
+    C_EncryptUpdate(session, bytes, len, room, room_len)
+    C_EncryptFinal(session, room, room_len)
+    C_DecryptInit(session, mechanism, object)
+    C_Decrypt(session, bytes, len, room, room_len)
+    C_DecryptUpdate(session, bytes, len, room, room_len)
+    C_DecryptFinal(session, room, room_len)
+    C_DigestInit(session, mechanism)
+    C_Digest(session, bytes, len, room, room_len)
+    C_DigestUpdate(session, bytes, len)
+    C_DigestKey(session, object)
+    C_DigestFinal(session, room, room_len)
+    C_SignInit(session, mechanism, object)
+    C_Sign(session, bytes, len, room, room_len)
+    C_SignUpdate(session, bytes, len)
+    C_SignFinal(session, room, room_len)
+    C_SignRecoverInit(session, mechanism, object)
+    C_SignRecover(session, bytes, len, room, room_len)
+    C_VerifyInit(session, mechanism, object)
+    C_Verify(session, bytes, len, bytes, len)
+    C_VerifyUpdate(session, bytes, len)
+    C_VerifyFinal(session, bytes, len)
+    C_VerifyRecoverInit(session, mechanism, object)
+    C_VerifyRecover(session, bytes, len, room, room_len)
+    C_DigestEncryptUpdate(session, bytes, len, room, room_len)
+    C_DecryptDigestUpdate(session, bytes, len, room, room_len)
+    C_SignEncryptUpdate(session, bytes, len, room, room_len)
+    C_DecryptVerifyUpdate(session, bytes, len, room, room_len)
+    C_GenerateKey(session, mechanism, attributes, len, handle)
+    C_GenerateKeyPair(session, mechanism, attributes, len, attributes, len, handle, handle)
+    C_WrapKey(session, mechanism, object, object, room, room_len)
+    C_UnwrapKey(session, mechanism, object, bytes, len, attributes, len, handle)
+    C_DeriveKey(session, mechanism, object, attributes, len, handle)
+    C_SeedRandom(session, bytes, len)
+    C_GenerateRandom(session, bytes, len)
+    C_GetFunctionStatus(session)
+    C_CancelFunction(session)
+    C_WaitForSlotEvent(at_once, info, nothing)
+    C_LoginUser(session, user, pin, len, bytes, len)
+    C_SessionCancel(session, number)
+    C_MessageEncryptInit(session, message_mechanism, object)
+    C_EncryptMessage(session, parameter, len, bytes, len, bytes, len, room, room_len)
+    C_EncryptMessageBegin(session, parameter, len, bytes, len)
+    C_EncryptMessageNext(session, parameter, len, bytes, len, room, room_len, number)
+    C_MessageEncryptFinal(session)
+    C_MessageDecryptInit(session, message_mechanism, object)
+    C_DecryptMessage(session, parameter, len, bytes, len, bytes, len, room, room_len)
+    C_DecryptMessageBegin(session, parameter, len, bytes, len)
+    C_DecryptMessageNext(session, parameter, len, bytes, len, room, room_len, number)
+    C_MessageDecryptFinal(session)
+    C_MessageSignInit(session, mechanism, object)
+    C_SignMessage(session, parameter, len, bytes, len, room, room_len)
+    C_SignMessageBegin(session, parameter, len)
+    C_SignMessageNext(session, parameter, len, bytes, len, room, room_len)
+    C_MessageSignFinal(session)
+    C_MessageVerifyInit(session, mechanism, object)
+    C_VerifyMessage(session, parameter, len, bytes, len, bytes, len)
+    C_VerifyMessageBegin(session, parameter, len)
+    C_VerifyMessageNext(session, parameter, len, bytes, len, bytes, len)
+    C_MessageVerifyFinal(session)
+    C_EncapsulateKey(session, mechanism, object, attributes, len, room, room_len, handle)
+    C_DecapsulateKey(session, mechanism, object, attributes, len, bytes, len, handle)
+    C_VerifySignatureInit(session, mechanism, object, bytes, len)
+    C_VerifySignature(session, bytes, len)
+    C_VerifySignatureUpdate(session, bytes, len)
+    C_VerifySignatureFinal(session)
+    C_GetSessionValidationFlags(session, number, info)
+    C_AsyncComplete(session, name, info)
+    C_AsyncGetID(session, name, info)
+    C_AsyncJoin(session, name, number, bytes, len)
+    C_WrapKeyAuthenticated(session, wrapping_mechanism, object, object, bytes, len, room, room_len)
+    C_UnwrapKeyAuthenticated(session, wrapping_mechanism, object, bytes, len, attributes, len, bytes, len, handle)
+};
+
+/// After these, where they succeed, the token is not what the next run expects.
+pub(crate) const CHANGING: [&str; 12] = [
+    "C_Initialize",
+    "C_Finalize",
+    "C_InitToken",
+    "C_InitPIN",
+    "C_SetPIN",
+    "C_CloseSession",
+    "C_CloseAllSessions",
+    "C_Login",
+    "C_LoginUser",
+    "C_Logout",
+    "C_DestroyObject",
+    "C_SetAttributeValue",
+];
+
+/// The answers that PKCS#11 has. CKR_GENERAL_ERROR is one, and that of a panic or of what the module did not foresee: none
+/// that a caller's arguments bring forth.
+pub(crate) fn is_known(rv: CK_RV) -> bool {
+    KNOWN.contains(&rv)
+}
+
+const KNOWN: &[CK_RV] = &[
+    CKR_OK,
+    CKR_CANCEL,
+    CKR_HOST_MEMORY,
+    CKR_SLOT_ID_INVALID,
+    CKR_FUNCTION_FAILED,
+    CKR_ARGUMENTS_BAD,
+    CKR_NO_EVENT,
+    CKR_NEED_TO_CREATE_THREADS,
+    CKR_CANT_LOCK,
+    CKR_ATTRIBUTE_READ_ONLY,
+    CKR_ATTRIBUTE_SENSITIVE,
+    CKR_ATTRIBUTE_TYPE_INVALID,
+    CKR_ATTRIBUTE_VALUE_INVALID,
+    CKR_ACTION_PROHIBITED,
+    CKR_DATA_INVALID,
+    CKR_DATA_LEN_RANGE,
+    CKR_DEVICE_ERROR,
+    CKR_DEVICE_MEMORY,
+    CKR_DEVICE_REMOVED,
+    CKR_ENCRYPTED_DATA_INVALID,
+    CKR_ENCRYPTED_DATA_LEN_RANGE,
+    CKR_AEAD_DECRYPT_FAILED,
+    CKR_FUNCTION_CANCELED,
+    CKR_FUNCTION_NOT_PARALLEL,
+    CKR_FUNCTION_NOT_SUPPORTED,
+    CKR_KEY_HANDLE_INVALID,
+    CKR_KEY_SIZE_RANGE,
+    CKR_KEY_TYPE_INCONSISTENT,
+    CKR_KEY_NOT_NEEDED,
+    CKR_KEY_CHANGED,
+    CKR_KEY_NEEDED,
+    CKR_KEY_INDIGESTIBLE,
+    CKR_KEY_FUNCTION_NOT_PERMITTED,
+    CKR_KEY_NOT_WRAPPABLE,
+    CKR_KEY_UNEXTRACTABLE,
+    CKR_MECHANISM_INVALID,
+    CKR_MECHANISM_PARAM_INVALID,
+    CKR_OBJECT_HANDLE_INVALID,
+    CKR_OPERATION_ACTIVE,
+    CKR_OPERATION_NOT_INITIALIZED,
+    CKR_PIN_INCORRECT,
+    CKR_PIN_INVALID,
+    CKR_PIN_LEN_RANGE,
+    CKR_PIN_EXPIRED,
+    CKR_PIN_LOCKED,
+    CKR_SESSION_CLOSED,
+    CKR_SESSION_COUNT,
+    CKR_SESSION_HANDLE_INVALID,
+    CKR_SESSION_PARALLEL_NOT_SUPPORTED,
+    CKR_SESSION_READ_ONLY,
+    CKR_SESSION_EXISTS,
+    CKR_SESSION_READ_ONLY_EXISTS,
+    CKR_SESSION_READ_WRITE_SO_EXISTS,
+    CKR_SIGNATURE_INVALID,
+    CKR_SIGNATURE_LEN_RANGE,
+    CKR_TEMPLATE_INCOMPLETE,
+    CKR_TEMPLATE_INCONSISTENT,
+    CKR_TOKEN_NOT_PRESENT,
+    CKR_TOKEN_NOT_RECOGNIZED,
+    CKR_TOKEN_WRITE_PROTECTED,
+    CKR_UNWRAPPING_KEY_HANDLE_INVALID,
+    CKR_UNWRAPPING_KEY_SIZE_RANGE,
+    CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT,
+    CKR_USER_ALREADY_LOGGED_IN,
+    CKR_USER_NOT_LOGGED_IN,
+    CKR_USER_PIN_NOT_INITIALIZED,
+    CKR_USER_TYPE_INVALID,
+    CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+    CKR_USER_TOO_MANY_TYPES,
+    CKR_WRAPPED_KEY_INVALID,
+    CKR_WRAPPED_KEY_LEN_RANGE,
+    CKR_WRAPPING_KEY_HANDLE_INVALID,
+    CKR_WRAPPING_KEY_SIZE_RANGE,
+    CKR_WRAPPING_KEY_TYPE_INCONSISTENT,
+    CKR_RANDOM_SEED_NOT_SUPPORTED,
+    CKR_RANDOM_NO_RNG,
+    CKR_DOMAIN_PARAMS_INVALID,
+    CKR_CURVE_NOT_SUPPORTED,
+    CKR_BUFFER_TOO_SMALL,
+    CKR_SAVED_STATE_INVALID,
+    CKR_INFORMATION_SENSITIVE,
+    CKR_STATE_UNSAVEABLE,
+    CKR_CRYPTOKI_NOT_INITIALIZED,
+    CKR_CRYPTOKI_ALREADY_INITIALIZED,
+    CKR_MUTEX_BAD,
+    CKR_MUTEX_NOT_LOCKED,
+    CKR_NEW_PIN_MODE,
+    CKR_NEXT_OTP,
+    CKR_EXCEEDED_MAX_ITERATIONS,
+    CKR_FIPS_SELF_TEST_FAILED,
+    CKR_LIBRARY_LOAD_FAILED,
+    CKR_PIN_TOO_WEAK,
+    CKR_PUBLIC_KEY_INVALID,
+    CKR_FUNCTION_REJECTED,
+    CKR_TOKEN_RESOURCE_EXCEEDED,
+    CKR_OPERATION_CANCEL_FAILED,
+    CKR_KEY_EXHAUSTED,
+    CKR_PENDING,
+    CKR_SESSION_ASYNC_NOT_SUPPORTED,
+    CKR_SEED_RANDOM_REQUIRED,
+    CKR_OPERATION_NOT_VALIDATED,
+    CKR_TOKEN_NOT_INITIALIZED,
+    CKR_PARAMETER_SET_NOT_SUPPORTED,
+];

@@ -1,0 +1,321 @@
+//! A run: calls with arguments out of the fuzzer's bytes. An argument that goes with another one, as a length with its
+//! pointer, is asked for after it.
+
+use std::cell::RefCell;
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
+
+use crate::calls;
+use crate::memory::Memory;
+use crate::source::Source;
+use crate::token::{PIN, SO_PIN, Token};
+
+/// The most calls of a run.
+const MOST: usize = 64;
+
+thread_local! {
+    static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
+}
+
+/// A sequence of calls.
+pub struct Run<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) memory: Memory,
+    pub(crate) token: &'a mut Token,
+    /// The length that goes with the pointer that came before.
+    pub(crate) next_len: CK_ULONG,
+    /// Places of lengths, which the module reads where they are aligned.
+    pub(crate) lengths: Vec<*mut CK_ULONG>,
+    room_len: *mut CK_ULONG,
+    /// Where a saved state stands, and its length.
+    state: (*mut u8, *mut CK_ULONG),
+    /// Where handles of the call come out.
+    places: Vec<*mut CK_OBJECT_HANDLE>,
+    sessions: Vec<CK_SESSION_HANDLE>,
+    made: Vec<CK_OBJECT_HANDLE>,
+}
+
+impl Run<'_> {
+    /// Starts the token if there is none, makes the calls that `bytes` say, of those functions whose names `wanted` has,
+    /// and puts the token back.
+    pub fn of(bytes: &[u8], wanted: &[&str]) {
+        TOKEN.with_borrow_mut(|token| {
+            let mut run = Run {
+                source: Source::new(bytes),
+                memory: Memory::default(),
+                token,
+                next_len: 0,
+                lengths: Vec::new(),
+                room_len: null_mut(),
+                state: (null_mut(), null_mut()),
+                places: Vec::new(),
+                sessions: Vec::new(),
+                made: Vec::new(),
+            };
+            run.calls(wanted);
+            run.end();
+        });
+    }
+
+    fn calls(&mut self, wanted: &[&str]) {
+        let calls: Vec<_> =
+            calls::ALL.iter().filter(|call| wanted.is_empty() || wanted.contains(&call.0)).collect();
+        let session = self.open();
+        self.sessions.push(session);
+        for _ in 0..MOST {
+            if self.source.is_empty() {
+                break;
+            }
+            let (name, call) = calls[self.source.below(calls.len())];
+            let rv = call(self);
+            assert!(calls::is_known(rv), "{name}: {rv:#x}");
+            self.learn(name, rv);
+        }
+    }
+
+    fn open(&mut self) -> CK_SESSION_HANDLE {
+        self.token.session_in(self.token.slot).expect("a session at the start of a run")
+    }
+
+    /// What a call brought, and whether the next run would feel it.
+    fn learn(&mut self, name: &str, rv: CK_RV) {
+        let places = std::mem::take(&mut self.places);
+        if rv != CKR_OK {
+            return;
+        }
+        // SAFETY: the places are the run's own; the module wrote them or left them 0.
+        let handles =
+            places.iter().map(|place| unsafe { place.read_unaligned() }).filter(|handle| *handle != 0);
+        match name {
+            "C_OpenSession" => self.sessions.extend(handles),
+            _ => self.made.extend(handles),
+        }
+        self.token.changed |= calls::CHANGING.contains(&name);
+    }
+
+    /// Ends the sessions of the run and what they made; the rest is put back where something changed.
+    fn end(mut self) {
+        let list = self.token.list;
+        let stored = std::mem::take(&mut self.made).into_iter().any(|object| self.is_stored(object));
+        if stored || self.token.changed {
+            self.token.restore();
+            return self.release();
+        }
+        for session in std::mem::take(&mut self.sessions) {
+            // SAFETY: a handle, of a session or none.
+            unsafe { list.C_CloseSession.expect("an entry")(session) };
+        }
+        self.release();
+    }
+
+    fn is_stored(&self, object: CK_OBJECT_HANDLE) -> bool {
+        let mut stored = CK_FALSE;
+        let mut asked = CK_ATTRIBUTE { type_: CKA_TOKEN, pValue: (&raw mut stored).cast(), ulValueLen: 1 };
+        let (list, session) = (self.token.list, self.token.session);
+        // SAFETY: an attribute with room.
+        unsafe { list.C_GetAttributeValue.expect("an entry")(session, object, &raw mut asked, 1) };
+        stored == CK_TRUE
+    }
+
+    fn release(self) {
+        for place in self.lengths {
+            // SAFETY: leaked where they were made, and no call reads them any more.
+            drop(unsafe { Box::from_raw(place) });
+        }
+    }
+
+    /// A pointer and a length that are refused before anything is read: `NULL` with a length, or more than there is
+    /// memory.
+    pub(crate) fn odd_pair(&mut self) -> (*mut u8, CK_ULONG) {
+        self.next_len = self.source.number();
+        if self.source.once_in(2) {
+            return (null_mut(), self.next_len);
+        }
+        self.next_len = CK_ULONG::MAX - CK_ULONG::from(self.source.byte());
+        (self.memory.copy(&[0]), self.next_len)
+    }
+
+    /// A byte string.
+    pub(crate) fn input(&mut self) -> (*mut u8, CK_ULONG) {
+        if self.source.once_in(32) {
+            return self.odd_pair();
+        }
+        let bytes = self.source.bytes();
+        (self.memory.copy(&bytes), bytes.len() as CK_ULONG)
+    }
+}
+
+/// The kinds of arguments in the table of functions.
+impl Run<'_> {
+    pub(crate) fn bytes(&mut self) -> *mut u8 {
+        let (pointer, len) = self.input();
+        self.next_len = len;
+        pointer
+    }
+
+    pub(crate) fn len(&mut self) -> CK_ULONG {
+        self.next_len
+    }
+
+    /// A buffer for output, with its length behind it.
+    pub(crate) fn room(&mut self) -> *mut u8 {
+        let len = match self.source.below(8) {
+            0 => {
+                let asked = self.source.number();
+                self.room_len = self.memory.put(asked);
+                return null_mut();
+            }
+            1 => self.source.below(64),
+            2 => 1 << self.source.below(12),
+            3 => 0,
+            _ => 8192,
+        };
+        let said = if self.source.once_in(32) { CK_ULONG::MAX } else { len as CK_ULONG };
+        self.room_len = if self.source.once_in(64) { null_mut() } else { self.memory.put(said) };
+        self.memory.copy(&vec![0; len])
+    }
+
+    pub(crate) fn room_len(&mut self) -> *mut CK_ULONG {
+        self.room_len
+    }
+
+    /// Places for numbers, as many as said.
+    pub(crate) fn numbers(&mut self) -> *mut CK_ULONG {
+        let count = self.source.below(300);
+        self.room_len = self.memory.put(count as CK_ULONG);
+        self.next_len = count as CK_ULONG;
+        if self.source.once_in(8) { null_mut() } else { self.memory.put_all(&vec![0; count]) }
+    }
+
+    /// A struct that is filled, or `NULL`.
+    pub(crate) fn info<T>(&mut self) -> *mut T {
+        if self.source.once_in(32) { null_mut() } else { self.memory.copy(&vec![0; size_of::<T>()]).cast() }
+    }
+
+    pub(crate) fn nothing<T>(&mut self) -> *mut T {
+        if self.source.once_in(32) { self.memory.copy(&vec![0; size_of::<T>()]).cast() } else { null_mut() }
+    }
+
+    /// A place for a handle.
+    pub(crate) fn handle(&mut self) -> *mut CK_OBJECT_HANDLE {
+        let place = self.info::<CK_OBJECT_HANDLE>();
+        if !place.is_null() {
+            self.places.push(place);
+        }
+        place
+    }
+
+    pub(crate) fn number(&mut self) -> CK_ULONG {
+        self.source.number()
+    }
+
+    pub(crate) fn flag(&mut self) -> CK_BBOOL {
+        self.source.boolean()
+    }
+
+    pub(crate) fn slot(&mut self) -> CK_SLOT_ID {
+        if self.source.once_in(8) { self.source.number() } else { self.token.slot }
+    }
+
+    pub(crate) fn session(&mut self) -> CK_SESSION_HANDLE {
+        match self.source.below(16) {
+            13 => self.source.number(),
+            14 => self.token.session,
+            15 => self.source.one(&self.sessions),
+            _ => *self.sessions.last().unwrap_or(&0),
+        }
+    }
+
+    pub(crate) fn object(&mut self) -> CK_OBJECT_HANDLE {
+        match self.source.below(16) {
+            15 => self.source.number(),
+            8..15 if !self.made.is_empty() => self.source.one(&self.made),
+            _ => self.source.one(&self.token.objects),
+        }
+    }
+
+    /// A PIN, the right one among them.
+    pub(crate) fn pin(&mut self) -> *mut u8 {
+        let pin = match self.source.below(4) {
+            0 => return self.bytes(),
+            1 => SO_PIN,
+            _ => PIN,
+        };
+        self.next_len = pin.len() as CK_ULONG;
+        self.memory.copy(pin)
+    }
+
+    pub(crate) fn user(&mut self) -> CK_USER_TYPE {
+        if self.source.once_in(16) { self.source.number() } else { self.source.below(3) as CK_ULONG }
+    }
+
+    /// 32 bytes.
+    pub(crate) fn label(&mut self) -> *mut u8 {
+        let mut label = self.source.bytes();
+        label.resize(32, b' ');
+        self.memory.copy(&label)
+    }
+
+    /// Flags of a session.
+    pub(crate) fn opening(&mut self) -> CK_FLAGS {
+        if self.source.once_in(16) {
+            return self.source.number();
+        }
+        CKF_SERIAL_SESSION | self.source.one(&[CKF_RW_SESSION, 0, CKF_RW_SESSION | CKF_ASYNC_SESSION])
+    }
+
+    /// Flags of `C_WaitForSlotEvent`, of which this one does not wait.
+    pub(crate) fn at_once(&mut self) -> CK_FLAGS {
+        CKF_DONT_BLOCK | self.source.number()
+    }
+
+    /// The name of a function, which ends with NUL.
+    pub(crate) fn name(&mut self) -> *mut u8 {
+        let known = [&b"C_GenerateKey\0"[..], b"C_GenerateKeyPair\0", b"C_Sign\0", b"\0", &[b'C'; 33]];
+        let name = self.source.one(&known);
+        self.memory.copy(name)
+    }
+
+    pub(crate) fn no_callback(&mut self) -> CK_NOTIFY {
+        None
+    }
+
+    /// A buffer for a saved state, which is kept: a later call may give it back.
+    pub(crate) fn state_room(&mut self) -> *mut u8 {
+        let room = self.room();
+        if !room.is_null() && !self.room_len.is_null() {
+            self.state = (room, self.room_len);
+        }
+        room
+    }
+
+    /// A saved state, or bytes.
+    pub(crate) fn state(&mut self) -> *mut u8 {
+        let (room, place) = self.state;
+        if room.is_null() || self.source.once_in(4) {
+            return self.bytes();
+        }
+        // SAFETY: a place of the run's own, of the length that was written.
+        self.next_len = unsafe { place.read_unaligned() };
+        room
+    }
+
+    /// What starts the library, or `NULL`.
+    pub(crate) fn start<T>(&mut self) -> *mut T {
+        if self.source.once_in(2) {
+            return null_mut();
+        }
+        let flags = self.source.number();
+        self.memory.put(Arguments { callbacks: [0; 4], flags, reserved: 0 }).cast()
+    }
+}
+
+/// `CK_C_INITIALIZE_ARGS` without callbacks.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Arguments {
+    callbacks: [usize; 4],
+    flags: CK_FLAGS,
+    reserved: usize,
+}

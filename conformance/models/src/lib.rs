@@ -1,0 +1,155 @@
+//! The files in which threads of Jeton meet, compiled as they are, but that what they share words and locks by is
+//! [`sync`]: there the next step is of whichever thread [shuttle](https://docs.rs/shuttle) chooses. `tests/` has the
+//! models. What stands beside these files, a session and a module, is as small here as the files let it be.
+//!
+//! The orders that are tried are those of a machine that does one step after the other. What a weaker order of memory
+//! would do is not: ThreadSanitizer and loom are for that.
+
+#![allow(dead_code, missing_docs, reason = "the files have more than the models use")]
+
+// The paths of the files lead here.
+extern crate self as jeton;
+extern crate self as libc;
+
+#[path = "../../../src/error.rs"]
+pub mod error;
+#[path = "../../../src/id.rs"]
+pub mod id;
+
+#[path = "../../../abi/src/call.rs"]
+mod call;
+#[path = "../../../abi/src/number.rs"]
+mod number;
+
+pub mod module;
+pub mod sync;
+
+#[path = "../../../src/session/table.rs"]
+pub mod table;
+
+#[path = "../../../src/token/epoch.rs"]
+mod epoch;
+
+/// A session, which knows its own handle.
+pub struct Session {
+    pub handle: id::SessionHandle,
+    pub uses: u32,
+}
+
+/// The epoch of a token.
+pub mod token {
+    use crate::epoch::Epoch;
+    use crate::object::policy::Login;
+
+    /// A token that has nothing but its epoch.
+    pub struct Token(Epoch);
+
+    impl Default for Token {
+        fn default() -> Self {
+            Self(Epoch::new())
+        }
+    }
+
+    impl Token {
+        pub fn epoch(&self) -> u64 {
+            self.0.get()
+        }
+
+        pub fn login(&self) -> Login {
+            self.0.login()
+        }
+
+        pub fn bump(&self) {
+            self.0.bump();
+        }
+
+        pub fn publish(&self, login: Login) {
+            self.0.publish(login);
+        }
+    }
+}
+
+pub mod object {
+    pub mod policy {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Login {
+            Public,
+            User,
+            Officer,
+        }
+    }
+}
+
+/// The handlers of SQLite's part, which has its own tests in `abi/tests/fork.rs`.
+mod fork {
+    pub(crate) fn prepare() -> crate::error::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) unsafe extern "C" fn hold() {}
+
+    pub(crate) unsafe extern "C" fn release() {}
+
+    pub(crate) fn count() {}
+}
+
+type Handler = Option<unsafe extern "C" fn()>;
+
+/// The handlers of the process: before a fork, after it, in the child.
+static HANDLERS: std::sync::Mutex<Option<[Handler; 3]>> = std::sync::Mutex::new(None);
+
+/// pthread_atfork(3)
+///
+/// # Safety
+///
+/// The handlers may be called at any time from now on.
+pub unsafe fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> i32 {
+    *HANDLERS.lock().expect("one thread at a time") = Some([before, parent, child]);
+    0
+}
+
+/// fork(2): a thread that is the child goes on with copies of all words as they are now.
+pub fn fork(child: impl FnOnce() + Send + 'static) {
+    let handlers = HANDLERS.lock().expect("one thread at a time").unwrap_or_default();
+    let run = |handler: Handler| {
+        if let Some(handler) = handler {
+            // SAFETY: they may be called at any time, says who registered them.
+            unsafe { handler() };
+        }
+    };
+    run(handlers[0]);
+    let of_child = handlers[2];
+    sync::fork(move || {
+        run(of_child);
+        child();
+    });
+    run(handlers[1]);
+}
+
+/// `C_Initialize`, `C_Finalize`, and any other function: which module it reaches, if any.
+pub mod functions {
+    use std::cell::Cell;
+
+    use cryptoki_sys::{CK_RV, CKR_OK};
+
+    use crate::call;
+
+    pub fn initialize() -> CK_RV {
+        call::guarded(|| call::initialize(None, true))
+    }
+
+    pub fn finalize() -> CK_RV {
+        call::guarded(call::finalize)
+    }
+
+    /// The answer, and whether the module was still up when the call ended.
+    pub fn other() -> (CK_RV, bool) {
+        let up = Cell::new(false);
+        let rv = call::call(|module| {
+            up.set(module.is_up());
+            Ok(())
+        });
+        assert!(rv == CKR_OK || !up.get());
+        (rv, up.get())
+    }
+}

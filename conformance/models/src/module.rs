@@ -1,0 +1,64 @@
+//! A module that does nothing but to see that it is used as it has to be.
+
+use crate::error::{Error, Result};
+use crate::id::SessionHandle;
+use crate::sync;
+
+pub struct Module {
+    /// Where it was made; it is used nowhere else.
+    process: usize,
+    up: std::sync::atomic::AtomicBool,
+    /// A thread is inside `initialize` or `finalize`, where no other may be.
+    busy: std::sync::atomic::AtomicBool,
+}
+
+impl Default for Module {
+    fn default() -> Self {
+        Self { process: sync::process(), up: false.into(), busy: false.into() }
+    }
+}
+
+impl Module {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn allow_threads(&self, _: bool) {
+        self.mine();
+    }
+
+    pub fn initialize(&self, _: Option<&str>) -> Result<()> {
+        self.change(true)
+    }
+
+    pub fn finalize(&self) -> Result<()> {
+        self.change(false)
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.mine();
+        self.up.load(ORDER)
+    }
+
+    pub fn no_session(&self, _: SessionHandle) -> Option<Error> {
+        self.mine();
+        None
+    }
+
+    fn change(&self, up: bool) -> Result<()> {
+        self.mine();
+        assert!(!self.busy.swap(true, ORDER), "two threads change the module");
+        // Others may go on in the midst of it.
+        sync::step();
+        assert_ne!(self.up.swap(up, ORDER), up, "started twice, or stopped twice");
+        sync::step();
+        self.busy.store(false, ORDER);
+        Ok(())
+    }
+
+    fn mine(&self) {
+        assert_eq!(self.process, sync::process(), "a child uses its parent's module");
+    }
+}
+
+const ORDER: std::sync::atomic::Ordering = std::sync::atomic::Ordering::SeqCst;

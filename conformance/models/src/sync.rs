@@ -1,0 +1,159 @@
+//! The words and locks of the models. For the table of sessions and the epoch they are shuttle's. The words of `call`
+//! are statics: they begin anew with each run of a model, and a fork copies them.
+
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use shuttle::thread::{self, ThreadId};
+
+pub(crate) use shuttle::sync::atomic::AtomicU64;
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::PoisonError;
+pub(crate) use std::sync::atomic::Ordering;
+
+/// Another thread may go on here.
+pub fn step() {
+    shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+}
+
+/// Who waits lets others go on.
+pub(crate) fn sleep(_: Duration) {
+    thread::yield_now();
+}
+
+/// What is made once. The making has no steps of its own.
+pub(crate) struct OnceLock<T>(std::sync::OnceLock<T>);
+
+impl<T> OnceLock<T> {
+    pub(crate) const fn new() -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        step();
+        self.0.get()
+    }
+
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        step();
+        self.0.get_or_init(make)
+    }
+}
+
+/// The runs of models so far; what was written in another one is forgotten.
+static RUN: AtomicUsize = AtomicUsize::new(0);
+/// The steps so far.
+static STEP: AtomicUsize = AtomicUsize::new(0);
+/// The child of a fork, and the step at which it was made.
+static CHILD: std::sync::Mutex<Option<(ThreadId, usize)>> = std::sync::Mutex::new(None);
+
+/// Starts a run of a model.
+pub fn begin() {
+    RUN.fetch_add(1, Ordering::SeqCst);
+    *CHILD.lock().expect("one thread at a time") = None;
+}
+
+/// Runs `work` in a child.
+pub(crate) fn fork(work: impl FnOnce() + Send + 'static) {
+    // No thread goes on between these: the words are as they are now.
+    let now = STEP.load(Ordering::SeqCst);
+    let child = thread::spawn(move || {
+        let me = (thread::current().id(), now);
+        *CHILD.lock().expect("one thread at a time") = Some(me);
+        work();
+    });
+    step();
+    drop(child);
+}
+
+/// 0, or 1 in a child.
+pub fn process() -> usize {
+    let child = *CHILD.lock().expect("one thread at a time");
+    usize::from(child.is_some_and(|(id, _)| id == thread::current().id()))
+}
+
+/// The values that a word has had, and those of a child's copy.
+struct History<T> {
+    run: usize,
+    parent: Vec<(usize, T)>,
+    child: Option<T>,
+}
+
+/// A word of a static.
+struct Word<T> {
+    first: T,
+    history: std::sync::Mutex<Option<History<T>>>,
+}
+
+impl<T: Copy> Word<T> {
+    const fn new(first: T) -> Self {
+        Self { first, history: std::sync::Mutex::new(None) }
+    }
+
+    /// A step: reads the word and perhaps writes it.
+    fn with(&self, change: impl FnOnce(T) -> Option<T>) -> T {
+        step();
+        let now = STEP.fetch_add(1, Ordering::SeqCst) + 1;
+        let run = RUN.load(Ordering::SeqCst);
+        let mut history = self.history.lock().expect("one thread at a time");
+        let fresh = || History { run, parent: Vec::new(), child: None };
+        let history = history.get_or_insert_with(fresh);
+        if history.run != run {
+            *history = fresh();
+        }
+        let child = *CHILD.lock().expect("one thread at a time");
+        let mine = child.filter(|(id, _)| *id == thread::current().id());
+        let old = match (mine, history.child) {
+            (Some(_), Some(own)) => own,
+            (Some((_, forked)), None) => history.before(forked).unwrap_or(self.first),
+            (None, _) => history.before(now).unwrap_or(self.first),
+        };
+        if let Some(new) = change(old) {
+            match mine {
+                Some(_) => history.child = Some(new),
+                None => history.parent.push((now, new)),
+            }
+        }
+        old
+    }
+}
+
+impl<T: Copy> History<T> {
+    fn before(&self, step: usize) -> Option<T> {
+        self.parent.iter().rev().find(|(at, _)| *at <= step).map(|(_, value)| *value)
+    }
+}
+
+pub(crate) struct AtomicBool(Word<bool>);
+
+impl AtomicBool {
+    pub(crate) const fn new(first: bool) -> Self {
+        Self(Word::new(first))
+    }
+
+    pub(crate) fn swap(&self, value: bool, _: Ordering) -> bool {
+        self.0.with(|_| Some(value))
+    }
+
+    pub(crate) fn store(&self, value: bool, _: Ordering) {
+        self.0.with(|_| Some(value));
+    }
+}
+
+/// An address is kept as a number, which any thread may have.
+pub(crate) struct AtomicPtr<T>(Word<usize>, std::marker::PhantomData<fn() -> T>);
+
+impl<T> AtomicPtr<T> {
+    /// Of `NULL`: nothing else stands in a static.
+    pub(crate) const fn new(_: *mut T) -> Self {
+        Self(Word::new(0), std::marker::PhantomData)
+    }
+
+    pub(crate) fn load(&self, _: Ordering) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(self.0.with(|_| None))
+    }
+
+    pub(crate) fn store(&self, value: *mut T, _: Ordering) {
+        self.0.with(|_| Some(value.expose_provenance()));
+    }
+}
