@@ -156,8 +156,7 @@ impl Session {
         if state.login != self.rights().login {
             return Err(Error::SavedStateInvalid);
         }
-        self.is_key(state.encryption_key.as_deref(), encryption)?;
-        self.is_key(state.authentication_key.as_deref(), authentication)?;
+        self.are_keys(state, encryption, authentication)?;
         self.cancel_all();
         for (kind, saved) in &state.operations {
             let key = match kind.role() {
@@ -167,6 +166,21 @@ impl Session {
             self.resume(*kind, saved, key, &state.signature).inspect_err(|_| self.cancel_all())?;
         }
         Ok(())
+    }
+
+    /// Whether the keys that are given are those that are wanted. The one key of a state may be given in both places, as
+    /// pkcs11-provider does: it is not "extraneous" (`CKR_KEY_NOT_NEEDED`).
+    fn are_keys(&self, state: &Snapshot, encryption: ObjectHandle, authentication: ObjectHandle) -> Result<()> {
+        let wanted = (state.encryption_key.as_deref(), state.authentication_key.as_deref());
+        match wanted {
+            (Some(one), None) | (None, Some(one)) if encryption == authentication => {
+                self.is_key(Some(one), encryption)
+            }
+            (for_encryption, for_authentication) => {
+                self.is_key(for_encryption, encryption)?;
+                self.is_key(for_authentication, authentication)
+            }
+        }
     }
 
     /// Whether the key that is given is the one that is wanted, if one is.

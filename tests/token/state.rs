@@ -330,6 +330,10 @@ fn the_key_must_be_the_same_and_still_allowed() {
         assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
 
         assert_eq!(restore(private), Ok(()));
+        // The one key in both places, as pkcs11-provider gives it; another in the place that needs none.
+        assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
+        let extraneous = module.set_operation_state(session, &state, other, private);
+        assert_eq!(extraneous, Err(Error::KeyNotNeeded));
         client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
         assert_eq!(restore(private), Err(Error::KeyChanged));
         assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
