@@ -1,4 +1,5 @@
-//! The shared object gives away `C_*` and nothing else: neither AWS-LC nor SQLite may meet the host's copies.
+//! The shared object gives away `C_*` and nothing else, and takes no allocator of the host's: neither AWS-LC nor SQLite
+//! may meet the host's copies.
 
 #![cfg(target_os = "linux")]
 
@@ -7,15 +8,29 @@ use std::process::Command;
 
 #[test]
 fn only_the_standard_functions_are_exported() {
+    let names = symbols("--defined-only");
+    assert_eq!(names.iter().find(|name| !name.starts_with("C_")), None);
+    assert_eq!(names.len(), 104);
+}
+
+/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`: what the C library had allocated was
+/// given to jemalloc's `sdallocx`.
+#[test]
+fn memory_goes_back_to_the_allocator_that_it_came_from() {
+    let names = symbols("--undefined-only");
+    assert!(names.contains("free") && names.contains("malloc"), "{names:?}");
+    let of_hosts = |name: &&String| *name == "sdallocx" || name.starts_with("OPENSSL_");
+    assert_eq!(names.iter().find(of_hosts), None);
+}
+
+/// The names in the symbol table by which the shared object is linked, without versions.
+fn symbols(which: &str) -> BTreeSet<String> {
     // target/<profile>/deps/exports-…: cargo has built the library beside it.
     let deps = std::env::current_exe().expect("a path");
     let object = deps.with_file_name("libjeton_pkcs11.so");
-    let listing =
-        Command::new("nm").args(["-D", "--defined-only", "--format=just-symbols"]).arg(object).output();
+    let listing = Command::new("nm").args(["-D", which, "--format=just-symbols"]).arg(object).output();
     let listing = listing.expect("nm, of the binutils that link this test");
     assert!(listing.status.success(), "{}", String::from_utf8_lossy(&listing.stderr));
     let text = String::from_utf8(listing.stdout).expect("names");
-    let names: BTreeSet<_> = text.lines().collect();
-    assert_eq!(names.iter().find(|name| !name.starts_with("C_")), None);
-    assert_eq!(names.len(), 104);
+    text.lines().map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect()
 }

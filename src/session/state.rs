@@ -15,7 +15,7 @@ use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
 use crate::mechanism::Invocation;
-use crate::object::policy::{Login, Rights};
+use crate::object::policy::Login;
 use crate::secret::Secret;
 use crate::store::seal;
 use crate::token::Token;
@@ -91,7 +91,7 @@ impl Kind {
 
 /// The operations of a session, saved.
 pub struct Snapshot {
-    rights: Rights,
+    login: Login,
     operations: Vec<(Kind, Saved)>,
     /// `CKA_UNIQUE_ID` of the key that encrypts or decrypts.
     encryption_key: Option<Box<[u8]>>,
@@ -119,7 +119,7 @@ impl Session {
             return Err(Error::OperationNotInitialized);
         }
         Ok(Snapshot {
-            rights: self.rights(),
+            login: self.rights().login,
             encryption_key: self.key_in(&operations, Role::Encryption)?,
             authentication_key: self.key_in(&operations, Role::Authentication)?,
             operations,
@@ -144,17 +144,19 @@ impl Session {
     }
 
     /// Restores what was saved, in place of what is active.
+    ///
+    /// The two sessions "should have a common session state" (`C_SetOperationState`). That one of them may only read is no
+    /// hindrance: nothing that is saved writes, and OpenSSL's pkcs11-provider goes from one kind to the other.
     pub fn restore(
         &mut self,
         state: &Snapshot,
         encryption: ObjectHandle,
         authentication: ObjectHandle,
     ) -> Result<()> {
-        if state.rights != self.rights() {
+        if state.login != self.rights().login {
             return Err(Error::SavedStateInvalid);
         }
-        self.is_key(state.encryption_key.as_deref(), encryption)?;
-        self.is_key(state.authentication_key.as_deref(), authentication)?;
+        self.are_keys(state, encryption, authentication)?;
         self.cancel_all();
         for (kind, saved) in &state.operations {
             let key = match kind.role() {
@@ -164,6 +166,26 @@ impl Session {
             self.resume(*kind, saved, key, &state.signature).inspect_err(|_| self.cancel_all())?;
         }
         Ok(())
+    }
+
+    /// Whether the keys that are given are those that are wanted. The one key of a state may be given in both places, as
+    /// pkcs11-provider does: it is not "extraneous" (`CKR_KEY_NOT_NEEDED`).
+    fn are_keys(
+        &self,
+        state: &Snapshot,
+        encryption: ObjectHandle,
+        authentication: ObjectHandle,
+    ) -> Result<()> {
+        let wanted = (state.encryption_key.as_deref(), state.authentication_key.as_deref());
+        match wanted {
+            (Some(one), None) | (None, Some(one)) if encryption == authentication => {
+                self.is_key(Some(one), encryption)
+            }
+            (for_encryption, for_authentication) => {
+                self.is_key(for_encryption, encryption)?;
+                self.is_key(for_authentication, authentication)
+            }
+        }
     }
 
     /// Whether the key that is given is the one that is wanted, if one is.
@@ -255,7 +277,7 @@ impl SavedStates {
         entries.push_back(Entry {
             ticket,
             token: Arc::clone(token),
-            of_login: snapshot.rights.login != Login::Public,
+            of_login: snapshot.login != Login::Public,
             collected,
             snapshot: Arc::new(Mutex::new(snapshot)),
         });

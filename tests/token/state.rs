@@ -211,8 +211,33 @@ fn the_length_is_told_and_short_buffers_are_refused() {
     });
 }
 
+/// As pkcs11-provider does when OpenSSL copies a digest, with whatever sessions it has.
 #[test]
-fn what_is_no_state_of_this_token_and_session_state_is_refused() {
+fn a_digest_goes_on_in_a_session_that_only_reads_and_back() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.open());
+        let read_only = module.open_session(client.slot, false).expect("a session");
+        for (from, to) in [(session, read_only), (read_only, session)] {
+            module.digest_init(from, &plain(M::SHA256)).expect("an operation");
+            module.digest_update(from, b"a").expect("a part");
+            let state = save(&client, from).expect("a state");
+            assert_eq!(module.set_operation_state(to, &state, NO_KEY, NO_KEY), Ok(()));
+            let [one, other] = [from, to].map(|session| {
+                module.digest_update(session, b"bc").expect("a part");
+                let mut digest = [0; 32];
+                assert_eq!(module.digest_final(session, Output::Buffer(&mut digest)), Ok(32));
+                digest
+            });
+            assert_eq!(one, other);
+            // FIPS 180-4, the example of SHA-256 with "abc".
+            assert_eq!(one[..4], [0xba, 0x78, 0x16, 0xbf]);
+        }
+    });
+}
+
+#[test]
+fn what_is_no_state_of_this_token_and_login_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
@@ -225,8 +250,6 @@ fn what_is_no_state_of_this_token_and_session_state_is_refused() {
         for wrong in [&[][..], &state[1..], &longer, &altered] {
             assert_eq!(restore(session, wrong), Err(Error::SavedStateInvalid));
         }
-        let read_only = module.open_session(client.slot, false).expect("a session");
-        assert_eq!(restore(read_only, &state), Err(Error::SavedStateInvalid));
         let elsewhere = Client::new(provider);
         let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
         assert_eq!(refused, Err(Error::SavedStateInvalid));
@@ -307,6 +330,10 @@ fn the_key_must_be_the_same_and_still_allowed() {
         assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
 
         assert_eq!(restore(private), Ok(()));
+        // The one key in both places, as pkcs11-provider gives it; another in the place that needs none.
+        assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
+        let extraneous = module.set_operation_state(session, &state, other, private);
+        assert_eq!(extraneous, Err(Error::KeyNotNeeded));
         client.set(session, private, &none().flag(A::SIGN, false)).expect("a change");
         assert_eq!(restore(private), Err(Error::KeyChanged));
         assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
