@@ -11,7 +11,6 @@
 )]
 #![allow(non_snake_case, reason = "functions have the names of OpenSSL")]
 
-#[allow(unused_macros, reason = "their functions are those that are linked; here they are loaded")]
 mod common;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -181,20 +180,26 @@ impl Library {
 #[derive(Clone, Copy)]
 struct OpenSsl {
     library: Library,
-    random: unsafe extern "C" fn(*mut u8, c_int) -> c_int,
-    generate: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, ...) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
+    random: Random,
+    generate: Generate,
+    free: Free,
 }
+
+type Random = unsafe extern "C" fn(*mut u8, c_int) -> c_int;
+type Generate = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, ...) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
 
 impl OpenSsl {
     fn load() -> Self {
         let library = Library::load(OPENSSL).expect("OpenSSL");
+        let [random, generate, free] =
+            [c"RAND_bytes", c"EVP_PKEY_Q_keygen", c"EVP_PKEY_free"].map(|name| library.symbol(name));
         unsafe {
             Self {
                 library,
-                random: std::mem::transmute::<*mut c_void, _>(library.symbol(c"RAND_bytes")),
-                generate: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_Q_keygen")),
-                free: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_free")),
+                random: std::mem::transmute::<*mut c_void, Random>(random),
+                generate: std::mem::transmute::<*mut c_void, Generate>(generate),
+                free: std::mem::transmute::<*mut c_void, Free>(free),
             }
         }
     }
