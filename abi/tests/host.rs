@@ -11,7 +11,6 @@
 )]
 #![allow(non_snake_case, reason = "functions have the names of OpenSSL")]
 
-#[allow(unused_macros, reason = "their functions are those that are linked; here they are loaded")]
 mod common;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -178,12 +177,16 @@ impl Library {
     }
 }
 
+type Random = unsafe extern "C" fn(*mut u8, c_int) -> c_int;
+type Generate = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, ...) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+
 #[derive(Clone, Copy)]
 struct OpenSsl {
     library: Library,
-    random: unsafe extern "C" fn(*mut u8, c_int) -> c_int,
-    generate: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, ...) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
+    random: Random,
+    generate: Generate,
+    free: Free,
 }
 
 impl OpenSsl {
@@ -192,9 +195,9 @@ impl OpenSsl {
         unsafe {
             Self {
                 library,
-                random: std::mem::transmute::<*mut c_void, _>(library.symbol(c"RAND_bytes")),
-                generate: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_Q_keygen")),
-                free: std::mem::transmute::<*mut c_void, _>(library.symbol(c"EVP_PKEY_free")),
+                random: std::mem::transmute::<*mut c_void, Random>(library.symbol(c"RAND_bytes")),
+                generate: std::mem::transmute::<*mut c_void, Generate>(library.symbol(c"EVP_PKEY_Q_keygen")),
+                free: std::mem::transmute::<*mut c_void, Free>(library.symbol(c"EVP_PKEY_free")),
             }
         }
     }
