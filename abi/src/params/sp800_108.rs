@@ -243,13 +243,13 @@ mod tests {
         assert!(with(ID, &of(&[iteration, length])).is_ok());
         let formats = [0, 7, 12, 40, HUGE].map(format);
         for wrong in &formats {
-            let refused = of(&[field_of(CK_SP800_108_ITERATION_VARIABLE, wrong)]);
-            assert_eq!(with(ID, &refused).err(), INVALID);
+            let fields = [field_of(CK_SP800_108_ITERATION_VARIABLE, wrong)];
+            assert_eq!(with(ID, &of(&fields)).err(), INVALID);
         }
         for (method, bits) in [(0, 32), (3, 32), (1, 0), (1, 72), (1, HUGE)] {
             let wrong = dkm(method, bits);
-            let refused = of(&[iteration, field_of(CK_SP800_108_DKM_LENGTH, &wrong)]);
-            assert_eq!(with(ID, &refused).err(), INVALID);
+            let fields = [iteration, field_of(CK_SP800_108_DKM_LENGTH, &wrong)];
+            assert_eq!(with(ID, &of(&fields)).err(), INVALID);
         }
         let neither = CK_SP800_108_COUNTER_FORMAT { bLittleEndian: 2, ..counter };
         for wrong in [
