@@ -170,7 +170,12 @@ impl Session {
 
     /// Whether the keys that are given are those that are wanted. The one key of a state may be given in both places, as
     /// pkcs11-provider does: it is not "extraneous" (`CKR_KEY_NOT_NEEDED`).
-    fn are_keys(&self, state: &Snapshot, encryption: ObjectHandle, authentication: ObjectHandle) -> Result<()> {
+    fn are_keys(
+        &self,
+        state: &Snapshot,
+        encryption: ObjectHandle,
+        authentication: ObjectHandle,
+    ) -> Result<()> {
         let wanted = (state.encryption_key.as_deref(), state.authentication_key.as_deref());
         match wanted {
             (Some(one), None) | (None, Some(one)) if encryption == authentication => {
