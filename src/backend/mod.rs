@@ -10,7 +10,9 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
+#[cfg_attr(not(any(feature = "aws-lc", feature = "rustcrypto")), allow(dead_code))]
 pub mod des3;
+#[cfg_attr(not(any(feature = "aws-lc", feature = "rustcrypto")), allow(dead_code))]
 mod dh;
 #[cfg(feature = "null-backend")]
 pub mod null;
