@@ -5,7 +5,7 @@
 //! chain there; that the last lines are missing, or that somebody computed everything anew, shows only to who noted a
 //! hash elsewhere. Several processes write to one file, one after the other (flock(2)).
 //!
-//! A thread of its own writes. Calls hand it their records and wait only where [`QUEUE`] of them are not written yet.
+//! A thread of its own writes. Calls hand it their records and wait only where `QUEUE` of them are not written yet.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
