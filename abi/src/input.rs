@@ -492,14 +492,13 @@ mod tests {
 
     #[test]
     fn templates_nest_to_a_limit() {
-        let mut given = attribute(CKA_LABEL, b"ca".as_ptr(), 2);
-        for _ in 0..MAX_TEMPLATE_DEPTH {
-            given = array(CKA_UNWRAP_TEMPLATE, Box::leak(Box::new([given])));
+        let mut levels = [[attribute(CKA_LABEL, b"ca".as_ptr(), 2)]; MAX_TEMPLATE_DEPTH + 2];
+        for level in 1..levels.len() {
+            levels[level] = [array(CKA_UNWRAP_TEMPLATE, &levels[level - 1])];
         }
-        let deepest = [given];
-        assert!(parse(&deepest).is_ok());
-        let deeper = [array(CKA_UNWRAP_TEMPLATE, &deepest)];
-        assert_eq!(parse(&deeper).err(), Some(Error::AttributeValueInvalid));
+        assert!(parse(&levels[MAX_TEMPLATE_DEPTH]).is_ok());
+        let deeper = parse(&levels[MAX_TEMPLATE_DEPTH + 1]);
+        assert_eq!(deeper.err(), Some(Error::AttributeValueInvalid));
     }
 
     #[test]
