@@ -606,14 +606,23 @@ pub fn is_legacy(mechanism: &Mechanism) -> bool {
 
 /// The mechanism of that number.
 pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
-    static SORTED: LazyLock<Vec<&Mechanism>> = LazyLock::new(|| {
-        let mut rows: Vec<_> = all().collect();
-        rows.sort_by_key(|mechanism| mechanism.id);
-        rows
+    static BY_NUMBER: LazyLock<Box<[Option<&Mechanism>]>> = LazyLock::new(|| {
+        let mut rows = vec![None; COMMON];
+        for row in all() {
+            if let Some(place) = usize::try_from(row.id.0).ok().and_then(|number| rows.get_mut(number)) {
+                *place = Some(row);
+            }
+        }
+        rows.into()
     });
-    let at = SORTED.binary_search_by_key(&id, |mechanism| mechanism.id).ok()?;
-    Some(SORTED[at])
+    match usize::try_from(id.0).ok().and_then(|number| BY_NUMBER.get(number)) {
+        Some(row) => *row,
+        None => all().find(|row| row.id == id),
+    }
 }
+
+/// The numbers of mechanisms but for a few, vendors' among them, are below; every Init function looks one up.
+const COMMON: usize = 0x4100;
 
 /// The hash that a digest mechanism computes, as parameters name it.
 pub fn hash_named(id: MechanismType) -> Option<Hash> {

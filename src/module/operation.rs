@@ -12,7 +12,7 @@ use crate::session::operation::Output;
 impl Module {
     /// `C_DigestInit`
     pub fn digest_init(&self, session: SessionHandle, with: &Invocation) -> Result<()> {
-        self.start(session, with, |session| session.digest_init(with))
+        self.sessions.with(session, |session| session.digest_init(with))
     }
 
     /// `C_Digest`
@@ -104,20 +104,7 @@ impl Module {
 }
 
 impl Module {
-    /// An Init function: `init` starts the operation, where the configuration offers the mechanism.
-    pub(super) fn start(
-        &self,
-        session: SessionHandle,
-        with: &Invocation,
-        init: impl FnOnce(&mut Session) -> Result<()>,
-    ) -> Result<()> {
-        self.sessions.with(session, |session| {
-            offered(session, with)?;
-            init(session)
-        })
-    }
-
-    /// The same for an operation with a key, which goes into the audit log.
+    /// An Init function of an operation with a key, which goes into the audit log.
     pub(super) fn start_with(
         &self,
         session: SessionHandle,
@@ -127,7 +114,7 @@ impl Module {
         init: impl FnOnce(&mut Session) -> Result<()>,
     ) -> Result<()> {
         self.sessions.with(session, |session| {
-            let outcome = offered(session, with).and_then(|()| init(session));
+            let outcome = init(session);
             if let Some(audit) = &session.token.settings.audit {
                 audit::started(audit, session, function, with, key, &outcome);
             }
@@ -142,10 +129,4 @@ impl Module {
             Ok(())
         })
     }
-}
-
-/// Whether the configuration offers the mechanism.
-fn offered(session: &Session, with: &Invocation) -> Result<()> {
-    let offered = session.token.settings.mechanism(with.mechanism.id).is_some();
-    if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }

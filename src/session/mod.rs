@@ -136,6 +136,7 @@ impl Session {
         let Action::Digest(hash) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
         let (key, epoch) = (ObjectHandle(0), 0);
         if !self.digest.rearm(with, key, epoch)? {
+            offered(&self.token, with)?;
             self.digest.start(with, key, epoch, Digesting::new(self.token.provider(), hash), false);
         }
         Ok(())
@@ -288,11 +289,18 @@ fn arm<E: Engine>(
     if operation.rearm(with, key, epoch)? {
         return Ok(());
     }
+    offered(token, with)?;
     let object = usable(token, token.rights(read_write), with, key, usage)?;
     // Private keys alone have it.
     let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
     operation.start(with, key, epoch, make(object)?, locked);
     Ok(())
+}
+
+/// Whether the configuration offers the mechanism. What is armed again was, for the life of a session.
+fn offered(token: &Token, with: &Invocation) -> Result<()> {
+    let offered = token.settings.mechanism(with.mechanism.id).is_some();
+    if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
 /// The key of a handle, where a session with these rights may use it for that with this mechanism.
