@@ -545,6 +545,14 @@ pub enum Params {
     },
 }
 
+impl Params {
+    /// Whether they are equal; that there is none, as for most mechanisms, is told without a call.
+    #[inline]
+    pub fn same(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::None, Self::None)) || self == other
+    }
+}
+
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
 #[derive(Clone, PartialEq, Eq)]
 pub enum HkdfSalt {

@@ -68,7 +68,7 @@ impl<E: Engine> Operation<E> {
             kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.with.mechanism, with.mechanism)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
-        if kept.with.params != with.params {
+        if !kept.with.params.same(&with.params) {
             if !kept.engine.renew(with)? {
                 return Ok(false);
             }
