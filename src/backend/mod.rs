@@ -3,7 +3,10 @@
 //! A backend knows no PKCS#11. It is a constant [`Provider`]; `aws_lc/` and `rustcrypto/` are mirror images with the
 //! same file names. Keys cross this line as [parts](PrivateParts) once, when they are first used, and stay parsed.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -190,6 +193,31 @@ pub enum Direction {
     Decrypt,
 }
 
+/// A nonce or initialisation vector of any length. The usual ones are held without an allocation: each message has
+/// another, and a session takes it three times on its way.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Nonce(SmallVec<[u8; 16]>);
+
+impl<T: AsRef<[u8]>> From<T> for Nonce {
+    fn from(bytes: T) -> Self {
+        Self(SmallVec::from_slice(bytes.as_ref()))
+    }
+}
+
+impl Deref for Nonce {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Nonce {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
 /// A symmetric cipher with its parameter. AES keys are of 16, 24 or 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CipherScheme {
@@ -234,7 +262,7 @@ pub enum CipherScheme {
     /// SP 800-38D GCM; ciphertext with the tag behind it.
     AesGcm {
         /// 1 to 256 bytes.
-        iv: Box<[u8]>,
+        iv: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
         /// 4, 8, 12 to 16 bytes.
@@ -243,7 +271,7 @@ pub enum CipherScheme {
     /// SP 800-38C CCM; ciphertext with the tag behind it.
     AesCcm {
         /// 7 to 13 bytes.
-        nonce: Box<[u8]>,
+        nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
         /// 4, 6, … 16 bytes.

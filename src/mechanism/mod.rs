@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::backend::{Hash, MlDsa, MlKem, SlhDsa};
+use crate::backend::{Hash, MlDsa, MlKem, Nonce, SlhDsa};
 use crate::id::{KeyType, MechanismType, ObjectHandle};
 
 mod aes;
@@ -351,7 +351,7 @@ pub enum Params {
     /// AES-GCM, AES-CCM, ChaCha20-Poly1305.
     Aead {
         /// The initialisation vector or nonce.
-        nonce: Box<[u8]>,
+        nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
         /// Length of the tag in bytes.

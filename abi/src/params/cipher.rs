@@ -4,7 +4,7 @@ use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
 
-use super::{copy, read};
+use super::{copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
@@ -81,7 +81,7 @@ pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: the caller's promise.
-    let nonce = unsafe { copy(In(given.iv, given.iv_len), MAX_GCM_IV) }?;
+    let nonce = unsafe { nonce(In(given.iv, given.iv_len), MAX_GCM_IV) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.aad, given.aad_len), MAX_AAD) }?;
     Ok(Params::Aead { nonce, aad, tag_len: tag_bits as usize / 8, data_len: 0 })
@@ -127,7 +127,7 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: the caller's promise.
-    let nonce = unsafe { copy(In(given.pNonce, given.ulNonceLen), nonce_len) }?;
+    let nonce = unsafe { nonce(In(given.pNonce, given.ulNonceLen), nonce_len) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
     Ok(Params::Aead { nonce, aad, tag_len: tag_len as usize, data_len: data_len as usize })
@@ -164,7 +164,7 @@ pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
     let given: CK_SALSA20_CHACHA20_POLY1305_PARAMS = unsafe { read(parameter) }?;
     poly1305_nonce_len(given.ulNonceLen)?;
     // SAFETY: the caller's promise.
-    let nonce = unsafe { copy(In(given.pNonce, NONCE_BYTES), CHACHA20_POLY1305_NONCE) }?;
+    let nonce = unsafe { nonce(In(given.pNonce, NONCE_BYTES), CHACHA20_POLY1305_NONCE) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
     Ok(Params::Aead { nonce, aad, tag_len: POLY1305_TAG, data_len: 0 })

@@ -7,7 +7,7 @@
 use std::mem::size_of;
 
 use cryptoki_sys::*;
-use jeton::backend::Hash;
+use jeton::backend::{Hash, Nonce};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, Code, Invocation, Params, Shape};
@@ -140,11 +140,31 @@ unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
 ///
 /// The bytes are readable.
 unsafe fn copy(bytes: In, limit: u64) -> Result<Box<[u8]>> {
+    // SAFETY: the caller's promise.
+    unsafe { bounded(bytes, limit) }.map(Box::from)
+}
+
+/// The same of a nonce.
+///
+/// # Safety
+///
+/// As for [`bounded`].
+unsafe fn nonce(bytes: In, limit: u64) -> Result<Nonce> {
+    // SAFETY: the caller's promise.
+    unsafe { bounded(bytes, limit) }.map(Nonce::from)
+}
+
+/// What a parameter struct points to, where it has at most `limit` bytes.
+///
+/// # Safety
+///
+/// The contract of [`In::bytes`].
+unsafe fn bounded<'a>(bytes: In, limit: u64) -> Result<&'a [u8]> {
     if wide(bytes.1) > limit {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: the caller's promise.
-    unsafe { bytes.bytes() }.map(Box::from).map_err(|_| Error::MechanismParamInvalid)
+    unsafe { bytes.bytes() }.map_err(|_| Error::MechanismParamInvalid)
 }
 
 fn boolean(given: CK_BBOOL) -> Result<bool> {

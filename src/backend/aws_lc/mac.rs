@@ -385,7 +385,7 @@ mod tests {
         for iv_len in [1, 12, 16, 256] {
             let iv: Box<[u8]> = vec![3; iv_len].into();
             let aad: Box<[u8]> = hex(PLAIN)[..45].into();
-            let gcm = CipherScheme::AesGcm { iv: iv.clone(), aad: aad.clone(), tag_len: 16 };
+            let gcm = CipherScheme::AesGcm { iv: (&iv).into(), aad: aad.clone(), tag_len: 16 };
             check(&MacScheme::AesGmac { iv }, &[5; 32], &aad, &sealed(&gcm, &[5; 32], b""));
         }
         for iv_len in [0, 257] {

@@ -2,7 +2,7 @@
 //! and tag stay the same, as they do. Here is also what these ciphers do with a message, for those of
 //! [a whole](super::whole).
 
-use super::super::ffi::{ChaChaPoly, CipherCtx};
+use super::super::ffi::{AeadCtx, CipherCtx};
 use super::stream::LONGEST_GCM;
 use super::whole::LONGEST_CHACHA;
 use crate::backend::{Aead, AeadScheme};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn gcm(key: &[u8]) -> Result<Box<dyn Aead>> {
-    Ok(Box::new(Gcm(Kept::new(key)?)))
+    Ok(Box::new(Gcm { kept: Kept::new(key)?, at_once: AeadCtx::aes_gcm(key)? }))
 }
 
 pub(super) fn ccm(key: &[u8]) -> Result<Box<dyn Aead>> {
@@ -18,7 +18,7 @@ pub(super) fn ccm(key: &[u8]) -> Result<Box<dyn Aead>> {
 }
 
 pub(super) fn chacha20_poly1305(key: &[u8]) -> Result<Box<dyn Aead>> {
-    Ok(Box::new(Poly1305(ChaChaPoly::new(key.as_array().ok_or(Error::KeySizeRange)?)?)))
+    Ok(Box::new(Poly1305(AeadCtx::chacha20_poly1305(key.as_array().ok_or(Error::KeySizeRange)?)?)))
 }
 
 /// An AES key, and the context that was made of it last.
@@ -57,13 +57,17 @@ impl Kept {
     }
 }
 
-struct Gcm(Kept);
+struct Gcm {
+    kept: Kept,
+    /// For messages with nonce and tag of the usual lengths.
+    at_once: AeadCtx,
+}
 
 impl Gcm {
     fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
         super::gcm_lengths(nonce, tag_len)?;
         let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
-        self.0.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.encrypt))
+        self.kept.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.encrypt))
     }
 }
 
@@ -71,6 +75,9 @@ impl Aead for Gcm {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         if input.len() as u64 > LONGEST_GCM {
             return Err(Error::DataLenRange);
+        }
+        if let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) {
+            return self.at_once.seal(nonce, aad, input, out, tag);
         }
         let context = self.context(nonce, tag.len(), true)?;
         context.start(nonce)?;
@@ -83,8 +90,23 @@ impl Aead for Gcm {
         if input.len() as u64 > LONGEST_GCM {
             return Err(Error::EncryptedDataLenRange);
         }
+        if let (Some(nonce), AeadCtx::TAG_LEN) = (nonce.as_array(), tag.len()) {
+            return open_at_once(&self.at_once, nonce, aad, input, tag, out);
+        }
         gcm_open(self.context(nonce, tag.len(), false)?, nonce, aad, input, tag, out)
     }
+}
+
+/// Decrypts a message in one call; the library leaves no plaintext where the tag is wrong.
+pub(super) fn open_at_once(
+    context: &AeadCtx,
+    nonce: &[u8; AeadCtx::NONCE_LEN],
+    aad: &[u8],
+    input: &[u8],
+    tag: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    if context.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
 /// Decrypts a message whose length GCM takes, and leaves no plaintext where the tag is wrong.
@@ -175,7 +197,7 @@ pub(super) fn ccm_open(
     if context.whole(input, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
-struct Poly1305(ChaChaPoly);
+struct Poly1305(AeadCtx);
 
 impl Aead for Poly1305 {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
@@ -189,11 +211,11 @@ impl Aead for Poly1305 {
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
-        let nonce = nonce.as_array().filter(|_| tag.len() == ChaChaPoly::TAG_LEN);
+        let nonce = nonce.as_array().filter(|_| tag.len() == AeadCtx::TAG_LEN);
         let nonce = nonce.ok_or(Error::MechanismParamInvalid)?;
         if input.len() as u64 > LONGEST_CHACHA {
             return Err(Error::EncryptedDataLenRange);
         }
-        if self.0.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
+        open_at_once(&self.0, nonce, aad, input, tag, out)
     }
 }

@@ -1,10 +1,10 @@
 //! Ciphers that give out a byte for each that they take: CTR, OFB, CFB, ChaCha20, and GCM when it encrypts.
 
-use super::super::ffi::{self, CipherCtx, Mode};
+use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::super::prefix;
 use super::whole::renew_gcm;
 use super::{BLOCK, gcm_lengths};
-use crate::backend::{Cipher, CipherScheme, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -78,7 +78,9 @@ impl Cipher for Stream {
 pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
     gcm_lengths(iv, tag_len)?;
     let context = CipherCtx::gcm(key, iv.len(), true)?;
-    Ok(Box::new(GcmSeal { context, iv: iv.into(), aad: aad.into(), tag_len, started: false, taken: 0 }))
+    let at_once = Some(AeadCtx::aes_gcm(key)?);
+    let (iv, aad) = (iv.into(), aad.into());
+    Ok(Box::new(GcmSeal { context, at_once, iv, aad, tag_len, started: false, taken: 0 }))
 }
 
 /// SP 800-38D, 5.2.1.1: a message has at most 2^39 - 256 bits.
@@ -86,7 +88,9 @@ pub(super) const LONGEST_GCM: u64 = (1 << 36) - 32;
 
 struct GcmSeal {
     context: CipherCtx,
-    iv: Box<[u8]>,
+    /// For whole messages with nonce and tag of the usual lengths; a second cipher that goes on in one has none.
+    at_once: Option<AeadCtx>,
+    iv: Nonce,
     aad: Box<[u8]>,
     tag_len: usize,
     /// Whether the context has this message's initialisation vector and authenticated data.
@@ -134,6 +138,20 @@ impl Cipher for GcmSeal {
         Ok(self.tag_len)
     }
 
+    fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        if let (Some(cipher), Some(nonce), AeadCtx::TAG_LEN, false) =
+            (&self.at_once, self.iv.as_array(), self.tag_len, self.started)
+            && input.len() as u64 <= LONGEST_GCM
+        {
+            let (out, tag) = prefix(out, input.len() + AeadCtx::TAG_LEN)?.split_at_mut(input.len());
+            let tag = tag.as_mut_array().ok_or(Error::GeneralError)?;
+            cipher.seal(nonce, &self.aad, input, out, tag)?;
+            return Ok(input.len() + AeadCtx::TAG_LEN);
+        }
+        let written = self.update(input, out)?;
+        Ok(written + self.finish(&mut out[written..])?)
+    }
+
     fn reset(&mut self) -> Result<()> {
         self.taken = 0;
         self.started = false;
@@ -148,6 +166,7 @@ impl Cipher for GcmSeal {
     fn save(&self) -> Result<SavedCipher> {
         Ok(SavedCipher::Running(Box::new(Self {
             context: self.context.duplicate()?,
+            at_once: None,
             iv: self.iv.clone(),
             aad: self.aad.clone(),
             ..*self

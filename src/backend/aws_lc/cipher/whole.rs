@@ -1,12 +1,12 @@
 //! Ciphers that need their whole message: what is decrypted is secret until its tag was verified, CCM must know the
 //! length, and XTS treats the last two blocks apart. The input is collected, and everything comes out at the end.
 
-use super::super::ffi::{ChaChaPoly, CipherCtx, Mode};
+use super::super::ffi::{AeadCtx, CipherCtx, Mode};
 use super::super::{ffi, prefix};
-use super::message::{ccm_open, ccm_seal, check_ccm, gcm_open as open};
+use super::message::{self, ccm_open, ccm_seal, check_ccm, open_at_once};
 use super::stream::LONGEST_GCM;
 use super::{BLOCK, gcm_lengths, length_error};
-use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Direction, Nonce, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -85,13 +85,14 @@ fn tagged_len(input: usize, tag_len: usize, direction: Direction) -> Result<usiz
 pub(super) fn gcm_open(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
     gcm_lengths(iv, tag_len)?;
     let context = CipherCtx::gcm(key, iv.len(), false)?;
-    collected(GcmOpen { context, iv: iv.into(), aad: aad.into(), tag_len })
+    let at_once = AeadCtx::aes_gcm(key)?;
+    collected(GcmOpen { context, at_once, iv: iv.into(), aad: aad.into(), tag_len })
 }
 
 /// Another parameter for a context that was made for an initialisation vector of that length.
 pub(super) fn renew_gcm(
     scheme: &CipherScheme,
-    iv: &mut [u8],
+    iv: &mut Nonce,
     aad: &mut Box<[u8]>,
     tag_len: &mut usize,
 ) -> Result<bool> {
@@ -100,7 +101,7 @@ pub(super) fn renew_gcm(
     if new.len() != iv.len() {
         return Ok(false);
     }
-    iv.copy_from_slice(new);
+    iv.clone_from(new);
     aad.clone_from(data);
     *tag_len = *tag;
     Ok(true)
@@ -108,7 +109,9 @@ pub(super) fn renew_gcm(
 
 struct GcmOpen {
     context: CipherCtx,
-    iv: Box<[u8]>,
+    /// For messages with nonce and tag of the usual lengths.
+    at_once: AeadCtx,
+    iv: Nonce,
     aad: Box<[u8]>,
     tag_len: usize,
 }
@@ -123,7 +126,12 @@ impl Whole for GcmOpen {
         let len = self.output_len(input.len())?;
         let out = prefix(out, len)?;
         let (ciphertext, tag) = input.split_at(len);
-        open(&mut self.context, &self.iv, &self.aad, ciphertext, tag, out)?;
+        match (self.iv.as_array(), tag.len()) {
+            (Some(nonce), AeadCtx::TAG_LEN) => {
+                open_at_once(&self.at_once, nonce, &self.aad, ciphertext, tag, out)
+            }
+            _ => message::gcm_open(&mut self.context, &self.iv, &self.aad, ciphertext, tag, out),
+        }?;
         Ok(len)
     }
 
@@ -187,7 +195,7 @@ pub(super) fn chacha20_poly1305(
     aad: &[u8],
     direction: Direction,
 ) -> Result<Box<dyn Cipher>> {
-    let context = ChaChaPoly::new(key.as_array().ok_or(Error::KeySizeRange)?)?;
+    let context = AeadCtx::chacha20_poly1305(key.as_array().ok_or(Error::KeySizeRange)?)?;
     collected(Poly1305 { context, nonce: *nonce, aad: aad.into(), direction })
 }
 
@@ -195,7 +203,7 @@ pub(super) fn chacha20_poly1305(
 pub(super) const LONGEST_CHACHA: u64 = (1 << 38) - 64;
 
 struct Poly1305 {
-    context: ChaChaPoly,
+    context: AeadCtx,
     nonce: [u8; 12],
     aad: Box<[u8]>,
     direction: Direction,
@@ -203,7 +211,7 @@ struct Poly1305 {
 
 impl Whole for Poly1305 {
     fn output_len(&self, input: usize) -> Result<usize> {
-        let len = tagged_len(input, ChaChaPoly::TAG_LEN, self.direction)?;
+        let len = tagged_len(input, AeadCtx::TAG_LEN, self.direction)?;
         if input.min(len) as u64 > LONGEST_CHACHA { Err(length_error(self.direction)) } else { Ok(len) }
     }
 
@@ -217,9 +225,7 @@ impl Whole for Poly1305 {
             }
             Direction::Decrypt => {
                 let (ciphertext, tag) = input.split_at(len);
-                if !self.context.open(&self.nonce, &self.aad, ciphertext, tag, out) {
-                    return Err(Error::EncryptedDataInvalid);
-                }
+                open_at_once(&self.context, &self.nonce, &self.aad, ciphertext, tag, out)?;
             }
         }
         Ok(len)

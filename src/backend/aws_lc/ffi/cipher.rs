@@ -280,27 +280,45 @@ pub(crate) fn chacha20(
     Ok(())
 }
 
-/// An owned `EVP_AEAD_CTX` of ChaCha20-Poly1305.
-pub(crate) struct ChaChaPoly(NonNull<aws::EVP_AEAD_CTX>);
+/// An owned `EVP_AEAD_CTX`, which does a message in one call, with a tag of 16 bytes.
+pub(crate) struct AeadCtx(NonNull<aws::EVP_AEAD_CTX>);
 
 // SAFETY: a context has no ties to the thread that made it.
-unsafe impl Send for ChaChaPoly {}
+unsafe impl Send for AeadCtx {}
 
-impl ChaChaPoly {
+impl AeadCtx {
     pub(crate) const TAG_LEN: usize = 16;
+    pub(crate) const NONCE_LEN: usize = 12;
 
-    pub(crate) fn new(key: &[u8; 32]) -> Result<Self> {
-        // SAFETY: the method is a static, the key has its length (32 bytes); 16 is the tag's.
-        let context = unsafe {
-            aws::EVP_AEAD_CTX_new(aws::EVP_aead_chacha20_poly1305(), key.as_ptr(), key.len(), Self::TAG_LEN)
+    pub(crate) fn chacha20_poly1305(key: &[u8; 32]) -> Result<Self> {
+        // SAFETY: takes nothing and returns a pointer to a static.
+        Self::new(unsafe { aws::EVP_aead_chacha20_poly1305() }, key)
+    }
+
+    pub(crate) fn aes_gcm(key: &[u8]) -> Result<Self> {
+        // SAFETY: takes nothing and returns a pointer to a static.
+        let method = unsafe {
+            match key.len() {
+                16 => aws::EVP_aead_aes_128_gcm(),
+                24 => aws::EVP_aead_aes_192_gcm(),
+                32 => aws::EVP_aead_aes_256_gcm(),
+                _ => return Err(Error::KeySizeRange),
+            }
         };
+        Self::new(method, key)
+    }
+
+    /// `method` is a static that takes keys of that length.
+    fn new(method: *const aws::EVP_AEAD, key: &[u8]) -> Result<Self> {
+        // SAFETY: the callers in this file give a static and a key of its length; 16 is the tag's.
+        let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), Self::TAG_LEN) };
         owned("EVP_AEAD_CTX_new", context).map(Self)
     }
 
     /// `out` is as long as `input`.
     pub(crate) fn seal(
         &self,
-        nonce: &[u8; 12],
+        nonce: &[u8; Self::NONCE_LEN],
         aad: &[u8],
         input: &[u8],
         out: &mut [u8],
@@ -333,7 +351,7 @@ impl ChaChaPoly {
     /// Whether the tag is right; `out` is as long as `input`, and wiped by the library where the tag is wrong.
     pub(crate) fn open(
         &self,
-        nonce: &[u8; 12],
+        nonce: &[u8; Self::NONCE_LEN],
         aad: &[u8],
         input: &[u8],
         tag: &[u8],
@@ -360,7 +378,7 @@ impl ChaChaPoly {
     }
 }
 
-impl Drop for ChaChaPoly {
+impl Drop for AeadCtx {
     fn drop(&mut self) {
         // SAFETY: we own the context and nobody uses it after this; AWS-LC wipes what it frees.
         unsafe { aws::EVP_AEAD_CTX_free(self.0.as_ptr()) }

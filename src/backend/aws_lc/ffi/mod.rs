@@ -23,7 +23,7 @@ use aws_lc_sys as aws;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-pub(super) use cipher::{ChaChaPoly, CipherCtx, Mode, chacha20};
+pub(super) use cipher::{AeadCtx, CipherCtx, Mode, chacha20};
 pub(super) use dh::{power, safe_prime};
 pub(super) use digest::{DigestCtx, hash};
 pub(super) use ec::{EcKey, EcdsaSig};
