@@ -37,10 +37,10 @@ pub fn if_child() {
         ["compare", directory] => {
             groups::run(filter(), directory.as_ref(), &Artefacts::of(&target_directory()))
         }
-        ["sign", library, directory, backend, count] => {
-            instructions::sign(library, directory, backend, count)
+        ["count", library, directory, backend, operation, repetitions] => {
+            instructions::count(library, directory, backend, operation, repetitions)
         }
-        ["sign-floor", count] => instructions::sign_floor(count),
+        ["count-floor", operation, repetitions] => instructions::count_floor(operation, repetitions),
         ["load", library, directory] => startup::load(library, directory),
         ["memory", library, directory, home, objects] => startup::memory(library, directory, home, objects),
         _ => Err(format!("no such role: {role:?}")),

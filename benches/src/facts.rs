@@ -87,14 +87,16 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// What callgrind and memcheck count per re-armed `C_SignInit` and `C_Sign`.
+/// What callgrind and memcheck count of an operation whose Init function is re-armed.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Instructions {
+    /// The operation.
+    pub operation: String,
     /// The row.
     pub row: String,
-    /// Instructions per pair of calls.
+    /// Instructions of each.
     pub instructions: f64,
-    /// Allocations per pair of calls.
+    /// Allocations of each.
     pub allocations: f64,
 }
 

@@ -1,25 +1,62 @@
-//! Instructions and allocations per re-armed `C_SignInit` and `C_Sign`, counted by valgrind: callgrind and memcheck run
-//! a child twice, which makes another number of signatures each time, and the difference is what the signatures cost.
+//! Instructions and allocations of operations, each with its Init function re-armed, counted by valgrind: callgrind and
+//! memcheck run a child twice, which repeats the operation another number of times each time, and the difference is what
+//! the repetitions cost.
 
 use std::ffi::OsStr;
+use std::hint::black_box;
 use std::path::Path;
 
-use jeton_driver::client::{Module, ObjectHandle};
+use jeton_driver::client::Module;
 use jeton_driver::peers::{PIN, prepare_token};
 use jeton_driver::pipeline::TokenAccess;
 
 use crate::artefacts::{Artefacts, target_directory};
-use crate::calls;
 use crate::child;
 use crate::facts::{self, Instructions};
-use crate::floor::FloorPair;
+use crate::floor::{FloorPair, Sealer};
+use crate::operation::repeated;
+use crate::report::{JETON, NULL};
 use crate::rows::parameters;
 use crate::scheme::{Scheme, named};
 use crate::suite::FLOOR;
-use crate::target::{Home, ModuleToken, Target};
+use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
 
-/// How many signatures the two runs make.
+/// How often the two runs repeat the operation.
 const COUNTS: [u64; 2] = [500, 2500];
+
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Counted {
+    /// `C_SignInit` and `C_Sign` with a pair of that name.
+    Signature(&'static str, Scheme),
+    /// `C_EncryptInit` and `C_Encrypt` of so many bytes with AES-256-GCM.
+    Sealing(usize),
+    /// A search for a label among so many session objects.
+    Search(usize),
+}
+
+impl Counted {
+    /// Whether a row does it. The null backend stands for the core around one signature and one cipher; no library
+    /// searches.
+    fn is_of(self, row: &str) -> bool {
+        match self {
+            Self::Signature(pair, _) => row != NULL || pair == "p256",
+            Self::Sealing(_) => true,
+            Self::Search(_) => row == JETON,
+        }
+    }
+}
+
+/// The signature of which the goals speak.
+pub const SIGNATURE: &str = "P-256 sign";
+
+const COUNTED: [(&str, Counted); 5] = [
+    (SIGNATURE, Counted::Signature("p256", Scheme::Ecdsa)),
+    ("ML-DSA-65 sign", Counted::Signature("mldsa65", Scheme::MlDsa)),
+    ("AES-256-GCM 4 KiB", Counted::Sealing(4096)),
+    ("search by label among 10", Counted::Search(10)),
+    ("search by label among 10,000", Counted::Search(10_000)),
+];
 
 /// Counts and prints; without valgrind it says so and counts nothing.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
@@ -27,30 +64,37 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         println!("instructions left out: no valgrind on this machine");
         return Ok(());
     }
-    let module = |library: &Path, backend: &str| format!("sign\t{}\t{{}}\t{backend}", library.display());
+    let module = |library: &Path, backend: &str| format!("count\t{}\t{{}}\t{backend}", library.display());
     let rows = [
-        ("jeton-null", module(&artefacts.null, "null")),
-        ("jeton", module(&artefacts.module, "aws-lc")),
-        (FLOOR, "sign-floor".to_owned()),
+        (NULL, module(&artefacts.null, "null")),
+        (JETON, module(&artefacts.module, "aws-lc")),
+        (FLOOR, "count-floor".to_owned()),
     ];
     let mut counted = Vec::new();
-    println!("P-256, per re-armed C_SignInit and C_Sign:");
-    for (row, role) in rows {
-        let instructions = difference(&role, instructions)?;
-        let allocations = difference(&role, allocations)?;
-        println!("{row:>12}: {instructions:.1} instructions, {allocations:.3} allocations");
-        counted.push(Instructions { row: row.to_owned(), instructions, allocations });
+    for (operation, what) in COUNTED {
+        println!("{operation}:");
+        for (row, role) in &rows {
+            if !what.is_of(row) {
+                continue;
+            }
+            let role = format!("{role}\t{operation}");
+            let instructions = difference(&role, instructions)?;
+            let allocations = difference(&role, allocations)?;
+            println!("{row:>12}: {instructions:.1} instructions, {allocations:.3} allocations");
+            let operation = operation.to_owned();
+            counted.push(Instructions { operation, row: (*row).to_owned(), instructions, allocations });
+        }
     }
     facts::write(facts::file::INSTRUCTIONS, &counted)
 }
 
 fn difference(role: &str, count: impl Fn(&str) -> Result<u64, String>) -> Result<f64, String> {
     let mut totals = [0; 2];
-    for (total, signatures) in totals.iter_mut().zip(COUNTS) {
+    for (total, repetitions) in totals.iter_mut().zip(COUNTS) {
         let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
         let directory = directory.map_err(|error| error.to_string())?;
         let role = role.replace("{}", &directory.path().display().to_string());
-        *total = count(&format!("{role}\t{signatures}"))?;
+        *total = count(&format!("{role}\t{repetitions}"))?;
     }
     let [less, more] = totals.map(|total| total as f64);
     Ok((more - less) / (COUNTS[1] - COUNTS[0]) as f64)
@@ -76,34 +120,62 @@ fn number_behind(text: &str, words: &str) -> Option<u64> {
     digits.filter(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
-/// The child: so many signatures through the module.
-pub(crate) fn sign(library: &str, directory: &str, backend: &str, count: &str) -> Result<(), String> {
-    let count: u64 = count.parse().map_err(|_| "no count")?;
+fn named_operation(operation: &str) -> Outcome<Counted> {
+    let found = COUNTED.iter().find(|(name, _)| *name == operation);
+    found.map(|(_, what)| *what).ok_or_else(|| format!("no such operation: {operation:?}"))
+}
+
+/// The child: an operation of the module, so many times.
+pub(crate) fn count(
+    library: &str,
+    directory: &str,
+    backend: &str,
+    operation: &str,
+    repetitions: &str,
+) -> Result<(), String> {
+    let repetitions: u64 = repetitions.parse().map_err(|_| "no count")?;
     let module = Module::load(library).map_err(|error| error.to_string())?;
     let reserved = parameters(directory.as_ref(), backend);
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     let prepared = prepare_token(&module, &TokenAccess::Initialise);
     let (slot, _) = prepared.map_err(|error| error.to_string())?;
-    let token = ModuleToken::open("child", &module, slot, PIN, Home::Token);
+    let token = ModuleToken::open("child", &module, slot, PIN, Home::Session);
     let token = token.map_err(|failure| failure.to_string())?;
-    let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
-    let keys = token.pair(pair)?;
-    let input = scheme.module_input(pair.kind);
-    let key = ObjectHandle(keys.private);
-    let call = calls::Transform::sign(token.session(), &scheme.mechanism(), key, &input, 64);
-    let mut call = call.map_err(|failure| failure.to_string())?;
-    for _ in 0..count {
-        call.call().map_err(|failure| failure.to_string())?;
-    }
+    let mut operation = match named_operation(operation)? {
+        Counted::Signature(pair, scheme) => {
+            let pair = named(pair);
+            token.signing(pair, scheme, token.pair(pair)?)?
+        }
+        Counted::Sealing(len) => token.sealing(token.aes_key()?, len)?,
+        Counted::Search(objects) => {
+            token.fill(0..objects, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
+            token.searching(Findable::Label, objects)?
+        }
+    };
+    operation.time(repetitions);
     Ok(())
 }
 
-/// The child: so many signatures of the floor.
-pub(crate) fn sign_floor(count: &str) -> Result<(), String> {
-    let count: u64 = count.parse().map_err(|_| "no count")?;
-    let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
-    let floor = FloorPair::generate(pair.kind).ok_or("no floor")?;
-    floor.signing(scheme, scheme.input(pair.kind)).time(count);
+/// The child: an operation of the floor, so many times.
+pub(crate) fn count_floor(operation: &str, repetitions: &str) -> Result<(), String> {
+    let repetitions: u64 = repetitions.parse().map_err(|_| "no count")?;
+    match named_operation(operation)? {
+        Counted::Signature(pair, scheme) => {
+            let pair = named(pair);
+            let floor = FloorPair::generate(pair.kind).ok_or("no floor")?;
+            floor.signing(scheme, scheme.input(pair.kind)).time(repetitions);
+        }
+        Counted::Sealing(len) => {
+            let (sealer, input, mut out) = (Sealer::new(&[5; 32]), vec![0; len], vec![0; len + 16]);
+            let mut nonce = [0; 12];
+            let seal = move || {
+                nonce[0] ^= 1;
+                black_box(sealer.seal(&nonce, black_box(&input), &mut out));
+            };
+            repeated(seal).time(repetitions);
+        }
+        Counted::Search(_) => return Err("the floor has no objects".to_owned()),
+    }
     Ok(())
 }
 

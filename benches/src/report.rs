@@ -14,6 +14,7 @@ use std::path::Path;
 use crate::artefacts::root;
 
 use data::Data;
+pub use data::{JETON, NULL};
 
 /// Writes the page, the table of all rows and the plots below `docs/`.
 pub fn write() -> Result<(), String> {

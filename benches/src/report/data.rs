@@ -136,9 +136,9 @@ impl Data {
         self.rank(row) == 6
     }
 
-    /// Of a row, what is counted.
-    pub fn counted(&self, row: &str) -> Option<&Instructions> {
-        self.instructions.iter().find(|counted| counted.row == row)
+    /// Of a row, what is counted of an operation.
+    pub fn counted(&self, operation: &str, row: &str) -> Option<&Instructions> {
+        self.instructions.iter().find(|counted| counted.operation == operation && counted.row == row)
     }
 }
 

@@ -8,6 +8,7 @@ use jeton_driver::report::Machine;
 use super::data::Data;
 use super::figures::{self, Figure};
 use super::{losses, tables};
+use crate::facts::Instructions;
 
 /// The whole page.
 pub fn page(data: &Data) -> String {
@@ -113,14 +114,15 @@ fn beside(data: &Data) -> String {
             .expect("a string");
     }
     text.push_str(
-        "\n## Instructions and allocations of a re-armed `C_SignInit` and `C_Sign` with P-256\n\nCounted by callgrind \
+        "\n## Instructions and allocations\n\nOf an operation whose Init function is armed again, counted by callgrind \
          and memcheck; the library's own are in them. Valgrind's processor lacks some of this machine's \
-         instructions, so that the counts of the rows with a library are of other code than what is timed above.\n\n\
-         | row | instructions | allocations |\n|---|--:|--:|\n",
+         instructions, so that the counts of the rows with a library are of other code than what is timed above. \
+         ML-DSA draws until a signature fits, so that its rows differ by chance.\n\n\
+         | operation | row | instructions | allocations |\n|---|---|--:|--:|\n",
     );
     for counted in &data.instructions {
-        let (row, instructions, allocations) = (&counted.row, counted.instructions, counted.allocations);
-        writeln!(text, "| {row} | {instructions:.1} | {allocations:.2} |").expect("a string");
+        let Instructions { operation, row, instructions, allocations } = counted;
+        writeln!(text, "| {operation} | {row} | {instructions:.1} | {allocations:.2} |").expect("a string");
     }
     text.push_str("\n## Size, loading, memory\n\n");
     if let Some(startup) = &data.startup {

@@ -50,11 +50,6 @@ impl ModuleToken {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
 
-    /// The session.
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
     fn generate(&self, pair: &Pair, home: Home) -> Result<calls::PairGeneration<'_>, Failure> {
         calls::PairGeneration::new(
             &self.session,
