@@ -285,6 +285,7 @@ fn arm<E: Engine>(
     usage: Usage,
     make: impl FnOnce(Arc<Object>) -> Result<E>,
 ) -> Result<()> {
+    token.glance()?;
     let epoch = token.epoch();
     if operation.rearm(with, key, epoch)? {
         return Ok(());
@@ -314,6 +315,7 @@ pub fn usable(
     if with.mechanism.does() & usage.mechanism == 0 {
         return Err(Error::MechanismInvalid);
     }
+    token.glance()?;
     let object = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
     if !object.sort().is_key() {
         return Err(Error::KeyHandleInvalid);

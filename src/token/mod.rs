@@ -31,6 +31,7 @@ pub use pin::fits;
 use commit::Queue;
 use epoch::Epoch;
 use objects::{Entry, Objects};
+use scan::Glance;
 use search::{Plan, in_session};
 
 /// A token in its slot.
@@ -55,6 +56,7 @@ pub struct Token {
     change: Mutex<()>,
     state: Mutex<State>,
     epoch: Epoch,
+    glance: Glance,
 }
 
 /// What a login changes. Its lock is never held while a key is made, used or derived from a PIN.
@@ -98,6 +100,7 @@ impl Token {
             change: Mutex::default(),
             state: Mutex::new(state),
             epoch: Epoch::new(),
+            glance: Glance::default(),
         })
     }
 

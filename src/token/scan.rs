@@ -1,7 +1,9 @@
 //! The way from the store's rows to the memory: at a login, at the first search, and when another process wrote.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, warn};
 
 use super::Token;
@@ -16,7 +18,51 @@ use crate::store::{Change, Row};
 /// was altered; the records of larger ones are verified when they are used.
 const FEW: usize = 256;
 
+/// How far apart, in milliseconds, the looks are of who uses keys and never searches.
+const APART: u64 = 1000;
+/// A look at a large token takes its time: the pause after it is at least so many times as long.
+const SHARE: u64 = 16;
+
+/// When the next look is due, in milliseconds of a clock that is cheap to read.
+#[derive(Default)]
+pub(super) struct Glance(AtomicU64);
+
+impl Glance {
+    /// Whether a look is due. One thread is told so.
+    fn due(&self, now: u64) -> bool {
+        let due = self.0.load(Ordering::Relaxed);
+        let next = now.saturating_add(APART);
+        now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// A look that began then is over.
+    fn over(&self, began: u64) {
+        let now = milliseconds();
+        let pause = now.saturating_sub(began).saturating_mul(SHARE).max(APART);
+        self.0.store(now.saturating_add(pause), Ordering::Relaxed);
+    }
+}
+
+fn milliseconds() -> u64 {
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    // Both are positive: the clock starts with the machine.
+    time.tv_sec.unsigned_abs().saturating_mul(1000).saturating_add(time.tv_nsec.unsigned_abs() / 1_000_000)
+}
+
 impl Token {
+    /// Takes over what other processes wrote, once a second: a client that keeps the handle of a key and never searches
+    /// hears that the key was destroyed, or that the token is another one.
+    pub fn glance(&self) -> Result<()> {
+        let now = milliseconds();
+        if !self.glance.due(now) {
+            return Ok(());
+        }
+        // Where nothing was read, nothing is out of date.
+        let outcome = if self.state().seen.is_some() { self.refresh() } else { Ok(()) };
+        self.glance.over(now);
+        outcome
+    }
+
     /// Takes over what other processes wrote. The caller holds the lock of changes. `DeviceRemoved` where one initialised
     /// the token anew: the login was to the token before, and ends; the caller hears of it once.
     pub(super) fn take_changes(&self) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Several processes on one directory: each is a module of its own here.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::module::User;
 use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
@@ -93,6 +94,48 @@ fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search
         one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
         assert_eq!(two.find(yours, &none().flag(A::SIGN, true)), []);
         assert_eq!(two.sign(yours, &with, of_two, b"data"), Err(Error::KeyHandleInvalid));
+    });
+}
+
+/// Keeps signing, without a search, until that fails.
+fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle) -> Error {
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        if let Err(error) = client.sign(session, &plain(M::ECDSA_SHA256), key, b"data") {
+            return error;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the key was good for half a minute after it was taken away");
+}
+
+#[test]
+fn a_key_that_another_process_took_away_ends_soon_for_who_never_searches() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        pair(&one, mine, Kind::P256, &none().stored());
+        let kept = two.find_one(yours, &none().flag(A::SIGN, true));
+        two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
+        one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
+        assert_eq!(sign_until_refused(&two, yours, kept), Error::KeyHandleInvalid);
+    });
+}
+
+#[test]
+fn a_token_initialised_anew_ends_soon_for_who_never_searches() {
+    each_backend(|provider| {
+        let one = Client::new(provider);
+        let two = Client::beside(&one.directory, provider, "");
+        let (mine, yours) = (one.user(), two.user());
+        pair(&one, mine, Kind::P256, &none().stored());
+        let kept = two.find_one(yours, &none().flag(A::SIGN, true));
+        two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
+        one.module.close_all_sessions(one.slot).expect("no sessions");
+        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+        assert_eq!(sign_until_refused(&two, yours, kept), Error::DeviceRemoved);
+        assert_eq!(two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data"), Err(Error::KeyHandleInvalid));
     });
 }
 

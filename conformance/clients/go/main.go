@@ -27,6 +27,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "talk" {
+		talk(os.Args[2])
+		return
+	}
 	functions()
 	keys()
 	fmt.Println("all right")
