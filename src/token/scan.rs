@@ -1,7 +1,8 @@
 //! The way from the store's rows to the memory: at a login, at the first search, and when another process wrote.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, warn};
@@ -18,48 +19,48 @@ use crate::store::{Change, Row};
 /// was altered; the records of larger ones are verified when they are used.
 const FEW: usize = 256;
 
-/// How far apart, in milliseconds, the looks are of who uses keys and never searches.
-const APART: u64 = 1000;
 /// A look at a large token takes its time: the pause after it is at least so many times as long.
-const SHARE: u64 = 16;
+const SHARE: u128 = 16;
 
-/// When the next look is due, in milliseconds of a clock that is cheap to read.
+/// When the next look is due of who uses keys and never searches: a second of a clock that is cheap to read.
 #[derive(Default)]
-pub(super) struct Glance(AtomicU64);
+pub(super) struct Glance(AtomicI64);
 
 impl Glance {
     /// Whether a look is due. One thread is told so.
-    fn due(&self, now: u64) -> bool {
+    fn due(&self, now: i64) -> bool {
         let due = self.0.load(Ordering::Relaxed);
-        let next = now.saturating_add(APART);
+        let next = now.saturating_add(1);
         now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// A look that began then is over.
-    fn over(&self, began: u64) {
-        let now = milliseconds();
-        let pause = now.saturating_sub(began).saturating_mul(SHARE).max(APART);
-        self.0.store(now.saturating_add(pause), Ordering::Relaxed);
+    fn over(&self, began: Instant) {
+        let pause = began.elapsed().as_millis() * SHARE / 1000;
+        let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
+        self.0.store(second().saturating_add(pause), Ordering::Relaxed);
     }
 }
 
-fn milliseconds() -> u64 {
-    let time = clock_gettime(ClockId::MonotonicCoarse);
-    // Both are positive: the clock starts with the machine.
-    time.tv_sec.unsigned_abs().saturating_mul(1000).saturating_add(time.tv_nsec.unsigned_abs() / 1_000_000)
+fn second() -> i64 {
+    clock_gettime(ClockId::MonotonicCoarse).tv_sec
 }
 
 impl Token {
     /// Takes over what other processes wrote, once a second: a client that keeps the handle of a key and never searches
     /// hears that the key was destroyed, or that the token is another one.
+    #[inline]
     pub fn glance(&self) -> Result<()> {
-        let now = milliseconds();
-        if !self.glance.due(now) {
-            return Ok(());
-        }
+        let now = second();
+        if self.glance.due(now) { self.look() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<()> {
+        let began = Instant::now();
         // Where nothing was read, nothing is out of date.
         let outcome = if self.state().seen.is_some() { self.refresh() } else { Ok(()) };
-        self.glance.over(now);
+        self.glance.over(began);
         outcome
     }
 
