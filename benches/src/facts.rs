@@ -25,6 +25,21 @@ pub struct Run {
     pub left_out: Vec<LeftOut>,
     /// How tokens were filled.
     pub fills: Vec<Filled>,
+    /// Our module and the floor in turns.
+    pub turns: Vec<Turns>,
+}
+
+/// How many times as long as the floor our module takes, measured in turns.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Turns {
+    /// The group.
+    pub group: String,
+    /// Half of the rounds have less.
+    pub median: f64,
+    /// The begin of the median's interval of 95 %.
+    pub low: f64,
+    /// Its end.
+    pub high: f64,
 }
 
 /// A row's module.

@@ -43,6 +43,7 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
         rows: row_facts,
         left_out: suite.left_out,
         fills: suite.fills,
+        turns: suite.turns,
     };
     if filter_is_set(&run) { Ok(()) } else { facts::write(facts::file::RUN, &run) }
 }

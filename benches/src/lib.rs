@@ -25,3 +25,4 @@ mod settings;
 pub mod startup;
 mod suite;
 mod target;
+mod turns;

@@ -6,10 +6,12 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 
-use crate::facts::{Filled, LeftOut};
+use crate::facts::{Filled, LeftOut, Turns};
 use crate::operation::Boxed;
+use crate::report::JETON;
 use crate::settings::Settings;
 use crate::target::Outcome;
+use crate::turns;
 
 /// The name of the floor's row, which every ratio is to.
 pub const FLOOR: &str = "floor";
@@ -29,6 +31,8 @@ pub struct Suite {
     pub left_out: Vec<LeftOut>,
     /// How tokens were filled.
     pub fills: Vec<Filled>,
+    /// Our module and the floor in turns.
+    pub turns: Vec<Turns>,
 }
 
 impl Suite {
@@ -42,7 +46,7 @@ impl Suite {
             .measurement_time(settings.measurement)
             .warm_up_time(settings.warm_up)
             .nresamples(5_000);
-        Self { criterion, filter, settings, left_out: Vec::new(), fills: Vec::new() }
+        Self { criterion, filter, settings, left_out: Vec::new(), fills: Vec::new(), turns: Vec::new() }
     }
 
     /// Whether the command line asks for such a group.
@@ -55,23 +59,35 @@ impl Suite {
         self.filter.is_some()
     }
 
-    /// Measures the rows one after the other; the floor, which comes first, again at the end.
+    /// Measures the rows one after the other; the floor, which comes first, again at the end. Our module and the floor
+    /// also take turns.
     pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
         if !self.wants(name) {
             return;
         }
         let mut group = self.criterion.benchmark_group(name);
+        let mut budget = self.settings.measurement;
         if let Some(throughput) = throughput {
             // Threads take their time to be off and to end: that must not be much of a sample.
             if matches!(throughput, Throughput::Elements(_)) {
-                group.measurement_time(self.settings.measurement * 4);
+                budget *= 4;
+                group.measurement_time(budget);
             }
             group.throughput(throughput);
         }
-        let (mut floor, mut missing) = (None, Vec::new());
+        let (mut floor, mut missing): (Option<Boxed<'_>>, _) = (None, Vec::new());
         for (row, operation) in rows {
             let measured = operation.and_then(|mut operation| {
                 measure(&mut group, &row, &mut operation)?;
+                if let (Some(floor), JETON) = (&mut floor, row.as_str()) {
+                    // Twice the time of a row, for two.
+                    let turns = turns::take(name, floor, &mut operation, 2 * budget);
+                    let Turns { median, low, high, .. } = turns;
+                    println!(
+                        "{name}: {JETON} takes {median:.4} [{low:.4} {high:.4}] of the floor's time, in turns"
+                    );
+                    self.turns.push(turns);
+                }
                 Ok(operation)
             });
             match measured {

@@ -119,10 +119,11 @@ impl Data {
         Some(self.row(group, FLOOR_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
     }
 
-    /// By which part the floor's two rows of a group differ: what the machine did meanwhile.
-    pub fn drift(&self, group: &str) -> Option<f64> {
-        let (first, again) = (self.row(group, FLOOR)?.median, self.row(group, FLOOR_AGAIN)?.median);
-        Some((again - first).abs() / first)
+    /// How many times as long as the floor our module takes in a group: measured in turns, where it was, or else by the
+    /// medians.
+    pub fn ratio(&self, group: &str) -> Option<f64> {
+        let turns = self.run.turns.iter().find(|turns| turns.group == group).map(|turns| turns.median);
+        turns.or_else(|| Some(self.jeton(group)? / self.floor(group)?))
     }
 
     /// The quickest peer of a group, whichever of its configurations.
@@ -187,7 +188,7 @@ mod tests {
     fn the_floor_is_the_mean_of_its_two_rows() {
         let data = Data::of(&[("g", FLOOR, 100.0), ("g", FLOOR_AGAIN, 110.0), ("g", JETON, 120.0)]);
         assert_eq!(data.floor("g"), Some(105.0));
-        assert_eq!(data.drift("g"), Some(0.1));
+        assert_eq!(data.ratio("g"), Some(120.0 / 105.0));
     }
 
     #[test]

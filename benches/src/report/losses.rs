@@ -7,7 +7,7 @@ use super::data::Data;
 use super::tables::time;
 use crate::artefacts::root;
 
-/// A list of what was lost to the floor by more than its own drift and one in a hundred, or to a peer.
+/// A list of what was lost to the floor by more than one in a hundred, or to a peer.
 pub fn list(data: &Data) -> String {
     let reasons = Reasons::read();
     let mut text = String::new();
@@ -15,13 +15,9 @@ pub fn list(data: &Data) -> String {
         let Some(jeton) = data.jeton(group) else { continue };
         let mut lost = Vec::new();
         if let Some(floor) = data.floor(group) {
-            let allowed = data.drift(group).unwrap_or_default().max(0.01);
-            if jeton > floor * (1.0 + allowed) {
-                lost.push(format!(
-                    "to the floor by {} ({:.1} %)",
-                    time(jeton - floor),
-                    (jeton / floor - 1.0) * 100.0
-                ));
+            let over = data.ratio(group).map_or(0.0, |ratio| ratio - 1.0);
+            if over > 0.01 {
+                lost.push(format!("to the floor by {} ({:.1} %)", time(over * floor), over * 100.0));
             }
         }
         if let Some((peer, nanos)) = data.best_peer(group).filter(|(_, nanos)| *nanos < jeton) {

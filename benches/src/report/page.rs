@@ -159,8 +159,10 @@ const WHAT_IT_SHOWS: &str = "\
 
 - All rows run in one process, one after the other within a group, each module through its own function list. What is
   timed is the functions of the module with arguments prepared beforehand. The floor runs first and once more at the
-  end of its group (`floor-again`); the page takes the mean of the two. Where they differ, the machine did: no ratio is
-  better than that difference.
+  end of its group (`floor-again`); the page takes the mean of the two. Where they differ, the machine did.
+- What is said of `jeton` and the floor's speed was measured in turns of some milliseconds, 40 of each, with the order
+  changing: the median of their ratios, which a shared machine moves less than rows that come one after the other. The
+  other rows have the ratio of medians.
 - `floor` is AWS-LC called directly with a parsed key, by functions that do the same work: ECDSA as r || s over a
   digest, `RSA_sign`, ML-DSA with the expanded key, hedged, below the EVP interface. It checks nothing, finds nothing and
   knows no sessions. SLH-DSA's floor is the crate `slh-dsa`, which the token uses too. Key generation at the floor makes

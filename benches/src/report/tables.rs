@@ -52,7 +52,7 @@ pub fn compared(data: &Data, prefixes: &[&str]) -> String {
 
 fn line(data: &Data, group: &str, others: &[&str]) -> String {
     let (floor, jeton) = (data.floor(group), data.row(group, JETON));
-    let speed = floor.zip(jeton).map(|(floor, jeton)| format!("{:.3}", floor / jeton.median));
+    let speed = data.ratio(group).map(|ratio| format!("{:.3}", 1.0 / ratio));
     let softhsm = data.row(group, SOFTHSM).zip(jeton);
     let softhsm = softhsm.map(|(softhsm, jeton)| format!("{:.2}", softhsm.median / jeton.median));
     let cells =

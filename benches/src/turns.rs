@@ -1,0 +1,82 @@
+//! A row and the floor in turns, a few milliseconds each: what a shared machine does meanwhile happens to both, which rows
+//! that are measured one after the other do not give.
+
+use std::time::Duration;
+
+use crate::facts::Turns;
+use crate::operation::Boxed;
+
+/// Rounds; each is a turn of the floor and one of the row, and the other way round the next time.
+const ROUNDS: u32 = 40;
+
+/// How many times as long as the floor the row takes: the median over the rounds, with its interval of 95 %.
+pub fn take(group: &str, floor: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
+    let turn = budget / (2 * ROUNDS);
+    let (of_floor, of_row) = (repetitions(floor, turn), repetitions(row, turn));
+    let per = |time: Duration, repetitions: u64| time.as_secs_f64() / repetitions as f64;
+    let mut ratios: Vec<_> = (0..ROUNDS)
+        .map(|round| {
+            let (floor, row) = if round % 2 == 0 {
+                let first = floor.time(of_floor);
+                (first, row.time(of_row))
+            } else {
+                let first = row.time(of_row);
+                (floor.time(of_floor), first)
+            };
+            per(row, of_row) / per(floor, of_floor)
+        })
+        .collect();
+    let (median, low, high) = median(&mut ratios);
+    Turns { group: group.to_owned(), median, low, high }
+}
+
+/// So many that they take about that long.
+fn repetitions(operation: &mut Boxed<'_>, turn: Duration) -> u64 {
+    let mut count = 1;
+    loop {
+        let took = operation.time(count);
+        if took * 4 >= turn || count >= 1 << 30 {
+            let fit = turn.as_secs_f64() / took.as_secs_f64().max(1e-9) * count as f64;
+            return (fit as u64).max(1);
+        }
+        count *= 2;
+    }
+}
+
+/// The median and its interval of 95 %, by the ranks of a sorted sample (the binomial distribution's, near enough).
+fn median(values: &mut [f64]) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let (half, wide) = (values.len() as f64 / 2.0, 0.98 * (values.len() as f64).sqrt());
+    let at = |rank: f64| values[(rank.max(0.0) as usize).min(values.len() - 1)];
+    (at(half), at(half - wide), at(half + wide))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Operation;
+
+    struct Takes(Duration);
+
+    impl Operation for Takes {
+        fn time(&mut self, repetitions: u64) -> Duration {
+            self.0 * u32::try_from(repetitions).expect("a small number")
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_one_repetition_each() {
+        let mut floor: Boxed<'_> = Box::new(Takes(Duration::from_micros(10)));
+        let mut row: Boxed<'_> = Box::new(Takes(Duration::from_micros(12)));
+        let turns = take("g", &mut floor, &mut row, Duration::from_millis(80));
+        for value in [turns.median, turns.low, turns.high] {
+            assert!((value - 1.2).abs() < 1e-9, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_interval_is_around_the_median() {
+        let mut values: Vec<_> = (0..40).rev().map(f64::from).collect();
+        assert_eq!(median(&mut values), (20.0, 13.0, 26.0));
+    }
+}
