@@ -1,6 +1,7 @@
 //! What was measured, for people and for scripts.
 
 mod machine;
+mod marked;
 mod table;
 
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use machine::Machine;
+pub use marked::write_between;
 pub use table::print;
 
 use crate::Error;

@@ -1,5 +1,6 @@
 //! `docs/benchmarks.md`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use jeton_driver::report::Machine;
 use super::data::Data;
 use super::figures::{self, Figure};
 use super::{losses, tables};
-use crate::facts::Instructions;
+use crate::facts::{Instructions, LeftOut};
 
 /// The whole page.
 pub fn page(data: &Data) -> String {
@@ -65,13 +66,23 @@ fn run(data: &Data) -> String {
         writeln!(text, "- `{}`: {}", row.name, row.description).expect("a string");
     }
     text.push_str("\nNot measured, and why:\n\n");
-    let mut left_out: Vec<_> =
-        run.left_out.iter().map(|out| format!("- `{}` {}: {}\n", out.group, out.row, out.reason)).collect();
-    left_out.dedup();
-    if left_out.is_empty() {
-        left_out.push("- nothing\n".to_owned());
+    text + &left_out(&run.left_out) + "\n"
+}
+
+/// A line for each reason that a row has, with its groups.
+fn left_out(all: &[LeftOut]) -> String {
+    let mut groups: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for LeftOut { group, row, reason } in all {
+        groups.entry((row, reason)).or_default().insert(group);
     }
-    text + &left_out.concat() + "\n"
+    if groups.is_empty() {
+        return "- nothing\n".to_owned();
+    }
+    let line = |((row, reason), groups): (&(&str, &str), &BTreeSet<&str>)| {
+        let groups: Vec<_> = groups.iter().copied().collect();
+        format!("- {row}, `{reason}`: {}\n", groups.join(", "))
+    };
+    groups.iter().map(line).collect()
 }
 
 fn first_line(program: &str, argument: &str) -> String {

@@ -66,6 +66,45 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
     text
 }
 
+/// What the README shows of the groups: their names there.
+const SUMMARY: [(&str, &str); 19] = [
+    ("sign/p256", "P-256 sign"),
+    ("verify/p256", "P-256 verify"),
+    ("sign/p384", "P-384 sign"),
+    ("sign/ed25519", "Ed25519 sign"),
+    ("sign/rsa2048-pkcs", "RSA-2048 sign"),
+    ("sign/rsa4096-pkcs", "RSA-4096 sign"),
+    ("sign/mldsa65", "ML-DSA-65 sign"),
+    ("verify/mldsa65", "ML-DSA-65 verify"),
+    ("kem/decapsulate", "ML-KEM-768 decapsulate"),
+    ("aes-gcm/4096", "AES-256-GCM, 4 KiB"),
+    ("sha256/4096", "SHA-256, 4 KiB"),
+    ("random/32", "random, 32 bytes"),
+    ("generate/p256", "P-256 key pair, session"),
+    ("generate/p256-token", "P-256 key pair, token"),
+    ("object/create-token", "create a token object"),
+    ("search/token/label/1000", "find by label among 1,000"),
+    ("search/session/label/1000000", "find by label among 1,000,000"),
+    ("start/login/1000", "start and login, 1,000 objects"),
+    ("session/open-close", "open and close a session"),
+];
+
+/// The table of the README: ours, the floor, the peers, each by its quicker configuration.
+pub fn summary(data: &Data) -> String {
+    let mut text =
+        String::from("| operation | Jeton | the library itself | SoftHSMv2 | NSS |\n|---|--:|--:|--:|--:|\n");
+    for (group, name) in SUMMARY {
+        let quickest = |peer: &str| {
+            let rows = data.rows(group).into_iter().filter(|(row, _)| row.starts_with(peer));
+            rows.map(|(_, estimate)| estimate.median).min_by(f64::total_cmp)
+        };
+        let cells = [data.jeton(group), data.floor(group), quickest(SOFTHSM), quickest("nss")];
+        let cells = cells.map(|cell| cell.map_or("-".to_owned(), time));
+        writeln!(text, "| {name} | {} |", cells.join(" | ")).expect("a string");
+    }
+    text
+}
+
 /// Every row of every group.
 pub fn every_row(data: &Data) -> String {
     let mut text = String::from(

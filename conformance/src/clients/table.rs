@@ -1,9 +1,9 @@
 //! The table of clients: printed, and kept in a file between two marks.
 
-use std::fs;
 use std::path::Path;
 
 use jeton_driver::Error;
+use jeton_driver::report::write_between;
 
 use crate::desk::Outcome;
 use crate::page::Page;
@@ -61,10 +61,5 @@ fn plain(line: &str) -> String {
 
 /// Puts the table between the marks of the file.
 pub fn write(file: &Path, table: &str) -> Result<(), Error> {
-    let text = fs::read_to_string(file).map_err(Error::io(file))?;
-    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) =
-        parts.ok_or_else(|| Error::Usage(format!("{} has not the marks of the table", file.display())))?;
-    let text = format!("{head}{BEGIN}\n\n{table}\n{END}{tail}");
-    fs::write(file, text).map_err(Error::io(file))
+    write_between(file, BEGIN, END, table)
 }

@@ -1,0 +1,33 @@
+//! The part of a page that a program writes: what stands between two lines of the file.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Error;
+
+/// Puts `body` between the lines `begin` and `end` of a file. A file without them is an error of usage, and stays as it was.
+pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<(), Error> {
+    let text = fs::read_to_string(file).map_err(Error::io(file))?;
+    let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
+    let (head, tail) =
+        parts.ok_or_else(|| Error::Usage(format!("{} has not the line {begin:?}", file.display())))?;
+    let text = format!("{head}{begin}\n\n{body}\n{end}{tail}");
+    fs::write(file, text).map_err(Error::io(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_around_the_marks_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("page.md");
+        fs::write(&file, "head\n<begin>\nold\n<end>\ntail\n").expect("a file");
+        write_between(&file, "<begin>", "<end>", "new\n").expect("a file with marks");
+        let text = fs::read_to_string(&file).expect("a file");
+        assert_eq!(text, "head\n<begin>\n\nnew\n\n<end>\ntail\n");
+        assert!(write_between(&file, "<other>", "<end>", "newer").is_err());
+        assert_eq!(fs::read_to_string(&file).expect("a file"), text);
+    }
+}
