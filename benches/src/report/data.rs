@@ -126,6 +126,14 @@ impl Data {
         turns.or_else(|| Some(self.jeton(group)? / self.floor(group)?))
     }
 
+    /// How many times as long as the floor a row takes.
+    pub fn times(&self, group: &str, row: &str) -> Option<f64> {
+        match row {
+            JETON => self.ratio(group),
+            _ => Some(self.row(group, row)?.median / self.floor(group)?),
+        }
+    }
+
     /// The quickest peer of a group, whichever of its configurations.
     pub fn best_peer(&self, group: &str) -> Option<(&str, f64)> {
         let peers = self.rows(group).into_iter().filter(|(row, _)| self.is_peer(row));

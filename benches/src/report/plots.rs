@@ -11,13 +11,15 @@ use super::tables::time;
 
 const SIZE: (u32, u32) = (960, 480);
 /// Colours that are told apart without red and green (Okabe and Ito).
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(204, 121, 167),
     RGBColor(0, 158, 115),
     RGBColor(90, 90, 90),
+    RGBColor(213, 94, 0),
+    RGBColor(240, 228, 66),
 ];
 
 type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -62,7 +64,7 @@ fn overhead(data: &Data, path: &Path) -> Drawn {
         let points: Vec<_> = groups
             .iter()
             .enumerate()
-            .filter_map(|(at, group)| Some((data.row(group, row)?.median / data.floor(group)?, at as f64)))
+            .filter_map(|(at, group)| Some((data.times(group, row)?, at as f64)))
             .collect();
         let colour = *colour;
         chart

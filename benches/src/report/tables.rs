@@ -113,9 +113,10 @@ pub fn every_row(data: &Data) -> String {
          |---|---|--:|--:|--:|--:|\n",
     );
     for group in data.groups("") {
-        let (floor, softhsm) = (data.floor(group), data.row(group, SOFTHSM));
+        let softhsm = data.row(group, SOFTHSM);
         for (row, estimate) in data.rows(group) {
-            let of_floor = floor.map_or("-".to_owned(), |floor| format!("{:.3}", floor / estimate.median));
+            let of_floor =
+                data.times(group, row).map_or("-".to_owned(), |times| format!("{:.3}", 1.0 / times));
             let of_softhsm =
                 softhsm.map_or("-".to_owned(), |softhsm| format!("{:.2}", softhsm.median / estimate.median));
             let (median, interval) = (time(estimate.median), interval(estimate));
