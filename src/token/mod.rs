@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use smallvec::SmallVec;
 use tracing::{error, warn};
 
 use crate::backend::Provider;
@@ -258,7 +259,13 @@ impl Token {
         if private {
             names.iter_mut().for_each(|name| *name = in_session(*name));
         }
-        Entry { home: object.home, private, tag, names: names.into(), object: Some(Arc::new(object)) }
+        Entry {
+            home: object.home,
+            private,
+            tag,
+            names: SmallVec::from_slice(&names),
+            object: Some(Arc::new(object)),
+        }
     }
 
     /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'

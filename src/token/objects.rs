@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use dashmap::DashMap;
+use smallvec::SmallVec;
 
 use super::search::{Names, Plan};
 use super::walk::{Place, Walk};
@@ -39,8 +40,9 @@ pub(super) struct Entry {
     pub(super) private: bool,
     /// The tag of its record; of no meaning for an object of a session.
     pub(super) tag: Tag,
-    /// The names that it is found by.
-    pub(super) names: Arc<[u64]>,
+    /// The names that it is found by. Here and not behind a pointer: a search for two values looks at them, and among a
+    /// million objects each pointer leads out of the caches.
+    pub(super) names: SmallVec<[u64; 6]>,
     /// It, once it was used.
     pub(super) object: Option<Arc<Object>>,
 }
@@ -52,7 +54,7 @@ impl Entry {
             home: Home::Token(row.id),
             private: row.private,
             tag: row.tag,
-            names: row.names.into(),
+            names: SmallVec::from_slice(&row.names),
             object: None,
         }
     }
@@ -133,7 +135,7 @@ impl Objects {
     pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
         let place = entry.place(handle);
         self.enter(handle, &entry);
-        let new = Arc::clone(&entry.names);
+        let new = entry.names.clone();
         if let Some(old) = self.by_handle.insert(handle, entry) {
             let gone = old.names.iter().filter(|name| !new.contains(name));
             gone.for_each(|name| self.leave(handle, *name));
