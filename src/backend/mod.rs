@@ -13,9 +13,15 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
-#[cfg_attr(not(any(feature = "aws-lc", feature = "rustcrypto")), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
 pub mod des3;
-#[cfg_attr(not(any(feature = "aws-lc", feature = "rustcrypto")), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
 mod dh;
 #[cfg(feature = "null-backend")]
 pub mod null;
@@ -163,8 +169,7 @@ pub trait Cipher: Send {
     /// A whole message: [`update`](Self::update) and [`finish`](Self::finish), with their errors. `out` has room for what
     /// both say.
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let written = self.update(input, out)?;
-        Ok(written + self.finish(&mut out[written..])?)
+        in_parts(self, input, out)
     }
     /// Starts over with another parameter, which is of the same kind, under the same key. False where that takes a new
     /// cipher; this one is then as it was, as after an error of the parameter.
@@ -175,6 +180,12 @@ pub trait Cipher: Send {
     fn save(&self) -> Result<SavedCipher> {
         Err(Error::StateUnsaveable)
     }
+}
+
+/// A whole message as one part and the end.
+fn in_parts<C: Cipher + ?Sized>(cipher: &mut C, input: &[u8], out: &mut [u8]) -> Result<usize> {
+    let written = cipher.update(input, out)?;
+    Ok(written + cipher.finish(&mut out[written..])?)
 }
 
 /// Where a cipher stands in its message.

@@ -291,7 +291,7 @@ fn arm<E: Engine>(
         return Ok(());
     }
     offered(token, with)?;
-    let object = usable(token, token.rights(read_write), with, key, usage)?;
+    let object = permitted(token, token.rights(read_write), with, key, usage)?;
     // Private keys alone have it.
     let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
     operation.start(with, key, epoch, make(object)?, locked);
@@ -304,8 +304,21 @@ fn offered(token: &Token, with: &Invocation) -> Result<()> {
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
-/// The key of a handle, where a session with these rights may use it for that with this mechanism.
+/// The key of a handle, where a session with these rights may use it for that with this mechanism, after a look at what
+/// other processes did.
 pub fn usable(
+    token: &Token,
+    rights: Rights,
+    with: &Invocation,
+    key: ObjectHandle,
+    usage: Usage,
+) -> Result<Arc<Object>> {
+    token.glance()?;
+    permitted(token, rights, with, key, usage)
+}
+
+/// The same without the look.
+fn permitted(
     token: &Token,
     rights: Rights,
     with: &Invocation,
@@ -315,7 +328,6 @@ pub fn usable(
     if with.mechanism.does() & usage.mechanism == 0 {
         return Err(Error::MechanismInvalid);
     }
-    token.glance()?;
     let object = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
     if !object.sort().is_key() {
         return Err(Error::KeyHandleInvalid);

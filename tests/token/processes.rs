@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::module::User;
@@ -109,33 +110,42 @@ fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle
     panic!("the key was good for half a minute after it was taken away");
 }
 
+/// Takes a key away that a client in another process has the handle of and signed with: what that one, who never searches,
+/// is told in the end, and what after that.
+fn told_when_taken_away(
+    provider: &'static Provider,
+    take_away: impl Fn(&Client, SessionHandle),
+) -> (Error, Option<Error>) {
+    let one = Client::new(provider);
+    let two = Client::beside(&one.directory, provider, "");
+    let (mine, yours) = (one.user(), two.user());
+    pair(&one, mine, Kind::P256, &none().stored());
+    let kept = two.find_one(yours, &none().flag(A::SIGN, true));
+    two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
+    take_away(&one, mine);
+    let told = sign_until_refused(&two, yours, kept);
+    (told, two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").err())
+}
+
 #[test]
 fn a_key_that_another_process_took_away_ends_soon_for_who_never_searches() {
     each_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
-        pair(&one, mine, Kind::P256, &none().stored());
-        let kept = two.find_one(yours, &none().flag(A::SIGN, true));
-        two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
-        one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
-        assert_eq!(sign_until_refused(&two, yours, kept), Error::KeyHandleInvalid);
+        let told = told_when_taken_away(provider, |one, mine| {
+            let key = one.find_one(mine, &none().flag(A::SIGN, true));
+            one.module.destroy_object(mine, key).expect("a key");
+        });
+        assert_eq!(told, (Error::KeyHandleInvalid, Some(Error::KeyHandleInvalid)));
     });
 }
 
 #[test]
 fn a_token_initialised_anew_ends_soon_for_who_never_searches() {
     each_backend(|provider| {
-        let one = Client::new(provider);
-        let two = Client::beside(&one.directory, provider, "");
-        let (mine, yours) = (one.user(), two.user());
-        pair(&one, mine, Kind::P256, &none().stored());
-        let kept = two.find_one(yours, &none().flag(A::SIGN, true));
-        two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
-        one.module.close_all_sessions(one.slot).expect("no sessions");
-        one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
-        assert_eq!(sign_until_refused(&two, yours, kept), Error::DeviceRemoved);
-        assert_eq!(two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data"), Err(Error::KeyHandleInvalid));
+        let told = told_when_taken_away(provider, |one, _| {
+            one.module.close_all_sessions(one.slot).expect("no sessions");
+            one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
+        });
+        assert_eq!(told, (Error::DeviceRemoved, Some(Error::KeyHandleInvalid)));
     });
 }
 

@@ -4,7 +4,7 @@ use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::super::prefix;
 use super::whole::renew_gcm;
 use super::{BLOCK, gcm_lengths};
-use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher, in_parts};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -148,8 +148,7 @@ impl Cipher for GcmSeal {
             cipher.seal(nonce, &self.aad, input, out, tag)?;
             return Ok(input.len() + AeadCtx::TAG_LEN);
         }
-        let written = self.update(input, out)?;
-        Ok(written + self.finish(&mut out[written..])?)
+        in_parts(self, input, out)
     }
 
     fn reset(&mut self) -> Result<()> {
