@@ -39,7 +39,10 @@ impl Secret {
 
     /// Appends. The old place is wiped when the bytes have to move.
     pub fn extend(&mut self, more: &[u8]) {
-        self.0.extend_from_slice(more);
+        let len = self.0.len();
+        // Not `extend_from_slice`, which goes byte by byte.
+        self.0.resize(len + more.len(), 0);
+        self.0[len..].copy_from_slice(more);
     }
 
     /// Wipes the bytes and keeps the memory.
@@ -57,9 +60,9 @@ impl Default for Secret {
 
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        let mut copy = GuardedVec::with_capacity_in(bytes.len(), Guarded);
-        copy.extend_from_slice(bytes);
-        Self(copy)
+        let mut copy = Self::zeroed(bytes.len());
+        copy.copy_from_slice(bytes);
+        copy
     }
 }
 

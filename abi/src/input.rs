@@ -185,14 +185,15 @@ unsafe fn attributes_at<'a>(
     left: &mut usize,
 ) -> Result<Template<'a>> {
     *left = left.checked_sub(count).ok_or(Error::AttributeValueInvalid)?;
-    let given = (0..count).map(|index| {
+    let mut given = Vec::with_capacity(count);
+    for index in 0..count {
         // SAFETY: `index` is below the number of attributes that the caller promises.
         let attribute = unsafe { attributes.add(index).read_unaligned() };
         // SAFETY: the caller's promise, for the value of this attribute.
         let value = unsafe { value_of(&attribute, depth, left) }?;
-        Ok(Given { id: AttributeType(wide(attribute.type_)), value })
-    });
-    given.collect::<Result<_>>().map(Template)
+        given.push(Given { id: AttributeType(wide(attribute.type_)), value });
+    }
+    Ok(Template(given))
 }
 
 /// # Safety

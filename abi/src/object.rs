@@ -227,15 +227,16 @@ fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::ptr::null_mut;
+
+    use jeton::object::Shown;
 
     use super::*;
 
     const UNAVAILABLE: CK_ULONG = CK_UNAVAILABLE_INFORMATION;
 
     fn attributes<'a>(id: AttributeType) -> Result<AttributeView<'a>> {
-        let bytes = |bytes: &'a [u8]| AttributeView::Bytes(Cow::Borrowed(bytes));
+        let bytes = |bytes: &'a [u8]| AttributeView::Bytes(Shown::Held(bytes));
         match id {
             AttributeType::LABEL => Ok(bytes(b"ca")),
             AttributeType::ID => Ok(bytes(b"")),

@@ -33,16 +33,26 @@ enum Counted {
     Sealing(usize),
     /// A search for a label among so many session objects.
     Search(usize),
+    /// `C_OpenSession` and `C_CloseSession`.
+    Session,
+    /// `C_CreateObject` of a session's AES key, and `C_DestroyObject`.
+    Creation,
+    /// `C_GenerateKey` of a session's AES key, and `C_DestroyObject`.
+    Generation,
+    /// `C_GetAttributeValue` of five attributes of a private key.
+    Reading,
 }
 
 impl Counted {
     /// Whether a row does it. The null backend stands for the core around one signature and one cipher; no library
-    /// searches.
+    /// has sessions or objects.
     fn is_of(self, row: &str) -> bool {
         match self {
             Self::Signature(pair, _) => row != NULL || pair == "p256",
             Self::Sealing(_) => true,
-            Self::Search(_) => row == JETON,
+            Self::Search(_) | Self::Session | Self::Creation | Self::Generation | Self::Reading => {
+                row == JETON
+            }
         }
     }
 }
@@ -50,12 +60,16 @@ impl Counted {
 /// The signature of which the goals speak.
 pub const SIGNATURE: &str = "P-256 sign";
 
-const COUNTED: [(&str, Counted); 5] = [
+const COUNTED: [(&str, Counted); 9] = [
     (SIGNATURE, Counted::Signature("p256", Scheme::Ecdsa)),
     ("ML-DSA-65 sign", Counted::Signature("mldsa65", Scheme::MlDsa)),
     ("AES-256-GCM 4 KiB", Counted::Sealing(4096)),
     ("search by label among 10", Counted::Search(10)),
     ("search by label among 10,000", Counted::Search(10_000)),
+    ("session, open and close", Counted::Session),
+    ("session object, create and destroy", Counted::Creation),
+    ("AES key, generate and destroy", Counted::Generation),
+    ("5 attributes", Counted::Reading),
 ];
 
 /// Counts and prints; without valgrind it says so and counts nothing.
@@ -151,6 +165,10 @@ pub(crate) fn count(
             token.fill(0..objects, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
             token.searching(Findable::Label, objects)?
         }
+        Counted::Session => token.sessions()?,
+        Counted::Creation => token.creating(Home::Session)?,
+        Counted::Generation => token.generating_aes(Home::Session)?,
+        Counted::Reading => token.reading(token.pair(named("p256"))?)?,
     };
     operation.time(repetitions);
     Ok(())
@@ -174,7 +192,11 @@ pub(crate) fn count_floor(operation: &str, repetitions: &str) -> Result<(), Stri
             };
             repeated(seal).time(repetitions);
         }
-        Counted::Search(_) => return Err("the floor has no objects".to_owned()),
+        Counted::Search(_)
+        | Counted::Session
+        | Counted::Creation
+        | Counted::Generation
+        | Counted::Reading => return Err("the floor has no sessions and no objects".to_owned()),
     }
     Ok(())
 }

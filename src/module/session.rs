@@ -87,7 +87,9 @@ impl Module {
     pub fn close_session(&self, session: SessionHandle) -> Result<()> {
         let session = self.sessions.close(session)?;
         session.token.session_closed(session.handle, session.read_write);
-        self.jobs.session_closed(session.handle);
+        if session.asynchronous {
+            self.jobs.session_closed(session.handle);
+        }
         // With the last session the login has ended.
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);

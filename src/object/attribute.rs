@@ -6,8 +6,10 @@
 use super::value::Kind;
 use crate::id::{AttributeType as A, value};
 
+pub use by_sort::SortRules;
 pub use sorts::{Sorts, secret_class};
 
+mod by_sort;
 mod classes;
 mod keys;
 mod sorts;
@@ -139,12 +141,12 @@ pub fn table() -> impl Iterator<Item = &'static Rule> {
 
 /// The rule of an attribute on a sort of object.
 pub fn rule(id: A, sort: Sorts) -> Option<&'static Rule> {
-    table().find(|rule| rule.id == id && rule.on.has(sort))
+    SortRules::of(sort).get(id)
 }
 
 /// The rules of a sort of object.
 pub fn rules(sort: Sorts) -> impl Iterator<Item = &'static Rule> {
-    table().filter(move |rule| rule.on.has(sort))
+    SortRules::of(sort).iter()
 }
 
 /// How an attribute's value reads, whatever the object.

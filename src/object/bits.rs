@@ -35,6 +35,18 @@ const FLAGS: [A; 25] = [
     A::OTP_USER_FRIENDLY_MODE,
 ];
 
+/// The place of each flag by its number, of which none is large.
+static PLACES: [u8; 0x640] = {
+    let mut places = [NO_FLAG; 0x640];
+    let mut place = 0;
+    while place < FLAGS.len() {
+        places[FLAGS[place].0 as usize] = place as u8;
+        place += 1;
+    }
+    places
+};
+const NO_FLAG: u8 = u8::MAX;
+
 impl Flag {
     /// `CKA_TOKEN`
     pub const TOKEN: Self = Self::at(A::TOKEN);
@@ -87,8 +99,8 @@ impl Flag {
 
     /// The place of that attribute, if it is a flag.
     pub fn of(id: A) -> Option<Self> {
-        let place = FLAGS.iter().position(|known| *known == id)?;
-        u8::try_from(place).ok().map(Self)
+        let place = *PLACES.get(usize::try_from(id.0).ok()?)?;
+        (place != NO_FLAG).then_some(Self(place))
     }
 
     const fn at(id: A) -> Self {
@@ -119,6 +131,12 @@ impl Bits {
         self.set = self.set & !(1 << flag.0) | u32::from(value) << flag.0;
     }
 
+    /// Puts those of `defaults` that are not there.
+    pub fn complete(&mut self, defaults: Self) {
+        self.set |= defaults.set & !self.present;
+        self.present |= defaults.present;
+    }
+
     /// The flags that are there.
     pub fn iter(self) -> impl Iterator<Item = (A, bool)> {
         (0u8..).zip(FLAGS).filter_map(move |(place, id)| self.get(Flag(place)).map(|value| (id, value)))
@@ -137,6 +155,11 @@ mod tests {
         bits.put(Flag::TOKEN, false);
         assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::TOKEN)), (Some(true), Some(false)));
         bits.put(Flag::SIGN, false);
+        let mut defaults = Bits::default();
+        defaults.put(Flag::SIGN, true);
+        bits.complete(defaults);
         assert_eq!(bits.iter().collect::<Vec<_>>(), [(A::TOKEN, false), (A::SIGN, false)]);
+        defaults.complete(bits);
+        assert_eq!(defaults.iter().collect::<Vec<_>>(), [(A::TOKEN, false), (A::SIGN, true)]);
     }
 }

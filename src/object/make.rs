@@ -3,7 +3,7 @@
 //! PKCS#11 3.2, "Creating objects" and the chapters of the four functions; every rule is a column of
 //! [`attribute::Rule`].
 
-use super::attribute::{self, Change, Default, Need, Rule, Sorts};
+use super::attribute::{self, Change, Default, Need, Rule, SortRules, Sorts};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -301,12 +301,13 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
 }
 
 /// A generated key's attributes, but for what the mechanism makes.
-pub(super) fn generated(template: &Template<'_>, identity: &[(A, u64)], officer: bool) -> Result<Attributes> {
-    let mut own = Attributes::default();
-    for (id, number) in identity {
-        own.put(*id, Value::Number(*number));
-    }
-    let sort = own.sort().ok_or(Error::MechanismInvalid)?;
+pub(super) fn generated(
+    template: &Template<'_>,
+    identity: &[(A, u64); 2],
+    officer: bool,
+) -> Result<Attributes> {
+    let [(_, class), (_, kind)] = *identity;
+    let sort = Sorts::of(ObjectClass(class), Some(kind)).ok_or(Error::MechanismInvalid)?;
     let mut attributes = read(&template.0, sort, Use::Generate, officer)?;
     for (id, number) in identity {
         if attributes.number(*id).is_some_and(|given| given != *number) {
@@ -345,9 +346,9 @@ pub(super) fn read<'a>(
     usage: Use,
     officer: bool,
 ) -> Result<Attributes> {
-    let mut attributes = Attributes::default();
+    let (mut attributes, rules) = (Attributes::with_room(), SortRules::of(sort));
     for given in template {
-        let rule = attribute::rule(given.id, sort).ok_or(Error::AttributeTypeInvalid)?;
+        let rule = rules.get(given.id).ok_or(Error::AttributeTypeInvalid)?;
         if need(rule, usage) == Need::Never {
             return Err(Error::AttributeReadOnly);
         }
@@ -362,11 +363,7 @@ fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: boo
     if rule.change == Change::Officer && matches!(value, Value::Flag(true)) && !officer {
         return Err(Error::AttributeReadOnly);
     }
-    if attributes.has(given.id) && !attributes.is(given.id, &value) {
-        return Err(Error::TemplateInconsistent);
-    }
-    attributes.put(given.id, value);
-    Ok(())
+    if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
 }
 
 /// The value of an attribute, within what its rule allows.
@@ -379,14 +376,15 @@ fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
 
 /// Puts the defaults, and sees that nothing is missing and nothing contradicts itself.
 pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
-    for rule in attribute::rules(sort).filter(|rule| !rule.secret || usage == Use::Create) {
-        if attributes.has(rule.id) {
+    let rules = SortRules::of(sort);
+    attributes.bits.complete(rules.flags);
+    for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {
+        if attributes.get(rule.id).is_some() {
             continue;
         }
         match (need(rule, usage), rule.default) {
             (Need::Must, _) => return Err(Error::TemplateIncomplete),
-            (_, Default::Absent | Default::Computed) => {}
-            (_, Default::TrueFor(sorts)) => attributes.put(rule.id, Value::Flag(sorts.has(sort))),
+            (_, Default::Absent | Default::Computed | Default::TrueFor(_)) => {}
             (_, Default::Empty) => attributes.put(rule.id, Value::Bytes(Secret::default())),
             (_, Default::Number(number)) => attributes.put(rule.id, Value::Number(number)),
         }

@@ -28,9 +28,9 @@ pub mod template;
 pub mod value;
 mod whole;
 
-use attribute::Sorts;
+use attribute::{SortRules, Sorts};
 use bits::{Bits, Flag};
-pub use value::AttributeView;
+pub use value::{AttributeView, Shown};
 use value::{Kind, Value};
 
 /// Where an object lives.
@@ -59,8 +59,9 @@ pub struct Object {
 impl Object {
     /// Puts attributes that are known to be complete into an object; `GeneralError` where they name no sort of
     /// object (a record of a newer version).
-    pub fn new(home: Home, attributes: Attributes, provider: &'static Provider) -> Result<Self> {
+    pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
+        attributes.values.shrink_to_fit();
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
         Ok(Self { home, sort, attributes, provider, private_key, public_key })
     }
@@ -109,10 +110,11 @@ impl Object {
     /// The value of a computed attribute, unless one is stored. PKCS#11 3.2, "Secret key objects": a check value of no
     /// bytes is a destroyed one; an older version stored `CKA_PUBLIC_KEY_INFO` of no bytes where none was given.
     fn computed(&self, id: A) -> Option<Value> {
+        if !computed::is(id, self.sort) {
+            return None;
+        }
         let stored = self.attributes.bytes(id);
-        if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE)
-            || !computed::is(id, self.sort)
-        {
+        if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE) {
             return None;
         }
         computed::value(id, &self.attributes, self.sort, self.provider)
@@ -120,8 +122,8 @@ impl Object {
 
     /// Whether it has the attribute and will not show it.
     pub fn hides(&self, id: A) -> bool {
-        attribute::rule(id, self.sort).is_some_and(|rule| rule.secret)
-            && (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE))
+        (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE))
+            && SortRules::of(self.sort).secret.contains(&id)
     }
 
     /// The type of a key.
@@ -170,6 +172,11 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// None yet, with room for those of most objects.
+    fn with_room() -> Self {
+        Self { bits: Bits::default(), values: Vec::with_capacity(16) }
+    }
+
     /// A value that is no flag.
     pub fn get(&self, id: A) -> Option<&Value> {
         let at = self.values.binary_search_by_key(&id, |(known, _)| *known).ok()?;
@@ -218,6 +225,22 @@ impl Attributes {
         match self.values.binary_search_by_key(&id, |(known, _)| *known) {
             Ok(at) => self.values[at].1 = value,
             Err(at) => self.values.insert(at, (id, value)),
+        }
+    }
+
+    /// Puts an attribute that is not there with another value; whether it is not.
+    fn put_once(&mut self, id: A, value: Value) -> bool {
+        if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
+            let same = self.bits.get(place).is_none_or(|known| known == *flag);
+            self.bits.put(place, *flag);
+            return same;
+        }
+        match self.values.binary_search_by_key(&id, |(known, _)| *known) {
+            Ok(at) => self.values[at].1.equals(&value),
+            Err(at) => {
+                self.values.insert(at, (id, value));
+                true
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The value of an attribute: read once from the caller's bytes, written back in the caller's form.
 
-use std::borrow::Cow;
 use std::ffi::c_ulong;
+use std::ops::Deref;
 
 use super::template::{Raw, Template};
 use crate::error::{Error, Result};
@@ -44,9 +44,40 @@ pub enum Value {
 /// A value as `C_GetAttributeValue` gives it.
 pub enum AttributeView<'a> {
     /// The bytes in the caller's representation.
-    Bytes(Cow<'a, [u8]>),
+    Bytes(Shown<'a>),
     /// The attributes of a template.
     Template(Vec<(AttributeType, AttributeView<'a>)>),
+}
+
+/// Bytes that a caller is shown.
+pub enum Shown<'a> {
+    /// As the object holds them.
+    Held(&'a [u8]),
+    /// A number.
+    Number([u8; ULONG]),
+    /// Made to be shown.
+    Made(Vec<u8>),
+}
+
+impl Shown<'_> {
+    /// The bytes by themselves.
+    pub fn into_owned(self) -> Vec<u8> {
+        match self {
+            Self::Made(bytes) => bytes,
+            bytes => bytes.to_vec(),
+        }
+    }
+}
+
+impl Deref for Shown<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Held(bytes) => bytes,
+            Self::Number(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
 }
 
 /// Size of a `CK_ULONG` in the caller's memory.
@@ -68,10 +99,10 @@ impl Value {
     pub fn view(&self) -> AttributeView<'_> {
         match self {
             Self::Flag(flag) => AttributeView::flag(*flag),
-            Self::Number(number) => AttributeView::Bytes(Cow::Owned(native(*number).to_vec())),
-            Self::Bytes(bytes) => AttributeView::Bytes(Cow::Borrowed(bytes)),
+            Self::Number(number) => AttributeView::Bytes(Shown::Number(native(*number))),
+            Self::Bytes(bytes) => AttributeView::Bytes(Shown::Held(bytes)),
             Self::Numbers(numbers) => {
-                AttributeView::Bytes(Cow::Owned(numbers.iter().flat_map(|number| native(*number)).collect()))
+                AttributeView::Bytes(Shown::Made(numbers.iter().flat_map(|number| native(*number)).collect()))
             }
             Self::Template(attributes) => {
                 AttributeView::Template(attributes.iter().map(|(id, value)| (*id, value.view())).collect())
@@ -155,13 +186,13 @@ impl Value {
 impl AttributeView<'_> {
     /// A flag.
     pub fn flag(flag: bool) -> Self {
-        Self::Bytes(Cow::Borrowed(if flag { &[1] } else { &[0] }))
+        Self::Bytes(Shown::Held(if flag { &[1] } else { &[0] }))
     }
 
     /// The same view of bytes of its own.
     pub fn into_owned(self) -> AttributeView<'static> {
         match self {
-            Self::Bytes(bytes) => AttributeView::Bytes(Cow::Owned(bytes.into_owned())),
+            Self::Bytes(bytes) => AttributeView::Bytes(Shown::Made(bytes.into_owned())),
             Self::Template(within) => AttributeView::Template(
                 within.into_iter().map(|(id, view)| (id, view.into_owned())).collect(),
             ),

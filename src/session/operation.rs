@@ -25,7 +25,8 @@ pub enum Output<'a> {
 /// An operation of one kind in one session.
 pub struct Operation<E> {
     stage: Stage,
-    kept: Option<Kept<E>>,
+    /// Behind a pointer: a session has thirteen operations, and most use one or two.
+    kept: Option<Box<Kept<E>>>,
 }
 
 impl<E> Default for Operation<E> {
@@ -50,7 +51,9 @@ enum Stage {
     Parts,
 }
 
-/// What an operation works with, as long as the session lives and nothing changes.
+/// What an operation works with, as long as the session lives and nothing changes. On cache lines of its own, as the
+/// session is: what lies beside it may be another thread's.
+#[repr(align(128))]
 struct Kept<E> {
     with: Invocation,
     key: ObjectHandle,
@@ -64,7 +67,7 @@ impl<E: Engine> Operation<E> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
         }
-        let same = |kept: &&mut Kept<E>| {
+        let same = |kept: &&mut Box<Kept<E>>| {
             kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.with.mechanism, with.mechanism)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
@@ -81,7 +84,11 @@ impl<E: Engine> Operation<E> {
     /// Starts with a new engine. One that waits for a PIN is used once and not kept.
     pub fn start(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
         let epoch = if locked { BEHIND_PIN } else { epoch };
-        self.kept = Some(Kept { with: with.clone(), key, epoch, engine });
+        let kept = Kept { with: with.clone(), key, epoch, engine };
+        match &mut self.kept {
+            Some(place) => **place = kept,
+            None => self.kept = Some(Box::new(kept)),
+        }
         self.stage = if locked { Stage::Locked } else { Stage::Ready };
     }
 

@@ -116,7 +116,7 @@ pub struct Row {
     /// The tag of its record.
     pub tag: Tag,
     /// The names that it is found by.
-    pub names: Box<[u64]>,
+    pub names: index::Names,
 }
 
 /// What is known of a token besides its objects.

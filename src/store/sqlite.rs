@@ -374,7 +374,7 @@ fn bytes(names: &[u64]) -> Vec<u8> {
     names.iter().flat_map(|name| name.to_le_bytes()).collect()
 }
 
-fn names(row: &rusqlite::Row<'_>) -> rusqlite::Result<Box<[u64]>> {
+fn names(row: &rusqlite::Row<'_>) -> rusqlite::Result<super::index::Names> {
     let bytes = row.get_ref(3)?.as_blob()?;
     // A rest too short for a name says nothing.
     Ok(bytes.as_chunks().0.iter().map(|name| u64::from_le_bytes(*name)).collect())

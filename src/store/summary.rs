@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn row(id: i64, tag: u8) -> Row {
-        Row { id, private: false, tag: [tag; 16], names: [1, 2].into() }
+        Row { id, private: false, tag: [tag; 16], names: [1, 2][..].into() }
     }
 
     #[test]
@@ -134,8 +134,8 @@ mod tests {
             row(2, 1),
             row(1, 2),
             Row { private: true, ..row(1, 1) },
-            Row { names: [1, 3].into(), ..row(1, 1) },
-            Row { names: [1].into(), ..row(1, 1) },
+            Row { names: [1, 3][..].into(), ..row(1, 1) },
+            Row { names: [1][..].into(), ..row(1, 1) },
         ];
         for other in &others {
             assert_ne!(mark(&first), mark(other));

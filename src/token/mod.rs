@@ -1,8 +1,9 @@
 //! A token: its label, PINs and login, its objects, and the epoch that tells sessions when to look again.
 
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use smallvec::SmallVec;
 use tracing::{error, warn};
 
 use crate::backend::Provider;
@@ -31,7 +32,7 @@ pub use pin::fits;
 
 use commit::Queue;
 use epoch::Epoch;
-use objects::{Entry, Objects};
+use objects::{Entry, Known, Objects};
 use scan::Glance;
 use search::{Plan, in_session};
 
@@ -44,6 +45,7 @@ pub struct Token {
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
+    unique_ids: UniqueIds,
     /// Made at the first search for one.
     built_in: OnceLock<Vec<Arc<Object>>>,
     /// Makes the names of public objects; whoever reads the file can read those as well.
@@ -95,6 +97,7 @@ impl Token {
             counter,
             store,
             objects: Objects::default(),
+            unique_ids: UniqueIds::new()?,
             open: Namer::new(&key),
             queue: Queue::default(),
             built_in: OnceLock::new(),
@@ -207,8 +210,13 @@ impl Token {
         session: SessionHandle,
         attributes: Attributes,
     ) -> Result<ObjectHandle> {
-        let handles = self.insert_all(rights, session, [attributes])?;
-        Ok(handles[0])
+        let object = self.new_object(rights, session, attributes)?;
+        let handle = match object.home {
+            Home::Token(_) => self.commit_new(vec![object])?[0],
+            Home::Session(_) | Home::BuiltIn => self.objects.insert(self.entry(object, Tag::default())),
+        };
+        self.follow_logout(rights);
+        Ok(handle)
     }
 
     /// Makes several objects at once, or none.
@@ -229,14 +237,8 @@ impl Token {
         session: SessionHandle,
         attributes: Vec<Attributes>,
     ) -> Result<Vec<ObjectHandle>> {
-        let mut objects = Vec::with_capacity(attributes.len());
-        for mut attributes in attributes {
-            rights.write(&attributes)?;
-            attributes.put(A::UNIQUE_ID, Value::Bytes(unique_id()?.as_bytes().into()));
-            let token = attributes.flag(A::TOKEN) == Some(true);
-            let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
-            objects.push(self.made(home, attributes)?);
-        }
+        let objects = attributes.into_iter().map(|attributes| self.new_object(rights, session, attributes));
+        let objects = objects.collect::<Result<Vec<_>>>()?;
         let made = if objects.iter().any(|object| matches!(object.home, Home::Token(_))) {
             self.commit_new(objects)?
         } else {
@@ -245,11 +247,29 @@ impl Token {
                 .map(|object| self.objects.insert(self.entry(object, Tag::default())))
                 .collect()
         };
-        // A logout that came in between let go of the private objects that it saw.
+        self.follow_logout(rights);
+        Ok(made)
+    }
+
+    /// An object that is in no list yet.
+    fn new_object(
+        &self,
+        rights: Rights,
+        session: SessionHandle,
+        mut attributes: Attributes,
+    ) -> Result<Object> {
+        rights.write(&attributes)?;
+        attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
+        let token = attributes.flag(A::TOKEN) == Some(true);
+        let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
+        self.made(home, attributes)
+    }
+
+    /// A logout that came in between let go of the private objects that it saw.
+    fn follow_logout(&self, rights: Rights) {
         if rights.login == Login::User && self.login_state() != Login::User {
             self.objects.remove_private();
         }
-        Ok(made)
     }
 
     /// An object as the memory holds it.
@@ -259,13 +279,7 @@ impl Token {
         if private {
             names.iter_mut().for_each(|name| *name = in_session(*name));
         }
-        Entry {
-            home: object.home,
-            private,
-            tag,
-            names: SmallVec::from_slice(&names),
-            object: Some(Arc::new(object)),
-        }
+        Entry { home: object.home, private, tag, names, object: Some(Arc::new(object)) }
     }
 
     /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'
@@ -357,7 +371,7 @@ impl Token {
             self.take_changes()?;
         }
         // Row and record contradict each other, and nobody is writing.
-        if let Some(Entry { home: Home::Token(id), .. }) = self.objects.get(handle) {
+        if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
             self.leave_out(id);
         }
         Err(Error::ObjectHandleInvalid)
@@ -504,9 +518,25 @@ fn record_id() -> Result<i64> {
     seal::random::<8>().map(|bytes| i64::from_le_bytes(bytes) & i64::MAX)
 }
 
-/// `CKA_UNIQUE_ID`: 128 random bits in hexadecimal.
-fn unique_id() -> Result<String> {
-    seal::random::<16>().map(|bytes| format!("{:032x}", u128::from_be_bytes(bytes)))
+/// Makes `CKA_UNIQUE_ID`: numbers in hexadecimal, from a random one of 128 bits on that is drawn when the token is opened.
+/// Each process opens it for itself, the child of a fork too: none gives what another gave.
+struct UniqueIds {
+    first: u128,
+    given: AtomicU64,
+}
+
+impl UniqueIds {
+    fn new() -> Result<Self> {
+        Ok(Self { first: seal::random().map(u128::from_be_bytes)?, given: AtomicU64::new(0) })
+    }
+
+    fn next(&self) -> [u8; 32] {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        let mut text = [b'0'; 32];
+        // 128 bits are 32 digits.
+        let _ = write!(&mut text[..], "{:032x}", self.first.wrapping_add(number.into()));
+        text
+    }
 }
 
 /// A token's serial number: 64 random bits in hexadecimal.

@@ -7,14 +7,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use dashmap::DashMap;
-use smallvec::SmallVec;
-
-use super::search::{Names, Plan};
+use super::search::{Named, Plan};
 use super::walk::{Place, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
+use crate::store::index::Names;
 use crate::store::{Row, Tag};
+use dashmap::DashMap;
 
 /// The handles up to this one are those of the built-in objects.
 pub(super) const BUILT_IN: u64 = 0x1000;
@@ -24,7 +23,7 @@ pub(super) const BUILT_IN: u64 = 0x1000;
 pub(super) struct Objects {
     by_handle: DashMap<ObjectHandle, Entry, Spread>,
     by_row: Mutex<HashMap<i64, ObjectHandle>>,
-    by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>>,
+    by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>, Spread>,
     /// Name to the objects that have it.
     index: DashMap<u64, Posting, Spread>,
     walk: RwLock<Walk>,
@@ -32,7 +31,6 @@ pub(super) struct Objects {
 }
 
 /// An object, or its row alone.
-#[derive(Clone)]
 pub(super) struct Entry {
     /// Where it lives.
     pub(super) home: Home,
@@ -40,23 +38,24 @@ pub(super) struct Entry {
     pub(super) private: bool,
     /// The tag of its record; of no meaning for an object of a session.
     pub(super) tag: Tag,
-    /// The names that it is found by. Here and not behind a pointer: a search for two values looks at them, and among a
-    /// million objects each pointer leads out of the caches.
-    pub(super) names: SmallVec<[u64; 6]>,
+    /// The names that it is found by.
+    pub(super) names: Names,
     /// It, once it was used.
+    pub(super) object: Option<Arc<Object>>,
+}
+
+/// An entry as somebody uses it: all but the names.
+pub(super) struct Known {
+    pub(super) home: Home,
+    pub(super) private: bool,
+    pub(super) tag: Tag,
     pub(super) object: Option<Arc<Object>>,
 }
 
 impl Entry {
     /// A row whose record was not read yet.
     pub(super) fn of_row(row: Row) -> Self {
-        Self {
-            home: Home::Token(row.id),
-            private: row.private,
-            tag: row.tag,
-            names: SmallVec::from_slice(&row.names),
-            object: None,
-        }
+        Self { home: Home::Token(row.id), private: row.private, tag: row.tag, names: row.names, object: None }
     }
 
     fn place(&self, handle: ObjectHandle) -> Place {
@@ -108,8 +107,13 @@ impl Posting {
 
 impl Objects {
     /// What is known of a handle.
-    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Entry> {
-        self.by_handle.get(&handle).map(|entry| entry.clone())
+    pub(super) fn get(&self, handle: ObjectHandle) -> Option<Known> {
+        self.by_handle.get(&handle).map(|entry| Known {
+            home: entry.home,
+            private: entry.private,
+            tag: entry.tag,
+            object: entry.object.clone(),
+        })
     }
 
     /// Takes an object in.
@@ -198,7 +202,7 @@ impl Objects {
     pub(super) fn row(&self, id: i64) -> Option<Row> {
         let handle = self.rows().get(&id).copied()?;
         let entry = self.by_handle.get(&handle)?;
-        Some(Row { id, private: entry.private, tag: entry.tag, names: entry.names[..].into() })
+        Some(Row { id, private: entry.private, tag: entry.tag, names: entry.names.clone() })
     }
 
     /// How many objects have a row.
@@ -262,11 +266,11 @@ impl Objects {
     }
 
     /// How many objects have one of these names.
-    fn reach(&self, names: &Names) -> usize {
+    fn reach(&self, names: &Named) -> usize {
         names.iter().filter_map(|name| self.index.get(&name)).map(|posting| posting.len()).sum()
     }
 
-    fn posted(&self, names: &Names) -> Vec<ObjectHandle> {
+    fn posted(&self, names: &Named) -> Vec<ObjectHandle> {
         let mut found = Vec::new();
         for name in names.iter() {
             if let Some(posting) = self.index.get(&name) {

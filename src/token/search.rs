@@ -6,9 +6,9 @@ use crate::object::value::Value;
 use crate::store::index::Namer;
 
 /// The names that one wanted value has: in public objects, in private ones of sessions, in private ones of the store.
-pub(super) struct Names([Option<u64>; 3]);
+pub(super) struct Named([Option<u64>; 3]);
 
-impl Names {
+impl Named {
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
         self.0.into_iter().flatten()
     }
@@ -17,7 +17,7 @@ impl Names {
 /// A search.
 pub(super) struct Plan<'a> {
     /// A set for each wanted value that has a name.
-    pub(super) names: Vec<Names>,
+    pub(super) names: Vec<Named>,
     /// `CKA_TOKEN`
     pub(super) token: Option<bool>,
     /// `CKA_PRIVATE`
@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
                     Some(name) => {
                         let hidden = plan.all.then(|| in_session(name));
                         let sealed = sealed.and_then(|namer| namer.name(id, value));
-                        plan.names.push(Names([Some(name), hidden, sealed]));
+                        plan.names.push(Named([Some(name), hidden, sealed]));
                     }
                     None => plan.rest.push(pair),
                 },

@@ -99,6 +99,12 @@ impl Sorts {
         SORTS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|(_, _, sort)| *sort)
     }
 
+    /// The number of a sort.
+    pub(super) fn place(self) -> usize {
+        debug_assert_eq!(self.0.count_ones(), 1);
+        self.0.trailing_zeros() as usize % 64
+    }
+
     /// Either.
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

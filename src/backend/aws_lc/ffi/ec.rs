@@ -30,25 +30,13 @@ impl EcKey {
         Ok(key)
     }
 
-    /// A private key with its public half; the scalar must lie between 1 and the order less 1.
+    /// A private key; the scalar must lie between 1 and the order less 1. Its public half, which neither signing nor ECDH
+    /// needs, is worked out when [`point`](Self::point) asks for it: for P-256 that takes as long as half a signature.
     pub(crate) fn private(curve: Curve, scalar: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let scalar = Bignum::new(scalar)?;
         // SAFETY: the key is ours and has its group; the scalar is alive and copied.
         check_key(unsafe { aws::EC_KEY_set_private_key(key.key.as_ptr(), scalar.as_ptr()) })?;
-        let point = Point::new(&key)?;
-        // SAFETY: group, point and scalar are alive; null stands for no second summand and no scratch.
-        check("EC_POINT_mul", unsafe {
-            aws::EC_POINT_mul(
-                key.group(),
-                point.0.as_ptr(),
-                scalar.as_ptr(),
-                ptr::null(),
-                ptr::null(),
-                ptr::null_mut(),
-            )
-        })?;
-        key.set_point(&point)?;
         Ok(key)
     }
 
@@ -74,12 +62,40 @@ impl EcKey {
 
     /// The public half, `04 || x || y`.
     pub(crate) fn point(&self) -> Result<Vec<u8>> {
+        // SAFETY: the key is alive, and a point of its own lives as long.
+        let known = unsafe { aws::EC_KEY_get0_public_key(self.key.as_ptr()) };
+        if known.is_null() {
+            let multiple = self.multiple()?;
+            return self.encoded(multiple.0.as_ptr());
+        }
+        self.encoded(known)
+    }
+
+    /// The generator times the private scalar.
+    fn multiple(&self) -> Result<Point> {
+        let point = Point::new(self)?;
+        // SAFETY: group, point and scalar (never null in a key without a point) are alive; null stands for no second summand
+        // and no scratch.
+        check("EC_POINT_mul", unsafe {
+            aws::EC_POINT_mul(
+                self.group(),
+                point.0.as_ptr(),
+                aws::EC_KEY_get0_private_key(self.key.as_ptr()),
+                ptr::null(),
+                ptr::null(),
+                ptr::null_mut(),
+            )
+        })?;
+        Ok(point)
+    }
+
+    fn encoded(&self, point: *const aws::EC_POINT) -> Result<Vec<u8>> {
         let mut out = vec![0; 1 + 2 * self.curve.len()];
-        // SAFETY: the key and its point are alive, `out` goes with its length; null stands for no scratch.
+        // SAFETY: key and point are alive, `out` goes with its length; null stands for no scratch.
         let len = unsafe {
             aws::EC_POINT_point2oct(
                 self.group(),
-                aws::EC_KEY_get0_public_key(self.key.as_ptr()),
+                point,
                 aws::point_conversion_form_t::POINT_CONVERSION_UNCOMPRESSED,
                 out.as_mut_ptr(),
                 out.len(),

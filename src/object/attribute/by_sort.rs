@@ -1,0 +1,81 @@
+//! The rules as they are looked up, for each sort of object by itself: made from the table at the first object of the sort.
+
+use std::sync::OnceLock;
+
+use super::{Default, Kind, Need, Rule, Sorts, table};
+use crate::id::AttributeType as A;
+use crate::object::bits::{Bits, Flag};
+
+/// The rules of one sort of object.
+pub struct SortRules {
+    /// All, by number.
+    by_id: Vec<&'static Rule>,
+    /// The defaults of its flags, of which no template must give any.
+    pub flags: Bits,
+    /// The others that a template must give, or that have a default.
+    pub filled: Vec<&'static Rule>,
+    /// Those that a key hides.
+    pub secret: Vec<A>,
+}
+
+impl SortRules {
+    /// The rules of a sort: of one, not of several.
+    pub fn of(sort: Sorts) -> &'static Self {
+        static SORTS: [OnceLock<SortRules>; 64] = [const { OnceLock::new() }; 64];
+        SORTS[sort.place()].get_or_init(|| Self::new(sort))
+    }
+
+    /// The rule of an attribute.
+    pub fn get(&self, id: A) -> Option<&'static Rule> {
+        let at = self.by_id.binary_search_by_key(&id, |rule| rule.id).ok()?;
+        Some(self.by_id[at])
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Rule> {
+        self.by_id.iter().copied()
+    }
+
+    fn new(sort: Sorts) -> Self {
+        let mut by_id: Vec<_> = table().filter(|rule| rule.on.has(sort)).collect();
+        by_id.sort_unstable_by_key(|rule| rule.id);
+        let mut flags = Bits::default();
+        for rule in &by_id {
+            if let (Default::TrueFor(sorts), Some(flag)) = (rule.default, Flag::of(rule.id)) {
+                flags.put(flag, sorts.has(sort));
+            }
+        }
+        let filled = by_id.iter().copied().filter(|rule| fills(rule)).collect();
+        let secret = by_id.iter().filter(|rule| rule.secret).map(|rule| rule.id).collect();
+        Self { by_id, flags, filled, secret }
+    }
+}
+
+fn fills(rule: &Rule) -> bool {
+    let must = rule.create == Need::Must || rule.generate == Need::Must;
+    rule.kind != Kind::Flag && (must || matches!(rule.default, Default::Empty | Default::Number(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_found_on_each_sort_that_it_is_on() {
+        for (class, _, sort) in Sorts::known() {
+            let rules = SortRules::of(sort);
+            for rule in table() {
+                let found = rules.get(rule.id).is_some_and(|found| std::ptr::eq(found, rule));
+                assert_eq!(found, rule.on.has(sort), "{} of {class}", rule.id);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_has_a_default_and_is_no_secret() {
+        for rule in table().filter(|rule| rule.kind == Kind::Flag) {
+            assert!(matches!(rule.default, Default::TrueFor(_)), "{}", rule.id);
+            assert!(rule.create != Need::Must && rule.generate != Need::Must && !rule.secret, "{}", rule.id);
+        }
+    }
+}
