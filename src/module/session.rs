@@ -75,12 +75,10 @@ impl Module {
 
     fn open(&self, slot: SlotId, read_write: bool, asynchronous: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
-        token.session_opened(read_write)?;
-        let opened = self.sessions.open(|handle| {
-            Ok(Session { asynchronous, ..Session::new(handle, Arc::clone(&token), read_write) })
-        });
-        // The count is taken back under a handle that no session has.
-        opened.inspect_err(|_| token.session_closed(SessionHandle(0), read_write))
+        self.sessions.open(|handle| {
+            token.session_opened(read_write)?;
+            Ok(Session { asynchronous, ..Session::new(handle, token, read_write) })
+        })
     }
 
     /// `C_CloseSession`
