@@ -66,7 +66,8 @@ impl Entry {
 /// The objects of a name.
 enum Posting {
     One(ObjectHandle),
-    Many(BTreeSet<ObjectHandle>),
+    /// Boxed: most names are one object's.
+    Many(Box<BTreeSet<ObjectHandle>>),
 }
 
 impl Posting {
@@ -79,7 +80,7 @@ impl Posting {
 
     fn insert(&mut self, handle: ObjectHandle) {
         match self {
-            Self::One(first) => *self = Self::Many([*first, handle].into()),
+            Self::One(first) => *self = Self::Many(Box::new([*first, handle].into())),
             Self::Many(handles) => {
                 handles.insert(handle);
             }
@@ -100,7 +101,7 @@ impl Posting {
     fn extend(&self, found: &mut Vec<ObjectHandle>) {
         match self {
             Self::One(only) => found.push(*only),
-            Self::Many(handles) => found.extend(handles),
+            Self::Many(handles) => found.extend(handles.iter()),
         }
     }
 }
