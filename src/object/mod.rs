@@ -61,7 +61,7 @@ impl Object {
     /// object (a record of a newer version).
     pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
-        attributes.values.shrink_to_fit();
+        attributes.fit();
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
         Ok(Self { home, sort, attributes, provider, private_key, public_key })
     }
@@ -175,6 +175,16 @@ impl Attributes {
     /// None yet, with room for those of most objects.
     fn with_room() -> Self {
         Self { bits: Bits::default(), values: Vec::with_capacity(16) }
+    }
+
+    /// Takes no more memory than they need. Into another block, so that the one with room serves the next object: cut short,
+    /// it would leave a hole between two objects for each of them.
+    fn fit(&mut self) {
+        if self.values.len() < self.values.capacity() {
+            let mut fitting = Vec::with_capacity(self.values.len());
+            fitting.append(&mut self.values);
+            self.values = fitting;
+        }
     }
 
     /// A value that is no flag.
