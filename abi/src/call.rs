@@ -162,10 +162,11 @@ fn watch_forks() -> Result<()> {
 /// Runs in the child of a fork: async-signal-safe, as the parent's other threads may have held any lock.
 unsafe extern "C" fn forget_parent() {
     CURRENT.store(null_mut(), Ordering::Release);
-    let parents = KEPT.swap(null_mut(), Ordering::AcqRel);
+    let parents = KEPT.load(Ordering::Acquire);
     if !parents.is_null() {
         LEFT_BEHIND.store(parents, Ordering::Release);
     }
+    KEPT.store(null_mut(), Ordering::Release);
     CHANGING.store(false, Ordering::Release);
     fork::count();
     jeton::secret::forget_parent();

@@ -65,10 +65,11 @@ fn class(layout: Layout) -> Option<usize> {
 /// In the child of a fork: the locks of memory are not inherited, and another thread of the parent may have held ours. Does
 /// no more than store to an atomic.
 pub fn forget_parent() {
-    let parents = CURRENT.swap(null_mut(), Ordering::AcqRel);
+    let parents = CURRENT.load(Ordering::Acquire);
     if !parents.is_null() {
         LEFT_BEHIND.store(parents, Ordering::Release);
     }
+    CURRENT.store(null_mut(), Ordering::Release);
 }
 
 fn pages() -> MutexGuard<'static, Pages> {

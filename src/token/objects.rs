@@ -66,7 +66,7 @@ impl Entry {
 /// The objects of a name.
 enum Posting {
     One(ObjectHandle),
-    /// Boxed: most names are one object's.
+    #[allow(clippy::box_collection, reason = "most names are one object's, and there are as many as objects")]
     Many(Box<BTreeSet<ObjectHandle>>),
 }
 
