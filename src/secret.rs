@@ -79,6 +79,9 @@ impl DerefMut for Secret {
     }
 }
 
+/// How deep ciphers and codes go on the stack: without optimisation 10 KiB.
+pub const CIPHER_DEPTH: usize = 16 << 10;
+
 /// Wipes so many bytes of the stack below the caller: what functions that returned have left there, such as the schedule of
 /// a key that they moved.
 #[inline(never)]

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::id::AttributeType;
 use crate::object::Attributes;
 use crate::object::value::Value;
-use crate::secret::{Secret, wipe_stack};
+use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
 
 const FORMAT: u8 = 1;
 const NONCE: usize = 24;
@@ -274,14 +274,12 @@ fn seal(key: &[u8], kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Res
     Ok([&[FORMAT, kind], &nonce[..], &sealed].concat())
 }
 
-/// How deep the cipher goes, where it leaves blocks of what it seals and opens: without optimisation 10 KiB.
-const CIPHER_DEPTH: usize = 16 << 10;
-
 fn open(key: &[u8], open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret> {
     let (head, rest) = sealed.split_at_checked(2)?;
     let (nonce, body) = rest.split_at_checked(NONCE)?;
     let nonce: [u8; NONCE] = nonce.try_into().ok()?;
     let aad = [head, context, open].concat();
+    // The cipher leaves blocks of what it opens there.
     let opened = cipher(key)?.decrypt(&XNonce::from(nonce), Payload { msg: body, aad: &aad });
     wipe_stack::<CIPHER_DEPTH>();
     opened.ok().map(Secret::new)

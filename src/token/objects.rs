@@ -7,13 +7,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use dashmap::DashMap;
+
 use super::search::{Named, Plan};
 use super::walk::{Place, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
 use crate::store::index::Names;
 use crate::store::{Row, Tag};
-use dashmap::DashMap;
 
 /// The handles up to this one are those of the built-in objects.
 pub(super) const BUILT_IN: u64 = 0x1000;

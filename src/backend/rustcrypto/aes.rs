@@ -3,9 +3,8 @@
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
 
-use super::clean::CIPHER;
 use crate::error::{Error, Result};
-use crate::secret::wipe_stack;
+use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
 /// Length of a block in bytes.
 pub(super) const BLOCK: usize = 16;
@@ -22,7 +21,7 @@ pub(super) enum Aes {
 impl Aes {
     pub(super) fn new(key: &[u8]) -> Result<Self> {
         let cipher = Self::schedule(key);
-        wipe_stack::<CIPHER>();
+        wipe_stack::<CIPHER_DEPTH>();
         cipher
     }
 

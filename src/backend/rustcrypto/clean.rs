@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use crate::backend::{Aead, Cipher, Encryption, Mac, PrivateKey, PublicParts, SavedCipher, Scheme, Signer};
 use crate::error::Result;
-use crate::secret::{Secret, wipe_stack};
+use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
 
-/// How deep ciphers and codes go: without optimisation 10 KiB.
-pub(super) const CIPHER: usize = 16 << 10;
-/// How deep private keys go, but for those below.
+/// How deep private keys go, but for those below; ciphers and codes go to [`CIPHER_DEPTH`].
 pub(super) const KEY: usize = 64 << 10;
 /// Those of elliptic curves: 176 KiB where everything is optimised into one function, tables of the curves too.
 pub(super) const CURVE_KEY: usize = 192 << 10;
@@ -23,13 +21,13 @@ pub(super) struct Clean<T: ?Sized>(Box<T>);
 impl<T: ?Sized> Clean<T> {
     pub(super) fn new(inner: Box<T>) -> Self {
         // What has been computed while it was made.
-        wipe_stack::<CIPHER>();
+        wipe_stack::<CIPHER_DEPTH>();
         Self(inner)
     }
 
     fn run<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
         let outcome = work(&mut self.0);
-        wipe_stack::<CIPHER>();
+        wipe_stack::<CIPHER_DEPTH>();
         outcome
     }
 }
