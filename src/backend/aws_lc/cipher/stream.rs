@@ -4,7 +4,8 @@ use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::super::prefix;
 use super::whole::renew_gcm;
 use super::{BLOCK, gcm_lengths};
-use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher, in_parts};
+use crate::backend::symmetric::in_parts;
+use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 

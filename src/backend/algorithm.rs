@@ -1,0 +1,267 @@
+//! The algorithms that keys and signatures name, and the lengths of what they make.
+
+/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum Hash {
+    Sha1,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+    Sha512_224,
+    Sha512_256,
+    Sha3_224,
+    Sha3_256,
+    Sha3_384,
+    Sha3_512,
+    Shake128,
+    Shake256,
+    Blake2b160,
+    Blake2b256,
+    Blake2b384,
+    Blake2b512,
+}
+
+impl Hash {
+    /// Every hash of NIST.
+    pub const ALL: [Hash; 13] = [
+        Hash::Sha1,
+        Hash::Sha224,
+        Hash::Sha256,
+        Hash::Sha384,
+        Hash::Sha512,
+        Hash::Sha512_224,
+        Hash::Sha512_256,
+        Hash::Sha3_224,
+        Hash::Sha3_256,
+        Hash::Sha3_384,
+        Hash::Sha3_512,
+        Hash::Shake128,
+        Hash::Shake256,
+    ];
+
+    /// BLAKE2b at the lengths that PKCS#11 has.
+    pub const BLAKE2B: [Hash; 4] = [Hash::Blake2b160, Hash::Blake2b256, Hash::Blake2b384, Hash::Blake2b512];
+
+    /// Whether it is one of RFC 7693, which not every backend has.
+    pub const fn is_blake2b(self) -> bool {
+        matches!(self, Self::Blake2b160 | Self::Blake2b256 | Self::Blake2b384 | Self::Blake2b512)
+    }
+
+    /// The longest digest of all, in bytes.
+    pub const MAX_LEN: usize = 64;
+
+    /// Length of the digest in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "no digest is empty")]
+    pub const fn len(self) -> usize {
+        match self {
+            Self::Sha1 | Self::Blake2b160 => 20,
+            Self::Sha224 | Self::Sha512_224 | Self::Sha3_224 => 28,
+            Self::Sha256 | Self::Sha512_256 | Self::Sha3_256 | Self::Shake128 | Self::Blake2b256 => 32,
+            Self::Sha384 | Self::Sha3_384 | Self::Blake2b384 => 48,
+            Self::Sha512 | Self::Sha3_512 | Self::Shake256 | Self::Blake2b512 => 64,
+        }
+    }
+}
+
+/// Elliptic curves for ECDSA (SP 800-186, RFC 5639).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum Curve {
+    P224,
+    P256,
+    P384,
+    P521,
+    Secp256k1,
+    BrainpoolP256r1,
+    BrainpoolP256t1,
+    BrainpoolP384r1,
+    BrainpoolP384t1,
+}
+
+impl Curve {
+    /// Every curve.
+    pub const ALL: [Curve; 9] = [
+        Curve::P224,
+        Curve::P256,
+        Curve::P384,
+        Curve::P521,
+        Curve::Secp256k1,
+        Curve::BrainpoolP256r1,
+        Curve::BrainpoolP256t1,
+        Curve::BrainpoolP384r1,
+        Curve::BrainpoolP384t1,
+    ];
+
+    /// Whether it is one of RFC 5639, which not every backend has.
+    pub const fn is_brainpool(self) -> bool {
+        matches!(
+            self,
+            Self::BrainpoolP256r1 | Self::BrainpoolP256t1 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1
+        )
+    }
+
+    /// Size of the order in bits.
+    pub const fn bits(self) -> usize {
+        match self {
+            Self::P224 => 224,
+            Self::P256 | Self::Secp256k1 | Self::BrainpoolP256r1 | Self::BrainpoolP256t1 => 256,
+            Self::P384 | Self::BrainpoolP384r1 | Self::BrainpoolP384t1 => 384,
+            Self::P521 => 521,
+        }
+    }
+
+    /// Length in bytes of a coordinate, a scalar, and of half a signature.
+    #[allow(clippy::len_without_is_empty, reason = "no scalar is empty")]
+    pub const fn len(self) -> usize {
+        self.bits().div_ceil(8)
+    }
+}
+
+/// Parameter sets of ML-DSA (FIPS 204, table 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum MlDsa {
+    MlDsa44,
+    MlDsa65,
+    MlDsa87,
+}
+
+impl MlDsa {
+    /// Every parameter set.
+    pub const ALL: [MlDsa; 3] = [MlDsa::MlDsa44, MlDsa::MlDsa65, MlDsa::MlDsa87];
+    /// Length of a seed in bytes.
+    pub const SEED_LEN: usize = 32;
+    /// Longest context in bytes.
+    pub const MAX_CONTEXT: usize = 255;
+
+    /// Length of a public key in bytes.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Self::MlDsa44 => 1312,
+            Self::MlDsa65 => 1952,
+            Self::MlDsa87 => 2592,
+        }
+    }
+
+    /// Length of an expanded private key in bytes.
+    pub const fn private_len(self) -> usize {
+        match self {
+            Self::MlDsa44 => 2560,
+            Self::MlDsa65 => 4032,
+            Self::MlDsa87 => 4896,
+        }
+    }
+
+    /// Length of a signature in bytes.
+    pub const fn signature_len(self) -> usize {
+        match self {
+            Self::MlDsa44 => 2420,
+            Self::MlDsa65 => 3309,
+            Self::MlDsa87 => 4627,
+        }
+    }
+}
+
+/// Parameter sets of ML-KEM (FIPS 203, table 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum MlKem {
+    MlKem512,
+    MlKem768,
+    MlKem1024,
+}
+
+impl MlKem {
+    /// Every parameter set.
+    pub const ALL: [MlKem; 3] = [MlKem::MlKem512, MlKem::MlKem768, MlKem::MlKem1024];
+    /// Length of a seed (d || z) in bytes.
+    pub const SEED_LEN: usize = 64;
+    /// Length of the shared secret in bytes.
+    pub const SECRET_LEN: usize = 32;
+
+    /// Length of an encapsulation key in bytes.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 800,
+            Self::MlKem768 => 1184,
+            Self::MlKem1024 => 1568,
+        }
+    }
+
+    /// Length of a decapsulation key in bytes.
+    pub const fn private_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 1632,
+            Self::MlKem768 => 2400,
+            Self::MlKem1024 => 3168,
+        }
+    }
+
+    /// Length of a ciphertext in bytes.
+    pub const fn ciphertext_len(self) -> usize {
+        match self {
+            Self::MlKem512 => 768,
+            Self::MlKem768 => 1088,
+            Self::MlKem1024 => 1568,
+        }
+    }
+}
+
+/// Parameter sets of SLH-DSA (FIPS 205, table 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum SlhDsa {
+    Sha2_128s,
+    Shake128s,
+    Sha2_128f,
+    Shake128f,
+    Sha2_192s,
+    Shake192s,
+    Sha2_192f,
+    Shake192f,
+    Sha2_256s,
+    Shake256s,
+    Sha2_256f,
+    Shake256f,
+}
+
+impl SlhDsa {
+    /// Every parameter set, in the order of `CKP_SLH_DSA_*`.
+    pub const ALL: [SlhDsa; 12] = [
+        SlhDsa::Sha2_128s,
+        SlhDsa::Shake128s,
+        SlhDsa::Sha2_128f,
+        SlhDsa::Shake128f,
+        SlhDsa::Sha2_192s,
+        SlhDsa::Shake192s,
+        SlhDsa::Sha2_192f,
+        SlhDsa::Shake192f,
+        SlhDsa::Sha2_256s,
+        SlhDsa::Shake256s,
+        SlhDsa::Sha2_256f,
+        SlhDsa::Shake256f,
+    ];
+
+    /// The security parameter n in bytes; a public key has two of them, a private key four.
+    pub const fn n(self) -> usize {
+        match self {
+            Self::Sha2_128s | Self::Shake128s | Self::Sha2_128f | Self::Shake128f => 16,
+            Self::Sha2_192s | Self::Shake192s | Self::Sha2_192f | Self::Shake192f => 24,
+            Self::Sha2_256s | Self::Shake256s | Self::Sha2_256f | Self::Shake256f => 32,
+        }
+    }
+
+    /// Length of a signature in bytes.
+    pub const fn signature_len(self) -> usize {
+        match self {
+            Self::Sha2_128s | Self::Shake128s => 7856,
+            Self::Sha2_128f | Self::Shake128f => 17088,
+            Self::Sha2_192s | Self::Shake192s => 16224,
+            Self::Sha2_192f | Self::Shake192f => 35664,
+            Self::Sha2_256s | Self::Shake256s => 29792,
+            Self::Sha2_256f | Self::Shake256f => 49856,
+        }
+    }
+}
