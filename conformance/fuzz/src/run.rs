@@ -30,6 +30,8 @@ pub struct Run<'a> {
     room_len: *mut CK_ULONG,
     /// Where a saved state stands, and its length.
     state: (*mut u8, *mut CK_ULONG),
+    /// Where the call puts one: a room too small holds none, though its place then tells what one takes.
+    state_asked: (*mut u8, *mut CK_ULONG),
     /// Where handles of the call come out.
     places: Vec<*mut CK_OBJECT_HANDLE>,
     sessions: Vec<CK_SESSION_HANDLE>,
@@ -49,6 +51,7 @@ impl Run<'_> {
                 lengths: Vec::new(),
                 room_len: null_mut(),
                 state: (null_mut(), null_mut()),
+                state_asked: (null_mut(), null_mut()),
                 places: Vec::new(),
                 sessions: Vec::new(),
                 made: Vec::new(),
@@ -89,6 +92,7 @@ impl Run<'_> {
             places.iter().map(|place| unsafe { place.read_unaligned() }).filter(|handle| *handle != 0);
         match name {
             "C_OpenSession" => self.sessions.extend(handles),
+            "C_GetOperationState" => self.state = self.state_asked,
             _ => self.made.extend(handles),
         }
         self.token.changed |= calls::CHANGING.contains(&name);
@@ -281,12 +285,10 @@ impl Run<'_> {
         None
     }
 
-    /// A buffer for a saved state, which is kept: a later call may give it back.
+    /// A buffer for a saved state, which a later call may give back.
     pub(crate) fn state_room(&mut self) -> *mut u8 {
         let room = self.room();
-        if !room.is_null() && !self.room_len.is_null() {
-            self.state = (room, self.room_len);
-        }
+        self.state_asked = (room, self.room_len);
         room
     }
 
