@@ -7,7 +7,11 @@ use std::ptr::{self, NonNull};
 use super::{Bignum, aws, check, check_key, failed, owned, refused, to_padded};
 use crate::backend::Curve;
 use crate::error::{Error, Result};
-use crate::secret::Secret;
+use crate::secret::{Secret, wipe_stack};
+
+/// How deep `ECDSA_do_sign` leaves the scalar on the stack: it hashes it for its nonce, and wipes neither the hash's first
+/// block nor its schedule. Its frames take some 600 bytes, those of the hash below less than as many again.
+const SIGN_DEPTH: usize = 2 << 10;
 
 /// An owned `EC_KEY`, public or private. It is never changed after it is made.
 pub(crate) struct EcKey {
@@ -122,6 +126,7 @@ impl EcKey {
     pub(crate) fn sign(&self, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
         // SAFETY: the key is alive, `digest` is readable for its length; what it returns is ours.
         let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
+        wipe_stack::<SIGN_DEPTH>();
         let signature = Signature(owned("ECDSA_do_sign", signature)?);
         // SAFETY: the signature and its r are alive.
         unsafe { to_padded(aws::ECDSA_SIG_get0_r(signature.0.as_ptr()), r) }?;
