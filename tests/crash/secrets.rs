@@ -12,7 +12,7 @@ use jeton::module::{Output, User};
 use jeton::object::template::{Given, Raw};
 use zeroize::Zeroizing;
 
-use crate::keys::{P256, key_object};
+use crate::keys::{ED25519, P256, key_object};
 use crate::process::{Process, Random, directory, token, unlock, with};
 use crate::support::{Attributes, Client, plain};
 
@@ -100,8 +100,10 @@ fn use_keys(client: &Client, session: SessionHandle) {
     client.module.encrypt_init(session, &plain(M::AES_ECB), found[0]).expect("an operation");
     client.module.encrypt(session, &[0; 32], Output::Buffer(&mut [0; 32])).expect("a ciphertext");
     client.sign(session, &plain(M::AES_CMAC), found[0], b"data").expect("a code");
-    let key = client.find_one(session, &Attributes::of(ObjectClass::PRIVATE_KEY));
-    client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+    for (sort, mechanism) in [(KeyType::EC, M::ECDSA_SHA256), (KeyType::EC_EDWARDS, M::EDDSA)] {
+        let key = client.find_one(session, &key_object(ObjectClass::PRIVATE_KEY, sort));
+        client.sign(session, &plain(mechanism), key, b"data").expect("a signature");
+    }
 }
 
 pub fn child() {
@@ -109,11 +111,12 @@ pub fn child() {
     let provider = Provider::named(&name).expect("a backend");
     let client = with(&directory(), 10, provider);
     let mut random = Random::new();
-    let mut sought = ["an AES key", "an EC scalar", "a PIN", "its successor", "a wrong PIN"]
-        .map(|name| Sought::new(name, 32, &mut random));
+    let mut sought =
+        ["an AES key", "an EC scalar", "an Ed25519 seed", "a PIN", "its successor", "a wrong PIN"]
+            .map(|name| Sought::new(name, 32, &mut random));
     // Less than the order of the curve, and no zero.
     sought[1].turned[0] = 0xee;
-    let [aes, scalar, pin, successor, wrong] = &sought;
+    let [aes, scalar, seed, pin, successor, wrong] = &sought;
 
     unlock(&client, &pin.bytes());
     let session = client.open();
@@ -124,6 +127,9 @@ pub fn child() {
     import(&client, session, &secret, &aes.bytes());
     let private = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).stored().bytes(A::EC_PARAMS, P256);
     import(&client, session, &private, &scalar.bytes());
+    let private =
+        key_object(ObjectClass::PRIVATE_KEY, KeyType::EC_EDWARDS).stored().bytes(A::EC_PARAMS, ED25519);
+    import(&client, session, &private, &seed.bytes());
     client.module.set_pin(session, &pin.bytes(), &successor.bytes()).expect("a PIN");
     use_keys(&client, session);
     println!("found {}", scan(&sought).len());

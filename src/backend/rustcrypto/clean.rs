@@ -141,3 +141,10 @@ pub(super) fn clean<const DEPTH: usize, R>(work: impl FnOnce() -> R) -> R {
     wipe_stack::<DEPTH>();
     outcome
 }
+
+/// Works in a frame of its own. Where all algorithms are optimised into the function that chooses one, its frame is as large
+/// as all of theirs, and what one leaves may lie deeper than is wiped.
+#[inline(never)]
+pub(super) fn alone<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}

@@ -25,7 +25,7 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use self::clean::{CURVE_KEY, CleanKey, KEY, clean};
+use self::clean::{CURVE_KEY, CleanKey, KEY, alone, clean};
 use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
@@ -81,17 +81,17 @@ impl Keys for KeyPairs {
 #[inline(never)]
 fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
     match *spec {
-        PairSpec::Rsa { bits, public_exponent } => rsa::generate(bits, public_exponent),
-        PairSpec::Ec(curve) => ec::generate(curve),
-        PairSpec::Ed25519 => ed25519::generate(),
-        PairSpec::Ed448 => ed448::generate(),
-        PairSpec::X25519 => xdh::generate_x25519(),
-        PairSpec::X448 => xdh::generate_x448(),
-        PairSpec::MlDsa { set, seed } => ml_dsa::generate(set, seed),
-        PairSpec::MlKem { set, seed } => ml_kem::generate(set, seed),
-        PairSpec::SlhDsa { set, seed } => slh_dsa::generate(set, seed),
+        PairSpec::Rsa { bits, public_exponent } => alone(|| rsa::generate(bits, public_exponent)),
+        PairSpec::Ec(curve) => alone(|| ec::generate(curve)),
+        PairSpec::Ed25519 => alone(ed25519::generate),
+        PairSpec::Ed448 => alone(ed448::generate),
+        PairSpec::X25519 => alone(xdh::generate_x25519),
+        PairSpec::X448 => alone(xdh::generate_x448),
+        PairSpec::MlDsa { set, seed } => alone(|| ml_dsa::generate(set, seed)),
+        PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
+        PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
         PairSpec::Dh { prime, base, private_bits } => {
-            rules::generate::<dh::Numbers>(prime, base, private_bits)
+            alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
         }
     }
 }
@@ -99,16 +99,18 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
 #[inline(never)]
 fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
     match parts {
-        PrivateParts::Rsa(parts) => rsa::private(parts),
-        PrivateParts::Ec { curve, scalar } => ec::private(*curve, scalar),
-        PrivateParts::Ed25519 { seed } => ed25519::private(seed),
-        PrivateParts::Ed448 { seed } => ed448::private(seed),
-        PrivateParts::X25519 { scalar } => xdh::private_x25519(scalar),
-        PrivateParts::X448 { scalar } => xdh::private_x448(scalar),
-        PrivateParts::MlDsa { set, seed, key } => ml_dsa::private(*set, seed.as_ref(), key),
-        PrivateParts::MlKem { set, seed, key } => ml_kem::private(*set, seed.as_ref(), key),
-        PrivateParts::SlhDsa { set, key } => slh_dsa::private(*set, key),
-        PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
+        PrivateParts::Rsa(parts) => alone(|| rsa::private(parts)),
+        PrivateParts::Ec { curve, scalar } => alone(|| ec::private(*curve, scalar)),
+        PrivateParts::Ed25519 { seed } => alone(|| ed25519::private(seed)),
+        PrivateParts::Ed448 { seed } => alone(|| ed448::private(seed)),
+        PrivateParts::X25519 { scalar } => alone(|| xdh::private_x25519(scalar)),
+        PrivateParts::X448 { scalar } => alone(|| xdh::private_x448(scalar)),
+        PrivateParts::MlDsa { set, seed, key } => alone(|| ml_dsa::private(*set, seed.as_ref(), key)),
+        PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
+        PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
+        PrivateParts::Dh { prime, base, value } => {
+            alone(|| rules::private::<dh::Numbers>(prime, base, value))
+        }
     }
 }
 
