@@ -1,11 +1,13 @@
-//! The audit log: one line of JSON for each login, each object that comes, changes or goes, and each use of a private or
-//! secret key.
+//! The audit log. It has one line of JSON for each login, each change of an object, and each use of
+//! a private or secret key.
 //!
-//! Each line ends with a hash of itself and of the line before. A line that is changed, removed, added or moved breaks the
-//! chain there; that the last lines are missing, or that somebody computed everything anew, shows only to who noted a
-//! hash elsewhere. Several processes write to one file, one after the other (flock(2)).
+//! Each line ends with a hash over itself and the hash of the line before. A line that is changed,
+//! removed, added or moved breaks the chain there. The chain does not reveal that the last lines
+//! are missing, or that all hashes were recomputed. That needs a copy of a hash in another place.
+//! Several processes can share one file; each takes a lock to write (flock(2)).
 //!
-//! A thread of its own writes. Calls hand it their records and wait only where `QUEUE` of them are not written yet.
+//! A separate thread writes. Calls queue their records, and wait only if `QUEUE` records are not
+//! written yet.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,15 +23,19 @@ use tracing::error;
 
 use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
+use crate::file_lock::{self, Mode};
 
-/// So many records may wait to be written.
+/// The largest number of records that wait to be written.
 const QUEUE: usize = 4096;
-/// No line is longer.
+/// How long to wait for the lock of the file after an earlier wait of `file_lock::LIMIT` failed.
+const IMPATIENT: Duration = Duration::from_millis(100);
+/// The length of the end of the file in which a new writer looks for the last line. No line is
+/// longer.
 const LONGEST: u64 = 16 * 1024;
-/// The hash before the first line.
+/// The value that the first line uses as the hash of the line before.
 const NONE: [u8; 32] = [0; 32];
 
-/// Where records go.
+/// The audit log of a module.
 pub struct Audit(Way);
 
 enum Way {
@@ -37,7 +43,7 @@ enum Way {
         queue: SyncSender<Message>,
         thread: Mutex<Option<JoinHandle<()>>>,
     },
-    /// Where the application forbids threads: the call writes.
+    /// The application forbids threads, so each call writes its own record.
     Caller(Mutex<Writer>),
 }
 
@@ -46,24 +52,24 @@ enum Message {
     End,
 }
 
-/// What happened.
+/// One event.
 #[derive(Serialize)]
 pub struct Record {
-    /// The serial number of the token; none for a token that could not be made.
+    /// The serial number of the token; `None` if the token could not be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The session; none for `C_InitToken`.
+    /// The session; `None` for functions without a session, such as `C_InitToken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// The function of PKCS#11.
+    /// The PKCS#11 function, or the command of the tool `jeton`.
     pub function: &'static str,
-    /// Who logs in.
+    /// The role that logs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<&'static str>,
-    /// The mechanism.
+    /// The name of the mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
-    /// `CKA_UNIQUE_ID` of the objects: those that the caller named, then those that were made.
+    /// `CKA_UNIQUE_ID` of the objects: first those that the caller named, then the new ones.
     pub objects: Vec<String>,
     /// `Ok`, or the [`Error`].
     pub result: String,
@@ -80,7 +86,7 @@ struct Line<'a> {
     record: &'a Record,
 }
 
-/// What the next line has to know of the last one.
+/// The fields of the last line that the next line continues from.
 #[derive(Deserialize)]
 struct Last {
     number: u64,
@@ -88,9 +94,18 @@ struct Last {
 }
 
 impl Audit {
-    /// Writes to the file at `path`, by a thread of its own where there may be one. `DeviceError` where it cannot.
+    /// Opens the audit log at `path`, with a thread if `threads` allows it. Fails with
+    /// `DeviceError` if the file cannot be written.
     pub fn open(path: &Path, provider: &'static Provider, threads: bool) -> Result<Self> {
-        let mut writer = Writer { path: path.to_owned(), provider, end: 0, number: 0, last: NONE, lost: 0 };
+        let mut writer = Writer {
+            path: path.to_owned(),
+            provider,
+            end: 0,
+            number: 0,
+            last: NONE,
+            lost: 0,
+            patience: file_lock::LIMIT,
+        };
         writer.write(&[]).map_err(|reason| writer.failed(&reason))?;
         if !threads {
             return Ok(Self(Way::Caller(Mutex::new(writer))));
@@ -98,17 +113,18 @@ impl Audit {
         let (queue, records) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name("jeton-audit".into()).spawn(move || run(writer, &records));
         let thread = thread.map_err(|reason| {
-            error!("audit: no thread: {reason}");
+            error!("audit: the thread cannot start: {reason}");
             Error::HostMemory
         })?;
         Ok(Self(Way::Thread { queue, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Takes a record.
+    /// Queues a record for writing, or writes it if there is no thread.
     pub fn note(&self, record: Record) {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         match &self.0 {
-            // After C_Finalize nobody takes it: the call that came too late is told so by its session.
+            // After C_Finalize no thread receives it. The late call fails anyway, because its
+            // session is closed.
             Way::Thread { queue, .. } => drop(queue.send(Message::Record(Box::new((time, record))))),
             Way::Caller(writer) => {
                 writer.lock().unwrap_or_else(PoisonError::into_inner).take(&[(time, record)]);
@@ -116,19 +132,19 @@ impl Audit {
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until all records are written, and ends the thread.
     pub fn close(&self) {
         let Way::Thread { queue, thread } = &self.0 else { return };
         let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = queue.send(Message::End);
-            // A panic in it has been logged; nothing more can be done here.
+            // If the thread panicked, the panic was logged. Nothing else can be done here.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread: what has come together meanwhile is written at once.
+/// Runs the thread. It writes all records that are queued in one batch.
 fn run(mut writer: Writer, records: &Receiver<Message>) {
     let mut batch = Vec::new();
     let mut open = true;
@@ -143,7 +159,7 @@ fn run(mut writer: Writer, records: &Receiver<Message>) {
                 break;
             }
         }
-        // The sender is gone without a word.
+        // An empty batch means that the sender was dropped without `End`.
         open &= !batch.is_empty();
         writer.take(&batch);
         batch.clear();
@@ -153,16 +169,20 @@ fn run(mut writer: Writer, records: &Receiver<Message>) {
 struct Writer {
     path: PathBuf,
     provider: &'static Provider,
-    /// Where the file ended, and with which line, when this process last wrote.
+    /// The end of the file when this process last wrote. `number` and `last` are the number and the
+    /// hash of that line.
     end: u64,
     number: u64,
     last: [u8; 32],
     /// Records that could not be written.
     lost: usize,
+    /// How long to wait for the lock of the file.
+    patience: Duration,
 }
 
 impl Writer {
-    /// Writes records, and that some are lost where that could not be done before.
+    /// Writes records. If that fails, counts them as lost; the next successful write reports the
+    /// number.
     fn take(&mut self, batch: &[(Duration, Record)]) {
         if let Err(reason) = self.write(batch) {
             self.lost += batch.len();
@@ -176,16 +196,22 @@ impl Writer {
     }
 
     fn write(&mut self, batch: &[(Duration, Record)]) -> io::Result<()> {
-        // Opened each time: the file may have been moved away, and another begins.
+        // The file is opened for each batch: it may have been moved away, and then a new file
+        // begins.
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
-        file.lock()?;
+        // A process that holds the lock for too long must not stop all calls that write to the log.
+        // After one failed wait the next waits are short, until the lock is free again.
+        let locked = file_lock::acquire(&file, Mode::Exclusive, self.patience);
+        self.patience = if locked.is_ok() { file_lock::LIMIT } else { IMPATIENT };
+        locked?;
         let outcome = self.append(&mut file, batch);
-        // Closing would not do: a child that was forked meanwhile has the file open too.
+        // Closing the file would not release the lock: a child that was forked in the meantime has
+        // the file open too.
         outcome.and(file.unlock())
     }
 
-    /// Appends to the file, which is locked.
+    /// Appends records to the file. The caller holds the lock.
     fn append(&mut self, file: &mut File, batch: &[(Duration, Record)]) -> io::Result<()> {
         let end = file.metadata()?.len();
         let mut text = Vec::new();
@@ -199,13 +225,14 @@ impl Writer {
                 self.end = end + text.len() as u64;
                 self.lost = 0;
             }
-            // Part of it may be there: look again next time.
+            // A part of the text may be in the file. This end makes the next write look for the
+            // last line.
             Err(_) => (self.number, self.last, self.end) = (number, last, u64::MAX),
         }
         outcome
     }
 
-    /// Takes the chain up where the file ends, or starts it. A line that was cut off by a crash ends here.
+    /// Continues the chain at the end of the file, or starts it. Ends a line that a crash cut off.
     fn resume(&mut self, file: &mut File, end: u64, text: &mut Vec<u8>) -> io::Result<()> {
         let start = end.saturating_sub(LONGEST);
         let mut tail = Vec::new();
@@ -214,7 +241,7 @@ impl Writer {
         if tail.last().is_some_and(|byte| *byte != b'\n') {
             text.push(b'\n');
         }
-        // The last one that is a record; after it what is none shows as a break.
+        // The last line that is a record. Lines after it that are not records break the chain.
         let last =
             tail.rsplit(|byte| *byte == b'\n').find_map(|line| serde_json::from_slice::<Last>(line).ok());
         (self.number, self.last) = last.map_or((0, NONE), |last| (last.number, unhex(&last.hash)));
@@ -258,7 +285,7 @@ impl Default for Record {
     }
 }
 
-/// The bytes of a hash; zeros for what is none, so that the chain breaks there.
+/// Decodes a hash. Invalid digits become zeros, so that the chain breaks there.
 fn unhex(text: &str) -> [u8; 32] {
     let mut bytes = NONE;
     let digits = text.as_bytes().chunks_exact(2).map(|pair| {

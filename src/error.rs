@@ -1,14 +1,16 @@
-//! The outcomes of a call. The C interface maps each to its `CKR_*` value; detail goes to the log where it is known.
+//! The errors of the core. The C interface maps each to its `CKR_*` value. Details go to the log
+//! where the error occurs.
 
-/// The result of everything in the core.
+/// The result of every fallible function in the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed: one variant per return value of PKCS#11 3.2 ("Function return values") that the core uses.
+/// The reason why a call failed: one variant per return value of PKCS#11 3.2 ("Function return
+/// values") that the core uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
-    /// The caller's arguments contradict each other or lie outside what the function takes.
+    /// The caller's arguments contradict each other or are outside what the function accepts.
     ArgumentsBad,
-    /// The attribute may not be changed, or not in this direction.
+    /// The attribute cannot be changed, or not to this value.
     AttributeReadOnly,
     /// The attribute's value is secret.
     AttributeSensitive,
@@ -16,20 +18,21 @@ pub enum Error {
     AttributeTypeInvalid,
     /// The attribute's value is malformed or not allowed here.
     AttributeValueInvalid,
-    /// Tag, ciphertext or associated data of a message are not what was encrypted.
+    /// The message fails authentication: its tag, ciphertext or associated data is not the
+    /// original.
     AeadDecryptFailed,
-    /// The object may not be copied, destroyed or changed: its own attributes say so.
+    /// The object's own attributes forbid copying, destroying or changing it.
     ActionProhibited,
-    /// The output does not fit; `needed` bytes would do. The operation stays active.
+    /// The output does not fit into the caller's buffer. The operation stays active.
     BufferTooSmall {
-        /// Length in bytes that certainly suffices.
+        /// A length in bytes that is always sufficient.
         needed: usize,
     },
-    /// `C_Initialize` came twice.
+    /// The application called `C_Initialize` twice.
     AlreadyInitialized,
-    /// No `C_Initialize` yet, or the process forked since.
+    /// `C_Initialize` was not called yet, or the process has forked since.
     NotInitialized,
-    /// The curve is none that this token knows.
+    /// The token does not support the curve.
     CurveNotSupported,
     /// The input is malformed for the mechanism.
     DataInvalid,
@@ -37,121 +40,123 @@ pub enum Error {
     DataLenRange,
     /// The store or a library failed; the log says how.
     DeviceError,
-    /// The store has no room left.
+    /// The store has no space left.
     DeviceMemory,
-    /// Another process initialised the token anew: what this one has is of the token before.
+    /// Another process initialised the token again. The sessions and objects of this process belong
+    /// to the old token.
     DeviceRemoved,
     /// The domain parameters are malformed.
     DomainParamsInvalid,
-    /// The ciphertext does not decrypt.
+    /// The decryption of the ciphertext fails.
     EncryptedDataInvalid,
     /// The ciphertext is too short or too long.
     EncryptedDataLenRange,
-    /// The function exists in the standard and does nothing here.
+    /// The standard defines the function, and Jeton does not implement it.
     FunctionNotSupported,
-    /// The standard's answer of the legacy parallel functions.
+    /// The result that the standard requires from the legacy parallel functions.
     FunctionNotParallel,
-    /// Something that should not happen did; the log says what.
+    /// An unexpected failure; the log has the reason.
     GeneralError,
-    /// Memory could not be had.
+    /// There is not enough memory.
     HostMemory,
-    /// The key may not be used for this, by its attributes.
+    /// The attributes of the key do not permit this use.
     KeyFunctionNotPermitted,
-    /// The handle names no key.
+    /// The handle does not name a key.
     KeyHandleInvalid,
     /// The key cannot be digested.
     KeyIndigestible,
-    /// The key has not the parts that a wrapped key must have, or asks for a trusted wrapping key.
+    /// The key lacks the parts that a wrapped key must have, or it requires a trusted wrapping key.
     KeyNotWrappable,
-    /// The key may not leave the token: `CKA_EXTRACTABLE` is false.
+    /// The key cannot be exported: `CKA_EXTRACTABLE` is false.
     KeyUnextractable,
-    /// The unwrapping key's handle names no key.
+    /// The handle of the unwrapping key does not name a key.
     UnwrappingKeyHandleInvalid,
     /// The unwrapping key's type does not fit the mechanism.
     UnwrappingKeyTypeInconsistent,
-    /// What was unwrapped is no key.
+    /// The unwrapped data is not a key.
     WrappedKeyInvalid,
-    /// The wrapped key has a length that none has.
+    /// No wrapped key has this length.
     WrappedKeyLenRange,
-    /// The wrapping key's handle names no key.
+    /// The handle of the wrapping key does not name a key.
     WrappingKeyHandleInvalid,
     /// The wrapping key's type does not fit the mechanism.
     WrappingKeyTypeInconsistent,
-    /// The key's size is outside what the mechanism takes.
+    /// The size of the key is outside the range of the mechanism.
     KeySizeRange,
     /// The key's type does not fit the mechanism.
     KeyTypeInconsistent,
-    /// The mechanism is unknown, denied, or cannot do this function.
+    /// The mechanism is unknown or denied, or does not support this function.
     MechanismInvalid,
     /// The mechanism's parameter is malformed.
     MechanismParamInvalid,
-    /// The handle names no object that this session sees.
+    /// The handle does not name an object that this session can see.
     ObjectHandleInvalid,
-    /// An operation of this kind is active already.
+    /// An operation of this type is active already.
     OperationActive,
-    /// No operation of this kind is active.
+    /// No operation of this type is active.
     OperationNotInitialized,
     /// The PIN is wrong.
     PinIncorrect,
-    /// The PIN has characters that are not allowed.
+    /// The PIN contains characters that are not allowed.
     PinInvalid,
     /// The PIN is too short or too long.
     PinLenRange,
-    /// Too many wrong PINs.
+    /// The PIN is locked after too many wrong PINs.
     PinLocked,
-    /// The token has no seedable generator.
+    /// The token's random generator cannot be seeded.
     RandomSeedNotSupported,
-    /// No more sessions can be opened.
+    /// The limit of open sessions is reached.
     SessionCount,
-    /// Sessions are open.
+    /// The slot has open sessions.
     SessionExists,
-    /// The handle names no session.
+    /// The handle does not name a session.
     SessionHandleInvalid,
-    /// Legacy sessions without `CKF_SERIAL_SESSION` do not exist.
+    /// The session was requested without `CKF_SERIAL_SESSION`. Legacy parallel sessions are not
+    /// supported.
     SessionParallelNotSupported,
     /// The session is read-only.
     SessionReadOnly,
-    /// A read-only session is open, so the SO cannot log in.
+    /// The SO cannot log in, because a read-only session is open.
     SessionReadOnlyExists,
-    /// The SO is logged in, so no read-only session can be opened.
+    /// A read-only session cannot be opened, because the SO is logged in.
     SessionReadWriteSoExists,
     /// The signature is wrong.
     SignatureInvalid,
-    /// The signature has a length that no signature of this key has.
+    /// No signature of this key has this length.
     SignatureLenRange,
-    /// There is no such slot.
+    /// The slot does not exist.
     SlotIdInvalid,
-    /// Attributes are missing in the template.
+    /// The template lacks required attributes.
     TemplateIncomplete,
-    /// Attributes of the template contradict each other, the key or the function.
+    /// The attributes of the template contradict each other, the key or the function.
     TemplateInconsistent,
     /// The slot holds no initialised token.
     TokenNotPresent,
-    /// The token's file is damaged or of a newer format.
+    /// The token's file is damaged or has a newer format.
     TokenNotRecognized,
     /// The token cannot be written.
     TokenWriteProtected,
     /// This user is logged in already.
     UserAlreadyLoggedIn,
-    /// The other user is logged in.
+    /// The other user type is logged in.
     UserAnotherAlreadyLoggedIn,
-    /// The call needs a login.
+    /// The call requires a login.
     UserNotLoggedIn,
-    /// The user's PIN was never set.
+    /// The user's PIN has not been set.
     UserPinNotInitialized,
-    /// There is no such user type.
+    /// The user type does not exist.
     UserTypeInvalid,
-    /// The key is not the one that the saved operation had, or may not be used for it any more.
+    /// The key is not the one of the saved operation, or may no longer be used for it.
     KeyChanged,
-    /// The saved operation goes on with a key only.
+    /// The saved operation needs a key to continue.
     KeyNeeded,
-    /// No saved operation has a key of this kind.
+    /// The saved operation does not use a key of this type.
     KeyNotNeeded,
     /// No slot has an event.
     NoEvent,
-    /// The function was started and is not done; `C_AsyncComplete` tells.
+    /// The function runs in the background; `C_AsyncComplete` returns its result.
     Pending,
-    /// That is no saved state, or not one of such a session.
+    /// The data is not a saved state, or not one of such a session.
     SavedStateInvalid,
     /// The application forbids threads, which asynchronous sessions need.
     SessionAsyncNotSupported,

@@ -1,6 +1,7 @@
-//! The numbers of PKCS#11 as types of their own, so that a slot is never taken for a session.
+//! The numbers of PKCS#11 as separate types, so that the compiler finds a slot used as a session.
 //!
-//! Values come from the specification's headers through `cryptoki-sys`; no other file of the core names that crate.
+//! The values come from the specification's headers through `cryptoki-sys`. No other file of the
+//! core names that crate.
 
 use std::fmt;
 
@@ -8,24 +9,29 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub u64);
 
-/// A session (`CK_SESSION_HANDLE`); 0 is never one.
+/// A session (`CK_SESSION_HANDLE`). 0 is never valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionHandle(pub u64);
 
-/// An object (`CK_OBJECT_HANDLE`), within one run of a process; 0 is never one.
+/// An object (`CK_OBJECT_HANDLE`), valid only in this process. 0 is never valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectHandle(pub u64);
 
-/// One list of numbers: the type, its constants, and their names in the specification for the log and the
-/// configuration.
-/// Where the numbers come from.
+/// The constants of the specification, and those that it lacks.
 mod source {
     pub use cryptoki_sys::*;
 
-    /// NSS gave it this number, and the standard none.
+    /// NSS defined this number; the standard has none for it.
     pub const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
+
+    /// Marks a secret key that contains bytes of an unreadable key. It is 1 after a concatenation,
+    /// and 2 after another derivation that copies bytes. Only the token sets it. See
+    /// `module::derive`.
+    pub const CKA_JETON_COPIED: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0001;
 }
 
+/// Defines a type of numbers, its constants, and their specification names for the log and the
+/// configuration.
 macro_rules! numbers {
     ($(#[$meta:meta])* $type:ident { $($constant:ident = $source:ident,)* }) => {
         $(#[$meta])*
@@ -39,12 +45,13 @@ macro_rules! numbers {
 
             const NAMES: &'static [(&'static str, Self)] = &[$((stringify!($source), Self::$constant),)*];
 
-            /// The specification's name, for a number that this token knows.
+            /// Returns the specification's name of this number, or `None` if the token does not
+            /// know it.
             pub fn name(self) -> Option<&'static str> {
                 Self::NAMES.iter().find(|(_, number)| *number == self).map(|(name, _)| *name)
             }
 
-            /// The number of that name.
+            /// Returns the number with this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
             }
@@ -297,7 +304,7 @@ numbers! {
 }
 
 numbers! {
-    /// A kind of object (`CK_OBJECT_CLASS`).
+    /// An object class (`CK_OBJECT_CLASS`).
     ObjectClass {
         DATA = CKO_DATA,
         CERTIFICATE = CKO_CERTIFICATE,
@@ -315,7 +322,7 @@ numbers! {
 }
 
 numbers! {
-    /// A kind of key (`CK_KEY_TYPE`).
+    /// A key type (`CK_KEY_TYPE`).
     KeyType {
         RSA = CKK_RSA,
         EC = CKK_EC,
@@ -414,6 +421,7 @@ numbers! {
         UNWRAP_TEMPLATE = CKA_UNWRAP_TEMPLATE,
         DERIVE_TEMPLATE = CKA_DERIVE_TEMPLATE,
         ALLOWED_MECHANISMS = CKA_ALLOWED_MECHANISMS,
+        JETON_COPIED = CKA_JETON_COPIED,
         PARAMETER_SET = CKA_PARAMETER_SET,
         SEED = CKA_SEED,
         DECAPSULATE_TEMPLATE = CKA_DECAPSULATE_TEMPLATE,
@@ -466,7 +474,7 @@ numbers! {
     }
 }
 
-/// What `CK_MECHANISM_INFO` says that a mechanism does (`CKF_*`).
+/// The flags of a mechanism in `CK_MECHANISM_INFO` (`CKF_*`).
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
 pub mod mechanism_flag {
@@ -496,7 +504,7 @@ pub mod mechanism_flag {
     pub const MULTI_MESSAGE: u64 = cryptoki_sys::CKF_MULTI_MESSAGE as u64;
 }
 
-/// Parameters of one-time passwords (`CK_OTP_*`) and what they ask for (`CKF_*`).
+/// The parameters of one-time passwords (`CK_OTP_*`) and their flags (`CKF_*`).
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
 pub mod otp {
@@ -507,7 +515,7 @@ pub mod otp {
     pub const USER_FRIENDLY_OTP: u64 = cryptoki_sys::CKF_USER_FRIENDLY_OTP as u64;
 }
 
-/// What `CK_TOKEN_INFO` says of a token (`CKF_*`).
+/// The flags of a token in `CK_TOKEN_INFO` (`CKF_*`).
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
 pub mod token_flag {
@@ -522,6 +530,7 @@ pub mod token_flag {
     pub const SO_PIN_FINAL_TRY: u64 = cryptoki_sys::CKF_SO_PIN_FINAL_TRY as u64;
     pub const SO_PIN_LOCKED: u64 = cryptoki_sys::CKF_SO_PIN_LOCKED as u64;
     pub const ASYNC_SESSION_SUPPORTED: u64 = cryptoki_sys::CKF_ASYNC_SESSION_SUPPORTED as u64;
+    pub const WRITE_PROTECTED: u64 = cryptoki_sys::CKF_WRITE_PROTECTED as u64;
     pub const CLOCK_ON_TOKEN: u64 = cryptoki_sys::CKF_CLOCK_ON_TOKEN as u64;
 }
 
@@ -536,7 +545,7 @@ pub mod session_state {
     pub const RW_SO_FUNCTIONS: u64 = cryptoki_sys::CKS_RW_SO_FUNCTIONS as u64;
 }
 
-/// Values of single attributes.
+/// Values of certain attributes.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
 pub mod value {

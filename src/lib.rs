@@ -1,15 +1,18 @@
 //! Jeton's core: the semantics of PKCS#11 in ordinary Rust, without C types.
 //!
-//! The C interface stands in `abi/`; it talks to [`module::Module`] alone. Imports run one way:
-//! `error`, `id`, `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <-
-//! `session` <- `module` (checked in CI, explained in `docs/design.md`).
+//! The C interface is in `abi/`; it uses only [`module::Module`]. The tool `jeton` administers
+//! token files through [`admin`]. Imports run in one direction: `error`, `file_lock`, `id`,
+//! `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <-
+//! `token` <- `session` <- `module`, `admin`. CI checks this, and `docs/design.md` explains it.
 
 #![deny(unsafe_code)]
 
+pub mod admin;
 pub mod audit;
 pub mod backend;
 pub mod config;
 pub mod error;
+mod file_lock;
 pub mod id;
 pub mod mechanism;
 pub mod module;

@@ -1,56 +1,95 @@
-//! Bytes that are wiped when they are dropped, never printed and never copied by accident.
+//! Bytes that are wiped when they are dropped. They have no `Debug`, and no implicit copy.
 
 use std::ops::{Deref, DerefMut};
 
 use allocator_api2::vec::Vec as GuardedVec;
 use zeroize::Zeroize;
 
+use crate::error::{Error, Result};
+
+mod allocator;
 mod pages;
+#[cfg(feature = "rustcrypto")]
+mod stack;
 
+pub use allocator::WipingAllocator;
 #[cfg(all(test, target_os = "linux"))]
-pub(crate) use pages::flags_of;
+pub(crate) use pages::assert_protected;
 pub use pages::forget_parent;
+#[cfg(feature = "rustcrypto")]
+pub use stack::Stacks;
 
-use pages::Guarded;
+use pages::{Guarded, wipe};
 
-/// Secret bytes: a key, a PIN, a decrypted record. No `Debug`, no `Clone`. Their memory is locked where the system allows
-/// it, and wiped when it is given back.
+/// Secret bytes: a key, a PIN or a decrypted record. It has no `Debug` and no `Clone`. Its memory
+/// is locked if the system allows it, and wiped when it is freed.
 pub struct Secret(GuardedVec<u8, Guarded>);
 
 impl Secret {
-    /// Takes the bytes over; no copy is left behind.
+    /// Moves the bytes into protected memory and wipes the original.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         let secret = Self::from(&bytes[..]);
         bytes.zeroize();
         secret
     }
 
-    /// `len` zero bytes, to be filled in place.
+    /// Returns `len` zero bytes, for the caller to fill.
     pub fn zeroed(len: usize) -> Self {
         let mut bytes = GuardedVec::with_capacity_in(len, Guarded);
         bytes.resize(len, 0);
         Self(bytes)
     }
 
-    /// A second copy, asked for by name.
+    /// Like [`Self::zeroed`], for a length that comes from the caller. Fails with `HostMemory` if
+    /// there is not enough memory.
+    pub fn try_zeroed(len: usize) -> Result<Self> {
+        let mut secret = Self::default();
+        secret.grow(len)?;
+        Ok(secret)
+    }
+
+    /// Copies bytes whose length comes from the caller. Fails with `HostMemory` if there is not
+    /// enough memory.
+    pub fn try_copy(bytes: &[u8]) -> Result<Self> {
+        let mut copy = Self::default();
+        copy.extend(bytes)?;
+        Ok(copy)
+    }
+
+    /// Copies the secret. It is not `Clone`, so that a search for this name finds every copy.
     pub fn duplicate(&self) -> Self {
         Self::from(&self.0[..])
     }
 
-    /// Appends. The old place is wiped when the bytes have to move.
-    pub fn extend(&mut self, more: &[u8]) {
+    /// Appends bytes. If they have to move, the old memory is wiped. Fails with `HostMemory` and
+    /// then leaves the bytes unchanged.
+    pub fn extend(&mut self, more: &[u8]) -> Result<()> {
         let len = self.0.len();
-        // Not `extend_from_slice`, which goes byte by byte.
-        self.0.resize(len + more.len(), 0);
+        // `extend_from_slice` would be slower: it copies byte by byte.
+        self.grow(more.len())?;
         self.0[len..].copy_from_slice(more);
+        Ok(())
     }
 
-    /// Wipes the bytes and keeps the memory.
+    /// Appends `by` zeros.
+    fn grow(&mut self, by: usize) -> Result<()> {
+        self.0.try_reserve(by).map_err(|_| Error::HostMemory)?;
+        self.0.resize(self.0.len() + by, 0);
+        Ok(())
+    }
+
+    /// Wipes the bytes. Keeps the memory for the next message, unless it is larger than `KEPT`.
     pub fn clear(&mut self) {
+        if self.0.capacity() > KEPT {
+            *self = Self::default();
+        }
         self.0.as_mut_slice().zeroize();
         self.0.clear();
     }
 }
+
+/// The largest capacity in bytes that is kept for the next message.
+const KEPT: usize = 1 << 20;
 
 impl Default for Secret {
     fn default() -> Self {
@@ -79,15 +118,36 @@ impl DerefMut for Secret {
     }
 }
 
-/// How deep ciphers and codes go on the stack: without optimisation 10 KiB.
+/// Checks that this number of bytes can be allocated now, and fails with `HostMemory` if not. Call
+/// it before a library copies data of a length that the caller chose: some libraries end the
+/// process if an allocation fails.
+pub fn room_for(len: usize) -> Result<()> {
+    let mut room = Vec::<u8>::new();
+    let outcome = room.try_reserve_exact(len).map_err(|_| Error::HostMemory);
+    // Without this the optimiser removes the unused allocation.
+    std::hint::black_box(&room);
+    outcome
+}
+
+/// Copies bytes whose length comes from the caller. Fails with `HostMemory` if there is not enough
+/// memory.
+pub fn try_boxed(bytes: &[u8]) -> Result<Box<[u8]>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Error::HostMemory)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy.into())
+}
+
+/// The stack in bytes that ciphers and MACs can use. They use 10 KiB in a build without
+/// optimisation.
 pub const CIPHER_DEPTH: usize = 16 << 10;
 
-/// Wipes so many bytes of the stack below the caller: what functions that returned have left there, such as the schedule of
-/// a key that they moved.
+/// Wipes this number of bytes of the stack below the caller. Functions that returned have left data
+/// there, such as a key schedule that they moved.
 #[inline(never)]
 pub fn wipe_stack<const BYTES: usize>() {
     let clean = [0u8; BYTES];
-    // It has to be there, zeros and all.
+    // Keeps the optimiser from removing the zeros.
     std::hint::black_box(&clean);
 }
 
@@ -99,7 +159,7 @@ mod tests {
     fn extend_keeps_the_bytes_across_a_move() {
         let mut secret = Secret::new(Vec::with_capacity(2));
         for byte in 0..=255u8 {
-            secret.extend(&[byte]);
+            secret.extend(&[byte]).expect("memory");
         }
         assert_eq!(&secret[..], (0..=255u8).collect::<Vec<_>>().as_slice());
         secret.clear();

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules; each may import those of the layers before its own.
-const LAYERS: [&[&str]; 10] = [
-    &["error", "id", "secret", "sync"],
+const LAYERS: [&[&str]; 11] = [
+    &["error", "file_lock", "id", "sync"],
+    &["secret"],
     &["backend"],
     &["mechanism"],
     &["audit"],
@@ -16,7 +17,7 @@ const LAYERS: [&[&str]; 10] = [
     &["store"],
     &["token"],
     &["session"],
-    &["module"],
+    &["module", "admin"],
 ];
 
 #[test]
@@ -44,6 +45,25 @@ fn every_module_of_the_core_has_a_layer() {
             assert!(layer(name.trim_end_matches(';')).is_some(), "{name} has no layer");
         }
     }
+}
+
+/// The driver and the conformance suite see a module as any client does. Only the tool's commands for token files, which
+/// PKCS#11 has no function for, call the core, through one file.
+#[test]
+fn one_file_of_the_driver_knows_the_core() {
+    const ONLY: &str = "driver/src/token_file.rs";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["driver", "conformance/src", "conformance/tests"] {
+        collect(&root.join(folder), &mut files);
+    }
+    let knows = |path: &&PathBuf| {
+        let text = fs::read_to_string(path).expect("a source file");
+        let code = without_comments(&text);
+        code.match_indices("jeton::").any(|(at, _)| starts(&code, at))
+    };
+    let knowing: Vec<_> = files.iter().filter(knows).collect();
+    assert_eq!(knowing, [&root.join(ONLY)]);
 }
 
 /// The Rust files below a directory, but for the crate's root.

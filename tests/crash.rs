@@ -6,7 +6,11 @@
 //!
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
+//! - `JETON_CRASH_FAULT_SECONDS`: how long calls of the file system fail in turn (10; 300 is enough for all of them)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
+//! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
+//!
+//! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and `JETON_CRASH_KEYS=Rsa,AES` make it shorter.
 
 #[path = "token/keys.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
@@ -15,8 +19,14 @@ mod keys;
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod support;
 
+#[path = "crash/faults.rs"]
+mod faults;
+#[path = "crash/full.rs"]
+mod full;
 #[path = "crash/kill.rs"]
 mod kill;
+#[path = "crash/limits.rs"]
+mod limits;
 #[path = "crash/load.rs"]
 mod load;
 #[path = "crash/memory.rs"]
@@ -29,8 +39,12 @@ mod pins;
 mod power;
 #[path = "crash/process.rs"]
 mod process;
+#[path = "crash/scan.rs"]
+mod scan;
 #[path = "crash/secrets.rs"]
 mod secrets;
+#[path = "crash/uses.rs"]
+mod uses;
 #[path = "crash/vfs.rs"]
 mod vfs;
 #[path = "crash/worker.rs"]
@@ -38,8 +52,12 @@ mod worker;
 
 use std::time::Instant;
 
+/// As in the shared library: without it freed memory keeps secrets.
+#[global_allocator]
+static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
+
 /// The cases, by name.
-const CASES: [(&str, fn()); 7] = [
+const CASES: [(&str, fn()); 15] = [
     ("what_was_acknowledged_survives_a_kill", kill::case),
     ("what_was_acknowledged_survives_a_power_cut", power::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
@@ -47,17 +65,34 @@ const CASES: [(&str, fn()); 7] = [
     ("processes_and_threads_lose_nothing", load::case),
     ("no_secret_stays_in_memory", secrets::case),
     ("memory_stays_flat", memory::case),
+    ("what_was_acknowledged_survives_every_failing_call_of_the_file_system", faults::case),
+    ("a_full_disk_allows_login_signing_and_destroying", full::full),
+    ("a_read_only_disk_allows_login_and_signing", full::read_only),
+    ("an_unwritable_directory_allows_login_and_signing", full::unwritable),
+    ("a_login_without_memory_costs_no_try", full::memory),
+    ("a_refused_lock_is_said_once_and_half_of_the_limit_stays", limits::locks),
+    ("keys_work_on_small_stacks", limits::stacks),
+    ("memory_that_ends_fails_a_call_and_no_process", limits::memory),
 ];
 
 /// What child processes do, by name.
-const CHILDREN: [(&str, fn()); 7] = [
+const CHILDREN: [(&str, fn()); 16] = [
     ("kill", worker::child),
     ("power", power::child),
     ("login", pins::login_child),
     ("change", pins::change_child),
     ("load", load::child),
     ("secrets", secrets::child),
+    ("unwrap", secrets::unwrap_child),
     ("memory", memory::child),
+    ("faults", faults::child),
+    ("full", full::full_child),
+    ("read-only", full::read_only_child),
+    ("unwritable", full::unwritable_child),
+    ("no memory", full::memory_child),
+    ("locks", limits::locks_child),
+    ("stack", limits::stack_child),
+    ("short", limits::memory_child),
 ];
 
 fn main() {

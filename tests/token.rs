@@ -2,6 +2,8 @@
 
 #[path = "token/asynchronous.rs"]
 mod asynchronous;
+#[path = "token/at_rest.rs"]
+mod at_rest;
 #[path = "token/attribute_rules.rs"]
 mod attribute_rules;
 #[path = "token/attribute_table.rs"]
@@ -28,12 +30,20 @@ mod des3;
 mod dh;
 #[path = "token/digest.rs"]
 mod digest;
+#[path = "token/files.rs"]
+mod files;
 #[path = "token/generate.rs"]
 mod generate;
 #[path = "token/import.rs"]
 mod import;
 #[path = "token/kem.rs"]
 mod kem;
+#[path = "token/key_copies.rs"]
+mod key_copies;
+#[path = "token/key_derivations.rs"]
+mod key_derivations;
+#[path = "token/key_logins.rs"]
+mod key_logins;
 #[path = "token/keys.rs"]
 mod keys;
 #[path = "token/mechanisms.rs"]
@@ -58,6 +68,8 @@ mod protection;
 mod public_half;
 #[path = "token/recover.rs"]
 mod recover;
+#[path = "token/rejection.rs"]
+mod rejection;
 #[path = "token/rsa.rs"]
 mod rsa;
 #[path = "token/samples.rs"]
@@ -68,6 +80,8 @@ mod search;
 mod sessions;
 #[path = "token/state.rs"]
 mod state;
+#[path = "token/strict.rs"]
+mod strict;
 #[path = "token/support.rs"]
 mod support;
 #[path = "token/tampering.rs"]

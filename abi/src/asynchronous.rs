@@ -10,7 +10,7 @@ use crate::call::call_in;
 use crate::input::Place;
 use crate::number::{narrow, session, wide};
 
-/// The longest name of a function that may be pending, and its NUL.
+/// The length of the longest name of a function that can be pending, with its NUL.
 const MAX_NAME: usize = 32;
 
 /// # Safety
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn C_AsyncGetID(
     })
 }
 
-/// The buffer is "ignored": no function that may be pending has one for its result.
+/// The buffer is "ignored": no function that can be pending has an output buffer.
 ///
 /// # Safety
 ///
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn C_AsyncJoin(
     })
 }
 
-/// The function of a name that ends with NUL; none where it is never pending.
+/// Returns the function with this name, which ends with NUL. `None` if it is never pending.
 ///
 /// # Safety
 ///
@@ -93,7 +93,7 @@ unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
     Ok(None)
 }
 
-/// No function that may be pending has a buffer for its result.
+/// No function that can be pending has an output buffer.
 fn data(done: Completed) -> CK_ASYNC_DATA {
     CK_ASYNC_DATA {
         ulVersion: 0,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_name_ends_with_nul_and_is_bounded() {
-        // SAFETY: the names end with NUL or are longer than what is read.
+        // SAFETY: the names end with NUL, or are longer than the bytes that are read.
         let named = |name: &[u8]| unsafe { function(name.as_ptr()) };
         assert_eq!(named(b"C_GenerateKeyPair\0"), Ok(Some(AsyncFunction::GenerateKeyPair)));
         for name in [&b"C_GenerateKeyPai\0"[..], b"\0", b"C_GenerateKey\xff\0", &[b'C'; MAX_NAME]] {

@@ -1,8 +1,9 @@
-//! The way into the core: finds the module, stops panics, and turns the outcome into a `CK_RV`.
+//! The entry to the core: finds the module, catches panics, and converts the result to a `CK_RV`.
 //!
-//! The module is built once per process and never freed, so that a call which races with `C_Finalize` reads living
-//! memory: `C_Finalize` hides it from the calls that follow, the next `C_Initialize` shows it again. A child process
-//! starts with none: it may not touch the locks and the files of its parent.
+//! The module is built once in a process and never freed, so a call that races with `C_Finalize`
+//! reads valid memory. `C_Finalize` hides the module from later calls, and the next `C_Initialize`
+//! shows it again. A forked child starts without a module: it must not touch its parent's locks and
+//! files.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +18,11 @@ use crate::fork;
 use crate::number::session;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
 
-/// The module that calls reach; null before `C_Initialize` and after `C_Finalize`.
+/// The module that calls use. Null before `C_Initialize` and after `C_Finalize`.
 static CURRENT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// The module of this process, kept from one `C_Initialize` to the next.
 static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
-/// In a child of a fork, the parent's. Nobody uses it; a checker of leaks sees that it is not lost.
+/// The parent's module in a forked child. It is unused, but leak checkers must see it as reachable.
 #[used]
 static LEFT_BEHIND: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// Whether a thread is inside `C_Initialize` or `C_Finalize`.
@@ -29,10 +30,10 @@ static CHANGING: AtomicBool = AtomicBool::new(false);
 /// Whether the fork handler is registered.
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// How long a thread sleeps before it looks again whether another is out of `C_Initialize` or `C_Finalize`.
+/// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
 const RETRY: Duration = Duration::from_millis(1);
 
-// `AtomicPtr` does not ask whether what it points to may be shared.
+// `AtomicPtr` does not require that its target is `Sync`.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<Module>();
@@ -46,26 +47,27 @@ pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
     }
 }
 
-/// Runs the body of an exported function of a session. Whatever else is wrong with the call, a session that is none is
-/// told: PKCS#11 3.2, "Function return values" puts these codes before all but the universal ones.
+/// Runs the body of an exported function of a session. An invalid session handle takes precedence
+/// over every other error: PKCS#11 3.2, "Function return values" puts its codes directly after the
+/// universal ones.
 pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
     call(|module| match work(module) {
         Ok(()) => Ok(()),
         Err(error @ (Error::GeneralError | Error::HostMemory)) => Err(error),
-        // Asked only when something is wrong, for which no call pays that is right.
+        // Check the session only after an error, so that a correct call does not pay for it.
         Err(error) => Err(module.no_session(session(handle)).unwrap_or(error)),
     })
 }
 
-/// The body of a function whose answer depends on nothing but whether the library is initialised.
+/// Runs the body of a function that only needs the library to be initialised.
 pub(crate) fn always(answer: CK_RV) -> CK_RV {
     if module().is_some() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
 }
 
-/// Runs `work`, keeps a panic on this side of the interface, and names the outcome.
+/// Runs `work`, catches a panic, and returns the `CK_RV` of the result.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
-    // The core's locks are not left in a state that a later call could not live with: it is written for that, and a
-    // panic is a bug that the log reports.
+    // The core keeps its state valid for later calls even after a panic. A panic is a bug, and the
+    // log reports it.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => CKR_OK,
         Ok(Err(error)) => return_value(error),
@@ -73,27 +75,31 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     }
 }
 
-/// Ends the operation when its call was refused for its arguments or its parameter, before the session heard of it.
+/// Ends the operation if its call failed because of its arguments or parameter, before the session
+/// was involved.
 ///
-/// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it returns
-/// CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update functions.
+/// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it
+/// returns CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update
+/// functions.
 pub(crate) fn ending(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
-    // The parameter of a message (C_EncryptMessageNext and its like) is an argument too.
+    // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
     if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid)) {
-        // That no operation is active is no news here: the caller hears of its arguments.
+        // Ignore a missing operation: the bad argument is the error to report.
         let _ = cancel();
     }
     outcome
 }
 
-/// `C_Initialize`: starts the module of this process, made at the first time, and shows it to the calls that follow.
-/// `threads` tells whether it may have threads of its own.
+/// `C_Initialize`: starts the module of this process, which the first call builds, and shows it to
+/// later calls. `threads` allows the module threads of its own.
 pub(crate) fn initialize(parameters: Option<&str>, threads: bool) -> Result<()> {
     watch_forks()?;
     let _turn = Turn::take();
     if module().is_some() {
         return Err(Error::AlreadyInitialized);
     }
+    // Inside the turn: no thread opens a file before this is done.
+    fork::prepare()?;
     let module = kept();
     module.allow_threads(threads);
     module.initialize(parameters)?;
@@ -110,11 +116,13 @@ pub(crate) fn finalize() -> Result<()> {
 }
 
 fn module() -> Option<&'static Module> {
-    // SAFETY: CURRENT is null or what `initialize` stored: the module of `kept`, which lives as long as the process.
+    // SAFETY: CURRENT is null or what `initialize` stored: the module of `kept`, which lives as
+    // long as the process.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// The module of this process. Only who has the [`Turn`] calls this, so two are never made.
+/// Returns the module of this process. Only the owner of the [`Turn`] calls this, so the module is
+/// built once.
 fn kept() -> &'static Module {
     // SAFETY: KEPT is null or the address of a module leaked below, which is never freed.
     if let Some(module) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
@@ -125,8 +133,9 @@ fn kept() -> &'static Module {
     module
 }
 
-/// The right to change the state of the library: `C_Initialize` and `C_Finalize` come one after the other. Not a mutex:
-/// a child forked meanwhile must find it free, and the child handler may do no more than store to atomics.
+/// The right to change the state of the library: `C_Initialize` and `C_Finalize` exclude each
+/// other. It is not a mutex, because a child that is forked meanwhile must find it free, and the
+/// handler in the child may only store to atomics.
 struct Turn;
 
 impl Turn {
@@ -144,22 +153,24 @@ impl Drop for Turn {
     }
 }
 
-/// Registers the fork handlers, before the first [`Turn`]. Not by a `Once`, which could be left half-way in a child, and
-/// not twice: the mutexes that are held over a fork would be taken twice. Of two threads that come here at once one goes
-/// on before the other is done; it would have to fork before that.
+/// Registers the fork handlers, before the first [`Turn`]. A `Once` could stay half done in a
+/// child. Registering twice would lock the mutexes of a fork twice. If two threads come here at
+/// once, one may continue before the other is done. That matters only if it forks before the other
+/// returns.
 fn watch_forks() -> Result<()> {
     if !WATCHING.swap(true, Ordering::AcqRel) {
         // SAFETY: these are functions of this object, which is never unmapped (build.rs: nodelete).
         let register =
             || unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) };
-        let outcome = fork::prepare().and_then(|()| (register() == 0).then_some(()).ok_or(Error::HostMemory));
-        WATCHING.store(outcome.is_ok(), Ordering::Release);
-        return outcome;
+        let registered = register() == 0;
+        WATCHING.store(registered, Ordering::Release);
+        return if registered { Ok(()) } else { Err(Error::HostMemory) };
     }
     Ok(())
 }
 
-/// Runs in the child of a fork: async-signal-safe, as the parent's other threads may have held any lock.
+/// Runs in the child of a fork. It is async-signal-safe, because another thread of the parent may
+/// have held any lock.
 unsafe extern "C" fn forget_parent() {
     CURRENT.store(null_mut(), Ordering::Release);
     let parents = KEPT.load(Ordering::Acquire);
@@ -178,12 +189,12 @@ unsafe extern "C" fn forget_parent() {
 fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
-    // The log is someone's code too.
+    // The log may panic too.
     let _ = catch_unwind(|| tracing::error!(panic = text, "a call panicked"));
     CKR_GENERAL_ERROR
 }
 
-/// The value that PKCS#11 has for an outcome.
+/// Returns the PKCS#11 return code of a result.
 const fn return_value(error: Error) -> CK_RV {
     match error {
         Error::ArgumentsBad => CKR_ARGUMENTS_BAD,

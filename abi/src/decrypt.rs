@@ -1,4 +1,5 @@
-//! "Decryption functions". Nothing here locks or logs; data is copied only where input and output overlap.
+//! "Decryption functions". Nothing in this file locks or logs.
+//! Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
 

@@ -9,7 +9,8 @@ use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
-/// How many handles are fetched at once: the application's count may be any number, this buffer is ours.
+/// The number of handles in one batch. The application's count may be any number, but this buffer
+/// is ours.
 const CHUNK: usize = 64;
 
 /// # Safety
@@ -60,7 +61,7 @@ pub(crate) unsafe extern "C" fn C_FindObjectsFinal(handle: CK_SESSION_HANDLE) ->
     call_in(handle, |module| module.find_final(session(handle)))
 }
 
-/// The module is asked even for nothing, as it knows whether a search is active.
+/// Asks the module even for zero handles, because it knows whether a search is active.
 ///
 /// # Safety
 ///

@@ -1,24 +1,33 @@
-//! What a fork does to SQLite, and what keeps a child's files whole.
+//! Keeps the files of SQLite intact in a child process after a fork.
 //!
-//! SQLite keeps a list of the files that the process has open, by device and inode, with the locks that it holds on
-//! them. A child inherits the list and not the locks: without this it would believe that it holds those of its parent,
-//! and write to a log that the parent deletes at its end ("How To Corrupt An SQLite Database File", 2.6). So each
-//! process counts the forks that it stems from, and tells SQLite another device for the same file: what the parent had
-//! open is found no more, and the child opens and locks files of its own.
+//! SQLite keeps a list of the files that the process has open, by device and inode, with the locks
+//! that it holds on them. A child inherits the list but not the locks. It would believe that it
+//! holds the locks of its parent. It would also write to a log that the parent deletes when it
+//! exits ("How To Corrupt An SQLite Database File", 2.6).
 //!
-//! And while a fork takes place, no thread is inside SQLite's global state: its static mutexes are held.
+//! So each process counts the forks that it descends from, and reports another device to SQLite for
+//! the same file. SQLite then does not find the parent's files in its list, so the child opens and
+//! locks its own.
+//!
+//! During a fork no thread is inside the global state of SQLite, because its static mutexes are
+//! held.
 
+#[cfg(target_os = "linux")]
+use std::ffi::c_void;
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jeton::error::{Error, Result};
 use rusqlite::ffi;
 
-/// The forks between this process and the one that registered the handlers.
+#[cfg(target_os = "linux")]
+use crate::locks;
+
+/// The number of forks between this process and the one that registered the handlers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// The static mutexes of SQLite in the order in which it takes them itself.
-const MUTEXES: [c_int; 9] = [
+/// The static mutexes of SQLite, in the order in which SQLite takes them.
+const MUTEXES: [c_int; 10] = [
     ffi::SQLITE_MUTEX_STATIC_OPEN,
     ffi::SQLITE_MUTEX_STATIC_PRNG,
     ffi::SQLITE_MUTEX_STATIC_MAIN,
@@ -28,11 +37,23 @@ const MUTEXES: [c_int; 9] = [
     ffi::SQLITE_MUTEX_STATIC_LRU,
     ffi::SQLITE_MUTEX_STATIC_PMEM,
     ffi::SQLITE_MUTEX_STATIC_MEM,
+    LOCKS,
 ];
 
-/// Puts our functions for the calls that tell SQLite which file is which. Before the first file is opened.
+/// The mutex of [`crate::locks`], which SQLite reserves for applications.
+pub(crate) const LOCKS: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
+
+/// True when SQLite has the functions of this module.
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
+/// Gives SQLite the functions of this crate for `stat`, for `fstat` and for locking. Must run
+/// before the first file is opened, and in one thread at a time.
 pub(crate) fn prepare() -> Result<()> {
-    // SAFETY: the initialisation of SQLite may come at any time and from any thread; NULL asks for the default VFS.
+    if PREPARED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    // SAFETY: SQLite allows its initialisation at any time and from any thread. NULL selects the
+    // default VFS.
     let vfs = unsafe {
         ffi::sqlite3_initialize();
         ffi::sqlite3_vfs_find(std::ptr::null()).as_ref()
@@ -40,19 +61,39 @@ pub(crate) fn prepare() -> Result<()> {
     let vfs = vfs.ok_or(Error::GeneralError)?;
     let set = vfs.xSetSystemCall.ok_or(Error::GeneralError)?;
     type Call = unsafe extern "C" fn();
-    // SAFETY: SQLite calls what it is given under these names with the arguments of the C functions of that name, which
-    // ours take; both are functions of this object, which is never unmapped (build.rs: nodelete).
+    #[cfg(target_os = "linux")]
+    type Open = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
+    #[cfg(target_os = "linux")]
+    type Close = unsafe extern "C" fn(c_int) -> c_int;
+    #[cfg(target_os = "linux")]
+    type Control = unsafe extern "C" fn(c_int, c_int, *mut c_void) -> c_int;
+    // SAFETY: SQLite calls a function under such a name with the arguments of the C function of
+    // that name, and these functions take the same arguments. All are functions of this object,
+    // which is never unmapped (build.rs: nodelete).
     let outcomes = unsafe {
         let stat =
             std::mem::transmute::<unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int, Call>(stat);
         let fstat = std::mem::transmute::<unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int, Call>(fstat);
         let vfs = std::ptr::from_ref(vfs).cast_mut();
-        [set(vfs, c"stat".as_ptr(), Some(stat)), set(vfs, c"fstat".as_ptr(), Some(fstat))]
+        [
+            set(vfs, c"stat".as_ptr(), Some(stat)),
+            set(vfs, c"fstat".as_ptr(), Some(fstat)),
+            #[cfg(target_os = "linux")]
+            set(vfs, c"open".as_ptr(), Some(std::mem::transmute::<Open, Call>(locks::open))),
+            #[cfg(target_os = "linux")]
+            set(vfs, c"close".as_ptr(), Some(std::mem::transmute::<Close, Call>(locks::close))),
+            #[cfg(target_os = "linux")]
+            set(vfs, c"fcntl".as_ptr(), Some(std::mem::transmute::<Control, Call>(locks::fcntl))),
+        ]
     };
-    if outcomes == [ffi::SQLITE_OK; 2] { Ok(()) } else { Err(Error::GeneralError) }
+    if outcomes.iter().any(|outcome| *outcome != ffi::SQLITE_OK) {
+        return Err(Error::GeneralError);
+    }
+    PREPARED.store(true, Ordering::Release);
+    Ok(())
 }
 
-/// Before a fork: waits until no thread is inside.
+/// Runs before a fork. Waits until no thread is inside SQLite's global state.
 pub(crate) unsafe extern "C" fn hold() {
     for id in MUTEXES {
         // SAFETY: the static mutexes live as long as the process.
@@ -60,42 +101,44 @@ pub(crate) unsafe extern "C" fn hold() {
     }
 }
 
-/// After it, in the parent and in the child.
+/// Runs after the fork, in the parent and in the child.
 pub(crate) unsafe extern "C" fn release() {
     for id in MUTEXES.into_iter().rev() {
-        // SAFETY: `hold` took them in this thread, which is the one that goes on in both.
+        // SAFETY: `hold` took them in this thread, which continues in both processes.
         unsafe { ffi::sqlite3_mutex_leave(ffi::sqlite3_mutex_alloc(id)) };
     }
 }
 
-/// In the child: what was open is the parent's.
+/// Runs in the child, because the files that were open belong to the parent.
 pub(crate) fn count() {
+    #[cfg(target_os = "linux")]
+    locks::forget_parent();
     FORKS.fetch_add(1, Ordering::AcqRel);
 }
 
-/// stat(2)
+/// Calls stat(2) for SQLite.
 unsafe extern "C" fn stat(path: *const c_char, to: *mut libc::stat) -> c_int {
-    // SAFETY: SQLite's arguments as they are.
+    // SAFETY: SQLite's own arguments, unchanged.
     let outcome = unsafe { libc::stat(path, to) };
-    // SAFETY: SQLite gave room for the answer.
+    // SAFETY: SQLite provides the memory for the result.
     unsafe { told(outcome, to) }
 }
 
-/// fstat(2)
+/// Calls fstat(2) for SQLite.
 unsafe extern "C" fn fstat(file: c_int, to: *mut libc::stat) -> c_int {
-    // SAFETY: SQLite's arguments as they are.
+    // SAFETY: SQLite's own arguments, unchanged.
     let outcome = unsafe { libc::fstat(file, to) };
-    // SAFETY: SQLite gave room for the answer.
+    // SAFETY: SQLite provides the memory for the result.
     unsafe { told(outcome, to) }
 }
 
-/// The answer, with the device that this process tells.
+/// Returns the result with the device number that this process reports.
 ///
 /// # Safety
-/// `to` is writable, and filled where the outcome is 0.
+/// `to` is writable, and filled if the outcome is 0.
 unsafe fn told(outcome: c_int, to: *mut libc::stat) -> c_int {
     if outcome == 0 {
-        // Linux' numbers of devices have 44 bits at most.
+        // Device numbers of Linux have at most 44 bits.
         let forks = FORKS.load(Ordering::Acquire) << 44;
         // SAFETY: filled, by the caller's promise.
         unsafe { (*to).st_dev = (*to).st_dev.wrapping_add(forks as libc::dev_t) };

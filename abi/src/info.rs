@@ -1,11 +1,12 @@
-//! "General-purpose functions": `C_GetInfo`; and the text and version fields that this and the slots' structs share.
+//! "General-purpose functions": `C_GetInfo`, and the text and version fields of all info
+//! structures.
 
 use cryptoki_sys::*;
 
 use crate::call::call;
 use crate::input::Place;
 
-/// Who makes this library.
+/// The manufacturer of this library.
 pub(crate) const MANUFACTURER: &str = "Jeton";
 
 /// # Safety
@@ -34,7 +35,8 @@ fn library() -> CK_INFO {
     }
 }
 
-/// A text field: padded with blanks, no NUL; a text that is too long ends before the character that does not fit.
+/// Returns a text field: padded with blanks, without NUL. A text that is too long ends before the
+/// first character that does not fit.
 pub(crate) fn padded<const N: usize>(text: &str) -> [CK_UTF8CHAR; N] {
     let mut field = [b' '; N];
     let fits = &text.as_bytes()[..text.floor_char_boundary(N)];
@@ -42,12 +44,12 @@ pub(crate) fn padded<const N: usize>(text: &str) -> [CK_UTF8CHAR; N] {
     field
 }
 
-/// A version field.
+/// Returns a version field.
 pub(crate) fn version((major, minor): (u8, u8)) -> CK_VERSION {
     CK_VERSION { major, minor }
 }
 
-/// A part of the package's version; one that a byte cannot hold shows as 255.
+/// Returns a part of the package's version. 255 stands for a larger number.
 fn number(part: &str) -> CK_BYTE {
     part.parse().unwrap_or(CK_BYTE::MAX)
 }

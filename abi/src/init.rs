@@ -7,9 +7,9 @@ use jeton::error::{Error, Result};
 
 use crate::call::{finalize, guarded, initialize};
 
-/// The longest library-parameter string in bytes: room for several paths.
+/// The greatest length of the library parameters in bytes, enough for several paths.
 const MAX_PARAMETERS: usize = 16 * 1024;
-/// No string lies below: the first page is never mapped.
+/// No string has a lower address, because the first page is never mapped.
 const LOWEST_ADDRESS: usize = 4096;
 
 /// # Safety
@@ -38,7 +38,8 @@ pub(crate) unsafe extern "C" fn C_Finalize(reserved: *mut c_void) -> CK_RV {
     guarded(|| if reserved.is_null() { finalize() } else { Err(Error::ArgumentsBad) })
 }
 
-/// Whether the application leaves the choice of locks to us. We lock by the operating system's means always.
+/// Checks that the application leaves the choice of locks to the module, which always uses the
+/// locks of the operating system.
 fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     let callbacks = [
         given.CreateMutex.is_some(),
@@ -49,26 +50,28 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     match callbacks.iter().filter(|given| **given).count() {
         0 => CKR_OK,
         4 if given.flags & CKF_OS_LOCKING_OK != 0 => CKR_OK,
-        // PKCS#11 3.2, C_Initialize, third way: the application's mutexes must be used, "if the library is unable to do
-        // this", CKR_CANT_LOCK. Its threads may be none that the operating system knows: ours would not hold them.
+        // PKCS#11 3.2, C_Initialize, third way: the library must use the application's mutexes, or
+        // "if the library is unable to do this" return CKR_CANT_LOCK. The application's threads may
+        // be unknown to the operating system, so its locks would not stop them.
         4 => CKR_CANT_LOCK,
         _ => CKR_ARGUMENTS_BAD,
     }
 }
 
-/// The library parameters that NSS passes. Its struct is the standard's with one field more before the last:
-/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. The sixth is therefore
-/// either the standard's `pReserved`, `NULL`, or a string that ends with NUL. The seventh is not read: with the standard's
-/// struct it does not exist.
+/// Returns the library parameters that NSS passes. NSS's struct has one more field before the last:
+/// `CreateMutex, DestroyMutex, LockMutex, UnlockMutex, flags, LibraryParameters, pReserved`. The
+/// sixth is therefore the standard's `pReserved`, `NULL`, or a string that ends with NUL. The
+/// seventh is never read, because the standard's struct does not have it.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL`, no address at all, or such a string.
+/// `pointer` is `NULL`, a number below [`LOWEST_ADDRESS`], or such a string.
 unsafe fn parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);
     }
-    // PKCS#11 3.2, C_Initialize: a pReserved that is not NULL is CKR_ARGUMENTS_BAD; tests of modules pass (void *)1.
+    // PKCS#11 3.2, C_Initialize: a pReserved other than NULL is CKR_ARGUMENTS_BAD. Test suites pass
+    // (void *)1.
     if pointer.addr() < LOWEST_ADDRESS {
         return Err(Error::ArgumentsBad);
     }

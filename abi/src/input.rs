@@ -1,5 +1,6 @@
-//! C memory in, typed values out: byte strings, places for results, output buffers and templates. The two-call length
-//! convention of PKCS#11 lives here and nowhere else. Mechanisms have `params`.
+//! Converts C memory to typed values: byte strings, pointers for results, output buffers and
+//! templates. The two-call length convention of PKCS#11 is implemented here only. Mechanisms are in
+//! `params`.
 
 use std::mem::size_of;
 use std::ptr::{from_ref, slice_from_raw_parts, slice_from_raw_parts_mut};
@@ -9,25 +10,28 @@ use jeton::error::{Error, Result};
 use jeton::id::AttributeType;
 use jeton::module::Output;
 use jeton::object::template::{Given, Raw, Template};
-use jeton::secret::Secret;
+use jeton::secret::{Secret, room_for};
 
 use crate::number::{length, wide};
 
-/// The most attributes in a template, those of the templates inside it counted too. Objects have some sixty.
+/// The greatest number of attributes in a template, including those of nested templates. Objects
+/// have about sixty.
 pub(crate) const MAX_ATTRIBUTES: usize = 1024;
-/// How deep templates may lie in templates: the wrapping key's template may say what the unwrapped key's may say.
+/// The greatest depth of nested templates. The template of a wrapping key may restrict the template
+/// of the unwrapped key.
 pub(crate) const MAX_TEMPLATE_DEPTH: usize = 4;
 
-/// A byte string of the application: pointer and length, not yet looked at.
+/// A byte string of the application: pointer and length, not yet checked.
 #[derive(Clone, Copy)]
 pub(crate) struct In(pub *const CK_BYTE, pub CK_ULONG);
 
 impl In {
-    /// The bytes. `NULL` with length 0 is the empty string.
+    /// Returns the bytes. `NULL` with length 0 is the empty string.
     ///
     /// # Safety
     ///
-    /// Unless it is `NULL`, the pointer is readable for the length while `'a` lasts, and nobody writes there.
+    /// Unless it is `NULL`, the pointer is readable for the length during `'a`, and nothing writes
+    /// there.
     pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8]> {
         let len = memory_len(self.1)?;
         if self.0.is_null() {
@@ -38,11 +42,12 @@ impl In {
     }
 }
 
-/// A buffer that a function fills whole, as `C_GenerateRandom` does.
+/// Returns a buffer that a function fills completely, such as that of `C_GenerateRandom`.
 ///
 /// # Safety
 ///
-/// Unless it is `NULL`, `pointer` is writable for `len` bytes while `'a` lasts, and nobody else touches them.
+/// Unless it is `NULL`, `pointer` is writable for `len` bytes during `'a`, and nothing else
+/// accesses them.
 pub(crate) unsafe fn buffer<'a>(pointer: *mut CK_BYTE, len: CK_ULONG) -> Result<&'a mut [u8]> {
     let len = memory_len(len)?;
     if pointer.is_null() {
@@ -52,11 +57,11 @@ pub(crate) unsafe fn buffer<'a>(pointer: *mut CK_BYTE, len: CK_ULONG) -> Result<
     Ok(unsafe { &mut *slice_from_raw_parts_mut(pointer, len) })
 }
 
-/// A place where the application wants one value.
+/// A pointer where the application wants one value.
 pub(crate) struct Place<T>(*mut T);
 
 impl<T> Place<T> {
-    /// A place, known to be one before anything is done that the application could not be told of.
+    /// Checks the pointer before the function does anything whose result could not be returned.
     pub(crate) fn at(pointer: *mut T) -> Result<Self> {
         if pointer.is_null() { Err(Error::ArgumentsBad) } else { Ok(Self(pointer)) }
     }
@@ -65,16 +70,18 @@ impl<T> Place<T> {
     ///
     /// The pointer is writable for a `T`.
     pub(crate) unsafe fn put(self, value: T) {
-        // SAFETY: not null; the rest is the caller's promise, and alignment is not asked for.
+        // SAFETY: not null; the rest is the caller's promise. Alignment is not required.
         unsafe { self.0.write_unaligned(value) }
     }
 }
 
-/// A list in the two-call convention of `C_GetSlotList`: `NULL` asks for the number of items.
+/// Writes a list by the two-call convention of `C_GetSlotList`: `NULL` asks for the number of
+/// items.
 ///
 /// # Safety
 ///
-/// `count` is `NULL` or readable and writable; `items`, unless `NULL`, is writable for `*count` items.
+/// `count` is `NULL` or readable and writable; `items`, unless `NULL`, is writable for `*count`
+/// items.
 pub(crate) unsafe fn list<T>(
     items: *mut T,
     count: *mut CK_ULONG,
@@ -99,13 +106,14 @@ pub(crate) unsafe fn list<T>(
     Ok(())
 }
 
-/// An output in the two-call convention (PKCS#11 3.2, "Conventions for functions returning output in a variable-length
-/// buffer"): the buffer, and the place of its length.
+/// An output in the two-call convention (PKCS#11 3.2, "Conventions for functions returning output
+/// in a variable-length buffer"): the buffer, and the pointer to its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Out(pub *mut CK_BYTE, pub *mut CK_ULONG);
 
-/// Runs `work` from an input to an output. `NULL` for the buffer asks for the length; the length is written on success
-/// and when the buffer is too small. The input may overlap the output ("can be in the same place", C_Digest).
+/// Runs `work` from an input to an output. `NULL` for the buffer asks for the length. The length is
+/// written on success and if the buffer is too small. The input may overlap the output ("can be in
+/// the same place", C_Digest).
 ///
 /// # Safety
 ///
@@ -125,8 +133,8 @@ pub(crate) unsafe fn transform(
     }
     // SAFETY: `Place::at` refused null; readable by the caller's promise.
     let room = memory_len(unsafe { place.0.read_unaligned() })?;
-    let copy = overlap(data, pointer, room).then(|| Secret::from(data));
-    // A slice that overlaps the buffer is not used from here on.
+    let copy = overlap(data, pointer, room).then(|| Secret::try_copy(data)).transpose()?;
+    // From here on no slice overlaps the buffer.
     let data = copy.as_deref().unwrap_or(data);
     // SAFETY: not null, writable for `room` bytes by the caller's promise; `data` lies elsewhere.
     let buffer = unsafe { &mut *slice_from_raw_parts_mut(pointer, room) };
@@ -134,7 +142,7 @@ pub(crate) unsafe fn transform(
     unsafe { answer(place, work(data, Output::Buffer(buffer))) }
 }
 
-/// An output without an input, as of `C_SignFinal`.
+/// Runs `work` with an output and without an input, as in `C_SignFinal`.
 ///
 /// # Safety
 ///
@@ -157,7 +165,7 @@ unsafe fn answer(place: Place<CK_ULONG>, outcome: Result<usize>) -> Result<()> {
     outcome.map(drop)
 }
 
-/// The template of `count` attributes.
+/// Reads a template of `count` attributes.
 ///
 /// # Safety
 ///
@@ -169,11 +177,31 @@ pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULO
         return Err(Error::ArgumentsBad);
     }
     // SAFETY: the caller's promise; null only where there is nothing to read.
-    unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }
+    let template = unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }?;
+    let len = total_len(&template);
+    if len > LONG {
+        // The caller chose it. Where memory ends the crates that copy the values end the process.
+        room_for(len.saturating_mul(COPIES))?;
+    }
+    Ok(template)
 }
 
-/// `count` attributes, of which no more than `left` may follow in all. The total is bounded, not only the depth: a
-/// template that names its own memory as the value of its every attribute is a tree that grows by powers.
+/// A template of more bytes is long: of no key, but of data objects.
+const LONG: usize = 64 << 10;
+/// How often the values of a template lie in memory at most, on the way into the store.
+const COPIES: usize = 8;
+
+/// How many bytes the values of a template have.
+fn total_len(template: &Template<'_>) -> usize {
+    let len = |given: &Given<'_>| match &given.value {
+        Raw::Bytes(bytes) => bytes.len(),
+        Raw::Template(inner) => total_len(inner),
+    };
+    template.0.iter().map(len).fold(0, usize::saturating_add)
+}
+
+/// Reads `count` attributes. `left` bounds the total, not only the depth: a template that contains
+/// itself in each of its attributes would grow exponentially.
 ///
 /// # Safety
 ///
@@ -202,8 +230,8 @@ unsafe fn attributes_at<'a>(
 unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize) -> Result<Raw<'a>> {
     let value = In(attribute.pValue.cast(), attribute.ulValueLen);
     if !holds_attributes(attribute.type_) {
-        // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in a template.
-        // SAFETY: the caller's promise.
+        // PKCS#11 3.2, CKR_ATTRIBUTE_VALUE_INVALID: an invalid value for a particular attribute in
+        // a template. SAFETY: the caller's promise.
         return unsafe { value.bytes() }.map(Raw::Bytes).map_err(|_| Error::AttributeValueInvalid);
     }
     let len = memory_len(value.1).map_err(|_| Error::AttributeValueInvalid)?;
@@ -216,8 +244,9 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize)
         .map(Raw::Template)
 }
 
-/// Whether an attribute's value is an array of attributes. `CKF_ARRAY_ATTRIBUTE` does not say it:
-/// `CKA_ALLOWED_MECHANISMS` has that bit and holds mechanisms, and the two of encapsulation lack it in the headers.
+/// Returns whether an attribute's value is an array of attributes. `CKF_ARRAY_ATTRIBUTE` does not
+/// tell: `CKA_ALLOWED_MECHANISMS` has that bit and holds mechanisms, and the two templates of
+/// encapsulation lack it in the headers.
 pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
     const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
         CKA_WRAP_TEMPLATE,
@@ -229,7 +258,7 @@ pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
     TEMPLATES.contains(&id)
 }
 
-/// A length that a slice may have.
+/// Returns a length that a slice can have.
 fn memory_len(len: CK_ULONG) -> Result<usize> {
     isize::try_from(len).map(isize::cast_unsigned).map_err(|_| Error::ArgumentsBad)
 }
@@ -277,7 +306,7 @@ mod tests {
             Output::Buffer(buffer) => {
                 let needed = data.len();
                 let place = buffer.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-                // Cleared first, so that an input which overlaps the output unseen would be lost.
+                // Clear the output first, so that an unnoticed overlap would destroy the input.
                 place.fill(0);
                 place.iter_mut().zip(data.iter().rev()).for_each(|(to, from)| *to = *from);
                 Ok(needed)
@@ -317,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_buffer_is_told_the_length_and_left_alone() {
+    fn short_buffer_gets_the_length_and_stays_unchanged() {
         let (mut buffer, mut len) = ([9; 2], 2);
         let outcome = transformed(In(b"abc".as_ptr(), 3), buffer.as_mut_ptr(), &mut len, reverse);
         assert_eq!((outcome, len, buffer), (Err(Error::BufferTooSmall { needed: 3 }), 3, [9; 2]));
@@ -349,7 +378,8 @@ mod tests {
 
     #[test]
     fn input_and_output_may_overlap() {
-        // The input stands at 4; the output begins before it, with it, inside it, and at its last byte.
+        // The input starts at 4. The output starts before it, with it, inside it, and at its last
+        // byte.
         for at in 0..8 {
             let mut memory = *b"....abcd....";
             let mut len = 4;
@@ -367,7 +397,7 @@ mod tests {
         let start = memory.as_mut_ptr();
         let outcome = transformed(In(start.wrapping_add(4), 4), start, &mut len, |data, output| {
             let Output::Buffer(buffer) = output else { panic!("a buffer was given") };
-            // All of the room is the function's to write.
+            // The function may write to the whole buffer.
             buffer.fill(0);
             reverse(data, Output::Buffer(buffer))
         });
@@ -402,7 +432,8 @@ mod tests {
         let mut items = [0_u16; 3];
         let mut count = HUGE;
         let ask = |items: *mut u16, count: &mut CK_ULONG| {
-            // SAFETY: `items` has three places or is null, and `count` says no more, but for the first call.
+            // SAFETY: `items` has three places or is null, and `count` says no more, but for the
+            // first call.
             unsafe { list(items, count, [7_u16, 8].into_iter()) }
         };
         assert_eq!((ask(null_mut(), &mut count), count), (Ok(()), 2));
@@ -500,6 +531,13 @@ mod tests {
         assert!(parse(&levels[MAX_TEMPLATE_DEPTH]).is_ok());
         let deeper = parse(&levels[MAX_TEMPLATE_DEPTH + 1]);
         assert_eq!(deeper.err(), Some(Error::AttributeValueInvalid));
+    }
+
+    #[test]
+    fn a_template_for_which_there_is_no_memory_is_refused() {
+        let given = [attribute(CKA_VALUE, b"bytes".as_ptr(), 1 << 46)];
+        // Nothing is read of the value.
+        assert_eq!(parse(&given).err(), Some(Error::HostMemory));
     }
 
     #[test]

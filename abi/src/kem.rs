@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
     key: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call_in(handle, |module| {
-        // A call that asks for the length makes no key, and has no need of a place for one.
+        // A call that asks for the length makes no key, and needs no pointer for its handle.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };

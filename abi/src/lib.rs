@@ -1,15 +1,17 @@
-//! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's [`Module`](jeton::module::Module).
+//! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's
+//! [`Module`](jeton::module::Module).
 //!
-//! A chapter of the specification's "Functions" is a file here, and a function is a few lines: C memory becomes a typed
-//! value (`input`, `params`), the module is called, the outcome becomes a `CK_RV` (`call`). What a session, an object or
-//! a token *is* stands in the core, which knows no C.
+//! Each chapter of the specification's "Functions" is a file. Each function takes a few lines: it
+//! converts C memory to typed values (`input`, `params`), calls the module, and converts the result
+//! to a `CK_RV` (`call`). The core implements sessions, objects and tokens without C.
 //!
 //! # Safety
 //!
-//! Every exported function takes the pointers that PKCS#11 says it takes. The application guarantees that one which is
-//! not `NULL` points to memory of the type and length that the call names, readable or writable as the specification
-//! says, and that no other thread writes there until the call returns. Alignment is not asked for, and input may overlap
-//! output. The `SAFETY` comments call this *the contract of PKCS#11*.
+//! Every exported function takes the pointers of its PKCS#11 declaration. The application
+//! guarantees that a pointer other than `NULL` leads to memory of the type and length in the call,
+//! readable or writable as the specification says, and that no other thread writes there until the
+//! call returns. Alignment is not required, and input may overlap output. The `SAFETY` comments
+//! call this *the contract of PKCS#11*.
 
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 
@@ -17,6 +19,8 @@ mod call;
 mod fork;
 mod input;
 mod list;
+#[cfg(target_os = "linux")]
+mod locks;
 mod number;
 mod params;
 mod sync;
@@ -46,3 +50,8 @@ mod wrap;
 mod wrap_authenticated;
 
 pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
+
+/// The heap of this library's Rust code. It wipes what is freed: the crates below leave copies of keys there. AWS-LC and
+/// SQLite allocate by themselves; AWS-LC wipes what it frees, and SQLite has no secrets.
+#[global_allocator]
+static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;

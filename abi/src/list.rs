@@ -1,4 +1,5 @@
-//! The function lists and interfaces: each name is said once, in the order of the specification's headers.
+//! The function lists and interfaces. Each name appears once, in the order of the specification's
+//! headers.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::from_ref;
@@ -35,7 +36,7 @@ use crate::wrap_authenticated::*;
 /// The name of the standard's interfaces (PKCS#11 3.2, CK_INTERFACE).
 const STANDARD: &CStr = c"PKCS 11";
 
-/// Each list is the one before it and more. The compiler sees to it that none lacks a name or has one twice.
+/// Each list extends the previous one. The compiler rejects a missing or a repeated name.
 macro_rules! lists {
     (2.40 { $($first:ident)* } 3.0 { $($second:ident)* } 3.2 { $($third:ident)* }) => {
         static LIST_2_40: CK_FUNCTION_LIST = CK_FUNCTION_LIST {
@@ -82,8 +83,9 @@ lists! {
     }
 }
 
-/// The interfaces, the default first. No flag is set: `CKF_INTERFACE_FORK_SAFE` promises that a child of a fork goes on
-/// with copies of its parent's sessions and logins, and a child of ours starts anew.
+/// The interfaces, the default first. No flag is set: `CKF_INTERFACE_FORK_SAFE` promises that a
+/// forked child continues with copies of its parent's sessions and logins. Here a child starts
+/// without them.
 static INTERFACES: Interfaces = Interfaces([
     standard(from_ref(&LIST_3_2).cast()),
     standard(from_ref(&LIST_3_0).cast()),
@@ -92,8 +94,8 @@ static INTERFACES: Interfaces = Interfaces([
 
 struct Interfaces([CK_INTERFACE; 3]);
 
-// SAFETY: the pointers lead to constants of this object. PKCS#11 3.2, C_GetInterface: "no attempt should be made to write
-// to this memory".
+// SAFETY: the pointers lead to constants of this object. PKCS#11 3.2, C_GetInterface: "no attempt
+// should be made to write to this memory".
 unsafe impl Sync for Interfaces {}
 
 const fn standard(functions: *const c_void) -> CK_INTERFACE {
@@ -104,7 +106,7 @@ const fn standard(functions: *const c_void) -> CK_INTERFACE {
     }
 }
 
-/// The list of PKCS#11 2.40, with which every client begins; callable before `C_Initialize`.
+/// Returns the function list of PKCS#11 2.40. May be called before `C_Initialize`.
 ///
 /// # Safety
 ///
@@ -119,22 +121,25 @@ pub unsafe extern "C" fn C_GetFunctionList(functions: *mut *mut CK_FUNCTION_LIST
     })
 }
 
-/// The interfaces of this module, the newest first; callable before `C_Initialize`.
+/// Returns the interfaces of this module, the newest first. May be called before `C_Initialize`.
 ///
 /// # Safety
 ///
-/// `count` is `NULL` or readable and writable; `interfaces` is `NULL` or writable for `*count` interfaces.
+/// `count` is `NULL` or readable and writable; `interfaces` is `NULL` or writable for `*count`
+/// interfaces.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn C_GetInterfaceList(interfaces: *mut CK_INTERFACE, count: *mut CK_ULONG) -> CK_RV {
     // SAFETY: the contract of PKCS#11 for pInterfaceList and pulCount.
     guarded(|| unsafe { list(interfaces, count, INTERFACES.0.iter().copied()) })
 }
 
-/// The first interface that has the name, version and flags asked for; callable before `C_Initialize`.
+/// Returns the first interface with this name, version and flags. May be called before
+/// `C_Initialize`.
 ///
 /// # Safety
 ///
-/// `name` is `NULL` or ends with NUL, `version` is `NULL` or readable, `interface` is `NULL` or writable.
+/// `name` is `NULL` or ends with NUL, `version` is `NULL` or readable, `interface` is `NULL` or
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn C_GetInterface(
     name: *mut CK_UTF8CHAR,
@@ -151,7 +156,7 @@ pub unsafe extern "C" fn C_GetInterface(
         let fits = |known: &&CK_INTERFACE| {
             known.flags & flags == flags && version.is_none_or(|wanted| same(wanted, version_of(known)))
         };
-        // What is not there is an argument that nothing can be done with: no value of its own exists for it.
+        // The specification has no code of its own for an unknown interface.
         let found = INTERFACES.0.iter().filter(|_| named).find(fits).ok_or(Error::ArgumentsBad)?;
         // SAFETY: the contract of PKCS#11 for ppInterface.
         unsafe { place.put(from_ref(found).cast_mut()) };

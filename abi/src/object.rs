@@ -122,8 +122,9 @@ pub(crate) unsafe extern "C" fn C_SetAttributeValue(
     })
 }
 
-/// Answers every attribute of the template, whatever became of the others (PKCS#11 3.2, C_GetAttributeValue: the call
-/// "MUST nonetheless have processed every attribute"), then says the worst that happened.
+/// Processes every attribute of the template even after a failure (PKCS#11 3.2,
+/// C_GetAttributeValue: the call "MUST nonetheless have processed every attribute"). Returns the
+/// worst result.
 ///
 /// # Safety
 ///
@@ -148,7 +149,7 @@ unsafe fn reveal<'a>(
 ///
 /// # Safety
 ///
-/// `place` is writable, and what `given`, its content, points to is too.
+/// `place` is writable, and so is the memory that `given`, its content, points to.
 unsafe fn tell(
     place: *mut CK_ATTRIBUTE,
     given: &CK_ATTRIBUTE,
@@ -162,7 +163,7 @@ unsafe fn tell(
     told.and_then(|(_, within)| within)
 }
 
-/// Copies a value where it fits. Its exact length, and what happened to the attributes within.
+/// Copies a value if it fits. Returns its exact length and the result of the nested attributes.
 ///
 /// # Safety
 ///
@@ -175,17 +176,18 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     if given.pValue.is_null() {
         return Ok((length(needed), Ok(())));
     }
-    // CK_UNAVAILABLE_INFORMATION, left over from an earlier call, is no room.
+    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is no length.
     if given.ulValueLen == CK_UNAVAILABLE_INFORMATION || wide(given.ulValueLen) < needed as u64 {
         return Err(Error::BufferTooSmall { needed });
     }
     let within = match view {
         AttributeView::Bytes(bytes) => {
-            // SAFETY: `needed` bytes fit by the caller's promise; memory of ours and of the application are two.
+            // SAFETY: `needed` bytes fit by the caller's promise. The core's memory and the
+            // application's differ.
             unsafe { copy_nonoverlapping(bytes.as_ptr(), given.pValue.cast(), needed) };
             Ok(())
         }
-        // SAFETY: the caller's promise: so many attributes fit.
+        // SAFETY: by the caller's promise this number of attributes fits.
         AttributeView::Template(within) => unsafe { fill_array(given.pValue.cast(), within) },
     };
     Ok((length(needed), within))
@@ -195,7 +197,8 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
 ///
 /// # Safety
 ///
-/// `attributes` is readable and writable for as many as `within` has, and their values are writable.
+/// `attributes` is readable and writable for the number of attributes in `within`, and their values
+/// are writable.
 unsafe fn fill_array(
     attributes: *mut CK_ATTRIBUTE,
     within: &[(AttributeType, AttributeView<'_>)],
@@ -212,8 +215,8 @@ unsafe fn fill_array(
     outcome
 }
 
-/// The outcome that the call returns of two attributes. PKCS#11 lets any be chosen; that of the earlier case in its list
-/// tells most: no buffer would have helped.
+/// Returns the more useful of two results. PKCS#11 allows either. The earlier case in its list says
+/// more: there a larger buffer would not help.
 fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
     let rank = |outcome: &Result<()>| match outcome {
         Ok(()) => 0,

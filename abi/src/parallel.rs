@@ -1,4 +1,5 @@
-//! Parallel function management (PKCS#11 3.2): two functions of version 1, whose one answer the standard fixes.
+//! Parallel function management (PKCS#11 3.2): two functions of version 1. The standard fixes their
+//! only return code.
 
 use cryptoki_sys::*;
 

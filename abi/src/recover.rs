@@ -1,5 +1,5 @@
-//! Signatures with recovery of the data: `C_SignRecover*` of "Signing and MACing functions", `C_VerifyRecover*` of
-//! "Functions for verifying signatures and MACs".
+//! Signatures with recovery of the data: `C_SignRecover*` of "Signing and MACing functions",
+//! `C_VerifyRecover*` of "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::*;
 

@@ -1,4 +1,5 @@
-//! "Signing and MACing functions". Nothing here allocates, locks or logs: this is the hot path.
+//! "Signing and MACing functions". This is the hot path: nothing in this file allocates or logs.
+//! Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
 

@@ -192,7 +192,7 @@ fn token_info(token: &TokenInfo) -> CK_TOKEN_INFO {
         ulRwSessionCount: narrow(token.rw_sessions),
         ulMaxPinLen: narrow(token.max_pin_len),
         ulMinPinLen: narrow(token.min_pin_len),
-        // The token is as large as the disk that it lies on.
+        // The token can grow until the disk is full.
         ulTotalPublicMemory: CK_UNAVAILABLE_INFORMATION,
         ulFreePublicMemory: CK_UNAVAILABLE_INFORMATION,
         ulTotalPrivateMemory: CK_UNAVAILABLE_INFORMATION,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_of_a_token_stands_in_its_field() {
+    fn each_number_of_a_token_is_in_its_field() {
         let info = token_info(&TokenInfo {
             label: *b"a label of exactly 32 characters",
             manufacturer: "Jeton",

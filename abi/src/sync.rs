@@ -1,5 +1,5 @@
-//! What the life of the module is kept in. `conformance/models` compiles `call` with a `crate::sync` of its own, which
-//! tries many orders of the threads' steps and forks between any two.
+//! The atomics that hold the module's state. `conformance/models` compiles `call` with its own
+//! `crate::sync`, which tries many interleavings of threads, with forks between any two steps.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub(crate) use std::thread::sleep;

@@ -1,4 +1,5 @@
-//! `C_VerifySignature*` of "Functions for verifying signatures and MACs": the signature comes before the data.
+//! `C_VerifySignature*` of "Functions for verifying signatures and MACs": the caller passes the
+//! signature before the data.
 
 use cryptoki_sys::*;
 

@@ -30,11 +30,11 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
             *nonce = message.params.nonce().into();
         }
         let work = |out: Output<'_>| module.wrap_key(session, &with, wrapping, key, out);
-        // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the parameter; no slice
-        // of that memory is in use when the nonce is written.
+        // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
+        // parameter; no slice of that memory is in use when the nonce is written.
         unsafe {
             produce(Out(wrapped, wrapped_len), work)?;
-            // A call that asked for the length made nothing.
+            // A call that asks for the length changes nothing.
             if let Some(message) = message.filter(|_| !wrapped.is_null()) {
                 message.write_nonce();
             }

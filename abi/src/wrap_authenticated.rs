@@ -25,15 +25,15 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
 ) -> CK_RV {
     call_in(handle, |module| {
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its length, no slice of
-        // which is in use when the parameter is written.
+        // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its
+        // length, no slice of which is in use when the parameter is written.
         unsafe {
             let (with, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
             let aad = In(aad, aad_len).bytes()?;
             let how = Authenticated { with: &with, params: &mut message.params, aad };
             let work = |out: Output<'_>| module.wrap_key_authenticated(session, how, wrapping, key, out);
             produce(Out(wrapped, wrapped_len), work)?;
-            // A call that asked for the length made nothing.
+            // A call that asks for the length changes nothing.
             if !wrapped.is_null() {
                 message.write_nonce();
                 message.write_tag();

@@ -14,10 +14,13 @@ use cryptoki_sys::*;
 fn main() {
     let directory = std::env::temp_dir().join(format!("jeton-fork-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
+    // Cheap PINs: 32 children log in at once, and each waits 20 s at most. Valgrind is slow.
+    let configuration = directory.join("jeton.toml");
+    std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     // SAFETY: no other thread runs.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
-        std::env::remove_var("JETON_CONF");
+        std::env::set_var("JETON_CONF", &configuration);
     }
 
     let list = functions();
@@ -48,6 +51,7 @@ fn main() {
 
     many_children_sign_and_draw_different_numbers();
     a_child_goes_on_when_its_parent_ends();
+    a_child_neither_drops_nor_keeps_the_locks_of_its_parent();
 
     assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
@@ -183,6 +187,73 @@ fn a_child_goes_on_when_its_parent_ends() {
         assert_eq!(objects(session, label.as_bytes()), 1, "an object that was acknowledged: {label}");
     }
     ok!(C_Finalize(nothing()));
+}
+
+/// A child inherits the descriptions that the locks belong to. Its parent keeps its locks when the child ends, and they
+/// go with the parent, also where it is killed and the child goes on.
+fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
+    ok!(C_Initialize(nothing()));
+    user();
+    assert_eq!(locked(), [true; 2]);
+    Child::start(&|| [0]).end();
+    assert_eq!(locked(), [true; 2]);
+    let work = || {
+        ok!(C_Initialize(nothing()));
+        create(user(), b"of a child that ends");
+        ok!(C_Finalize(nothing()));
+        [0]
+    };
+    Child::start(&work).end();
+    assert_eq!(locked(), [true; 2]);
+    ok!(C_Finalize(nothing()));
+
+    let (from_parent, to_tester) = pipe();
+    let (from_tester, to_grandchild) = pipe();
+    let parent = Child::<1>::start(&|| {
+        let mut byte = 0u8;
+        ok!(C_Initialize(nothing()));
+        create(user(), b"of a parent that is killed");
+        if unsafe { libc::fork() } == 0 {
+            // Until the tester writes, or is gone.
+            unsafe {
+                libc::close(to_grandchild);
+                libc::read(from_tester, (&raw mut byte).cast(), 1);
+                libc::_exit(0)
+            };
+        }
+        tell(to_tester);
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    });
+    hear(from_parent);
+    assert_eq!(locked(), [true; 2]);
+    let mut status = 0;
+    assert_eq!(unsafe { libc::kill(parent.id, libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::waitpid(parent.id, &raw mut status, 0) }, parent.id);
+    assert_eq!(locked(), [false; 2], "a child keeps locks of a parent that is gone");
+    tell(to_grandchild);
+    ok!(C_Initialize(nothing()));
+    assert_eq!(objects(user(), b"of a parent that is killed"), 1);
+    ok!(C_Finalize(nothing()));
+}
+
+/// Whether the token file and its `-shm` file are locked, as another open file description sees it.
+fn locked() -> [bool; 2] {
+    let directory = std::env::var_os("JETON_DIR").expect("the directory");
+    let files =
+        std::fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("a file").path());
+    let files: Vec<_> = files.collect();
+    ["jeton", "jeton-shm"].map(|extension| {
+        let path = files.iter().find(|path| path.extension().is_some_and(|found| found == extension));
+        let file = std::fs::File::options().read(true).write(true).open(path.expect("a file"));
+        let file = std::os::fd::OwnedFd::from(file.expect("a file"));
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as i16;
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+        assert_eq!(unsafe { libc::fcntl(descriptor, libc::F_OFD_GETLK, &raw mut lock) }, 0);
+        lock.l_type != libc::F_UNLCK as i16
+    })
 }
 
 const DIGEST: [u8; 32] = [7; 32];

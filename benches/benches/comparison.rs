@@ -1,11 +1,11 @@
-//! `cargo bench`: every row of every group. A word on the command line measures the groups whose names contain it;
-//! `--quick`, or `JETON_BENCH_SHORT=1`, ends within ten minutes.
+//! Runs every row of every group for `cargo bench`. A word on the command line selects the groups
+//! whose names contain it. `--quick` or `JETON_BENCH_SHORT=1` ends within ten minutes.
 
 use jeton_benches::child;
 
 fn main() {
     child::if_child();
-    // `cargo test --benches` starts it too, without this word.
+    // `cargo test --benches` starts this program too, without this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

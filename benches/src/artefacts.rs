@@ -1,21 +1,22 @@
-//! What the bench builds before it measures: the module as it is shipped, and the module with the null backend.
+//! Builds the modules that the bench measures: the one that users get, and the one with the null
+//! backend.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The modules of this tree.
+/// Our modules.
 pub struct Artefacts {
-    /// With both backends, as `cargo build --release -p jeton-pkcs11` makes it.
+    /// The module with both backends, built by `cargo build --release -p jeton-pkcs11`.
     pub module: PathBuf,
-    /// With the null backend alone.
+    /// The module with only the null backend.
     pub null: PathBuf,
 }
 
 const LIBRARY: &str = "libjeton_pkcs11.so";
 
 impl Artefacts {
-    /// Where they lie once they are built.
+    /// Returns the paths of the built modules.
     pub fn of(target: &Path) -> Self {
         Self {
             module: target.join("release").join(LIBRARY),
@@ -23,8 +24,8 @@ impl Artefacts {
         }
     }
 
-    /// Builds them, each in its own features: what the bench itself links must not reach them. With
-    /// `JETON_BENCH_BUILT` set they are taken as they lie there.
+    /// Builds the modules in two cargo runs, so that the features of the bench do not reach them.
+    /// If `JETON_BENCH_BUILT` is set, takes the files that exist.
     pub fn build() -> Result<Self, String> {
         let target = target_directory();
         if env::var_os("JETON_BENCH_BUILT").is_some() {
@@ -53,19 +54,19 @@ fn cargo(arguments: &[&str], target: &Path) -> Result<(), String> {
     }
 }
 
-/// The root of the tree.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Cargo's target directory: the one that this executable lies in.
+/// Returns cargo's target directory, found from the path of this executable.
 pub fn target_directory() -> PathBuf {
     let executable = env::current_exe().unwrap_or_default();
     let above = executable.ancestors().find(|directory| directory.join("CACHEDIR.TAG").is_file());
     above.map_or_else(|| root().join("target"), Path::to_owned)
 }
 
-/// Where criterion keeps its data, and the bench what it found out beside it.
+/// Returns the directory of criterion's data, where the bench also keeps its own files.
 pub fn data_directory() -> PathBuf {
     target_directory().join("criterion")
 }

@@ -1,5 +1,6 @@
-//! The calls that are timed, prepared down to the last pointer: a repetition is the functions of the module and
-//! nothing else. The safe client does the rest; it builds structures and vectors for each call, which would be timed.
+//! The timed calls, with all arguments prepared. Each repetition calls the functions of the module
+//! and does nothing else. All other work goes through the safe client, which builds structures and
+//! vectors for each call.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
@@ -15,7 +16,7 @@ pub use find::Search;
 pub use key::{Decapsulation, Encapsulation, KeyGeneration, PairGeneration};
 pub use object::{Creation, Reading, Sessions, destroy};
 
-/// The answer of a call.
+/// The result of a timed call.
 pub type Answer<T = ()> = Result<T, Failure>;
 
 type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE) -> CK_RV;
@@ -45,7 +46,7 @@ enum Start {
 }
 
 impl<'a> Transform<'a> {
-    /// Signs `input` into a buffer of `room` bytes.
+    /// Prepares to sign `input` into a buffer of `room` bytes.
     pub fn sign(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -66,7 +67,7 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Encrypts `input` with AES-GCM, under an initialisation vector of 12 bytes that is another each time.
+    /// Prepares to encrypt `input` with AES-GCM. Each call has a new nonce of 12 bytes.
     pub fn seal(session: &'a Session, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {
@@ -81,7 +82,7 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Digests `input`.
+    /// Prepares to digest `input`.
     pub fn digest(session: &'a Session, mechanism: &Mechanism, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {
@@ -96,7 +97,7 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// The two calls.
+    /// Calls both functions.
     #[inline]
     pub fn call(&mut self) -> Answer<usize> {
         self.mechanism.freshen();
@@ -104,11 +105,12 @@ impl<'a> Transform<'a> {
         self.finish()
     }
 
-    /// The second of the two calls alone.
+    /// Calls the second function only.
     #[inline]
     pub fn finish(&mut self) -> Answer<usize> {
         let mut len = self.out.len() as CK_ULONG;
-        // SAFETY: the input goes with its length and is only read, `out` is writable for its length.
+        // SAFETY: the length is that of the input, which is only read; `out` is writable for its
+        // length.
         let code = unsafe {
             (self.act)(
                 self.session.handle(),
@@ -122,12 +124,12 @@ impl<'a> Transform<'a> {
         Ok(len as usize)
     }
 
-    /// The first of the two calls alone.
+    /// Calls the first function only.
     #[inline]
     pub fn start(&mut self) -> Answer {
         let mechanism = &mut self.mechanism.raw;
         let code = match self.init {
-            // SAFETY: the mechanism and what it points to live in `self`.
+            // SAFETY: `self` owns the mechanism and the memory that it points to.
             Start::Keyed(init) => unsafe { init(self.session.handle(), mechanism, self.key) },
             // SAFETY: as above.
             Start::Keyless(init) => unsafe { init(self.session.handle(), mechanism) },
@@ -135,12 +137,12 @@ impl<'a> Transform<'a> {
         check(self.names.0, code)
     }
 
-    /// Works with another key from here on.
+    /// Uses another key from now on.
     pub fn rekey(&mut self, key: ObjectHandle) {
         self.key = key.0;
     }
 
-    /// What the last [`call`](Self::call) wrote into.
+    /// Returns the output of the last [`call`](Self::call).
     pub fn out(&self) -> &[u8] {
         &self.out
     }
@@ -158,7 +160,7 @@ pub struct Verification<'a> {
 }
 
 impl<'a> Verification<'a> {
-    /// Verifies that signature of `input`.
+    /// Prepares to verify this signature of `input`.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -178,13 +180,13 @@ impl<'a> Verification<'a> {
         })
     }
 
-    /// The two calls.
+    /// Calls both functions.
     #[inline]
     pub fn call(&mut self) -> Answer {
-        // SAFETY: the mechanism and what it points to live in `self`.
+        // SAFETY: `self` owns the mechanism and the memory that it points to.
         let code = unsafe { (self.init)(self.session.handle(), &mut self.mechanism.raw, self.key) };
         check("C_VerifyInit", code)?;
-        // SAFETY: both inputs go with their lengths and are only read.
+        // SAFETY: the lengths are those of the inputs, which are only read.
         let code = unsafe {
             (self.act)(
                 self.session.handle(),
@@ -206,13 +208,13 @@ pub struct RandomBytes<'a> {
 }
 
 impl<'a> RandomBytes<'a> {
-    /// So many bytes.
+    /// Prepares to draw `len` bytes.
     pub fn new(session: &'a Session, len: usize) -> Answer<Self> {
         let generate = entry("C_GenerateRandom", session.module().functions().C_GenerateRandom)?;
         Ok(Self { session, generate, out: vec![0; len] })
     }
 
-    /// The call.
+    /// Calls the function.
     #[inline]
     pub fn call(&mut self) -> Answer {
         // SAFETY: `out` is writable for its length.
@@ -223,16 +225,17 @@ impl<'a> RandomBytes<'a> {
     }
 }
 
-/// A mechanism, and the memory that it points to.
+/// A mechanism with the memory that it points to.
 struct MechanismMemory {
     raw: CK_MECHANISM,
     parameter: Parameter,
 }
 
 enum Parameter {
-    /// In words, so that every structure of the standard is aligned. Pointed to by `raw`.
+    /// The parameter, as words so that every structure of the standard is aligned. `raw` points to
+    /// it.
     Words { _words: Box<[u64]> },
-    /// GCM's parameter and its initialisation vector, which is counted up. Pointed to by `raw`.
+    /// GCM's parameter and its nonce, which counts up. `raw` points to it.
     Gcm { params: Box<CK_GCM_PARAMS>, _iv: Box<[u8; 12]>, count: u64 },
 }
 
@@ -278,18 +281,19 @@ impl MechanismMemory {
         Self { raw, parameter: Parameter::Gcm { params, _iv: iv, count: 0 } }
     }
 
-    /// GCM must not see an initialisation vector twice.
+    /// Counts the nonce up, because GCM must not use one twice.
     #[inline]
     fn freshen(&mut self) {
         if let Parameter::Gcm { params, count, .. } = &mut self.parameter {
             *count += 1;
-            // SAFETY: the pointer is to the 12 bytes of the vector, which live beside it and are used through it alone.
+            // SAFETY: the pointer is to the 12 bytes of the nonce, which `self` owns and only this
+            // pointer uses.
             unsafe { params.pIv.cast::<u64>().write_unaligned(*count) };
         }
     }
 }
 
-/// The structures of a template, and the values that they point to.
+/// The structures of a template with the values that they point to.
 struct TemplateMemory {
     raw: Vec<CK_ATTRIBUTE>,
     values: Vec<Attribute>,
@@ -313,10 +317,10 @@ impl TemplateMemory {
         (self.raw.as_mut_ptr(), self.raw.len() as CK_ULONG)
     }
 
-    /// Writes another value of the same length over one.
+    /// Replaces a value by another one of the same length.
     fn overwrite(&mut self, at: usize, value: &[u8]) {
         assert_eq!(self.values[at].value.len(), value.len());
-        // SAFETY: the structure points to the value of that length, which lives beside it.
+        // SAFETY: the structure points to a value of this length, which `self` owns.
         unsafe {
             std::ptr::copy_nonoverlapping(value.as_ptr(), self.raw[at].pValue.cast::<u8>(), value.len());
         }

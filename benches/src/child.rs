@@ -1,4 +1,4 @@
-//! The bench's own child processes: the executable starts itself again with a role in the environment.
+//! The child processes of the bench: the executable starts itself with a role in the environment.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,17 +7,18 @@ use std::process::Command;
 use crate::artefacts::{Artefacts, target_directory};
 use crate::{groups, instructions, rows, startup};
 
-/// The variable that says what the child is to do.
+/// The variable that holds the role of the child.
 const ROLE: &str = "JETON_BENCH_ROLE";
 
-/// This executable as a child in that role. Where our own modules keep their tokens must be said by the bench alone.
+/// Returns the command that starts this executable in this role. Clears the variables that would
+/// move the tokens of our modules.
 pub fn of_role(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap_or_default());
     set_up(&mut command, role);
     command
 }
 
-/// The same below a program that watches it.
+/// Returns the same command, run by a program that watches it.
 pub fn below(program: &str, arguments: &[&OsStr], role: &str) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap_or_default());
@@ -29,7 +30,7 @@ fn set_up(command: &mut Command, role: &str) {
     command.env(ROLE, role).env_remove("JETON_DIR").env_remove("JETON_CONF");
 }
 
-/// Does what the parent asked for and ends the process, if this is a child.
+/// Runs the role and ends the process, if this process is a child.
 pub fn if_child() {
     let Ok(role) = env::var(ROLE) else { return };
     let words: Vec<_> = role.split('\t').collect();
@@ -52,19 +53,19 @@ pub fn if_child() {
     std::process::exit(0);
 }
 
-/// What to compare, where the command line says it.
+/// Returns the filter of the command line, if there is one.
 pub fn filter() -> Option<String> {
     env::args().skip(1).find(|argument| !argument.starts_with('-'))
 }
 
-/// Measures all groups in one child, which has a directory of tokens for its time.
+/// Measures all groups in one child, with a temporary directory for its tokens.
 pub fn compare() -> Result<(), String> {
     let artefacts = Artefacts::build()?;
     let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
     let directory = directory.map_err(|error| error.to_string())?;
     let data = crate::artefacts::data_directory();
     let mut command = of_role(&format!("compare\t{}", directory.path().display()));
-    // Criterion has an option `--quick` that means another thing.
+    // Criterion has another option `--quick`.
     let quick = env::args().any(|argument| argument == "--quick");
     command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
     command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);
@@ -72,7 +73,7 @@ pub fn compare() -> Result<(), String> {
         command.env(crate::settings::SHORT, "1");
     }
     if filter().is_none() && data.is_dir() {
-        // The report is of one run.
+        // The report describes one run, so the data of earlier runs is removed.
         std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
     }
     finished(command)?;
@@ -83,7 +84,7 @@ pub fn compare() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a child to its end.
+/// Runs a child and waits for it.
 pub fn finished(mut command: Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -92,7 +93,7 @@ pub fn finished(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// Runs a child to its end: what it said on standard output, and on standard error.
+/// Runs a child and returns its standard output and standard error.
 pub fn heard(mut command: Command) -> Result<(String, String), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -1,4 +1,4 @@
-//! What criterion does not keep: of the run, and what was measured beside it. JSON files beside criterion's data.
+//! Facts that criterion does not keep, as JSON files beside its data.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::artefacts::data_directory;
 
-/// Of the run.
+/// Facts about the run.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Run {
     /// The command line.
     pub command: String,
-    /// Whether it was the short mode.
+    /// Whether it was in short mode.
     pub short: bool,
-    /// When it began, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub started: u64,
-    /// How many seconds it took.
+    /// The duration in seconds.
     pub seconds: u64,
     /// The rows.
     pub rows: Vec<RowFacts>,
-    /// What is missing, and why.
+    /// The rows that are missing, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// How tokens were filled.
+    /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
-    /// Our module and the floor in turns.
+    /// Our module and the floor, measured in turns.
     pub turns: Vec<Turns>,
 }
 
-/// How many times as long as the floor our module takes, measured in turns.
+/// The time of our module divided by the time of the floor, measured in turns.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Turns {
     /// The group.
     pub group: String,
-    /// Half of the rounds have less.
+    /// The median of the rounds.
     pub median: f64,
-    /// The begin of the median's interval of 95 %.
+    /// The lower end of the 95 % interval of the median.
     pub low: f64,
-    /// Its end.
+    /// The upper end.
     pub high: f64,
 }
 
-/// A row's module.
+/// The module of a row.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RowFacts {
     /// Its name.
     pub name: String,
-    /// What it is, with its version.
+    /// A description with the version.
     pub description: String,
     /// Whether it is one of ours.
     pub ours: bool,
@@ -60,7 +60,7 @@ pub struct LeftOut {
     pub group: String,
     /// The row.
     pub row: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -71,57 +71,57 @@ pub struct Filled {
     pub row: String,
     /// `session` or `token`.
     pub home: String,
-    /// How many objects there should be.
+    /// The number of objects that were wanted.
     pub wanted: usize,
-    /// How many there are.
+    /// The number of objects in the token at the end.
     pub reached: usize,
-    /// How many were made for that.
+    /// The number of objects that were made for this size.
     pub made: usize,
-    /// In how many threads.
+    /// The number of threads that made them.
     pub threads: usize,
-    /// How many seconds it took.
+    /// The duration in seconds.
     pub seconds: f64,
 }
 
-/// Latencies of signatures while another thread makes RSA-4096 keys, in nanoseconds.
+/// Latencies of signatures in nanoseconds, while another thread makes RSA-4096 keys.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Latency {
     /// The row.
     pub row: String,
-    /// How many signatures were made.
+    /// The number of signatures.
     pub signatures: usize,
-    /// How many RSA keys were made meanwhile.
+    /// The number of RSA keys that were made meanwhile.
     pub keys: usize,
-    /// Half are quicker.
+    /// The median.
     pub p50: u64,
-    /// Ninety-nine of a hundred are quicker.
+    /// The 99th percentile.
     pub p99: u64,
-    /// Nine hundred and ninety-nine of a thousand are.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// The slowest.
+    /// The longest.
     pub max: u64,
 }
 
-/// What callgrind and memcheck count of an operation whose Init function is re-armed.
+/// What callgrind and memcheck count for an operation whose `Init` function is re-armed.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Instructions {
     /// The operation.
     pub operation: String,
     /// The row.
     pub row: String,
-    /// Instructions of each.
+    /// Instructions per operation.
     pub instructions: f64,
-    /// Allocations of each.
+    /// Allocations per operation.
     pub allocations: f64,
 }
 
 /// Loading, starting and memory.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Startup {
-    /// Size of each module of ours, in bytes.
+    /// The file size of each of our modules, in bytes.
     pub sizes: Vec<(String, u64)>,
-    /// Milliseconds from `dlopen` to the end of `C_Initialize` with an empty token directory, in fresh processes:
-    /// the row, and the median, least and most.
+    /// Milliseconds from `dlopen` to the end of `C_Initialize` with an empty token directory, in
+    /// fresh processes: the row, the median, the shortest, the longest.
     pub load: Vec<(String, f64, f64, f64)>,
     /// Memory of objects.
     pub memory: Vec<Memory>,
@@ -134,11 +134,11 @@ pub struct Memory {
     pub row: String,
     /// `session` or `token`.
     pub home: String,
-    /// How many objects.
+    /// The number of objects.
     pub objects: usize,
-    /// By how many bytes the process grew for each.
+    /// The growth of the process per object, in bytes.
     pub bytes: f64,
-    /// How many bytes its attributes have.
+    /// The length of its attribute values, in bytes.
     pub attributes: usize,
 }
 
@@ -163,7 +163,7 @@ pub fn write(name: &str, facts: &impl Serialize) -> Result<(), String> {
     made.and_then(|()| fs::write(&path, text)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Reads one of the files, if it is there.
+/// Reads one of the files, if it exists.
 pub fn read<T: DeserializeOwned>(name: &str) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path(name)).ok()?).ok()
 }

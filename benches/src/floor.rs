@@ -1,9 +1,9 @@
-//! The floor: what the library itself takes. AWS-LC is called directly with a parsed key, by the cheapest way that it
-//! has to do what the token's function does; SLH-DSA, which AWS-LC does not have, is the crate `slh-dsa` called
-//! directly.
+//! The floor: the time that the crypto library itself takes. AWS-LC is called directly with a
+//! parsed key, in the cheapest way that does the work of the token's function. SLH-DSA, which
+//! AWS-LC lacks, is the crate `slh-dsa` called directly.
 //!
-//! This is not the token's backend: it shares no code with it. Failures are panics, since a floor that fails has
-//! nothing to compare.
+//! The floor shares no code with the token's backend. A failure is a panic, because there is
+//! nothing to compare with then.
 
 // Calls of a C library.
 #[allow(unsafe_code)]
@@ -31,7 +31,7 @@ use crate::scheme::{Kind, Pair, Scheme};
 pub use ml_kem::MlKemPair;
 pub use symmetric::{Hmac, Sealer, random, sha256};
 
-/// A key pair, parsed. Any number of threads may sign with it.
+/// A parsed key pair. Any number of threads may sign with it.
 pub enum FloorPair {
     /// ECDSA.
     Ec(ec::EcPair),
@@ -46,7 +46,7 @@ pub enum FloorPair {
 }
 
 impl FloorPair {
-    /// A new one; none for a kind that does not sign.
+    /// Generates a key pair. `None` if this kind does not sign.
     pub fn generate(kind: Kind) -> Option<Self> {
         Some(match kind {
             Kind::Ec(curve) => Self::Ec(ec::EcPair::generate(curve)),
@@ -58,7 +58,7 @@ impl FloorPair {
         })
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicParts {
         match self {
             Self::Ec(pair) => pair.public(),
@@ -69,7 +69,7 @@ impl FloorPair {
         }
     }
 
-    /// Signs into the front of `out`; the signature's length.
+    /// Signs into the front of `out` and returns the length of the signature.
     pub fn sign(&self, scheme: Scheme, input: &[u8], out: &mut [u8]) -> usize {
         match (self, scheme) {
             (Self::Ec(pair), _) => pair.sign(input, out),
@@ -81,7 +81,7 @@ impl FloorPair {
         }
     }
 
-    /// A signature.
+    /// Returns a signature.
     pub fn signature(&self, scheme: Scheme, input: &[u8]) -> Vec<u8> {
         let mut out = vec![0; MAX_SIGNATURE];
         let len = self.sign(scheme, input, &mut out);
@@ -89,7 +89,7 @@ impl FloorPair {
         out
     }
 
-    /// Signs one input again and again. Each kind has a loop of its own, so that nothing is dispatched within.
+    /// Signs one input repeatedly. Each kind has its own loop, so that no dispatch is timed.
     pub fn signing(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
         let mut out = vec![0; MAX_SIGNATURE];
         match (self, scheme) {
@@ -104,7 +104,7 @@ impl FloorPair {
         }
     }
 
-    /// Verifies one signature again and again.
+    /// Verifies one signature repeatedly.
     pub fn verifying(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
         let signature = self.signature(scheme, input);
         match (self, scheme) {
@@ -127,7 +127,7 @@ impl FloorPair {
     }
 }
 
-/// Makes key pairs; freeing them is not counted.
+/// Makes key pairs. Freeing them is not timed.
 pub fn generating(pair: &Pair) -> Boxed<'static> {
     match pair.kind {
         Kind::Ec(curve) => making(move || ec::EcPair::generate(curve), drop),
@@ -139,14 +139,14 @@ pub fn generating(pair: &Pair) -> Boxed<'static> {
     }
 }
 
-/// The longest signature of all: SLH-DSA-128f's.
+/// The longest signature: that of SLH-DSA-128f.
 const MAX_SIGNATURE: usize = 17_088;
 
 fn done(len: usize) {
     black_box(len);
 }
 
-/// AWS-LC's functions return 1 where they succeed.
+/// Panics unless a function of AWS-LC returned 1, its code for success.
 #[track_caller]
 fn one(code: c_int) {
     assert_eq!(code, 1, "AWS-LC failed");

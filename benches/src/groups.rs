@@ -1,4 +1,4 @@
-//! The groups: what is compared. A group is an operation, its rows are who does it.
+//! The groups of the bench. A group is one operation; its rows are the modules that do it.
 
 mod keys;
 mod latency;
@@ -18,7 +18,7 @@ use crate::rows::{self, Maker, Row};
 use crate::suite::{Rows, Suite};
 use crate::target::{CoreToken, ModuleToken, Outcome, Target};
 
-/// Measures everything that the command line asks for, with tokens below `directory`.
+/// Measures all groups that the command line asks for, with tokens below `directory`.
 pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> Result<(), String> {
     let started = SystemTime::now();
     let mut suite = Suite::new(filter);
@@ -48,18 +48,18 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     if filter_is_set(&run) { Ok(()) } else { facts::write(facts::file::RUN, &run) }
 }
 
-/// A run of some groups does not overwrite what is said of the run of all.
+/// A run of some groups does not overwrite the facts of the run of all groups.
 fn filter_is_set(run: &Run) -> bool {
     run.command.split(' ').any(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
 /// The tokens of the groups that need few objects.
 pub struct Scene {
-    /// The core itself.
+    /// The core without the C interface.
     core: CoreToken,
-    /// `jeton` first, then the other backend, then the peers.
+    /// The modules: `jeton`, the other backend, then the peers.
     tokens: Vec<ModuleToken>,
-    /// Ours with the null backend.
+    /// Our module with the null backend.
     null: Option<ModuleToken>,
 }
 
@@ -71,7 +71,7 @@ impl Scene {
             match row.maker {
                 Maker::Null => null = Some(row.token()?),
                 Maker::Ours => tokens.push(row.token()?),
-                // Some peers are quicker with session keys: the full mode has both.
+                // Some peers are faster with session keys, so the full mode has both.
                 Maker::Peer if suite.settings.short => tokens.extend(or_left_out(row, row.token())),
                 Maker::Peer => {
                     tokens.extend(or_left_out(row, row.token()));
@@ -82,7 +82,7 @@ impl Scene {
         Ok(Self { core: CoreToken::new(core)?, tokens, null })
     }
 
-    /// All that compute, `jeton` first, so that its row stands beside the floor's.
+    /// Returns all targets that compute. `jeton` is first, so that its row is next to the floor's.
     fn targets(&self) -> Vec<&dyn Target> {
         let modules = self.tokens.iter().map(|token| token as &dyn Target);
         let mut targets: Vec<_> = modules.collect();
@@ -100,12 +100,12 @@ impl Scene {
     }
 }
 
-/// A peer that does not let us in is left out.
+/// Leaves out a peer that has no usable token, and prints the reason.
 fn or_left_out(row: &Row, token: Outcome<ModuleToken>) -> Option<ModuleToken> {
     token.inspect_err(|reason| println!("row {} left out: {reason}", row.name)).ok()
 }
 
-/// A row of each target.
+/// Returns one row for each target.
 fn rows_of<'a>(
     targets: &[&'a dyn Target],
     operation: impl Fn(&'a dyn Target) -> Outcome<Boxed<'a>>,

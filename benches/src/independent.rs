@@ -1,11 +1,12 @@
-//! Signatures of every row are verified by both libraries, so that at least one of them did not make it.
+//! Checks that both crypto libraries verify the signatures of every row, so that at least one of
+//! the two did not make them.
 
 use jeton::backend::{Provider, PublicParts};
 
 use crate::scheme::{Kind, Scheme};
 
-/// Panics unless every library calls the signature good, and one of another input bad: a row that is fast and wrong
-/// must not stand in a table.
+/// Panics unless every library accepts the signature and rejects it for another input. A row that
+/// is fast and wrong must not enter a table.
 pub fn verify(row: &str, public: &PublicParts, scheme: Scheme, kind: Kind, signature: &[u8]) {
     let input = scheme.input(kind);
     let mut other = input.to_vec();
@@ -16,8 +17,8 @@ pub fn verify(row: &str, public: &PublicParts, scheme: Scheme, kind: Kind, signa
         let mut verifier =
             key.verifier(&scheme.of_backend()).unwrap_or_else(|error| panic!("{row}, {name}: {error:?}"));
         if let Err(error) = verifier.verify(input, signature) {
-            panic!("{row}: {name} refuses its {scheme:?} signature: {error:?}");
+            panic!("{row}: {name} rejects its {scheme:?} signature: {error:?}");
         }
-        assert!(verifier.verify(&other, signature).is_err(), "{name} takes every signature");
+        assert!(verifier.verify(&other, signature).is_err(), "{name} accepts every signature");
     }
 }

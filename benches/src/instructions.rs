@@ -1,6 +1,6 @@
-//! Instructions and allocations of operations, each with its Init function re-armed, counted by valgrind: callgrind and
-//! memcheck run a child twice, which repeats the operation another number of times each time, and the difference is what
-//! the repetitions cost.
+//! Counts the instructions and allocations of operations whose `Init` function is re-armed.
+//! Callgrind and memcheck run a child twice, with different numbers of repetitions. The difference
+//! divided by the number of repetitions is the cost of one.
 
 use std::ffi::OsStr;
 use std::hint::black_box;
@@ -21,31 +21,31 @@ use crate::scheme::{Scheme, named};
 use crate::suite::FLOOR;
 use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
 
-/// How often the two runs repeat the operation.
+/// The repetitions of the two runs.
 const COUNTS: [u64; 2] = [500, 2500];
 
-/// What is counted.
+/// An operation that is counted.
 #[derive(Clone, Copy)]
 enum Counted {
-    /// `C_SignInit` and `C_Sign` with a pair of that name.
+    /// `C_SignInit` and `C_Sign` with the key pair of this name.
     Signature(&'static str, Scheme),
-    /// `C_EncryptInit` and `C_Encrypt` of so many bytes with AES-256-GCM.
+    /// `C_EncryptInit` and `C_Encrypt` of this number of bytes with AES-256-GCM.
     Sealing(usize),
-    /// A search for a label among so many session objects.
+    /// A search for a label among this number of session objects.
     Search(usize),
     /// `C_OpenSession` and `C_CloseSession`.
     Session,
-    /// `C_CreateObject` of a session's AES key, and `C_DestroyObject`.
+    /// `C_CreateObject` of an AES session key, and `C_DestroyObject`.
     Creation,
-    /// `C_GenerateKey` of a session's AES key, and `C_DestroyObject`.
+    /// `C_GenerateKey` of an AES session key, and `C_DestroyObject`.
     Generation,
     /// `C_GetAttributeValue` of five attributes of a private key.
     Reading,
 }
 
 impl Counted {
-    /// Whether a row does it. The null backend stands for the core around one signature and one cipher; no library
-    /// has sessions or objects.
+    /// Returns whether the operation is counted for a row. The null backend is counted for one
+    /// signature and one cipher. The floor has no sessions and no objects.
     fn is_of(self, row: &str) -> bool {
         match self {
             Self::Signature(pair, _) => row != NULL || pair == "p256",
@@ -57,7 +57,7 @@ impl Counted {
     }
 }
 
-/// The signature of which the goals speak.
+/// The signature that the targets name.
 pub const SIGNATURE: &str = "P-256 sign";
 
 const COUNTED: [(&str, Counted); 9] = [
@@ -72,10 +72,10 @@ const COUNTED: [(&str, Counted); 9] = [
     ("5 attributes", Counted::Reading),
 ];
 
-/// Counts and prints; without valgrind it says so and counts nothing.
+/// Counts and prints. Without valgrind it prints that and counts nothing.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     if std::process::Command::new("valgrind").arg("--version").output().is_err() {
-        println!("instructions left out: no valgrind on this machine");
+        println!("instructions are not counted: valgrind is not installed");
         return Ok(());
     }
     let module = |library: &Path, backend: &str| format!("count\t{}\t{{}}\t{backend}", library.display());
@@ -114,14 +114,14 @@ fn difference(role: &str, count: impl Fn(&str) -> Result<u64, String>) -> Result
     Ok((more - less) / (COUNTS[1] - COUNTS[0]) as f64)
 }
 
-/// Instructions that callgrind counts, from `Collected : …` at the end.
+/// Returns the instructions that callgrind counts, from its line `Collected : …`.
 fn instructions(role: &str) -> Result<u64, String> {
     let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))
 }
 
-/// Allocations that memcheck counts, from `total heap usage: … allocs`.
+/// Returns the allocations that memcheck counts, from its line `total heap usage: … allocs`.
 fn allocations(role: &str) -> Result<u64, String> {
     let arguments = ["--tool=memcheck", "--undef-value-errors=no"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
@@ -139,7 +139,7 @@ fn named_operation(operation: &str) -> Outcome<Counted> {
     found.map(|(_, what)| *what).ok_or_else(|| format!("no such operation: {operation:?}"))
 }
 
-/// The child: an operation of the module, so many times.
+/// The child: repeats an operation of the module.
 pub(crate) fn count(
     library: &str,
     directory: &str,
@@ -174,7 +174,7 @@ pub(crate) fn count(
     Ok(())
 }
 
-/// The child: an operation of the floor, so many times.
+/// The child: repeats an operation of the floor.
 pub(crate) fn count_floor(operation: &str, repetitions: &str) -> Result<(), String> {
     let repetitions: u64 = repetitions.parse().map_err(|_| "no count")?;
     match named_operation(operation)? {

@@ -1,14 +1,15 @@
-//! The comparative bench: what PKCS#11 costs above the library, for us and for the others.
+//! The comparative bench: the cost of PKCS#11 compared with the crypto library, for Jeton and
+//! others.
 //!
-//! Each group is an operation; its rows are who does it: the `floor` (the library called directly), `jeton` (our module
-//! through its C interface), `core` (the same without the interface), our module with its other backends, and the
-//! peers. `cargo bench` measures, `cargo run --release -p jeton-benches -- report` writes `docs/benchmarks.md` from what
-//! was measured.
+//! Each group is one operation. Its rows are the `floor` (the library called directly), `jeton`
+//! (our module through its C interface), `core` (the same without the C interface), our module with
+//! its other backends, and the peers. `cargo bench` measures, and `cargo run --release -p
+//! jeton-benches -- report` writes `docs/benchmarks.md` from the data.
 
 #![deny(unsafe_code)]
 
 pub mod artefacts;
-// The calls that are timed, straight through the function list.
+// The timed calls, straight through the function list.
 #[allow(unsafe_code)]
 mod calls;
 pub mod child;
@@ -25,4 +26,5 @@ mod settings;
 pub mod startup;
 mod suite;
 mod target;
+pub mod timing;
 mod turns;

@@ -1,7 +1,8 @@
-//! What goes with the bench: the report, the counting of instructions, loading and memory.
+//! The program beside the bench: writes the report, counts instructions, measures loading and
+//! memory.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{child, instructions, report, startup};
+use jeton_benches::{child, instructions, report, startup, timing};
 
 fn main() {
     child::if_child();
@@ -9,7 +10,11 @@ fn main() {
         Some("report") => report::write(),
         Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),
         Some("startup") => Artefacts::build().and_then(|artefacts| startup::measure(&artefacts)),
-        _ => Err("usage: jeton-benches report | instructions | startup".to_owned()),
+        Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
+        _ => {
+            Err("usage: jeton-benches report | instructions | startup | timing [LIBRARY [BACKEND]]"
+                .to_owned())
+        }
     };
     if let Err(reason) = outcome {
         eprintln!("{reason}");

@@ -1,32 +1,31 @@
-//! What is timed: an operation, over and over, between two looks at the clock.
+//! An operation that is timed: repeated between two readings of the clock.
 
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// Something that a row of the bench does.
+/// An operation of a row of the bench.
 pub trait Operation {
-    /// How long so many repetitions take; what is prepared for them and cleared away after them is not counted.
+    /// Returns the time of this number of repetitions, without preparation and clean-up.
     fn time(&mut self, repetitions: u64) -> Duration;
 
-    /// Panics where what was done last was wrong; called when the row is over, so that no estimate has it in it.
+    /// Panics if the last result was wrong. Called at the end of the row, so that it is not timed.
     fn check(&mut self) {}
 }
 
-/// An operation of a row.
+/// An operation of a row, boxed.
 pub type Boxed<'a> = Box<dyn Operation + 'a>;
 
-/// An operation that leaves nothing behind.
+/// Returns an operation that leaves nothing behind.
 pub fn repeated<'a>(act: impl FnMut() + 'a) -> Boxed<'a> {
     Box::new(Repeated(act))
 }
 
-/// An operation that makes something, which is cleared away uncounted.
+/// Returns an operation that makes something. Removing it is not timed.
 pub fn making<'a, O: 'a>(mut act: impl FnMut() -> O + 'a, clear: impl FnMut(O) + 'a) -> Boxed<'a> {
     batched(|| (), move |()| act(), clear)
 }
 
-/// An operation on something that is prepared uncounted, and makes something that is cleared away uncounted; many at
-/// a time.
+/// Returns an operation with untimed preparation and clean-up, many repetitions at a time.
 pub fn batched<'a, I: 'a, O: 'a>(
     prepare: impl FnMut() -> I + 'a,
     act: impl FnMut(I) -> O + 'a,
@@ -35,7 +34,7 @@ pub fn batched<'a, I: 'a, O: 'a>(
     Box::new(Steps { prepare, act, clear, batch: BATCH, types: PhantomData })
 }
 
-/// As [`batched`], where each repetition must be cleared away before the next.
+/// Like [`batched`], for an operation that must clean up before the next repetition.
 pub fn one_by_one<'a, I: 'a, O: 'a>(
     prepare: impl FnMut() -> I + 'a,
     act: impl FnMut(I) -> O + 'a,
@@ -56,7 +55,7 @@ impl<F: FnMut()> Operation for Repeated<F> {
     }
 }
 
-/// So many repetitions are prepared, timed and cleared away at once.
+/// The number of repetitions that are prepared, timed and cleaned up together.
 const BATCH: u64 = 64;
 
 struct Steps<P, A, C, I, O> {

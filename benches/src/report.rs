@@ -1,5 +1,6 @@
-//! `docs/benchmarks.md` and its plots, from criterion's data and what was measured beside it. No number in it is
-//! written by hand: the only ones that stand here are those that are to be reached.
+//! Writes `docs/benchmarks.md` and its plots from criterion's data and the other measurements.
+//! No measured number is written by hand. The only numbers in the source are the project's targets,
+//! which `write` prints and does not put on the page.
 
 mod data;
 mod figures;
@@ -18,11 +19,12 @@ use crate::artefacts::root;
 use data::Data;
 pub use data::{JETON, NULL};
 
-/// The lines of the README between which its table stands.
+/// The report replaces the text of the README between these lines.
 const README_BEGIN: &str = "<!-- benchmarks: written by the report of the benches -->";
 const README_END: &str = "<!-- benchmarks end -->";
 
-/// Writes the page, the table of all rows and the plots below `docs/`, and the table of the README.
+/// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
+/// Prints the targets with what was measured.
 pub fn write() -> Result<(), String> {
     let data = Data::read()?;
     let docs = root().join("docs");
@@ -30,10 +32,12 @@ pub fn write() -> Result<(), String> {
     fs::create_dir_all(&beside).map_err(|error| error.to_string())?;
     plots::draw(&data, &beside)?;
     let readme = root().join("README.md");
-    write_between(&readme, README_BEGIN, README_END, &tables::summary(&data))
+    write_between(&readme, README_BEGIN, README_END, &tables::front_page(&data))
         .map_err(|error| error.to_string())?;
     save(&docs.join("benchmarks.md"), &page::page(&data))?;
-    save(&beside.join("rows.md"), &tables::every_row(&data))
+    save(&beside.join("rows.md"), &tables::every_row(&data))?;
+    print!("{}", page::targets(&data));
+    Ok(())
 }
 
 fn save(path: &Path, text: &str) -> Result<(), String> {

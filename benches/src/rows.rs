@@ -1,4 +1,4 @@
-//! The rows: which modules there are, and a token for each.
+//! The rows: the modules on this machine, with a token each.
 
 use std::cell::Cell;
 use std::env;
@@ -16,28 +16,28 @@ use crate::target::{Home, ModuleToken, Outcome};
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
 pub const MODULES: &str = "JETON_BENCH_MODULES";
 
-/// Whose module it is.
+/// Who makes the module of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// Ours, with a backend that computes.
     Ours,
     /// Ours, with the null backend.
     Null,
-    /// Somebody else's.
+    /// Another project's.
     Peer,
 }
 
-/// A module with a token, initialised.
+/// An initialised module with a token.
 pub struct Row {
-    /// As the tables call it.
+    /// The name in the tables.
     pub name: String,
-    /// Whose it is.
+    /// Who makes it.
     pub maker: Maker,
     /// The module.
     pub module: Module,
-    /// The slot of its token, which may be another after the next `C_Initialize`.
+    /// The slot of its token. It can change at the next `C_Initialize`.
     slot: Cell<SlotId>,
-    /// The token's serial.
+    /// The serial number of the token.
     serial: String,
     /// The user's PIN.
     pub pin: String,
@@ -46,7 +46,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A session with the user logged in, whose keys are token objects.
+    /// Opens a session and logs the user in. Its keys are token objects.
     pub fn token(&self) -> Outcome<ModuleToken> {
         self.open(&self.name, Home::Token)
     }
@@ -56,14 +56,15 @@ impl Row {
         self.open(&format!("{}-session", self.name), Home::Session)
     }
 
-    /// The slot of its token.
+    /// Returns the slot of its token.
     pub fn slot(&self) -> SlotId {
         self.slot.get()
     }
 
-    /// `C_Finalize` and `C_Initialize`, and looks where the token is now.
+    /// Calls `C_Finalize` and `C_Initialize`, and finds the slot of the token again.
     pub fn restart(&self) -> Result<(), Failure> {
-        // A start that failed has left the module as it is: then there is nothing to end.
+        // After a failed start the module is not initialised, so a failing `C_Finalize` is no
+        // error.
         let _ = self.module.finalize();
         self.module.initialize(self.reserved.as_deref())?;
         for slot in self.module.slots(true)? {
@@ -79,7 +80,7 @@ impl Row {
             .map_err(|failure| failure.to_string())
     }
 
-    /// What the report says of it.
+    /// Returns the description for the report.
     pub fn facts(&self) -> RowFacts {
         let description = match self.module.info() {
             Ok(info) => format!("{}, {} {}", info.manufacturer, info.description, info.version),
@@ -89,20 +90,21 @@ impl Row {
     }
 }
 
-/// The library parameters of a module of ours with its tokens in that directory. The KDF of the PIN is made to cost
-/// nothing, since it is to cost much and would hide everything else.
+/// Returns the library parameters of one of our modules, with its tokens in this directory. The
+/// PIN's key derivation is set to its minimum, because it would hide all other costs.
 pub fn parameters(directory: &Path, backend: &str) -> String {
     let directory = directory.display();
     format!("token-dir = '{directory}', backend = '{backend}', pin = {{ memory-kib = 8, passes = 1 }}")
 }
 
-/// The variables that the peers want to find in the environment before they are loaded.
+/// Returns the variables that the peers read from the environment when they are loaded.
 pub fn environment(directory: &Path) -> Vec<(String, std::ffi::OsString)> {
     let seat = seat(Known::SoftHsm2, directory);
     seat.map(|seat| seat.environment).unwrap_or_default()
 }
 
-/// Every row that this machine has, with fresh tokens below `directory`; a line for each that it has not.
+/// Returns every row that this machine has, with fresh tokens below `directory`. Prints a line for
+/// each row that it lacks.
 pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
     let known = [
         ("jeton", ours(directory, &artefacts.module, "jeton", "aws-lc", Maker::Ours)),
@@ -122,7 +124,8 @@ pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
     .collect()
 }
 
-/// A module of ours. Each row has a copy of the file: a library is loaded once under a name, and has one state.
+/// Returns a row of one of our modules. Each row has its own copy of the file, because a library is
+/// loaded once per path and has one state.
 fn ours(directory: &Path, library: &Path, name: &str, backend: &str, maker: Maker) -> Outcome<Row> {
     let (copy, tokens) = (directory.join(format!("{name}.so")), directory.join(name));
     let made = fs::create_dir_all(&tokens).and_then(|()| fs::copy(library, &copy));
@@ -141,7 +144,7 @@ fn seat(known: Known, directory: &Path) -> Outcome<Seat> {
     Seat::fresh(known, &directory.join(known.name()), None).map_err(|error| error.to_string())
 }
 
-/// The modules of [`MODULES`].
+/// Returns the modules of [`MODULES`].
 fn given() -> Vec<(String, Outcome<Row>)> {
     let text = env::var(MODULES).unwrap_or_default();
     let items = text.split(';').filter(|item| !item.trim().is_empty());

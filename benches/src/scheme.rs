@@ -1,5 +1,5 @@
-//! The key pairs that are compared and the ways in which they sign: each a row, read by the floor, the core and the
-//! modules alike, so that all of them do the same work.
+//! The key pairs and signature schemes that are compared. Each is a row that the floor, the core
+//! and the modules read, so that all do the same work.
 
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
@@ -15,9 +15,9 @@ use jeton_driver::client::{Attribute, Mechanism};
 /// A kind of key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// On a NIST curve.
+    /// A key on a NIST curve.
     Ec(Curve),
-    /// Of so many bits.
+    /// An RSA key of this number of bits.
     Rsa(usize),
     /// Ed25519.
     Ed25519,
@@ -29,19 +29,19 @@ pub enum Kind {
     MlKem,
 }
 
-/// A kind of key pair with its name and its uses.
+/// A kind of key pair with its name and its schemes.
 pub struct Pair {
-    /// In the names of groups.
+    /// The name in the names of groups.
     pub name: &'static str,
-    /// Which.
+    /// The kind.
     pub kind: Kind,
-    /// How it signs.
+    /// The schemes that sign with it.
     pub schemes: &'static [Scheme],
     /// Whether making one takes so long that the short mode leaves it out.
     pub slow_to_make: bool,
 }
 
-/// Every kind that is compared.
+/// All kinds that are compared.
 pub const PAIRS: &[Pair] = &[
     pair("p256", Kind::Ec(Curve::P256), &[Scheme::Ecdsa]),
     pair("p384", Kind::Ec(Curve::P384), &[Scheme::Ecdsa]),
@@ -57,7 +57,7 @@ pub const PAIRS: &[Pair] = &[
     pair("mlkem768", Kind::MlKem, &[]),
 ];
 
-/// The kind of that name.
+/// Returns the kind of this name.
 pub fn named(name: &str) -> &'static Pair {
     PAIRS.iter().find(|pair| pair.name == name).expect("a name of the table above")
 }
@@ -73,7 +73,7 @@ const fn slow(name: &'static str, kind: Kind, schemes: &'static [Scheme]) -> Pai
 }
 
 impl Pair {
-    /// The mechanism that makes it.
+    /// Returns the mechanism that generates it.
     pub fn generation(&self) -> CK_MECHANISM_TYPE {
         match self.kind {
             Kind::Ec(_) => CKM_EC_KEY_PAIR_GEN,
@@ -85,7 +85,7 @@ impl Pair {
         }
     }
 
-    /// What the public template must say of the algorithm.
+    /// Returns the attributes of the public template that name the algorithm.
     pub fn domain(&self) -> Vec<Attribute> {
         match self.kind {
             Kind::Ec(curve) => vec![Attribute::bytes(CKA_EC_PARAMS, curve_oid(curve))],
@@ -93,7 +93,8 @@ impl Pair {
                 Attribute::number(CKA_MODULUS_BITS, bits as u64),
                 Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
             ],
-            // PKCS#11 3.2, "Elliptic curve": the curve as a PrintableString, which every peer takes.
+            // PKCS#11 3.2, "Elliptic curve": the curve as a PrintableString, which every peer
+            // accepts.
             Kind::Ed25519 => vec![Attribute::bytes(CKA_EC_PARAMS, b"\x13\x0cedwards25519".to_vec())],
             Kind::MlDsa(set) => {
                 let number = match set {
@@ -109,7 +110,7 @@ impl Pair {
     }
 }
 
-/// The object identifier of a curve, in DER (SEC 2, A.2).
+/// Returns the object identifier of a curve in DER (SEC 2, A.2).
 fn curve_oid(curve: Curve) -> Vec<u8> {
     match curve {
         Curve::P256 => vec![0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
@@ -121,7 +122,7 @@ fn curve_oid(curve: Curve) -> Vec<u8> {
     }
 }
 
-/// A way to sign.
+/// A signature scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `CKM_ECDSA` over a digest of the curve's length.
@@ -138,7 +139,7 @@ pub enum Scheme {
     SlhDsa,
 }
 
-/// The digest, or the message where the scheme takes one. Any bytes will do.
+/// The digest, or the message if the scheme takes one. Its value does not matter.
 pub const INPUT: [u8; 64] = [0x5a; 64];
 
 /// The DigestInfo of SHA-256 before the digest (RFC 8017, 9.2, note 1).
@@ -146,11 +147,11 @@ const SHA256_DIGEST_INFO: [u8; 19] = [
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
     0x04, 0x20,
 ];
-/// Length of PSS's salt.
+/// The length of the salt of PSS.
 pub const SALT: usize = 32;
 
 impl Scheme {
-    /// Behind the name of the key in the names of groups.
+    /// Returns what follows the name of the key in the names of groups.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::RsaPkcs => "-pkcs",
@@ -159,7 +160,7 @@ impl Scheme {
         }
     }
 
-    /// What the primitive is given: a digest or a message.
+    /// Returns the input of the primitive: a digest or a message.
     pub fn input(self, kind: Kind) -> &'static [u8] {
         match kind {
             Kind::Ec(Curve::P384) => &INPUT[..48],
@@ -168,13 +169,14 @@ impl Scheme {
         }
     }
 
-    /// What `C_Sign` is given: for `CKM_RSA_PKCS` the DigestInfo, which the floor's `RSA_sign` makes itself.
+    /// Returns the input of `C_Sign`. For `CKM_RSA_PKCS` it is the DigestInfo, which `RSA_sign` of
+    /// the floor builds itself.
     pub fn module_input(self, kind: Kind) -> Vec<u8> {
         let input = self.input(kind);
         if self == Self::RsaPkcs { [&SHA256_DIGEST_INFO, input].concat() } else { input.to_vec() }
     }
 
-    /// The mechanism.
+    /// Returns the mechanism.
     pub fn mechanism(self) -> Mechanism {
         match self {
             Self::Ecdsa => Mechanism::new(CKM_ECDSA),
@@ -188,7 +190,7 @@ impl Scheme {
         }
     }
 
-    /// The core's parameter, parsed.
+    /// Returns the parsed parameter of the core.
     pub fn params(self) -> Params {
         match self {
             Self::RsaPss => Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
@@ -196,7 +198,7 @@ impl Scheme {
         }
     }
 
-    /// As a backend names it, whose input is [`input`](Self::input).
+    /// Returns the scheme of the backends that takes [`input`](Self::input).
     pub fn of_backend(self) -> backend::Scheme {
         match self {
             Self::Ecdsa => backend::Scheme::Ecdsa,

@@ -1,32 +1,32 @@
-//! How long the bench takes its time.
+//! The durations of the bench.
 
 use std::env;
 use std::time::Duration;
 
-/// The variable that asks for the short mode; `--quick` on the command line does too.
+/// The variable that asks for the short mode. `--quick` on the command line does the same.
 pub const SHORT: &str = "JETON_BENCH_SHORT";
 
-/// What the two modes differ in.
+/// The differences between the two modes.
 #[derive(Clone, Copy)]
 pub struct Settings {
-    /// Whether it must be over within ten minutes.
+    /// Whether the run must end within ten minutes.
     pub short: bool,
-    /// Samples of each row.
+    /// Samples per row.
     pub samples: usize,
-    /// How long a row is measured.
+    /// The duration of the measurement of a row.
     pub measurement: Duration,
-    /// How long it runs before that.
+    /// The duration of its warm-up.
     pub warm_up: Duration,
-    /// How long a peer may take to be filled with objects up to the next size.
+    /// The time limit for filling a token of a peer up to the next size.
     pub fill_peer: Duration,
-    /// How long a token of ours may.
+    /// The same for a token of ours.
     pub fill_ours: Duration,
-    /// How long each row of the table of latencies is watched.
+    /// The duration for each row of the table of latencies.
     pub watch: Duration,
 }
 
 impl Settings {
-    /// As the environment asks.
+    /// Returns the settings that the environment asks for.
     pub fn of_environment() -> Self {
         let short = env::var(SHORT).is_ok_and(|value| !value.is_empty() && value != "0");
         if short { Self::SHORT } else { Self::FULL }

@@ -1,4 +1,4 @@
-//! Size, loading and memory, each in fresh processes.
+//! File size, loading time and memory, each in fresh processes.
 
 use std::fs;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::rows::parameters;
 use crate::settings::Settings;
 use crate::target::{Home, ModuleToken, aes_object};
 
-/// How often loading is timed.
+/// The number of timed loads.
 const LOADS: usize = 21;
-/// Objects whose memory is measured.
+/// The number of objects whose memory is measured.
 const OBJECTS: usize = 100_000;
-/// Token objects in the short mode.
+/// The number of token objects in short mode.
 const FEW_OBJECTS: usize = 10_000;
-/// Threads that make token objects.
+/// The number of threads that make token objects.
 const MAKERS: usize = 8;
 
-/// Measures and prints. The modules of others are not started here: memory and loading are figures of ours.
+/// Measures and prints, for our modules only.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let mut startup = Startup::default();
     for (name, path) in [("jeton", &artefacts.module), ("jeton-null", &artefacts.null)] {
@@ -55,7 +55,7 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
     Ok((row.to_owned(), median, least, most))
 }
 
-/// The child: loads and initialises with an empty directory, and says how many milliseconds that took.
+/// The child: loads and initialises the module with an empty directory and prints the milliseconds.
 pub(crate) fn load(library: &str, directory: &str) -> Result<(), String> {
     let reserved = parameters(directory.as_ref(), "aws-lc");
     let start = Instant::now();
@@ -71,7 +71,7 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
         format!("memory\t{}\t{}\t{home}\t{objects}", library.display(), directory.path().display())
     };
     if home == Home::Token {
-        // One process makes them, and another one, which did nothing else, is measured.
+        // One process makes the objects. Another one, which did nothing else, is measured.
         child::finished(child::of_role(&role("make")))?;
     }
     let (said, _) = child::heard(child::of_role(&role(home.name())))?;
@@ -84,11 +84,11 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
         bytes: grown / objects as f64,
         attributes,
     };
-    println!("{row}: {:.0} bytes for each of {objects} {} objects", memory.bytes, home.name());
+    println!("{row}: {:.0} bytes per object, {objects} {} objects", memory.bytes, home.name());
     Ok(memory)
 }
 
-/// The child: by how many bytes it grows with that many objects.
+/// The child: prints by how many bytes it grows with this number of objects.
 pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) -> Result<(), String> {
     let objects: usize = objects.parse().map_err(|_| "no count")?;
     let module = Module::load(library).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) 
         let session =
             module.open_session(slots[0], Access::ReadWrite).map_err(|failure| failure.to_string())?;
         session.login(User::User, Some(PIN)).map_err(|failure| failure.to_string())?;
-        // Whoever logs in also looks: what the first search builds is part of it.
+        // An application that logs in also searches, so the memory of the first search counts.
         let label = aes_object(objects / 2, Home::Token).swap_remove(0);
         let found = session.find(&[label]).map_err(|failure| failure.to_string())?;
         assert_eq!(found.len(), 1);
@@ -122,7 +122,7 @@ pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) 
     Ok(())
 }
 
-/// Resident memory of this process in bytes (`VmRSS`).
+/// Returns the resident memory of this process in bytes (`VmRSS`).
 fn resident() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

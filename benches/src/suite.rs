@@ -1,4 +1,4 @@
-//! Groups of rows, given to criterion.
+//! Passes groups of rows to criterion.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::settings::Settings;
 use crate::target::Outcome;
 use crate::turns;
 
-/// The name of the floor's row, which every ratio is to.
+/// The name of the floor's row. Every ratio is relative to it.
 pub const FLOOR: &str = "floor";
-/// The floor once more behind the other rows, so that a drift of the machine shows.
+/// The floor again, after the other rows. A difference shows that the machine changed meanwhile.
 pub const FLOOR_AGAIN: &str = "floor-again";
 
-/// The rows of a group, as far as they can be had.
+/// The rows of a group. A row that is not available has a reason instead.
 pub type Rows<'a> = Vec<(String, Outcome<Boxed<'a>>)>;
 
-/// Criterion, and what is to be said of the run.
+/// Criterion, and the facts about the run.
 pub struct Suite {
     criterion: Criterion,
     filter: Option<String>,
     /// The mode.
     pub settings: Settings,
-    /// What is missing, and why.
+    /// The rows that are missing, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// How tokens were filled.
+    /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
-    /// Our module and the floor in turns.
+    /// Our module and the floor, measured in turns.
     pub turns: Vec<Turns>,
 }
 
 impl Suite {
-    /// With the settings of the environment, and the filter and options of the command line.
+    /// Takes the settings from the environment, the options from the command line.
     pub fn new(filter: Option<String>) -> Self {
         let settings = Settings::of_environment();
         let criterion = Criterion::default()
@@ -49,18 +49,18 @@ impl Suite {
         Self { criterion, filter, settings, left_out: Vec::new(), fills: Vec::new(), turns: Vec::new() }
     }
 
-    /// Whether the command line asks for such a group.
+    /// Returns whether the command line asks for this group.
     pub fn wants(&self, group: &str) -> bool {
         self.filter.as_ref().is_none_or(|filter| group.contains(filter))
     }
 
-    /// Whether it names one at all.
+    /// Returns whether the command line has a filter.
     pub fn filtered(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// Measures the rows one after the other; the floor, which comes first, again at the end. Our module and the floor
-    /// also take turns.
+    /// Measures the rows one after the other. The floor is first, and is measured again at the end.
+    /// Our module and the floor are also measured in turns.
     pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
         if !self.wants(name) {
             return;
@@ -68,7 +68,7 @@ impl Suite {
         let mut group = self.criterion.benchmark_group(name);
         let mut budget = self.settings.measurement;
         if let Some(throughput) = throughput {
-            // Threads take their time to be off and to end: that must not be much of a sample.
+            // Starting and ending threads takes time, which must be a small part of a sample.
             if matches!(throughput, Throughput::Elements(_)) {
                 budget *= 4;
                 group.measurement_time(budget);
@@ -80,7 +80,7 @@ impl Suite {
             let measured = operation.and_then(|mut operation| {
                 measure(&mut group, &row, &mut operation)?;
                 if let (Some(floor), JETON) = (&mut floor, row.as_str()) {
-                    // Twice the time of a row, for two.
+                    // Twice the time of a row, because two are measured.
                     let turns = turns::take(name, floor, &mut operation, 2 * budget);
                     let Turns { median, low, high, .. } = turns;
                     println!(
@@ -105,19 +105,19 @@ impl Suite {
         missing.into_iter().for_each(|(row, reason)| self.leave_out(name, &row, reason));
     }
 
-    /// Says what is missing.
+    /// Records and prints that a row is missing.
     pub fn leave_out(&mut self, group: &str, row: &str, reason: String) {
         println!("{group}/{row} left out: {reason}");
         self.left_out.push(LeftOut { group: group.to_owned(), row: row.to_owned(), reason });
     }
 
-    /// How long a token may take to be filled.
+    /// Returns the time limit for filling a token.
     pub fn patience(&self, ours: bool) -> Duration {
         if ours { self.settings.fill_ours } else { self.settings.fill_peer }
     }
 }
 
-/// One row. A module that fails while it is timed loses its row, not the run; what it said stands above.
+/// Measures one row. A module that fails while it is timed loses its row, but the run goes on.
 fn measure(group: &mut BenchmarkGroup<'_, WallTime>, row: &str, operation: &mut Boxed<'_>) -> Outcome<()> {
     let measured = panic::catch_unwind(AssertUnwindSafe(|| {
         group.bench_function(row, |bencher| bencher.iter_custom(|count| operation.time(count)));

@@ -1,5 +1,5 @@
-//! What has a token: a module behind its C interface, or the core itself. Each gives the same operations, so that a
-//! group asks every row for the same work.
+//! A token that can be measured: a module behind its C interface, or the core itself. All offer the
+//! same operations, so that a group asks every row for the same work.
 
 mod core;
 mod module;
@@ -16,7 +16,7 @@ pub use self::core::CoreToken;
 pub use module::{ModuleToken, creation};
 pub use template::{FINDABLE, Findable, aes_object};
 
-/// A key pair of a token.
+/// A key pair in a token.
 #[derive(Clone, Copy)]
 pub struct Keys {
     /// The public key.
@@ -25,17 +25,17 @@ pub struct Keys {
     pub private: CK_OBJECT_HANDLE,
 }
 
-/// Where an object is kept.
+/// The lifetime of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// It goes with its session.
+    /// The object ends with its session.
     Session,
-    /// It stays.
+    /// The object stays in the token.
     Token,
 }
 
 impl Home {
-    /// In the names of groups.
+    /// Returns the name in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -44,25 +44,26 @@ impl Home {
     }
 }
 
-/// Why a row is left out.
+/// A result, or the reason why a row is left out.
 pub type Outcome<T> = Result<T, String>;
 
-/// A token with a user logged in. What it cannot do is an `Err`, and its row is left out.
+/// A token with the user logged in. An operation that it lacks returns `Err`, and its row is left
+/// out.
 pub trait Target {
-    /// The row's name.
+    /// Returns the name of the row.
     fn row(&self) -> &str;
-    /// A new key pair, where the row keeps its keys.
+    /// Makes a key pair: token or session objects, depending on the row.
     fn pair(&self, pair: &Pair) -> Outcome<Keys>;
-    /// A new AES-256 key, where the row keeps its keys.
+    /// Makes an AES-256 key, in the same way.
     fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE>;
-    /// A new generic secret of 32 bytes, where the row keeps its keys.
+    /// Makes a generic secret of 32 bytes, in the same way.
     fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE>;
     /// Destroys an object.
     fn destroy(&self, object: CK_OBJECT_HANDLE);
-    /// An attribute.
+    /// Reads an attribute.
     fn attribute(&self, object: CK_OBJECT_HANDLE, kind: u64) -> Outcome<Vec<u8>>;
 
-    /// A signature of the scheme's input.
+    /// Signs the input of the scheme.
     fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>>;
     /// `C_SignInit` and `C_Sign`.
     fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>>;
@@ -76,13 +77,13 @@ pub trait Target {
     fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
     /// `C_DecapsulateKey`.
     fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
-    /// `C_EncryptInit` and `C_Encrypt` of so many bytes with AES-GCM, an initialisation vector of its own each.
+    /// `C_EncryptInit` and `C_Encrypt` of this number of bytes with AES-GCM, each with a new nonce.
     fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
-    /// `C_DigestInit` and `C_Digest` of so many bytes with SHA-256.
+    /// `C_DigestInit` and `C_Digest` of this number of bytes with SHA-256.
     fn digesting(&self, len: usize) -> Outcome<Boxed<'_>>;
-    /// `C_SignInit` and `C_Sign` of so many bytes with HMAC-SHA-256.
+    /// `C_SignInit` and `C_Sign` of this number of bytes with HMAC-SHA-256.
     fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
-    /// `C_GenerateRandom` of so many bytes.
+    /// `C_GenerateRandom` of this number of bytes.
     fn random(&self, len: usize) -> Outcome<Boxed<'_>>;
     /// `C_OpenSession` and `C_CloseSession`.
     fn sessions(&self) -> Outcome<Boxed<'_>>;
@@ -92,14 +93,14 @@ pub trait Target {
     fn creating(&self, home: Home) -> Outcome<Boxed<'_>>;
     /// `C_DestroyObject` of an AES key.
     fn destroying(&self, home: Home) -> Outcome<Boxed<'_>>;
-    /// `C_FindObjectsInit`, `C_FindObjects` to the end, `C_FindObjectsFinal`, among `count` objects of [`FINDABLE`]'s
-    /// kind; what is looked for changes from search to search.
+    /// A search (`C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`) among
+    /// `count` objects. The value changes from search to search.
     fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>>;
     /// The first `C_SignInit` with a P-256 key that was never used.
     fn first_use(&self) -> Outcome<Boxed<'_>>;
 }
 
-/// The public key of a pair, as its attributes say it.
+/// Builds the public key of a pair from its attributes.
 pub fn public_parts(target: &dyn Target, pair: &Pair, keys: Keys) -> Outcome<PublicParts> {
     let read = |kind| target.attribute(keys.public, kind);
     Ok(match pair.kind {
@@ -115,7 +116,8 @@ pub fn public_parts(target: &dyn Target, pair: &Pair, keys: Keys) -> Outcome<Pub
     })
 }
 
-/// The inside of a DER octet string of less than 256 bytes, or the bytes as they are where a peer gives them raw.
+/// Returns the content of a DER octet string of less than 256 bytes, or the bytes as they are if a
+/// peer returns them raw.
 fn unwrapped(point: Vec<u8>) -> Vec<u8> {
     match point.as_slice() {
         [0x04, 0x81, len, rest @ ..] | [0x04, len, rest @ ..] if rest.len() == usize::from(*len) => {
@@ -125,5 +127,5 @@ fn unwrapped(point: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// What an attribute of a template is, for both interfaces.
+/// The value of an attribute in a template, for both interfaces.
 pub type Template = Vec<Attribute>;

@@ -1,15 +1,16 @@
-//! A row and the floor in turns, a few milliseconds each: what a shared machine does meanwhile happens to both, which rows
-//! that are measured one after the other do not give.
+//! Measures a row and the floor in turns of a few milliseconds. A disturbance of a shared machine
+//! then affects both, unlike rows that are measured one after the other.
 
 use std::time::Duration;
 
 use crate::facts::Turns;
 use crate::operation::Boxed;
 
-/// Rounds; each is a turn of the floor and one of the row, and the other way round the next time.
+/// The number of rounds. A round is one turn of the floor and one of the row, in alternating order.
 const ROUNDS: u32 = 40;
 
-/// How many times as long as the floor the row takes: the median over the rounds, with its interval of 95 %.
+/// Returns the time of the row divided by the time of the floor: the median of the rounds with its
+/// 95 % interval.
 pub fn take(group: &str, floor: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
     let turn = budget / (2 * ROUNDS);
     let (of_floor, of_row) = (repetitions(floor, turn), repetitions(row, turn));
@@ -30,7 +31,7 @@ pub fn take(group: &str, floor: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Dur
     Turns { group: group.to_owned(), median, low, high }
 }
 
-/// So many that they take about that long.
+/// Returns the number of repetitions that take about this long.
 fn repetitions(operation: &mut Boxed<'_>, turn: Duration) -> u64 {
     let mut count = 1;
     loop {
@@ -43,7 +44,8 @@ fn repetitions(operation: &mut Boxed<'_>, turn: Duration) -> u64 {
     }
 }
 
-/// The median and its interval of 95 %, by the ranks of a sorted sample (the binomial distribution's, near enough).
+/// Returns the median and its 95 % interval, by ranks of the sorted sample (approximately those of
+/// the binomial distribution).
 fn median(values: &mut [f64]) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let (half, wide) = (values.len() as f64 / 2.0, 0.98 * (values.len() as f64).sqrt());

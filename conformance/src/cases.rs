@@ -1,4 +1,5 @@
-//! The cases, a file per chapter of the specification: a function, what is asked of it, the codes that are allowed.
+//! The cases, with a file for each chapter of the specification. A case is a function, a situation
+//! and the allowed return codes.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Failure, Mechanism, Structure};
@@ -25,19 +26,19 @@ mod wrapping;
 
 pub use kem::{decapsulate, encapsulate};
 
-/// A case.
+/// A check of one return code.
 pub struct Case {
-    /// The function that is looked at.
+    /// The function under test.
     pub function: &'static str,
-    /// What is asked of it.
+    /// The situation.
     pub name: &'static str,
     /// The return codes that the specification allows.
     pub expected: &'static [CK_RV],
-    /// Asks; the failure is that of the function, or of what had to come before it.
+    /// Makes the calls. The failure is that of the function under test, or of a call before it.
     pub run: fn(&Place<'_>) -> Result<(), Failure>,
 }
 
-/// A row of a chapter.
+/// Returns a case of a chapter.
 const fn case(
     function: &'static str,
     name: &'static str,
@@ -64,7 +65,7 @@ const CHAPTERS: &[&[Case]] = &[
     tokens::LAST,
 ];
 
-/// Every case: those that are the same for many functions first.
+/// Returns every case. The cases that apply to many functions come first.
 pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten().map(|case| {
         let run = |place: &Place<'_>| judge_at(place, case.expected, (case.run)(place));
@@ -77,7 +78,8 @@ fn task(function: &str, name: String, work: Work) -> Task {
     Task { section: Section::Cases, subject: function.to_owned(), name, work }
 }
 
-/// Whether the outcome is one of those expected. `CKR_FUNCTION_NOT_SUPPORTED` is none where the function does something.
+/// Returns whether the return code is expected. `CKR_FUNCTION_NOT_SUPPORTED` is wrong for a
+/// function that the module implements.
 fn judge_at(place: &Place<'_>, expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let refused = outcome.as_ref().err().filter(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED);
     if refused.is_some_and(|failure| functions::is_there(place, failure.function)) {
@@ -88,7 +90,7 @@ fn judge_at(place: &Place<'_>, expected: &[CK_RV], outcome: Result<(), Failure>)
     judge(expected, outcome)
 }
 
-/// Whether the outcome is one of those expected.
+/// Returns whether the return code is expected.
 fn judge(expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let got = outcome.err().map_or(CKR_OK, |failure| failure.code);
     let fits = expected.contains(&got);
@@ -104,9 +106,9 @@ static SHA256: Mechanism = Mechanism::new(CKM_SHA256);
 static HMAC: Mechanism = Mechanism::new(CKM_SHA256_HMAC);
 /// A mechanism that no module has.
 static NO_MECHANISM: Mechanism = Mechanism::new(0x7fff_fff0);
-/// As long as a SHA-256 digest.
+/// Data with the length of a SHA-256 digest.
 const DIGEST: [u8; 32] = [7; 32];
-/// Two blocks of AES.
+/// Data with the length of two AES blocks.
 const BLOCKS: [u8; 32] = [5; 32];
 
 fn cbc() -> Mechanism {
@@ -117,7 +119,7 @@ fn cbc_pad() -> Mechanism {
     Mechanism::with_bytes(CKM_AES_CBC_PAD, &[1; 16])
 }
 
-/// AES-GCM with a nonce of 12 bytes and a tag of that many bits.
+/// Returns AES-GCM with a nonce of 12 bytes and a tag of that number of bits.
 fn gcm(tag_bits: CK_ULONG) -> Mechanism {
     let parameter = Structure::new().bytes(&[2; 12]).number(96).bytes(b"more").number(tag_bits);
     parameter.mechanism(CKM_AES_GCM)

@@ -1,4 +1,5 @@
-//! The process of one module: its tasks one after the other, each with a line before and a line behind.
+//! The process that runs the tasks on one module, one after the other. It prints a line before and
+//! after each task.
 
 use std::io::{Write, stdout};
 
@@ -8,39 +9,45 @@ use jeton_driver::peers::{self, library_of};
 
 use crate::place::Place;
 use crate::record::{Line, Record, Section, Verdict};
-use crate::{cases, functions, mechanisms, vectors};
+use crate::{attacks, cases, functions, mechanisms, vectors};
 
-/// Something to be looked at.
+/// A check of the run.
 pub struct Task {
-    /// The chapter.
+    /// The chapter of the scorecard.
     pub section: Section,
     /// The function, the family of mechanisms, or the source of the vectors.
     pub subject: String,
     /// The case, the mechanism, or the set.
     pub name: String,
-    /// Looks.
+    /// Does the check.
     pub work: Work,
 }
 
-/// What a task needs.
+/// The work of a task, by what it needs.
 pub enum Work {
-    /// A module that is loaded and not initialised.
+    /// Needs a module that is loaded but not initialised.
     Loaded(Box<dyn Fn(&Module) -> Verdict>),
-    /// A token with its user logged in.
+    /// Needs a token whose user is logged in.
     Seated(Box<dyn Fn(&Place<'_>) -> Verdict>),
 }
 
-/// Which of them.
+/// The tasks to run, and how.
 pub struct Choice {
-    /// The first, by its number.
+    /// The number of the first task.
     pub from: usize,
-    /// Those whose names contain one of these; all if empty.
+    /// Only tasks whose names contain one of these strings. If empty, all tasks.
     pub only: Vec<String>,
-    /// Whether long sets of vectors are cut short.
+    /// True to run only a part of long sets of vectors.
     pub quick: bool,
+    /// True to run only the attacks.
+    pub attacks: bool,
+    /// True if the policy of the module is strict.
+    pub strict: bool,
+    /// The directory of the token's files, if it is known.
+    pub directory: Option<std::path::PathBuf>,
 }
 
-/// Runs the tasks on the module called `name`, whose token is made as `seat` says.
+/// Runs the tasks on the module called `name`. `seat` says how to create its token.
 pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
     let (reserved, token) = serde_json::from_str::<(Option<String>, _)>(seat)
         .map_err(|error| Error::Usage(format!("--seat: {error}")))?;
@@ -58,11 +65,12 @@ pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
     }
     module.initialize(reserved.as_deref())?;
     let (slot, pin) = peers::prepare_token(&module, &token)?;
-    let place = Place::new(&module, slot, pin, choice.quick)?;
+    let place = Place::new(&module, slot, pin, choice)?;
     for (number, task) in pending() {
         if let Work::Seated(work) = &task.work {
             report(number, task, || work(&place));
-            // What took the login or the sessions away must not be laid at the door of the tasks behind it.
+            // If a task ended the login or the sessions, the following tasks must not suffer from
+            // it.
             if place.restore().is_err() {
                 say(&Line::Lost(number));
                 std::process::exit(1);
@@ -72,9 +80,13 @@ pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
     Ok(())
 }
 
-/// Those that need no token first.
+/// Returns the chosen tasks. Tasks that need no token come first.
 fn tasks(choice: &Choice) -> Vec<Task> {
-    let every = [functions::tasks(), mechanisms::tasks(), vectors::tasks(), cases::tasks()];
+    let every = if choice.attacks {
+        vec![attacks::tasks()]
+    } else {
+        vec![functions::tasks(), mechanisms::tasks(), vectors::tasks(), cases::tasks()]
+    };
     let wanted = |task: &Task| {
         let name = format!("{:?} {} {}", task.section, task.subject, task.name);
         choice.only.is_empty() || choice.only.iter().any(|only| name.contains(only.as_str()))
@@ -92,7 +104,7 @@ fn report(number: usize, task: &Task, work: impl FnOnce() -> Verdict) {
 }
 
 fn say(line: &Line) {
-    // Without its reader the run has no purpose; the next line ends it.
+    // Without a reader the run has no purpose, so the process ends.
     let text = serde_json::to_string(line).unwrap_or_default();
     let mut out = stdout().lock();
     if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {

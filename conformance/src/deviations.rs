@@ -1,6 +1,7 @@
-//! The vectors that come out otherwise than their set has it, and rightly. What is not here fails the run.
+//! The vectors for which a module rightly has another result than the set expects. Every other
+//! deviation fails the run.
 
-/// Set, tests, why.
+/// The set, the tests, and the reason.
 const KNOWN: &[(&str, &[usize], &str)] = &[
     (
         "EcdsaSecp256r1Sha256P1363",
@@ -31,10 +32,10 @@ const KNOWN: &[(&str, &[usize], &str)] = &[
     ),
 ];
 
-const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \
-    shorter halves";
+const SHORT_HALVES: &str = "P1363 requires the full length; PKCS#11 3.2, 6.3.1 lets verification accept r || s \
+    of equal, shorter halves";
 
-/// Why that test of that set deviates.
+/// Returns why that test of that set deviates.
 pub fn reason(set: &str, test: usize) -> Option<&'static str> {
     KNOWN.iter().find(|(known, tests, _)| *known == set && tests.contains(&test)).map(|(.., why)| *why)
 }

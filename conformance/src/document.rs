@@ -1,25 +1,25 @@
-//! The document: every module in a column, what each got by name.
+//! The document, which has a column for each module.
 
 use std::fmt::Write;
 
 use crate::record::{Record, Section, Verdict};
 use crate::scorecard::sums;
 
-/// A module's results.
+/// The results of one module.
 pub struct Column {
-    /// As the document calls it.
+    /// The title of the column.
     pub title: &'static str,
-    /// Whether it is Jeton, which must be right.
+    /// True for Jeton, which must have no errors.
     pub ours: bool,
-    /// What came out.
+    /// The results.
     pub records: Vec<Record>,
 }
 
-/// The whole text.
+/// Returns the text of the document.
 pub fn text(columns: &[Column], quick: bool) -> String {
     let mut text = String::from(HEAD);
     if quick {
-        text.push_str("\nThis run cut long sets of vectors short (`--quick`).\n");
+        text.push_str("\nThis run used only a part of long sets of vectors (`--quick`).\n");
     }
     text.push_str("\n## Sums\n\n");
     for column in columns {
@@ -38,33 +38,58 @@ pub fn text(columns: &[Column], quick: bool) -> String {
 }
 
 const HEAD: &str = "# Conformance\n\n\
-    Written by `cargo run --release -p jeton-conformance -- --write docs/conformance.md`: every module in a process of its\n\
-    own, seen through its C interface alone. A peer's deviation is what this suite reads out of PKCS#11 3.2 and not a\n\
-    verdict on the peer: several were made for earlier versions.\n";
+    Written by `cargo run --release -p jeton-conformance -- --write docs/conformance.md`. It runs each module in its own\n\
+    process and uses only the C interface. A deviation of another module follows from how this suite reads PKCS#11 3.2.\n\
+    It is not a verdict: several modules implement earlier versions.\n";
+
+/// Returns the text of the document on attacks.
+pub fn attacks(columns: &[Column]) -> String {
+    let mut text = String::from(ATTACKS);
+    for column in columns {
+        let _ = writeln!(text, "- **{}**: {}", column.title, crate::scorecard::attacks(&column.records));
+    }
+    text.push('\n');
+    table(&mut text, columns, Section::Attacks);
+    text.push_str("## Succeeded, and allowed by the standard\n\n");
+    let mut reasons: Vec<&str> = Vec::new();
+    for record in columns.iter().flat_map(|column| &column.records) {
+        if let Verdict::Allowed(reason) = &record.verdict
+            && !reasons.contains(&reason.as_str())
+        {
+            reasons.push(reason);
+            let _ = writeln!(text, "- {}", reason);
+        }
+    }
+    text
+}
+
+const ATTACKS: &str = "# Attacks on keys\n\n\
+    Written by `cargo run --release -p jeton-conformance -- --attacks --write docs/attacks.md`. The attacker is an\n\
+    application with the user PIN. An attack succeeds if it obtains a key or a use that was not permitted, and proves\n\
+    it. `-`: the module does not offer a mechanism or a function that the attack needs.\n\n";
 
 const CHAPTERS: &[(Section, &str, &str)] = &[
     (
         Section::Functions,
         "Functions",
-        "Each of the 104 functions, called with harmless arguments: what it answers. `CKR_FUNCTION_NOT_SUPPORTED` is \
-         nothing behind the name, any other answer is something.",
+        "The return code of each of the 104 functions for harmless arguments. `CKR_FUNCTION_NOT_SUPPORTED` means that the \
+         module does not implement the function.",
     ),
     (
         Section::Mechanisms,
         "Mechanisms",
-        "Each proven by a known answer or a round trip. `-`: not in the module's list.",
+        "A known answer or a round trip proves each mechanism. `-`: the module does not list it.",
     ),
     (
         Section::Vectors,
         "Vectors",
-        "Tests run, and in brackets those that came out otherwise than the set has it; `listed` are those with a reason \
-         below. `-`: the module has not the mechanism.",
+        "The number of tests, and in brackets the number of results that differ from the set. `listed` results have a \
+         reason below. `-`: the module does not have the mechanism.",
     ),
     (
         Section::Cases,
         "Cases",
-        "The return code of each case: `ok` is one of those that the specification allows, anything else is what came \
-         instead.",
+        "The return code of each case. `ok`: the specification allows the code. Otherwise the table shows the code.",
     ),
 ];
 
@@ -97,6 +122,9 @@ fn cell(column: &Column, section: Section, subject: &str, name: &str) -> String 
         Some(Verdict::Answer(answer)) => answer.clone(),
         Some(Verdict::Fails(why)) => format!("**{}**", why.split(" while").next().unwrap_or(why)),
         Some(Verdict::Absent(_)) => "-".to_owned(),
+        Some(Verdict::Resisted(_)) => "resisted".to_owned(),
+        Some(Verdict::Succeeded) => "**succeeded**".to_owned(),
+        Some(Verdict::Allowed(_)) => "succeeded (allowed)".to_owned(),
         Some(Verdict::Crashed(how)) => format!("**crashed**: {how}"),
         Some(Verdict::Vectors(tally)) => {
             let listed = tally.deviations.iter().filter(|one| one.reason.is_some()).count();
@@ -110,9 +138,9 @@ fn cell(column: &Column, section: Section, subject: &str, name: &str) -> String 
     }
 }
 
-/// Each vector that came out otherwise, by its number; many of a kind in one line.
+/// Appends the vectors with another result. Vectors with the same kind of deviation share a line.
 fn deviations(text: &mut String, columns: &[Column]) {
-    text.push_str("## Vectors that come out otherwise\n\n");
+    text.push_str("## Vectors with another result\n\n");
     for column in columns {
         let _ = writeln!(text, "**{}**\n", column.title);
         let mut none = true;

@@ -1,4 +1,5 @@
-//! Every function of the standard, called with harmless arguments: whether there is something behind its name.
+//! Calls every function of the standard with harmless arguments to see whether the module
+//! implements it.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};
@@ -7,11 +8,12 @@ use crate::child::{Task, Work};
 use crate::place::{NO_SESSION, Place, code_name};
 use crate::record::{Section, Verdict};
 
-/// What would end or block the run when called with what is right, or needs no session.
+/// Functions that are not called here, because they would end or block the run.
 const APART: &[&str] = &["C_Initialize", "C_Finalize"];
-/// Functions that work on a library that is not initialised (PKCS#11 3.2, "General purpose functions").
+/// Functions that work before the library is initialised (PKCS#11 3.2, "General purpose
+/// functions").
 pub const EARLY: &[&str] = &["C_Initialize", "C_GetFunctionList", "C_GetInterfaceList", "C_GetInterface"];
-/// Functions without a session.
+/// Functions whose first argument is not a session.
 const SESSIONLESS: &[&str] = &[
     "C_Initialize",
     "C_Finalize",
@@ -30,19 +32,19 @@ const SESSIONLESS: &[&str] = &[
     "C_GetInterface",
 ];
 
-/// One for each function.
+/// Returns a task for each function.
 pub fn tasks() -> Vec<Task> {
     FUNCTIONS.iter().map(task).collect()
 }
 
-/// The functions whose first argument is a session.
+/// Returns the functions whose first argument is a session.
 pub fn of_sessions() -> impl Iterator<Item = &'static Function> {
     FUNCTIONS.iter().filter(|function| !SESSIONLESS.contains(&function.name))
 }
 
 fn task(function: &'static Function) -> Task {
     let work = move |place: &Place<'_>| {
-        // Both are called at every start and end of a run.
+        // Every run calls both at its start and end.
         if APART.contains(&function.name) {
             return Verdict::Answer("CKR_OK".to_owned());
         }
@@ -51,7 +53,8 @@ fn task(function: &'static Function) -> Task {
             Err(failure) => return Verdict::Fails(failure.to_string()),
         };
         let first = if SESSIONLESS.contains(&function.name) {
-            // C_InitToken and C_CloseAllSessions must hit nothing, and C_WaitForSlotEvent must not wait.
+            // C_InitToken and C_CloseAllSessions must have no effect, and C_WaitForSlotEvent must
+            // not wait.
             match function.name {
                 "C_WaitForSlotEvent" => CKF_DONT_BLOCK,
                 "C_InitToken" | "C_CloseAllSessions" => NO_SESSION,
@@ -61,7 +64,7 @@ fn task(function: &'static Function) -> Task {
             session.handle()
         };
         let code = harmless(place.module, function, first).err().map_or(CKR_OK, |failure| failure.code);
-        // A closed handle must not be closed again: a module might have given it out anew.
+        // The handle must not be closed again, because the module may have reused it.
         if function.name == "C_CloseSession" {
             std::mem::forget(session);
         }
@@ -75,7 +78,7 @@ fn task(function: &'static Function) -> Task {
     }
 }
 
-/// Whether something stands behind the name of a function of sessions.
+/// Returns whether the module implements a function that takes a session.
 pub fn is_there(place: &Place<'_>, name: &str) -> bool {
     let Some(function) = of_sessions().find(|function| function.name == name) else { return false };
     let Ok(session) = place.fresh() else { return false };
@@ -83,7 +86,7 @@ pub fn is_there(place: &Place<'_>, name: &str) -> bool {
     !outcome.is_err_and(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED)
 }
 
-/// Calls it with `first` for its first number and with nothing much for the rest.
+/// Calls a function with `first` as its first number and harmless values for the rest.
 pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -> Result<(), Failure> {
     let place = Arg::place();
     let digest = Mechanism::new(CKM_SHA256);
@@ -101,7 +104,7 @@ pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -
             Kind::Place if function.name == "C_Finalize" => Arg::Null,
             Kind::Place => Arg::Place(&place),
             Kind::Buffer | Kind::List | Kind::Length | Kind::Callback => {
-                // Four of each: no function has more.
+                // Four of each are enough for every function.
                 let (Some(length), Some(buffer)) = (lengths.next(), buffers.next()) else { continue };
                 *length = 8;
                 Arg::Buffer(buffer, length)

@@ -1,7 +1,8 @@
-//! Conformance of any PKCS#11 module, seen through its C interface alone.
+//! Checks the conformance of any PKCS#11 module through its C interface only.
 //!
-//! Functions, cases, mechanisms, vectors: each leaves a record that says what was expected and what came out. A
-//! deviation of a peer is shown and fails nothing; one of Jeton ends the run with an error.
+//! Each check of functions, cases, mechanisms and vectors leaves a record with the expected and the
+//! actual result. The tool shows the deviations of other modules. A deviation of Jeton ends the run
+//! with an error.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use clap::Parser;
 use jeton_driver::Error;
 use jeton_driver::peers::Known;
 
+mod attacks;
 mod cases;
 mod child;
 mod deviations;
@@ -24,7 +26,7 @@ mod vectors;
 
 use run::Subject;
 
-/// Runs everything on a module and prints the scorecard, or on all modules and writes the document.
+/// Runs all checks on a module and prints the scorecard, or on all modules and writes the document.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 struct Options {
@@ -34,32 +36,45 @@ struct Options {
     /// The backend of jeton: aws-lc or rustcrypto.
     #[arg(long)]
     backend: Option<String>,
-    /// Only what has one of these in `section subject name`.
+    /// The policy of jeton: compatible or strict.
+    #[arg(long)]
+    policy: Option<String>,
+    /// Run only the published attacks.
+    #[arg(long)]
+    attacks: bool,
+    /// Only checks that contain one of these strings in `section subject name`.
     #[arg(long)]
     only: Vec<String>,
-    /// Cut long sets of vectors short.
+    /// Run only a part of long sets of vectors.
     #[arg(long)]
     quick: bool,
-    /// Run jeton with either backend and every peer on this machine, and write this document.
+    /// Run jeton with each backend and all other modules on this machine, and write this document.
     #[arg(long)]
     write: Option<PathBuf>,
     /// Write the records of the module as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Set by the tool for its second self: the module's parameters are in the environment.
+    /// Set by the tool when it runs itself: how to create the token. The environment configures the
+    /// module.
     #[arg(long, hide = true)]
     seat: Option<String>,
-    /// Likewise: the first task.
+    /// Set by the tool when it runs itself: the first task.
     #[arg(long, hide = true, default_value_t = 0)]
     from: usize,
+    /// Set by the tool when it runs itself: the directory of the token's files.
+    #[arg(long, hide = true)]
+    directory: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match (&options.seat, &options.write) {
         (Some(seat), _) => {
-            let Options { from, only, quick, .. } = &options;
-            let choice = child::Choice { from: *from, only: only.clone(), quick: *quick };
+            let Options { from, only, quick, attacks, directory, .. } = &options;
+            let (only, directory) = (only.clone(), directory.clone());
+            let strict = options.policy.as_deref() == Some("strict");
+            let choice =
+                child::Choice { from: *from, only, quick: *quick, attacks: *attacks, strict, directory };
             child::run(&options.module, seat, &choice).map(|()| ExitCode::SUCCESS)
         }
         (None, Some(path)) => write(&options, path),
@@ -71,14 +86,16 @@ fn main() -> ExitCode {
     })
 }
 
-fn subject(options: &Options, module: &str, backend: Option<&str>) -> Subject {
-    let (only, quick) = (options.only.clone(), options.quick);
-    Subject { module: module.to_owned(), backend: backend.map(str::to_owned), only, quick }
+fn subject(options: &Options, module: &str, backend: Option<&str>, policy: Option<&str>) -> Subject {
+    let (only, quick, attacks) = (options.only.clone(), options.quick, options.attacks);
+    let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
+    Subject { module: module.to_owned(), backend, policy, only, quick, attacks }
 }
 
-/// One module, and its scorecard.
+/// Runs the checks on one module and prints its scorecard.
 fn score(options: &Options) -> Result<ExitCode, Error> {
-    let records = run::run(&subject(options, &options.module, options.backend.as_deref()))?;
+    let records =
+        run::run(&subject(options, &options.module, options.backend.as_deref(), options.policy.as_deref()))?;
     scorecard::print(&options.module, &records);
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&records).map_err(|error| Error::Usage(error.to_string()))?;
@@ -88,24 +105,40 @@ fn score(options: &Options) -> Result<ExitCode, Error> {
     Ok(if good || options.module != Known::Jeton.name() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every module, and the document.
+/// A module of the document: its title, its name, Jeton's backend and policy.
+type Listed = (&'static str, Known, Option<&'static str>, Option<&'static str>);
+
+const MODULES: [Listed; 4] = [
+    ("Jeton, AWS-LC", Known::Jeton, Some("aws-lc"), None),
+    ("Jeton, RustCrypto", Known::Jeton, Some("rustcrypto"), None),
+    ("SoftHSMv2", Known::SoftHsm2, None, None),
+    ("NSS softokn", Known::Nss, None, None),
+];
+
+/// The backends have the same results in every attack, so the columns show the policies instead.
+const ATTACKED: [Listed; 4] = [
+    ("Jeton, compatible", Known::Jeton, Some("aws-lc"), Some("compatible")),
+    ("Jeton, strict", Known::Jeton, Some("aws-lc"), Some("strict")),
+    ("SoftHSMv2", Known::SoftHsm2, None, None),
+    ("NSS softokn", Known::Nss, None, None),
+];
+
+/// Runs the checks on every module and writes the document.
 fn write(options: &Options, path: &PathBuf) -> Result<ExitCode, Error> {
     let mut columns = Vec::new();
-    for (title, known, backend) in [
-        ("Jeton, AWS-LC", Known::Jeton, Some("aws-lc")),
-        ("Jeton, RustCrypto", Known::Jeton, Some("rustcrypto")),
-        ("SoftHSMv2", Known::SoftHsm2, None),
-        ("NSS softokn", Known::Nss, None),
-    ] {
+    let modules = if options.attacks { &ATTACKED } else { &MODULES };
+    for (title, known, backend, policy) in *modules {
         if known.library().is_none() && known != Known::Jeton {
             eprintln!("{title} is not on this machine");
             continue;
         }
         eprintln!("{title}");
-        let records = run::run(&subject(options, known.name(), backend))?;
+        let records = run::run(&subject(options, known.name(), backend, policy))?;
         columns.push(document::Column { title, ours: known == Known::Jeton, records });
     }
-    std::fs::write(path, document::text(&columns, options.quick)).map_err(Error::io(path))?;
+    let text =
+        if options.attacks { document::attacks(&columns) } else { document::text(&columns, options.quick) };
+    std::fs::write(path, text).map_err(Error::io(path))?;
     let good = columns
         .iter()
         .filter(|column| column.ours)

@@ -1,5 +1,5 @@
-//! The standard mechanisms that SoftHSMv2, NSS, Kryoptic or Craton HSM have, and for each a proof that it works: a known
-//! answer, or a round trip that must also notice what was altered.
+//! The standard mechanisms of SoftHSMv2, NSS, Kryoptic and Craton HSM. Each has a proof that it
+//! works: a known answer, or a round trip that must also detect a change.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, names};
@@ -16,13 +16,13 @@ mod hashes;
 mod protocols;
 mod signatures;
 
-/// Proves one mechanism.
+/// Proves that a mechanism works.
 type Proof = fn(&Place<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
-/// A family, and its mechanisms without their `CKM_`.
+/// A family of mechanisms, and their names without `CKM_`.
 type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
 
-/// The union: 182 mechanisms.
+/// All 182 mechanisms of these modules.
 const UNION: &[Family] = &[
     ("RSA", signatures::RSA),
     ("EC", signatures::EC),
@@ -48,7 +48,7 @@ const UNION: &[Family] = &[
     ("DH", protocols::DH),
 ];
 
-/// One for each mechanism.
+/// Returns a task for each mechanism.
 pub fn tasks() -> Vec<Task> {
     let rows = UNION.iter().flat_map(|(family, rows)| {
         let names = rows.iter().flat_map(|(proof, names)| names.iter().map(|name| (*proof, *name)));
@@ -78,7 +78,7 @@ fn task(family: &str, proof: Proof, name: &'static str) -> Task {
     }
 }
 
-/// A secret key of that type, with that value and these uses.
+/// Imports a secret key of that type, with that value and these uses.
 fn import(
     p: &Place<'_>,
     kind: CK_KEY_TYPE,
@@ -89,7 +89,7 @@ fn import(
     p.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
 }
 
-/// The value of what a derivation makes from a generic secret.
+/// Derives a key from a generic secret. Returns its value.
 fn derived(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -100,7 +100,7 @@ fn derived(
     derived_from(p, mechanism, base, length)
 }
 
-/// The value of what a derivation makes from that key.
+/// Derives a key from that key. Returns its value.
 fn derived_from(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -113,13 +113,13 @@ fn derived_from(
     p.session.attribute(made, CKA_VALUE)
 }
 
-/// HMAC-SHA256, the module's own: what its key derivations are held against.
+/// Computes HMAC-SHA256 with the module. The key derivations are compared with it.
 fn hmac(p: &Place<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
     let key = import(p, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
     signed(p, &Mechanism::new(CKM_SHA256_HMAC), key, message)
 }
 
-/// A signature or code in one part.
+/// Returns a signature or MAC in a single part.
 fn signed(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -133,7 +133,7 @@ fn signed(
     Ok(out)
 }
 
-/// What was signed verifies, and does not when either is altered.
+/// Checks that a signature verifies, and fails if the signature or the message is changed.
 fn signs(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
     let (mut signature, session) = (signed(p, mechanism, keys.private, message)?, p.fresh()?);
     let mut verdict = |message: &[u8], flip: u8| {
@@ -148,7 +148,7 @@ fn signs(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Re
     ensure("C_Verify", verdict(message, 0)? && !verdict(message, 0x40)? && !verdict(&other, 0)?)
 }
 
-/// The same in parts, where the mechanism takes parts.
+/// Checks that a signature in parts verifies in parts.
 fn signs_in_parts(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
     let (session, mut out) = (p.fresh()?, vec![0; 49856]);
     session.sign_init(mechanism, keys.private)?;
@@ -159,7 +159,7 @@ fn signs_in_parts(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u
     ensure("C_VerifyFinal", session.verify_final(&out[..length])?)
 }
 
-/// Bytes from hexadecimal digits.
+/// Returns the bytes of hexadecimal digits.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
     digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()

@@ -1,7 +1,9 @@
-//! Where the tasks stand: a token, its user logged in, keys of each kind that are made when first asked for.
+//! The environment of the tasks: a token whose user is logged in, and keys that are created at
+//! their first use.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use cryptoki_sys::*;
 use jeton_driver::Error;
@@ -10,23 +12,29 @@ use jeton_driver::client::{
 };
 use jeton_driver::peers::SO_PIN;
 
-/// A token with its user logged in.
+use crate::child::Choice;
+
+/// A token whose user is logged in.
 pub struct Place<'a> {
-    /// The module.
+    /// The loaded module.
     pub module: &'a Module,
-    /// The token's slot.
+    /// The slot of the token.
     pub slot: SlotId,
-    /// The user's PIN.
+    /// The PIN of the user.
     pub pin: String,
-    /// A session that keeps the login and the keys.
+    /// The session that keeps the login and the keys.
     pub session: Session,
-    /// Whether long sets of vectors are cut short.
+    /// True to run only a part of long sets of vectors.
     pub quick: bool,
+    /// True if the policy of the module is strict.
+    pub strict: bool,
+    /// The directory of the token's files, if it is known.
+    pub directory: Option<PathBuf>,
     listed: Vec<CK_MECHANISM_TYPE>,
     keys: RefCell<HashMap<Key, Result<Pair, Failure>>>,
 }
 
-/// The two halves of a pair, or a secret key twice.
+/// The two keys of a pair, or a secret key twice.
 #[derive(Clone, Copy)]
 pub struct Pair {
     /// The public key.
@@ -35,7 +43,7 @@ pub struct Pair {
     pub private: ObjectHandle,
 }
 
-/// The keys that a place has.
+/// The keys that tasks can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// ECDSA and ECDH with P-256.
@@ -56,59 +64,60 @@ pub enum Key {
     Aes,
     /// A generic secret of 32 bytes, whose value is [`SECRET`].
     Generic,
-    /// An AES key that may do nothing.
+    /// An AES key without usages.
     Idle,
-    /// An AES key that stays where it is, and its value too.
+    /// An AES key that is sensitive and cannot be extracted.
     Sealed,
 }
 
 /// The value of [`Key::Generic`].
 pub const SECRET: [u8; 32] = *b"a secret of thirty-two bytes, ok";
-/// P-256 as an object identifier.
+/// The object identifier of P-256 in DER.
 pub const P256: [u8; 10] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
-/// Ed25519 as an object identifier.
+/// The object identifier of Ed25519 in DER.
 pub const ED25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x70];
-/// X25519 as an object identifier.
+/// The object identifier of X25519 in DER.
 pub const X25519: [u8; 5] = [6, 3, 0x2b, 0x65, 0x6e];
-/// A handle that no module has given out.
+/// An object handle that no module has returned.
 pub const NO_OBJECT: ObjectHandle = ObjectHandle(0x7fff_fff0);
-/// A session that no module has given out.
+/// A session handle that no module has returned.
 pub const NO_SESSION: CK_SESSION_HANDLE = 0x7fff_fff0;
 
 impl<'a> Place<'a> {
-    /// Logs in.
-    pub fn new(module: &'a Module, slot: SlotId, pin: String, quick: bool) -> Result<Self, Error> {
+    /// Opens a session and logs the user in.
+    pub fn new(module: &'a Module, slot: SlotId, pin: String, choice: &Choice) -> Result<Self, Error> {
+        let (quick, strict, directory) = (choice.quick, choice.strict, choice.directory.clone());
         let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(&pin))?;
         let listed = module.mechanisms(slot)?;
-        Ok(Self { module, slot, pin, session, quick, listed, keys: RefCell::default() })
+        Ok(Self { module, slot, pin, session, quick, strict, directory, listed, keys: RefCell::default() })
     }
 
-    /// The security officer's PIN: NSS has an empty one.
+    /// Returns the SO PIN.
     pub fn so_pin(&self) -> &'static str {
         SO_PIN
     }
 
-    /// Whether the module lists that mechanism.
+    /// Returns whether the module lists that mechanism.
     pub fn lists(&self, mechanism: CK_MECHANISM_TYPE) -> bool {
         self.listed.contains(&mechanism)
     }
 
-    /// A session of its own for a case that may leave something behind.
+    /// Opens a session for a case that may leave operations active.
     pub fn fresh(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
 
-    /// A read-only session.
+    /// Opens a read-only session.
     pub fn reader(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadOnly)
     }
 
-    /// Does something while nobody is logged in, and logs the user in again.
+    /// Calls `work` while no user is logged in, and then logs the user in again.
     pub fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
         let session = self.fresh()?;
         session.logout()?;
-        // Private session objects went with the login.
+        // The private session objects ended with the login.
         self.keys.borrow_mut().clear();
         let outcome = work(&session);
         let _ = session.logout();
@@ -116,7 +125,7 @@ impl<'a> Place<'a> {
         outcome
     }
 
-    /// Logs the user in again if something logged them out.
+    /// Logs the user in again if a task has logged them out.
     pub fn restore(&self) -> Result<(), Failure> {
         match self.session.login(User::User, Some(&self.pin)) {
             Err(Failure { code: CKR_USER_ALREADY_LOGGED_IN, .. }) => Ok(()),
@@ -127,7 +136,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The two halves of that pair.
+    /// Returns the two keys of that pair.
     pub fn pair(&self, key: Key) -> Result<Pair, Failure> {
         if let Some(made) = self.keys.borrow().get(&key) {
             return made.clone();
@@ -137,12 +146,12 @@ impl<'a> Place<'a> {
         made
     }
 
-    /// That secret key, or the private key of that pair.
+    /// Returns that secret key, or the private key of that pair.
     pub fn key(&self, key: Key) -> Result<ObjectHandle, Failure> {
         self.pair(key).map(|pair| pair.private)
     }
 
-    /// Calls a function on a session; its handle comes first.
+    /// Calls a function with the handle of the session as the first argument.
     pub fn call(
         &self,
         function: &'static str,
@@ -155,17 +164,18 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a task answers when a module let pass what it had to refuse: no code of the standard.
+/// Returns the failure of a task when a module accepts what it must refuse. The code is not one of
+/// the standard.
 pub fn unexpected(function: &'static str) -> Failure {
-    Failure { function, code: CKR_VENDOR_DEFINED, doing: "looking at what came out".into() }
+    Failure { function, code: CKR_VENDOR_DEFINED, doing: "checking the result".into() }
 }
 
-/// Whether something that came out is right.
+/// Fails if the result of a function is wrong.
 pub fn ensure(function: &'static str, right: bool) -> Result<(), Failure> {
     if right { Ok(()) } else { Err(unexpected(function)) }
 }
 
-/// The name of a return code alone.
+/// Returns only the name of a return code.
 pub fn code_name(code: CK_RV) -> String {
     if code == CKR_VENDOR_DEFINED {
         return "another result".to_owned();
@@ -174,7 +184,7 @@ pub fn code_name(code: CK_RV) -> String {
     name.split(" (").next().unwrap_or(&name).to_owned()
 }
 
-/// What makes a session object that can be looked at.
+/// Returns a template for a session object whose value is readable.
 pub fn open_key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Vec<Attribute> {
     let mut template = vec![
         Attribute::number(CKA_CLASS, class),
@@ -187,13 +197,13 @@ pub fn open_key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Vec<Attribute> {
     template
 }
 
-/// That template, and these flags set.
+/// Returns the template with these flags set.
 pub fn able(mut template: Vec<Attribute>, flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
     template.extend(flags.iter().map(|flag| Attribute::flag(*flag, true)));
     template
 }
 
-/// That template, and one attribute more.
+/// Returns the template with a further attribute.
 pub fn with(mut template: Vec<Attribute>, attribute: Attribute) -> Vec<Attribute> {
     template.push(attribute);
     template
@@ -248,7 +258,7 @@ fn generate_pair(
     made.map(|(public, private)| Pair { public, private })
 }
 
-/// Every flag that a secret key may have is said, set or not.
+/// Imports a secret key. The template sets every usage flag to true or false.
 fn secret(
     session: &Session,
     kind: CK_KEY_TYPE,

@@ -1,107 +1,117 @@
-//! What a run leaves behind: a record for each thing that was looked at. The child that runs a module writes them as
-//! lines of JSON, so that a module which takes its process down takes one record with it and no more.
+//! The results of a run: a record for each check. The child process that runs a module writes them
+//! as lines of JSON. So a module that ends its process loses only one record.
 
 use serde::{Deserialize, Serialize};
 
 /// The chapters of the scorecard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Section {
-    /// Whether each function does something.
+    /// Which functions the module implements.
     Functions,
-    /// Wrong and right arguments, and the codes for them.
+    /// Return codes for wrong and right arguments.
     Cases,
-    /// The mechanisms, each proven by a known answer or a round trip.
+    /// The mechanisms, with a known answer or a round trip for each.
     Mechanisms,
-    /// Published vectors.
+    /// Published test vectors.
     Vectors,
+    /// Published attacks.
+    Attacks,
 }
 
-/// One of them.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The chapter.
+    /// The chapter of the scorecard.
     pub section: Section,
     /// The function, the family of mechanisms, or the source of the vectors.
     pub subject: String,
     /// The case, the mechanism, or the set.
     pub name: String,
-    /// What came out.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// What came out.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// A return code was expected, one of several perhaps.
+    /// The return code of a case.
     Case {
-        /// By name.
+        /// The names of the allowed codes.
         expected: Vec<String>,
-        /// By name.
+        /// The name of the code that the module returned.
         got: String,
-        /// Whether it is one of them.
+        /// True if it is one of the allowed codes.
         fits: bool,
     },
-    /// What a function says to harmless arguments.
+    /// The return code of a function for harmless arguments.
     Answer(String),
-    /// It was proven.
+    /// The mechanism works.
     Works,
-    /// The module has it and does not do it right.
+    /// The module has the mechanism, but it does not work.
     Fails(String),
-    /// The module does not have it.
+    /// The module does not have the mechanism or function.
     Absent(String),
-    /// A set of vectors.
+    /// The results of a set of vectors.
     Vectors(Tally),
-    /// The process ended, or was ended because it said nothing more.
+    /// An attack did not reach its aim. The text names the function that refused and its code.
+    Resisted(String),
+    /// An attack reached its aim.
+    Succeeded,
+    /// An attack reached its aim, and the standard allows that. The text has the reason.
+    Allowed(String),
+    /// The process ended, or the tool ended it because it printed no line for too long.
     Crashed(String),
 }
 
-/// The vectors of one set.
+/// The results of one set of vectors.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// How many were run.
+    /// The number of vectors that were run.
     pub executed: usize,
-    /// How many the interface or the module cannot say.
+    /// The number of vectors that the interface or the module cannot express.
     pub skipped: usize,
-    /// Those that did not come out as the set has it.
+    /// The vectors whose result differs from the set.
     pub deviations: Vec<Deviation>,
 }
 
-/// A vector that came out otherwise.
+/// A vector whose result differs from the set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deviation {
-    /// Its number in the set.
+    /// The number of the vector in the set.
     pub test: usize,
-    /// What the set says about it.
+    /// The comment of the set.
     pub comment: String,
-    /// What the set expects.
+    /// The result that the set expects.
     pub expected: String,
-    /// What the module did.
+    /// The result of the module.
     pub got: String,
-    /// Why that is right, where it is known and listed.
+    /// Why the module is right, if the deviation is listed.
     pub reason: Option<String>,
 }
 
 impl Record {
-    /// Whether nothing is wrong. What is absent is not wrong.
+    /// Returns whether the record has no error. An absent mechanism or function is not an error.
     pub fn is_good(&self) -> bool {
         match &self.verdict {
             Verdict::Case { fits, .. } => *fits,
             Verdict::Answer(_) | Verdict::Works | Verdict::Absent(_) => true,
-            Verdict::Fails(_) | Verdict::Crashed(_) => false,
+            Verdict::Resisted(_) | Verdict::Allowed(_) => true,
+            Verdict::Fails(_) | Verdict::Crashed(_) | Verdict::Succeeded => false,
             Verdict::Vectors(tally) => tally.deviations.iter().all(|one| one.reason.is_some()),
         }
     }
 }
 
-/// A line of the child.
+/// A line that the child process prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Line {
-    /// How many tasks there are.
+    /// The number of tasks.
     Tasks(usize),
     /// The task with this number begins.
     Begin(usize, Section, String, String),
-    /// It is done.
+    /// The task with this number is done.
     Done(usize, Record),
-    /// It is done, and the login or the token went with it: those behind it want a fresh one.
+    /// The task with this number is done, but ended the login or the token. The next tasks need a
+    /// new token.
     Lost(usize),
 }

@@ -1,4 +1,5 @@
-//! Runs a module in a process of its own, and again behind the task that ended it.
+//! Runs the checks on a module in a separate process. If a task ends that process, a new one
+//! continues with the next task.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,25 +13,29 @@ use jeton_driver::pipeline::TokenAccess;
 
 use crate::record::{Line, Record, Verdict};
 
-/// How long a task may say nothing: a set of vectors is one task.
+/// The time that a task may take without a line of output. A set of vectors is one task.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often a module may take its process down before it is given up.
+/// The number of times that a module may end its process before the tool gives up.
 const MOST_CRASHES: usize = 60;
 
-/// What is run.
+/// The module and the checks to run on it.
 #[derive(Clone)]
 pub struct Subject {
     /// A name that the driver knows, or a path.
     pub module: String,
-    /// Jeton's backend.
+    /// The backend of Jeton.
     pub backend: Option<String>,
-    /// Only tasks whose names contain one of these; all if empty.
+    /// The policy of Jeton.
+    pub policy: Option<String>,
+    /// Only tasks whose names contain one of these strings. If empty, all tasks.
     pub only: Vec<String>,
-    /// Whether long sets of vectors are cut short.
+    /// True to run only a part of long sets of vectors.
     pub quick: bool,
+    /// True to run only the attacks.
+    pub attacks: bool,
 }
 
-/// Every record of the module.
+/// Runs the checks. Returns every record of the module.
 pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
     library_of(&subject.module)?;
     let (mut records, mut from, mut crashes) = (Vec::new(), 0, 0);
@@ -45,7 +50,7 @@ pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
                 return Err(Error::Usage(format!("{} ended its process {crashes} times", subject.module)));
             }
             Ended::Nowhere(how) => {
-                return Err(Error::Usage(format!("{} did not come to its tasks: {how}", subject.module)));
+                return Err(Error::Usage(format!("{} ended before its first task: {how}", subject.module)));
             }
         }
     }
@@ -58,7 +63,7 @@ enum Ended {
     Nowhere(String),
 }
 
-/// One process, from the task `from` on.
+/// Runs one process, starting with the task `from`.
 fn attempt(
     subject: &Subject,
     directory: &Path,
@@ -83,7 +88,7 @@ fn attempt(
             Err(RecvTimeoutError::Timeout) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                break "it said nothing more".to_owned();
+                break "it stopped printing".to_owned();
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let status = child.wait().map_err(Error::io("the child"))?;
@@ -99,11 +104,18 @@ fn attempt(
     Ok(Ended::At(number))
 }
 
-/// The module reads its environment when it is loaded: the tool runs itself with the one of a fresh token.
+/// Starts this tool again with the environment of a new token. A module reads its environment when
+/// it is loaded.
 fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Error> {
     let seat = match Known::named(&subject.module) {
-        Some(known) => Seat::fresh(known, directory, subject.backend.as_deref())?,
-        // Any other module, by its path: it is asked for a slot with an uninitialised token.
+        Some(known) => {
+            let mut seat = Seat::fresh(known, directory, subject.backend.as_deref())?;
+            if known == Known::Jeton {
+                configure(&mut seat, subject, directory)?;
+            }
+            seat
+        }
+        // Any other module, by its path. It must have a slot with an uninitialised token.
         None => Seat { environment: Vec::new(), reserved: None, token: TokenAccess::Initialise },
     };
     let text = serde_json::to_string(&(&seat.reserved, &seat.token))
@@ -117,10 +129,33 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
     if subject.quick {
         command.arg("--quick");
     }
+    if let Some(policy) = &subject.policy {
+        command.args(["--policy", policy]);
+    }
+    if subject.attacks {
+        command.arg("--attacks").arg("--directory").arg(directory);
+    }
     command.envs(seat.environment).stdout(Stdio::piped()).spawn().map_err(Error::io(program))
 }
 
-/// The lines of the child; what a module prints of its own is none of ours.
+/// Adds the policy to the configuration of Jeton. For attacks it also enables the legacy
+/// mechanisms, because these allow more attacks.
+fn configure(seat: &mut Seat, subject: &Subject, directory: &Path) -> Result<(), Error> {
+    let path = directory.join("jeton.toml");
+    let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some(policy) = &subject.policy {
+        text.push_str(&format!("[policy]\nname = \"{policy}\"\n"));
+    }
+    if subject.attacks {
+        text.push_str("[mechanisms]\nlegacy = true\n");
+    }
+    std::fs::write(&path, text).map_err(Error::io(&path))?;
+    seat.environment.retain(|(name, _)| name != "JETON_CONF");
+    seat.environment.push(("JETON_CONF".to_owned(), path.into()));
+    Ok(())
+}
+
+/// Returns the lines of the child. Ignores the module's own output.
 fn lines_of(child: &mut Child) -> Receiver<Line> {
     let (sender, receiver) = channel();
     if let Some(output) = child.stdout.take() {

@@ -1,8 +1,8 @@
-//! The scorecard of one module: a line for what is wrong, and sums.
+//! The scorecard of one module: a line for each check, and sums.
 
 use crate::record::{Record, Section, Verdict};
 
-/// Prints it.
+/// Prints the scorecard.
 pub fn print(name: &str, records: &[Record]) {
     for record in records {
         println!("{}", line(record));
@@ -30,15 +30,21 @@ fn line(record: &Record) -> String {
             let (executed, skipped, deviating) = (tally.executed, tally.skipped, tally.deviations.len());
             format!("{executed} tests, {deviating} deviating, {skipped} not applicable")
         }
+        Verdict::Resisted(how) => format!("resisted: {how}"),
+        Verdict::Succeeded => "SUCCEEDED".to_owned(),
+        Verdict::Allowed(why) => format!("succeeded, allowed by the standard: {why}"),
         Verdict::Crashed(how) => format!("crashed: {how}"),
     };
     let verdict = if record.is_good() { "ok  " } else { "FAIL" };
     format!("{verdict} {:<26} {:<52} {said}", record.subject, record.name)
 }
 
-/// A line for each chapter.
+/// Returns a line for each chapter.
 pub fn sums(records: &[Record]) -> Vec<String> {
     let of = |section| records.iter().filter(move |record| record.section == section);
+    if of(Section::Attacks).next().is_some() {
+        return vec![attacks(records)];
+    }
     let count =
         |section, fits: fn(&Verdict) -> bool| of(section).filter(|record| fits(&record.verdict)).count();
     let good = |section| of(section).filter(|record| record.is_good()).count();
@@ -55,12 +61,8 @@ pub fn sums(records: &[Record]) -> Vec<String> {
         sets += 1;
     }
     vec![
-        format!("{} of {} functions do something", functions(records), of(Section::Functions).count()),
-        format!(
-            "{} of {} cases as the specification has it",
-            good(Section::Cases),
-            of(Section::Cases).count()
-        ),
+        format!("{} of {} functions are implemented", functions(records), of(Section::Functions).count()),
+        format!("{} of {} cases match the specification", good(Section::Cases), of(Section::Cases).count()),
         format!(
             "{} of {} mechanisms work, {} are absent",
             count(Section::Mechanisms, |verdict| matches!(verdict, Verdict::Works)),
@@ -68,12 +70,25 @@ pub fn sums(records: &[Record]) -> Vec<String> {
             count(Section::Mechanisms, |verdict| matches!(verdict, Verdict::Absent(_))),
         ),
         format!(
-            "{executed} vectors in {sets} sets, {unlisted} come out otherwise, {listed} more for a listed reason"
+            "{executed} vectors in {sets} sets, {unlisted} unexpected results, {listed} more with a listed reason"
         ),
     ]
 }
 
-/// How many functions have something behind their names.
+/// Returns the sums of a run of attacks, which has no other checks.
+pub fn attacks(records: &[Record]) -> String {
+    let count = |fits: fn(&Verdict) -> bool| records.iter().filter(|record| fits(&record.verdict)).count();
+    format!(
+        "{} attacks: {} resisted, {} succeeded, {} allowed by the standard, {} not applicable",
+        records.len(),
+        count(|verdict| matches!(verdict, Verdict::Resisted(_))),
+        count(|verdict| matches!(verdict, Verdict::Succeeded | Verdict::Crashed(_) | Verdict::Fails(_))),
+        count(|verdict| matches!(verdict, Verdict::Allowed(_))),
+        count(|verdict| matches!(verdict, Verdict::Absent(_))),
+    )
+}
+
+/// Returns the number of functions that the module implements.
 fn functions(records: &[Record]) -> usize {
     let does = |verdict: &Verdict| matches!(verdict, Verdict::Answer(answer) if answer != "CKR_FUNCTION_NOT_SUPPORTED");
     records.iter().filter(|record| does(&record.verdict)).count()

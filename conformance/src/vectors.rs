@@ -1,4 +1,4 @@
-//! Published vectors through the C interface: keys come in through `C_CreateObject`.
+//! Published test vectors through the C interface. `C_CreateObject` imports the keys.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Failure, ObjectHandle, names};
@@ -16,7 +16,7 @@ mod lattices;
 mod pairs;
 mod signatures;
 
-/// How many vectors of a set a quick run takes.
+/// The number of vectors of a set in a quick run.
 const QUICK: usize = 60;
 
 /// A set of vectors.
@@ -37,13 +37,13 @@ impl Set {
     }
 }
 
-/// Why a vector did not give its result.
+/// Why a vector did not give its expected result.
 pub enum Miss {
-    /// The module refused.
+    /// The module refused the vector.
     Refused(Failure),
-    /// The module gave something else.
+    /// The module gave another result.
     Differs,
-    /// The interface or the module has no way to say it.
+    /// The interface or the module cannot express the vector.
     Unsayable,
 }
 
@@ -53,18 +53,18 @@ impl From<Failure> for Miss {
     }
 }
 
-/// A vector's outcome.
+/// The result of a vector.
 pub type Outcome = Result<(), Miss>;
 
-/// A set under way.
+/// A set of vectors that is running.
 pub struct Bench<'a> {
-    /// Where it is run.
+    /// The token and the keys.
     pub place: &'a Place<'a>,
     set: String,
     tally: Tally,
 }
 
-/// Every set.
+/// Returns every set.
 pub fn tasks() -> Vec<Task> {
     let sets =
         [signatures::sets(), ciphers::sets(), codes::sets(), pairs::sets(), lattices::sets(), acvp::sets()];
@@ -81,7 +81,7 @@ fn task(set: Set) -> Task {
         let mut bench = Bench { place, set: set.clone(), tally: Tally::default() };
         run(&mut bench);
         if bench.tally.executed == 0 {
-            return Verdict::Absent("nothing of it can be said".to_owned());
+            return Verdict::Absent("no vector of the set can be expressed".to_owned());
         }
         Verdict::Vectors(bench.tally)
     };
@@ -89,7 +89,7 @@ fn task(set: Set) -> Task {
 }
 
 impl Bench<'_> {
-    /// Runs a vector and holds what comes out against what the set expects.
+    /// Runs a vector and compares the result with the expected one.
     fn judge(
         &mut self,
         test: usize,
@@ -110,7 +110,7 @@ impl Bench<'_> {
             (TestResult::Valid, outcome) => outcome.is_ok(),
             (TestResult::Acceptable, Err(Miss::Differs)) => false,
             (TestResult::Acceptable, _) => true,
-            // Refused for what it is, not by an accident.
+            // The module must refuse the vector itself, not fail by accident.
             (TestResult::Invalid, Err(Miss::Refused(failure))) => {
                 !matches!(failure.code, CKR_GENERAL_ERROR | CKR_DEVICE_ERROR | CKR_HOST_MEMORY)
             }
@@ -130,19 +130,19 @@ impl Bench<'_> {
         }
     }
 
-    /// Vectors that nothing can be done with.
+    /// Counts vectors that cannot be run.
     fn skip(&mut self, count: usize) {
         self.tally.skipped += count;
     }
 }
 
-/// Whether something that came out is what was expected.
+/// Compares a result with the expected one.
 fn same(made: &[u8], expected: &[u8]) -> Outcome {
     if made == expected { Ok(()) } else { Err(Miss::Differs) }
 }
 
-/// Does something with a key that is there for that long. Where the module has no keys of that size or on that curve, the
-/// vector cannot be said.
+/// Calls `work` with a key that exists during the call. If the module does not have keys of that
+/// size or on that curve, the vector cannot be expressed.
 fn with_key<T>(
     place: &Place<'_>,
     template: &[Attribute],
@@ -155,25 +155,25 @@ fn with_key<T>(
         other => other?,
     };
     let outcome = work(key);
-    // What stands in the way of the next vector is not this one's affair.
+    // A failure here is not a result of this vector.
     let _ = place.session.destroy_object(key);
     outcome
 }
 
-/// The value of a key that came out of another, which is then destroyed.
+/// Returns the value of a derived key, and destroys the key.
 fn value_of(place: &Place<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss> {
     let value = place.session.attribute(key, CKA_VALUE);
     let _ = place.session.destroy_object(key);
     Ok(value?)
 }
 
-/// A big integer as PKCS#11 writes it: without leading zeros.
+/// Returns a big integer in the form of PKCS#11, without leading zeros.
 fn integer(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes[zeros..].to_vec()
 }
 
-/// The mechanism of a hash and its mask generation function, where PKCS#11 has them.
+/// Returns the mechanism of a hash and its mask generation function, if PKCS#11 has them.
 fn hash(function: HashFunction) -> Option<(CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE)> {
     Some(match function {
         HashFunction::Sha1 => (CKM_SHA_1, CKG_MGF1_SHA1),

@@ -1,5 +1,5 @@
-//! The guides of `docs/clients` do what they say, with Jeton as this build made it: all that fetch nothing and whose
-//! programs are installed.
+//! The guides of `docs/clients` do what they say, with Jeton as this build made it: all that fetch
+//! nothing and whose programs are installed.
 
 use std::io::Write;
 use std::process::Command;

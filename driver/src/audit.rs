@@ -1,24 +1,24 @@
-//! Jeton's audit log, verified: each line ends with the SHA-256 of the hash of the line before (32 zero bytes for the first)
-//! and of itself, without the hash.
+//! Verifies Jeton's audit log. Each line ends with a SHA-256 hash of the previous line's hash (32
+//! zero bytes for the first line) and of the line itself without its hash.
 
 use std::io::BufRead;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::Deserialize;
 
-/// What stands before a line's hash.
+/// The text before a line's hash.
 const HASH: &str = ",\"hash\":\"";
 
-/// What a log says of itself.
+/// The result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Lines that follow from the one before.
+    /// The number of lines that follow from the previous line.
     pub sound: u64,
-    /// The hash of the last line; none of an empty log.
+    /// The hash of the last line. `None` if the log is empty.
     pub last: Option<String>,
-    /// Whether the hash that was asked for is one of these lines'.
+    /// Whether a line has the hash that the caller asked for.
     pub known: bool,
-    /// What is wrong, with the number of the line.
+    /// The findings, with the number of the line.
     pub breaks: Vec<(u64, &'static str)>,
 }
 
@@ -27,7 +27,7 @@ struct Record {
     number: u64,
 }
 
-/// Verifies a log from its first line. `noted` is a hash that somebody kept elsewhere.
+/// Verifies a log from its first line. `noted` is a hash that was kept in another place.
 pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report> {
     let mut report = Report::default();
     let mut expected = ([0; 32], 1);
@@ -38,7 +38,7 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
                     None => report.sound += 1,
                     Some(fault) => report.breaks.push((line, fault)),
                 }
-                // The next one is held against what stands here, so that each break is told once.
+                // The next line is compared with this one, so that each break is reported once.
                 let told = hex(&hash);
                 report.known |= noted == Some(&told);
                 report.last = Some(told);
@@ -50,7 +50,7 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
     Ok(report)
 }
 
-/// The hash and the number that a line has, and what is wrong with them.
+/// Reads the hash and the number of a line. Fails with the reason.
 fn follow(
     line: &[u8],
     (before, number): ([u8; 32], u64),
@@ -86,7 +86,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// Lines as the module wrote them.
+    /// Lines that the module wrote.
     const LOG: &str = include_str!("audit/sample.jsonl");
 
     fn breaks(text: &str) -> Vec<u64> {
@@ -117,7 +117,7 @@ mod tests {
             for (place, byte) in lines()[line].bytes().enumerate() {
                 let mut edited = lines();
                 let mut text = edited[line].as_bytes().to_vec();
-                // Another digit or letter: JSON stays JSON.
+                // Replace a digit or letter by another one, so that the line stays JSON.
                 text[place] = if byte == b'1' { b'2' } else { b'1' };
                 let text = String::from_utf8(text).expect("text");
                 edited[line] = &text;
@@ -151,7 +151,7 @@ mod tests {
         cut.pop();
         let report = verify(joined(&cut).as_bytes(), noted).expect("a log");
         assert_eq!((report.known, &report.breaks[..]), (false, &[][..]));
-        // A line that was cut off.
+        // A truncated line.
         assert_eq!(breaks(&LOG[..LOG.len() - 9]), [lines().len() as u64]);
     }
 }

@@ -6,6 +6,7 @@ pub mod mechanisms;
 pub mod pin;
 pub mod pipeline;
 pub mod token;
+pub mod token_file;
 pub mod verify_db;
 
 use jeton_driver::Error;

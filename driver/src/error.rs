@@ -1,72 +1,80 @@
-//! What can go wrong in the driver, outside a module and inside it.
+//! The errors of the driver and of the modules that it calls.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::client::{Failure, LoadError, ModuleError};
 
-/// An error of the driver. The text is what the user reads.
+/// An error of the driver. Its text is the message to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The module answered with a failure.
+    /// A function of the module failed.
     #[error(transparent)]
     Module(#[from] Failure),
     /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// AWS-LC, called directly, refused.
+    /// AWS-LC, called directly, failed.
     #[error("aws-lc refused while {0}")]
     InProcess(&'static str),
-    /// The module has not what is needed. Not a failure of the module: shown as `n/a`.
+    /// The module lacks something that the work needs. The report shows `n/a`, not a failure.
     #[error("{0}")]
     NotAvailable(String),
     /// A stage of the pipeline failed.
     #[error("{stage}: {source}")]
     Stage {
-        /// Its name in the table.
+        /// The name of the stage in the table.
         stage: &'static str,
-        /// Why.
+        /// The reason.
         source: Box<Error>,
     },
-    /// A stored signature is not the CA's.
+    /// A stored signature is not from the CA.
     #[error("{document} with serial {serial}: the signature does not verify")]
     BadSignature {
-        /// What was verified.
+        /// The kind of document that was verified.
         document: Document,
-        /// As the database row has it.
+        /// The serial number in the database row.
         serial: u64,
     },
-    /// Stored bytes are not what they were stored as.
+    /// Stored bytes are not a document of their kind.
     #[error("{document} with serial {serial}: {reason}")]
     Malformed {
-        /// What was read.
+        /// The kind of document that was read.
         document: Document,
-        /// As the database row has it.
+        /// The serial number in the database row.
         serial: u64,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A structure could not be encoded or decoded.
     #[error("DER: {0}")]
     Der(#[from] der::Error),
-    /// The database refused.
+    /// The database failed.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),
-    /// The operating system refused.
+    /// Work on a token's file failed.
+    #[error("cannot {what}: {reason}")]
+    TokenFile {
+        /// What was to be done.
+        what: &'static str,
+        /// What the core says.
+        reason: String,
+    },
+    /// The operating system refused access to a file.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The reason of the operating system.
         source: std::io::Error,
     },
-    /// The command line asks for what cannot be.
+    /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
-    /// `map_err(Error::io(path))`
+    /// Returns a function for `map_err` that adds this path.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
@@ -85,11 +93,11 @@ impl From<ModuleError> for Error {
 /// A kind of stored document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// A subscriber's certificate; its serial.
+    /// A subscriber's certificate, with its serial number.
     Certificate,
-    /// A CRL; its number.
+    /// A CRL, with its number.
     Crl,
-    /// An OCSP response; the serial of its certificate.
+    /// An OCSP response, with the serial number of its certificate.
     OcspResponse,
 }
 

@@ -1,17 +1,20 @@
-//! PKCS#11 modules of any make, through their C ABI and nothing else: a safe client, the administration of
-//! tokens, and an X.509 PKI pipeline that is run through several modules side by side.
+//! PKCS#11 modules of any make, through their C ABI and nothing else: a safe client, the
+//! administration of tokens, and an X.509 PKI pipeline that is run through several modules side by
+//! side.
 //!
-//! Nothing here knows Jeton's core. What this crate can do with a module, any client can.
+//! What this crate can do with a module, any client can. Only [`token_file`] calls Jeton's core,
+//! for commands that PKCS#11 has no function for.
 
 #![deny(unsafe_code)]
 
 pub mod audit;
-pub mod client;
 pub mod error;
 pub mod peers;
 pub mod pipeline;
 pub mod pki;
 pub mod report;
 pub mod token;
+pub mod token_file;
 
 pub use error::Error;
+pub use jeton_client as client;

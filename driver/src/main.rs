@@ -1,4 +1,5 @@
-//! The tool `jeton`: tokens of any PKCS#11 module, and the X.509 PKI pipeline through several of them.
+//! The tool `jeton`: tokens of any PKCS#11 module, and the X.509 PKI pipeline through several of
+//! them.
 
 mod commands;
 
@@ -22,6 +23,14 @@ enum Command {
     ShowSlots(commands::token::ShowSlots),
     /// Delete a token of Jeton with all it holds.
     DeleteToken(commands::token::DeleteToken),
+    /// Show what the file of a Jeton token tells without a PIN.
+    TokenInfo(commands::token_file::TokenInfo),
+    /// Unlock the PINs of a Jeton token, or set a new SO PIN with the user's PIN.
+    Pin(commands::token_file::Pin),
+    /// Make a new token key for a Jeton token, and encrypt its objects again.
+    Rekey(commands::token_file::Rekey),
+    /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
+    SealingKey(commands::token_file::SealingKey),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
     /// Verify what a database of the pipeline holds.
@@ -40,6 +49,10 @@ fn main() -> ExitCode {
         Command::InitToken(command) => command.run(),
         Command::ShowSlots(command) => command.run(),
         Command::DeleteToken(command) => command.run(),
+        Command::TokenInfo(command) => command.run(),
+        Command::Pin(command) => command.run(),
+        Command::Rekey(command) => command.run(),
+        Command::SealingKey(command) => command.run(),
         Command::Pipeline(command) => command.run(),
         Command::VerifyDb(command) => command.run(),
         Command::Mechanisms(command) => command.run(),

@@ -1,6 +1,6 @@
-//! The modules that the tool knows by name, where they lie, and a fresh token for each.
+//! The modules that the tool knows by name: their files, and a fresh token for each.
 //!
-//! A module that is not on the machine is not an error: the tool works with what is there.
+//! A module that is not installed is no error. The tool uses the modules that it finds.
 
 mod library;
 mod seat;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::Error;
 use crate::pipeline::ModuleDescription;
 
-/// What `--module` says.
+/// The value of `--module`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// AWS-LC, called directly.
@@ -24,11 +24,11 @@ pub enum Selection {
     Path(PathBuf),
 }
 
-/// The name of the floor.
+/// The name of the baseline.
 pub const IN_PROCESS: &str = "in-process";
 
 impl Selection {
-    /// A name, or else a path, which must name a file.
+    /// Reads a name or the path of an existing file.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text == IN_PROCESS {
             return Ok(Self::InProcess);
@@ -47,7 +47,7 @@ impl Selection {
         )))
     }
 
-    /// As the report calls it.
+    /// Returns the name in the report.
     pub fn name(&self) -> String {
         match self {
             Self::InProcess => IN_PROCESS.to_owned(),
@@ -57,7 +57,7 @@ impl Selection {
     }
 }
 
-/// What in-process says of itself.
+/// Returns the description of the baseline.
 pub fn describe_in_process() -> ModuleDescription {
     ModuleDescription {
         description: "AWS-LC called directly".to_owned(),

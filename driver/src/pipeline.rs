@@ -1,11 +1,13 @@
-//! The X.509 PKI pipeline: fifteen timed stages over a batch, on any module, or on AWS-LC called directly.
+//! The X.509 PKI pipeline: fifteen timed stages over a batch, on any module, or on AWS-LC called
+//! directly.
 //!
 //! - `stage`: the stages and their names; `batch`: one run through them.
-//! - `engine`: who holds the CA key and signs: `pkcs11` through the C interface, `in_process` without it.
-//! - `database`: where certificates, CRLs and OCSP responses are stored and read back.
+//! - `engine`: holds the CA key and signs: `pkcs11` through the C interface, `in_process` without
+//!   it.
+//! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: the checks of stored bytes, shared with `jeton verify-db`.
-//! - `job`, `child`, `parent`: each module is run in a process of its own, one after the other, so that the crash
-//!   or hang of one is a reported row and not the end of the run.
+//! - `job`, `child`, `parent`: each module runs in a process of its own, one after the other. A
+//!   crash or hang of one module is a row of the report and does not end the run.
 
 mod batch;
 mod child;

@@ -1,6 +1,7 @@
-//! The X.509 side: the algorithms as data, and certificates, CRLs and OCSP responses as bytes to be signed.
+//! X.509: the algorithms as a table, and certificates, CRLs and OCSP responses as bytes to sign.
 //!
-//! Nothing here signs or verifies. The structures and their DER are those of `x509-cert` and `x509-ocsp`.
+//! This module does not sign or verify. The structures and their DER are those of `x509-cert` and
+//! `x509-ocsp`.
 
 mod algorithm;
 mod authority;

@@ -1,4 +1,4 @@
-//! What was measured, for people and for scripts.
+//! The results, as a table for people and as JSON for scripts.
 
 mod machine;
 mod marked;
@@ -19,7 +19,7 @@ use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};
 /// A run of the pipeline over all modules.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// The command line.
     pub command: Vec<String>,
@@ -33,53 +33,53 @@ pub struct Report {
     pub sizes: Vec<u64>,
     /// Threads of the parallel stages.
     pub threads: usize,
-    /// RSA subscriber key pairs a batch; 0: one a certificate.
+    /// The number of RSA subscriber key pairs of a batch. 0 means one for each certificate.
     pub rsa_key_pool: u64,
-    /// What became of each module.
+    /// The result of each module.
     pub modules: Vec<ModuleReport>,
-    /// Modules known by name that are not on the machine.
+    /// Known modules that are not installed.
     pub absent: Vec<String>,
 }
 
-/// What became of a module.
+/// The result of a module.
 #[derive(Debug, Serialize)]
 pub struct ModuleReport {
-    /// As the tool calls it.
+    /// The module's name in the tool.
     pub name: String,
-    /// What it says of itself.
+    /// The module's description of itself.
     pub description: Option<ModuleDescription>,
     /// The medians.
     pub batches: Vec<MeasuredBatch>,
-    /// Algorithms that it lacks, with the reason.
+    /// Algorithms that the module lacks, with the reason.
     pub not_available: Vec<NotAvailable>,
-    /// What failed.
+    /// The failures.
     pub failures: Vec<FailureReport>,
-    /// What is worth saying.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
-/// `n/a`, and why.
+/// An algorithm that the module lacks.
 #[derive(Debug, Serialize)]
 pub struct NotAvailable {
     /// The CA algorithm.
     pub algorithm: String,
-    /// What the module lacks.
+    /// The missing mechanism or function.
     pub reason: String,
 }
 
-/// What failed.
+/// A failure.
 #[derive(Debug, Serialize)]
 pub struct FailureReport {
-    /// The CA algorithm, if it came so far.
+    /// The CA algorithm, if the job reached one.
     pub algorithm: Option<String>,
-    /// The batch size, if it came so far.
+    /// The batch size, if the job reached one.
     pub size: Option<u64>,
-    /// Function, return code by name, and what was being done; or what else went wrong.
+    /// The function, the name of its return code and the step, or another reason.
     pub message: String,
 }
 
 impl Report {
-    /// An empty report of this machine.
+    /// Starts a report of this machine.
     pub fn new(algorithms: Vec<String>, sizes: Vec<u64>, threads: usize, rsa_key_pool: u64) -> Self {
         Self {
             machine: Machine::this(),
@@ -95,7 +95,7 @@ impl Report {
         }
     }
 
-    /// Adds what became of `name`.
+    /// Adds the result of the module `name`.
     pub fn add(&mut self, name: String, outcome: Outcome) {
         let not_available = outcome.not_available.into_iter();
         let failures = outcome.failures.into_iter();
@@ -116,7 +116,7 @@ impl Report {
         });
     }
 
-    /// Whether anything failed. A module that is absent or lacks a mechanism did not.
+    /// Returns whether anything failed. A module that is absent or lacks a mechanism is no failure.
     pub fn failed(&self) -> bool {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }

@@ -11,7 +11,7 @@ pub use files::{delete_files, token_directory};
 /// A slot and its token.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// The slot's number.
+    /// The slot ID.
     pub id: SlotId,
     /// The slot.
     pub slot: SlotInfo,
@@ -19,12 +19,12 @@ pub struct Slot {
     pub token: Option<TokenInfo>,
 }
 
-/// Which token, as the options of `softhsm2-util` say it.
+/// Chooses a token, with the same options as `softhsm2-util`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The first slot whose token is not initialised.
     Free,
-    /// A slot by its number.
+    /// A slot by its ID.
     Slot(SlotId),
     /// A token by its serial.
     Serial(String),
@@ -32,7 +32,7 @@ pub enum Choice {
     Label(String),
 }
 
-/// All slots of the module.
+/// Returns all slots of the module.
 pub fn slots(module: &Module) -> Result<Vec<Slot>, Failure> {
     let describe = |id| {
         let slot = module.slot_info(id)?;
@@ -43,7 +43,7 @@ pub fn slots(module: &Module) -> Result<Vec<Slot>, Failure> {
     module.slots(false)?.into_iter().map(describe).collect()
 }
 
-/// The slot that `choice` means.
+/// Returns the slot that `choice` selects.
 pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     let fits = |slot: &Slot| {
         slot.token.as_ref().is_some_and(|token| match choice {
@@ -61,7 +61,7 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     }
 }
 
-/// Initialises the token and sets the user's PIN; returns the slot where it is afterwards.
+/// Initialises the token and sets the user PIN. Returns the slot of the token afterwards.
 pub fn initialise(
     module: &Module,
     choice: &Choice,

@@ -1,5 +1,5 @@
-//! The certificates, CRLs and OCSP responses of the pipeline are real: OpenSSL accepts them where it knows the
-//! algorithm, and the other engine verifies all of them.
+//! The certificates, CRLs and OCSP responses of the pipeline are valid: OpenSSL accepts those whose
+//! algorithm it supports, and the other engine verifies all of them.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What goes wrong is said: which certificate, which function, which return code; and the rest goes on.
+//! Failures are reported with certificate, function and return code, and the other work continues.
 
 mod common;
 

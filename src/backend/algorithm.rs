@@ -1,6 +1,7 @@
-//! The algorithms that keys and signatures name, and the lengths of what they make.
+//! The algorithms of keys and signatures, and the lengths of their outputs.
 
-/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693); the SHAKEs at the lengths at which signatures use them (FIPS 204, 5.4).
+/// Hash functions (FIPS 180-4, FIPS 202, RFC 7693). The SHAKEs have the output lengths that
+/// signatures use (FIPS 204, 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Hash {
@@ -41,18 +42,18 @@ impl Hash {
         Hash::Shake256,
     ];
 
-    /// BLAKE2b at the lengths that PKCS#11 has.
+    /// BLAKE2b, at the lengths that PKCS#11 defines.
     pub const BLAKE2B: [Hash; 4] = [Hash::Blake2b160, Hash::Blake2b256, Hash::Blake2b384, Hash::Blake2b512];
 
-    /// Whether it is one of RFC 7693, which not every backend has.
+    /// Checks whether the hash is one of RFC 7693. Some backends do not support those.
     pub const fn is_blake2b(self) -> bool {
         matches!(self, Self::Blake2b160 | Self::Blake2b256 | Self::Blake2b384 | Self::Blake2b512)
     }
 
-    /// The longest digest of all, in bytes.
+    /// The length of the longest digest in bytes.
     pub const MAX_LEN: usize = 64;
 
-    /// Length of the digest in bytes.
+    /// Returns the length of the digest in bytes.
     #[allow(clippy::len_without_is_empty, reason = "no digest is empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -81,7 +82,7 @@ pub enum Curve {
 }
 
 impl Curve {
-    /// Every curve.
+    /// Every supported curve.
     pub const ALL: [Curve; 9] = [
         Curve::P224,
         Curve::P256,
@@ -94,7 +95,7 @@ impl Curve {
         Curve::BrainpoolP384t1,
     ];
 
-    /// Whether it is one of RFC 5639, which not every backend has.
+    /// Checks whether the curve is one of RFC 5639. Some backends do not support those.
     pub const fn is_brainpool(self) -> bool {
         matches!(
             self,
@@ -102,7 +103,7 @@ impl Curve {
         )
     }
 
-    /// Size of the order in bits.
+    /// Returns the size of the order in bits.
     pub const fn bits(self) -> usize {
         match self {
             Self::P224 => 224,
@@ -112,7 +113,7 @@ impl Curve {
         }
     }
 
-    /// Length in bytes of a coordinate, a scalar, and of half a signature.
+    /// Returns the length in bytes of a coordinate, of a scalar, and of half a signature.
     #[allow(clippy::len_without_is_empty, reason = "no scalar is empty")]
     pub const fn len(self) -> usize {
         self.bits().div_ceil(8)
@@ -131,12 +132,12 @@ pub enum MlDsa {
 impl MlDsa {
     /// Every parameter set.
     pub const ALL: [MlDsa; 3] = [MlDsa::MlDsa44, MlDsa::MlDsa65, MlDsa::MlDsa87];
-    /// Length of a seed in bytes.
+    /// The length of a seed in bytes.
     pub const SEED_LEN: usize = 32;
-    /// Longest context in bytes.
+    /// The length of the longest context in bytes.
     pub const MAX_CONTEXT: usize = 255;
 
-    /// Length of a public key in bytes.
+    /// Returns the length of a public key in bytes.
     pub const fn public_len(self) -> usize {
         match self {
             Self::MlDsa44 => 1312,
@@ -145,7 +146,7 @@ impl MlDsa {
         }
     }
 
-    /// Length of an expanded private key in bytes.
+    /// Returns the length of an expanded private key in bytes.
     pub const fn private_len(self) -> usize {
         match self {
             Self::MlDsa44 => 2560,
@@ -154,7 +155,7 @@ impl MlDsa {
         }
     }
 
-    /// Length of a signature in bytes.
+    /// Returns the length of a signature in bytes.
     pub const fn signature_len(self) -> usize {
         match self {
             Self::MlDsa44 => 2420,
@@ -176,12 +177,12 @@ pub enum MlKem {
 impl MlKem {
     /// Every parameter set.
     pub const ALL: [MlKem; 3] = [MlKem::MlKem512, MlKem::MlKem768, MlKem::MlKem1024];
-    /// Length of a seed (d || z) in bytes.
+    /// The length of a seed (d || z) in bytes.
     pub const SEED_LEN: usize = 64;
-    /// Length of the shared secret in bytes.
+    /// The length of the shared secret in bytes.
     pub const SECRET_LEN: usize = 32;
 
-    /// Length of an encapsulation key in bytes.
+    /// Returns the length of an encapsulation key in bytes.
     pub const fn public_len(self) -> usize {
         match self {
             Self::MlKem512 => 800,
@@ -190,7 +191,7 @@ impl MlKem {
         }
     }
 
-    /// Length of a decapsulation key in bytes.
+    /// Returns the length of a decapsulation key in bytes.
     pub const fn private_len(self) -> usize {
         match self {
             Self::MlKem512 => 1632,
@@ -199,7 +200,7 @@ impl MlKem {
         }
     }
 
-    /// Length of a ciphertext in bytes.
+    /// Returns the length of a ciphertext in bytes.
     pub const fn ciphertext_len(self) -> usize {
         match self {
             Self::MlKem512 => 768,
@@ -244,7 +245,7 @@ impl SlhDsa {
         SlhDsa::Shake256f,
     ];
 
-    /// The security parameter n in bytes; a public key has two of them, a private key four.
+    /// Returns the security parameter n in bytes. A public key has 2n bytes and a private key 4n.
     pub const fn n(self) -> usize {
         match self {
             Self::Sha2_128s | Self::Shake128s | Self::Sha2_128f | Self::Shake128f => 16,
@@ -253,7 +254,7 @@ impl SlhDsa {
         }
     }
 
-    /// Length of a signature in bytes.
+    /// Returns the length of a signature in bytes.
     pub const fn signature_len(self) -> usize {
         match self {
             Self::Sha2_128s | Self::Shake128s => 7856,

@@ -1,29 +1,31 @@
-//! Triple DES (SP 800-67, FIPS 46-3), for both backends: legacy, and off unless the configuration has it.
+//! Triple DES (SP 800-67, FIPS 46-3) for both backends. It is obsolete, and available only if the
+//! configuration enables it.
 
 use cbc::cipher::block_padding::{NoPadding, Pkcs7};
 use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyInit, KeyIvInit};
 use des::TdesEde3;
 
-use super::{Cipher, Direction, SavedCipher};
+use super::{Cipher, Direction, SavedCipher, padding};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Length of a block in bytes.
+/// The length of a block in bytes.
 const BLOCK: usize = 8;
-/// Length of a key in bytes, parity bits counted.
+/// The length of a key in bytes, with parity bits.
 pub const KEY: usize = 24;
 
-/// Whether each byte has an odd number of bits set.
+/// Checks whether each byte has an odd number of set bits.
 pub fn has_parity(key: &[u8]) -> bool {
     key.iter().all(|byte| byte.count_ones() % 2 == 1)
 }
 
-/// Sets the parity bit of each byte, its lowest.
+/// Sets the parity bit of each byte, which is its lowest bit.
 pub fn set_parity(key: &mut [u8]) {
     key.iter_mut().for_each(|byte| *byte ^= u8::from(byte.count_ones().is_multiple_of(2)));
 }
 
-/// ECB without an initialisation vector, CBC with one. `KeySizeRange` for a key that has not [`KEY`] bytes.
+/// Builds a cipher: ECB without an initialisation vector, CBC with one. Fails with `KeySizeRange`
+/// if the key does not have [`KEY`] bytes.
 pub(super) fn cipher(
     key: &[u8],
     iv: Option<[u8; BLOCK]>,
@@ -43,7 +45,7 @@ pub(super) fn cipher(
     }))
 }
 
-/// Collects its message: everything comes out at the end.
+/// Collects the whole message and writes all output at the end.
 struct Des3 {
     key: Secret,
     iv: [u8; BLOCK],
@@ -83,9 +85,13 @@ impl Des3 {
                 Error::EncryptedDataInvalid,
             );
         }
-        let mut plain = Secret::zeroed(self.message.len());
-        let done = cipher.decrypt_padded_b2b::<Pkcs7>(&self.message, &mut plain);
-        let needed = len(done, Error::EncryptedDataInvalid)?;
+        let mut plain = Secret::try_zeroed(self.message.len())?;
+        len(cipher.decrypt_padded_b2b::<NoPadding>(&self.message, &mut plain), Error::EncryptedDataInvalid)?;
+        // The crate's own check stops at the first wrong byte, so its time depends on the padding.
+        let (good, needed) = padding::pkcs7(&plain, BLOCK);
+        if !bool::from(good) {
+            return Err(Error::EncryptedDataInvalid);
+        }
         let out = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
         out.copy_from_slice(&plain[..needed]);
         Ok(needed)
@@ -123,7 +129,7 @@ impl Cipher for Des3 {
     }
 
     fn update(&mut self, input: &[u8], _out: &mut [u8]) -> Result<usize> {
-        self.message.extend(input);
+        self.message.extend(input)?;
         Ok(0)
     }
 

@@ -1,4 +1,5 @@
-//! Diffie-Hellman in a prime field (PKCS #3, SP 800-56A 5.7.1.1): the rules, over the integers of a library.
+//! Diffie-Hellman in a prime field (PKCS #3, SP 800-56A 5.7.1.1). The rules are here; a library
+//! supplies the integers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,24 +10,27 @@ use super::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Ve
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sizes of a prime that is used, in bits. Old peers have short ones; what is longer costs too much time.
+/// Sizes in bits of the primes that keys may use. Old peers use short primes. Longer primes cost
+/// too much time.
 const USED: std::ops::RangeInclusive<usize> = 512..=8192;
-/// The smallest prime with which keys are made, in bits.
+/// The smallest prime in bits for which the token generates keys.
 const GENERATED: usize = 1024;
-/// The shortest private value that is made, in bits: twice the strength of the smallest prime (SP 800-57, 5.6.1.1).
+/// The shortest private value that the token generates, in bits: twice the strength of the smallest
+/// prime (SP 800-57, 5.6.1.1).
 const SHORTEST: usize = 160;
 
-/// The integers of a library: unsigned and big-endian.
+/// The big-endian unsigned integers of a library.
 pub(super) trait Integers: Send + Sync + 'static {
-    /// `base` to the power of `exponent`, as long as the modulus, in a time that the lengths alone determine. The
-    /// modulus is odd, the base below it.
+    /// Returns `base` to the power of `exponent`, as long as the modulus. The time depends only on
+    /// the lengths. The caller promises that the modulus is odd and the base is below it.
     fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret>;
-    /// Random bytes.
+    /// Fills `out` with random bytes.
     fn random(out: &mut [u8]) -> Result<()>;
 }
 
-/// A pair in the group of that prime and base, with a private value of so many bits; as many as fit without.
-/// `DomainParamsInvalid` where they make no group, `KeySizeRange` where prime or private value are too short or long.
+/// Generates a key pair. Without `bits` the private value has the largest possible size. Fails with
+/// `DomainParamsInvalid` if prime and base do not form a group. Fails with `KeySizeRange` if the
+/// prime or the private value is too short or too long.
 pub(super) fn generate<I: Integers>(
     prime: &[u8],
     base: &[u8],
@@ -38,7 +42,7 @@ pub(super) fn generate<I: Integers>(
     if size(prime) < GENERATED || !(SHORTEST..=longest).contains(&bits) {
         return Err(Error::KeySizeRange);
     }
-    // PKCS #3, 7.1: of l bits, the highest of which is set.
+    // PKCS #3, 7.1: the private value has exactly l bits, so its highest bit is set.
     let mut value = Secret::zeroed(bits.div_ceil(8));
     I::random(&mut value)?;
     let top = (bits - 1) % 8;
@@ -60,17 +64,17 @@ pub(super) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn 
     Ok(Arc::new(Public))
 }
 
-/// Sees that prime and base may be those of a group, as a domain parameter object has them.
+/// Checks that prime and base can form a group, as in a domain parameter object.
 pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }
 
-/// A prime and a base. Whether the prime is one is not tried: that costs more than the agreement, and who gives away
-/// a wrong one harms the keys made with it alone.
+/// A prime and a base. The code does not test whether the prime is prime, because that costs more
+/// than the agreement. A wrong prime harms only the keys that use it.
 struct Group {
     prime: Vec<u8>,
     base: Vec<u8>,
-    /// The prime less 1.
+    /// The prime minus 1.
     largest: Vec<u8>,
 }
 
@@ -89,7 +93,8 @@ impl Group {
         Ok(group)
     }
 
-    /// A number from 2 to the prime less 2: 0, 1 and -1 have orders that tell or force the secret.
+    /// Checks that a number is from 2 to the prime minus 2, and removes leading zeros. The orders
+    /// of 0, 1 and -1 reveal or force the secret.
     fn element<'a>(&self, value: &'a [u8]) -> Result<&'a [u8]> {
         let value = unpadded(value);
         let fits = !matches!(value, [] | [1]) && below(value, &self.largest);
@@ -118,7 +123,7 @@ impl<I: Integers> PrivateKey for Private<I> {
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         let group = &self.group;
         let secret = I::power(group.element(peer)?, &self.value, &group.prime)?;
-        // SP 800-56A, 5.7.1.1, step 2.
+        // SP 800-56A, 5.7.1.1, step 2: the secret must not be 0, 1 or the prime minus 1.
         let mut one = vec![0; secret.len()];
         let zero = secret.ct_eq(&one);
         if let Some(last) = one.last_mut() {
@@ -129,7 +134,7 @@ impl<I: Integers> PrivateKey for Private<I> {
     }
 }
 
-/// A public key, which is good for nothing but being a peer's.
+/// A checked public key. It has no operation; a private key takes its value as the peer's.
 struct Public;
 
 impl PublicKey for Public {
@@ -138,12 +143,12 @@ impl PublicKey for Public {
     }
 }
 
-/// The size of a number without leading zeros in bits.
+/// Returns the size in bits of a number without leading zeros.
 fn size(number: &[u8]) -> usize {
     number.len() * 8 - number.first().map_or(0, |first| first.leading_zeros() as usize)
 }
 
-/// Whether one number is below another, both without leading zeros.
+/// Checks whether a number is below a limit. Neither has leading zeros.
 fn below(number: &[u8], limit: &[u8]) -> bool {
     (number.len(), number) < (limit.len(), limit)
 }

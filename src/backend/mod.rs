@@ -1,7 +1,9 @@
-//! What a crypto library gives to the token: random bytes, digests, keys, signers and verifiers, in our own words.
+//! The interface to a crypto library: random bytes, digests, ciphers, MACs, keys, signers and
+//! verifiers.
 //!
-//! A backend knows no PKCS#11. It is a constant [`Provider`]; `aws_lc/` and `rustcrypto/` are mirror images with the
-//! same file names. Keys cross this line as [parts](PrivateParts) once, when they are first used, and stay parsed.
+//! A backend does not know PKCS#11. It is a constant [`Provider`]. `aws_lc/` and `rustcrypto/` are
+//! mirror images with the same file names. A backend receives the [parts](PrivateParts) of a key at
+//! its first use, and keeps the parsed key.
 
 use std::sync::Arc;
 
@@ -23,7 +25,17 @@ pub mod des3;
 mod dh;
 #[cfg(feature = "null-backend")]
 pub mod null;
+#[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
+pub(crate) mod padding;
 mod parts;
+#[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
+mod rejection;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
 mod symmetric;
@@ -34,15 +46,15 @@ pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, Mac, MacScheme, Macs, Nonce, SavedCipher,
 };
 
-/// A backend: one constant per library.
+/// A backend, with one constant per library.
 pub struct Provider {
-    /// The name that the configuration uses: `aws-lc`, `rustcrypto`.
+    /// The name in the configuration, such as `aws-lc` or `rustcrypto`.
     pub name: &'static str,
-    /// Random bytes.
+    /// The random generator.
     pub random: &'static dyn Random,
     /// Message digests.
     pub digest: &'static dyn Digest,
-    /// Key pairs: generation and loading.
+    /// Generation and loading of key pairs.
     pub keys: &'static dyn Keys,
     /// Symmetric ciphers.
     pub ciphers: &'static dyn Ciphers,
@@ -51,7 +63,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The backends compiled into this build, the default first.
+    /// The backends of this build. The first is the default.
     pub const ALL: &'static [&'static Provider] = &[
         #[cfg(feature = "aws-lc")]
         &aws_lc::PROVIDER,
@@ -61,12 +73,12 @@ impl Provider {
         &null::PROVIDER,
     ];
 
-    /// The backend of that name, if this build has it.
+    /// Returns the backend with this name, or `None` if this build does not have it.
     pub fn named(name: &str) -> Option<&'static Provider> {
         Self::ALL.iter().copied().find(|provider| provider.name == name)
     }
 
-    /// The code of a message in parts.
+    /// Computes the MAC of a message that consists of several parts.
     pub fn code(&self, scheme: &MacScheme, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
         let mut mac = self.macs.mac(scheme, key)?;
         parts.iter().try_for_each(|part| mac.update(part))?;
@@ -78,103 +90,119 @@ impl Provider {
 
 const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rustcrypto or both");
 
-/// A generator fit for keys and nonces, safe across threads and `fork`.
+/// A random generator for keys and nonces. It is safe to use across threads and after `fork`.
 pub trait Random: Sync {
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]) -> Result<()>;
 }
 
 /// Message digests (FIPS 180-4, FIPS 202).
 pub trait Digest: Sync {
-    /// The digest of `data` into `out`, which is `hash.len()` bytes long.
+    /// Writes the digest of `data` to `out`, which has `hash.len()` bytes.
     fn hash(&self, hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()>;
-    /// A digest over several parts.
+    /// Starts a digest of a message in several parts.
     fn start(&self, hash: Hash) -> Result<Box<dyn Hasher>>;
 }
 
-/// A digest in the making.
+/// A running digest.
 pub trait Hasher: Send {
-    /// Takes more input.
+    /// Adds data to the message.
     fn update(&mut self, data: &[u8]) -> Result<()>;
-    /// Writes the digest into `out` (`hash.len()` bytes) and starts over.
+    /// Writes the digest to `out` (`hash.len()` bytes) and starts a new message.
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
-    /// Forgets the input so far and starts over.
+    /// Discards the message so far and starts a new one.
     fn reset(&mut self) -> Result<()>;
-    /// A second digest that goes on from here; `StateUnsaveable` where the library makes none.
+    /// Copies the digest with its current state. Fails with `StateUnsaveable` if the library cannot
+    /// copy.
     fn duplicate(&self) -> Result<Box<dyn Hasher>> {
         Err(Error::StateUnsaveable)
     }
 }
 
-/// Key pairs.
+/// Generation and loading of key pairs.
 pub trait Keys: Sync {
-    /// Makes a key pair. Slow for RSA: no lock may be held by the caller.
+    /// Generates a key pair. RSA is slow, so the caller must not hold a lock.
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)>;
-    /// Parses a private key once. `DataInvalid` where the parts are no key; `KeySizeRange` where its size is not
-    /// supported.
+    /// Parses a private key. Fails with `DataInvalid` if the parts are not a key, and with
+    /// `KeySizeRange` if the size is not supported.
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>>;
-    /// Parses a public key once; a point off its curve is `DataInvalid`.
+    /// Parses a public key. Fails with `DataInvalid` if a point is not on its curve.
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>>;
-    /// A prime of so many bits, the half of which less one is prime too. Slow: no lock may be held by the caller.
+    /// Generates a safe prime p of this size in bits: (p - 1) / 2 is prime too. This is slow, so
+    /// the caller must not hold a lock.
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;
-    /// Sees that a prime and a base may be those of a Diffie-Hellman group; the errors of [`PairSpec::Dh`].
+    /// Checks that prime and base can form a Diffie-Hellman group. Fails with the errors of
+    /// [`PairSpec::Dh`].
     fn check_group(&self, prime: &[u8], base: &[u8]) -> Result<()> {
         dh::check_group(prime, base)
     }
 }
 
-/// A parsed private key, shared by the sessions that use it.
+/// A parsed private key. Several sessions can use it at the same time.
 pub trait PrivateKey: Send + Sync {
-    /// The public half, computed from the private one (`DataInvalid` where the parts do not suffice, as for RSA
-    /// without its public exponent).
+    /// Computes the public key. Fails with `DataInvalid` if the parts do not suffice, such as for
+    /// RSA without a public exponent.
     fn public(&self) -> Result<PublicParts>;
-    /// A signer owned by one session. `KeyTypeInconsistent` where key and scheme do not fit; `KeySizeRange` where
-    /// the key is too small for the scheme (RSA-512 with SHA-512).
+    /// Creates a signer for one session. Fails with `KeyTypeInconsistent` if the scheme does not
+    /// fit the key. Fails with `KeySizeRange` if the key is too small for the scheme, such as
+    /// RSA-512 with SHA-512.
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>>;
-    /// Decrypts with RSA; the plaintext into the front of `out` (at least the modulus' length), how long it is.
-    /// `EncryptedDataInvalid` where it does not decrypt, `EncryptedDataLenRange` where the length is not the
-    /// modulus'. Constant time as far as the library goes.
+    /// Decrypts with RSA. Writes the plaintext to the start of `out`, which is at least as long as
+    /// the modulus, and returns its length. Fails with `EncryptedDataInvalid` if the decryption
+    /// fails; a wrong padding of PKCS#1 v1.5 does not fail. Fails with `EncryptedDataLenRange` if
+    /// the input is not as long as the modulus. The time is as constant as the library makes it.
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// The shared secret with a peer's public key in its raw form (an uncompressed or compressed SEC 1 point, a
-    /// u-coordinate, or an integer): the x-coordinate, RFC 7748's output, or an integer as long as the prime;
-    /// `DataInvalid` where the peer's key is none or the result is the neutral element.
+    /// Decrypts RSAES-PKCS1-v1_5 and returns a message whose length `fits`. A wrong padding or
+    /// another length gives a synthetic message of such a length, in the same time. Errors depend
+    /// only on public facts. Fails with `EncryptedDataLenRange` if the input is not as long as the
+    /// modulus. Fails with `EncryptedDataInvalid` if the input is not below the modulus, and with
+    /// `KeySizeRange` if no possible length `fits`.
+    fn decrypt_pkcs1(&self, _input: &[u8], _fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
+        Err(Error::KeyTypeInconsistent)
+    }
+    /// Computes the shared secret with a peer's public key. The peer's key is a compressed or
+    /// uncompressed SEC 1 point, a u-coordinate or an integer. The result is the x-coordinate, the
+    /// output of RFC 7748, or an integer as long as the prime. Fails with `DataInvalid` if the
+    /// peer's key is invalid or the result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// ML-KEM decapsulation: 32 bytes, by implicit rejection for a wrong ciphertext; `EncryptedDataLenRange` where
-    /// its length is wrong.
+    /// Decapsulates an ML-KEM ciphertext to a secret of 32 bytes. A wrong ciphertext gives another
+    /// secret (implicit rejection). Fails with `EncryptedDataLenRange` if its length is wrong.
     fn decapsulate(&self, _ciphertext: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
 }
 
-/// A parsed public key, shared by the sessions that use it.
+/// A parsed public key. Several sessions can use it at the same time.
 pub trait PublicKey: Send + Sync {
-    /// A verifier owned by one session; the errors of [`PrivateKey::signer`].
+    /// Creates a verifier for one session. Fails with the errors of [`PrivateKey::signer`].
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>>;
-    /// Encrypts with RSA; the ciphertext, of the modulus' length, into the front of `out`. `DataLenRange` where the
-    /// input is too long, `DataInvalid` where a raw one is not below the modulus.
+    /// Encrypts with RSA. Writes the ciphertext, which is as long as the modulus, to the start of
+    /// `out` and returns its length. Fails with `DataLenRange` if the input is too long. Fails with
+    /// `DataInvalid` if a raw input is not below the modulus.
     fn encrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// Length of an RSA modulus in bytes, 0 for other keys.
+    /// Returns the length of the RSA modulus in bytes, or 0 for other keys.
     fn encrypted_len(&self) -> usize {
         0
     }
-    /// ML-KEM encapsulation: the ciphertext and the 32 bytes of the secret.
+    /// Encapsulates an ML-KEM secret. Returns the ciphertext and the secret of 32 bytes.
     fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
         Err(Error::KeyTypeInconsistent)
     }
 }
 
-/// How an RSA key encrypts.
+/// The encryption scheme of an RSA key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Encryption {
-    /// RFC 8017 RSAEP on the input as an integer, padded with zeros on the left.
+    /// RSAEP of RFC 8017, on the input as an integer. A shorter input is padded with zeros on the
+    /// left.
     Raw,
-    /// RSAES-PKCS1-v1_5. A wrong padding is `EncryptedDataInvalid`.
+    /// RSAES-PKCS1-v1_5. A wrong padding decrypts to a synthetic message (implicit rejection).
     Pkcs1,
     /// RSAES-OAEP.
     Oaep {
@@ -187,90 +215,97 @@ pub enum Encryption {
     },
 }
 
-/// Signs, again and again, with one key and one scheme; keeps its scratch memory and library contexts.
+/// Signs any number of inputs with one key and one scheme. It keeps its scratch memory and library
+/// contexts.
 pub trait Signer: Send {
-    /// The length in bytes of every signature that it makes.
+    /// Returns the length in bytes of every signature.
     fn signature_len(&self) -> usize;
-    /// Signs `input` (a digest or a message, as the [`Scheme`] says) into `out[..signature_len]`.
-    /// `DataLenRange` where the input's length does not fit, `BufferTooSmall` where `out` is shorter; nothing is
-    /// allocated on this path by us.
+    /// Signs `input` into `out[..signature_len]`. The [`Scheme`] says whether the input is a digest
+    /// or a message. Fails with `DataLenRange` if the length of the input does not fit, and with
+    /// `BufferTooSmall` if `out` is shorter. Our own code allocates nothing here.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
-/// Verifies, again and again, with one key and one scheme.
+/// Verifies any number of signatures with one key and one scheme.
 pub trait Verifier: Send {
-    /// The length in bytes of a signature of this key.
+    /// Returns the length in bytes of a signature of this key.
     fn signature_len(&self) -> usize;
-    /// `Ok` for a good signature, `SignatureInvalid` for a wrong one, `SignatureLenRange` for one of a length that
-    /// none has, `DataLenRange` for an input that no signature can be of (a raw RSA input that is not below the
-    /// modulus is `SignatureInvalid`).
+    /// Checks a signature and fails with `SignatureInvalid` if it is wrong. Fails with
+    /// `SignatureLenRange` if no signature has this length, and with `DataLenRange` if no signature
+    /// can be of this input. A raw RSA input that is not below the modulus is `SignatureInvalid`.
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()>;
 }
 
-/// How a key signs. Hashing a message first is the caller's work where the scheme takes a digest.
+/// The signature scheme of a key. If the scheme takes a digest, the caller hashes the message.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Scheme {
-    /// RFC 8017 RSASP1 on the input as an integer; a shorter input is padded with zeros on the left, and one that
-    /// is not below the modulus is `DataInvalid`.
+    /// RSASP1 of RFC 8017, on the input as an integer. A shorter input is padded with zeros on the
+    /// left. Signing fails with `DataInvalid` if the input is not below the modulus.
     RsaRaw,
-    /// RSASSA-PKCS1-v1_5. With a hash the input is its digest and the DigestInfo is made here; without, the input
-    /// is padded as it is (at most the modulus less 11 bytes).
+    /// RSASSA-PKCS1-v1_5. With a hash the input is its digest, and the backend adds the DigestInfo.
+    /// Without a hash the input is padded unchanged, and has at most the length of the modulus
+    /// minus 11 bytes.
     RsaPkcs1 {
         /// The hash of the DigestInfo.
         hash: Option<Hash>,
     },
-    /// RSASSA-PSS; the input is the digest of `hash`.
+    /// RSASSA-PSS. The input is a digest.
     RsaPss {
-        /// The hash that made the input.
+        /// The hash of the digest.
         hash: Hash,
         /// The hash of the mask generation function MGF1.
         mgf: Hash,
-        /// Length of the salt in bytes.
+        /// The length of the salt in bytes.
         salt_len: usize,
     },
-    /// ECDSA; the input is a digest of any length, cut to the curve's order on the left (FIPS 186-5, 6.4); the
-    /// signature is r || s, each of the order's length. Verification also takes r || s of equal, shorter halves
-    /// (common leading zeros removed).
+    /// ECDSA. The input is a digest of any length; only its leftmost bits count, as many as the
+    /// order has (FIPS 186-5, 6.4). The signature is r || s, each as long as the order. A verifier
+    /// also accepts an r || s of equal, shorter halves, from which common leading zeros were
+    /// removed.
     Ecdsa,
-    /// Ed25519 (RFC 8032, pure); the input is the message.
+    /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,
-    /// Ed25519ctx or Ed25519ph (RFC 8032); the input is the message, or its SHA-512 digest where `prehash`.
+    /// Ed25519ctx or Ed25519ph (RFC 8032). The input is the message, or with `prehash` its SHA-512
+    /// digest.
     Ed25519Context {
-        /// Ed25519ph.
+        /// Whether the scheme is Ed25519ph.
         prehash: bool,
-        /// At most 255 bytes; Ed25519ctx wants at least one (`MechanismParamInvalid`).
+        /// The context, at most 255 bytes. Ed25519ctx needs at least one byte, or fails with
+        /// `MechanismParamInvalid`.
         context: Box<[u8]>,
     },
-    /// Ed448 or Ed448ph (RFC 8032); the input is the message, or its SHAKE256 digest of 64 bytes where `prehash`.
+    /// Ed448 or Ed448ph (RFC 8032). The input is the message, or with `prehash` its SHAKE256 digest
+    /// of 64 bytes.
     Ed448 {
-        /// Ed448ph.
+        /// Whether the scheme is Ed448ph.
         prehash: bool,
-        /// At most 255 bytes.
+        /// The context, at most 255 bytes.
         context: Box<[u8]>,
     },
-    /// HashML-DSA (FIPS 204, 5.4); the input is the digest of `hash`.
+    /// HashML-DSA (FIPS 204, 5.4). The input is a digest.
     HashMlDsa {
-        /// The hash that made the input.
+        /// The hash of the digest.
         hash: Hash,
-        /// At most 255 bytes.
+        /// The context, at most 255 bytes.
         context: Box<[u8]>,
-        /// Whether randomness enters a signature.
+        /// Whether to sign without randomness.
         deterministic: bool,
     },
-    /// SLH-DSA (FIPS 205): pure, the input is the message; with a hash HashSLH-DSA, the input is its digest.
+    /// SLH-DSA (FIPS 205). Without a hash it is pure and the input is the message. With a hash it
+    /// is HashSLH-DSA and the input is a digest.
     SlhDsa {
-        /// The hash that made the input.
+        /// The hash of the digest.
         hash: Option<Hash>,
-        /// At most 255 bytes.
+        /// The context, at most 255 bytes.
         context: Box<[u8]>,
-        /// Whether randomness enters a signature.
+        /// Whether to sign without randomness.
         deterministic: bool,
     },
-    /// ML-DSA (FIPS 204, pure); the input is the message.
+    /// Pure ML-DSA (FIPS 204). The input is the message.
     MlDsa {
-        /// At most 255 bytes; `MechanismParamInvalid` beyond.
+        /// The context. More than 255 bytes fail with `MechanismParamInvalid`.
         context: Box<[u8]>,
-        /// Whether randomness enters a signature; verification does not read it.
+        /// Whether to sign without randomness. A verifier ignores it.
         deterministic: bool,
     },
 }

@@ -1,8 +1,10 @@
-//! No cryptography at all: constant signatures, constant digests, ciphertext that is the plaintext.
+//! A backend without cryptography: constant signatures, constant digests, and ciphertext equal to
+//! the plaintext.
 //!
-//! It is what is left when the library costs nothing, so that a bench times the token alone. The feature
-//! `null-backend` is off by default and has no place in a token that guards anything; a build with it takes this
-//! backend only where the configuration names it, or where there is no other. It has what the benches need and no more.
+//! It replaces the library by almost no work, so that a benchmark measures only the token. The
+//! feature `null-backend` is off by default: never use it in a token that protects real keys. A
+//! build with the feature uses this backend only if the configuration names it or no other backend
+//! exists. It implements only what the benchmarks need.
 
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ impl Digest for Null {
     }
 }
 
-/// A digest, a code or a signature: so many zeros.
+/// A digest, MAC or signature that consists of this number of zeros.
 struct Constant(usize);
 
 impl Hasher for Constant {
@@ -87,7 +89,7 @@ impl Verifier for Constant {
         self.0
     }
 
-    /// A signature is good if it is what [`Signer::sign`] makes.
+    /// Accepts only the signature that [`Signer::sign`] writes.
     fn verify(&mut self, _input: &[u8], signature: &[u8]) -> Result<()> {
         if signature.len() != self.0 {
             return Err(Error::SignatureLenRange);
@@ -122,7 +124,7 @@ impl Ciphers for Null {
     }
 }
 
-/// The plaintext, and a tag of so many zeros.
+/// Copies the plaintext and adds a tag of this number of zeros.
 struct Copying(usize);
 
 impl Cipher for Copying {
@@ -185,7 +187,7 @@ impl Keys for Null {
     }
 }
 
-/// Either half of a key pair.
+/// A public or private key.
 struct Key(Curve);
 
 impl Key {
@@ -216,7 +218,7 @@ impl PublicKey for Key {
     }
 }
 
-/// The generator of P-256 (SP 800-186, 3.2.1.3), the public key of the scalar 1.
+/// Returns the generator of P-256 (SP 800-186, 3.2.1.3), which is the public key of the scalar 1.
 fn generator() -> PublicParts {
     const POINT: [u8; 65] = [
         0x04, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2,

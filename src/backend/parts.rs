@@ -1,26 +1,27 @@
-//! Keys as their numbers: what a backend makes, and what it parses.
+//! The numbers of a key: a backend generates them and parses them.
 
 use super::{Curve, MlDsa, MlKem, SlhDsa};
 use crate::secret::Secret;
 
-/// What key pair to make.
+/// The type and the parameters of a key pair to generate.
 pub enum PairSpec<'a> {
-    /// RSA; the exponent is a big-endian integer without leading zeros.
+    /// RSA. The exponent is a big-endian integer without leading zeros.
     Rsa {
-        /// Size of the modulus in bits, 2048 to 8192.
+        /// The size of the modulus in bits, 2048 to 8192.
         bits: usize,
-        /// An odd integer of at least 3 (65537 in practice; `DataInvalid` where the backend will not take it).
+        /// An odd integer of at least 3, usually 65537. The generation fails with `DataInvalid` if
+        /// the backend does not support it.
         public_exponent: &'a [u8],
     },
-    /// An elliptic curve.
+    /// A key pair on an elliptic curve.
     Ec(Curve),
     /// Ed25519.
     Ed25519,
-    /// ML-DSA, from a seed where one is given.
+    /// ML-DSA, optionally from a seed.
     MlDsa {
         /// The parameter set.
         set: MlDsa,
-        /// 32 bytes; random without.
+        /// A seed of 32 bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
     /// Ed448.
@@ -29,34 +30,36 @@ pub enum PairSpec<'a> {
     X25519,
     /// X448.
     X448,
-    /// ML-KEM, from a seed (d || z) where one is given.
+    /// ML-KEM, optionally from a seed (d || z).
     MlKem {
         /// The parameter set.
         set: MlKem,
-        /// 64 bytes; random without.
+        /// A seed of 64 bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
-    /// SLH-DSA, from a seed (SK.seed || SK.prf || PK.seed) where one is given.
+    /// SLH-DSA, optionally from a seed (SK.seed || SK.prf || PK.seed).
     SlhDsa {
         /// The parameter set.
         set: SlhDsa,
-        /// `3 * set.n()` bytes; random without.
+        /// A seed of `3 * set.n()` bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
-    /// Diffie-Hellman (PKCS #3), from integers without leading zeros. `DomainParamsInvalid` where they make no group
-    /// (the prime even, the base not between 2 and the prime less 2), `KeySizeRange` where the prime has not 1024 to
-    /// 8192 bits or the private value not at least 160 and fewer than the prime.
+    /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
+    /// `DomainParamsInvalid` if the prime is even or the base is not from 2 to the prime minus 2.
+    /// It fails with `KeySizeRange` if the prime does not have 1024 to 8192 bits. It also fails so
+    /// if the private value has less than 160 bits, or not fewer bits than the prime.
     Dh {
         /// The prime.
         prime: &'a [u8],
         /// The base.
         base: &'a [u8],
-        /// Size of the private value in bits; one less than the prime's without.
+        /// The size of the private value in bits. `None` takes one bit less than the prime has.
         private_bits: Option<usize>,
     },
 }
 
-/// A public key as its numbers: unsigned big-endian integers without leading zeros, points uncompressed.
+/// The numbers of a public key: unsigned big-endian integers without leading zeros, and
+/// uncompressed points.
 #[derive(Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the algorithms' own")]
 pub enum PublicParts {
@@ -91,7 +94,7 @@ pub enum PublicParts {
     },
     SlhDsa {
         set: SlhDsa,
-        /// PK.seed || PK.root
+        /// PK.seed || PK.root.
         key: Vec<u8>,
     },
     Dh {
@@ -101,13 +104,13 @@ pub enum PublicParts {
     },
 }
 
-/// A private key as its numbers, in the forms of [`PublicParts`].
+/// The numbers of a private key, in the same forms as [`PublicParts`].
 #[allow(missing_docs, reason = "the names are the algorithms' own")]
 pub enum PrivateParts {
     Rsa(RsaPrivate),
     Ec {
         curve: Curve,
-        /// The scalar, `curve.len()` bytes.
+        /// The scalar, of `curve.len()` bytes.
         scalar: Secret,
     },
     Ed25519 {
@@ -116,9 +119,9 @@ pub enum PrivateParts {
     },
     MlDsa {
         set: MlDsa,
-        /// 32 bytes, where known.
+        /// 32 bytes, or `None` if only the expanded key is known.
         seed: Option<Secret>,
-        /// The expanded key, `set.private_len()` bytes.
+        /// The expanded key, of `set.private_len()` bytes.
         key: Secret,
     },
     Ed448 {
@@ -126,7 +129,7 @@ pub enum PrivateParts {
         seed: Secret,
     },
     X25519 {
-        /// 32 bytes (RFC 7748), as given: clamping is the computation's work.
+        /// 32 bytes (RFC 7748), not clamped. The computation clamps them.
         scalar: Secret,
     },
     X448 {
@@ -135,14 +138,14 @@ pub enum PrivateParts {
     },
     MlKem {
         set: MlKem,
-        /// 64 bytes (d || z), where known.
+        /// 64 bytes (d || z), or `None` if only the expanded key is known.
         seed: Option<Secret>,
-        /// The expanded decapsulation key, `set.private_len()` bytes.
+        /// The expanded decapsulation key, of `set.private_len()` bytes.
         key: Secret,
     },
     SlhDsa {
         set: SlhDsa,
-        /// SK.seed || SK.prf || PK.seed || PK.root
+        /// SK.seed || SK.prf || PK.seed || PK.root.
         key: Secret,
     },
     Dh {
@@ -152,7 +155,8 @@ pub enum PrivateParts {
     },
 }
 
-/// An RSA private key. Without the primes it works slower; without `e` it is not blinded by every library.
+/// An RSA private key. It is slower without the primes. Without `e`, some libraries do not blind
+/// it.
 #[allow(missing_docs, reason = "the names are the algorithm's own")]
 pub struct RsaPrivate {
     pub n: Vec<u8>,
@@ -161,7 +165,7 @@ pub struct RsaPrivate {
     pub crt: Option<RsaCrt>,
 }
 
-/// The factors and exponents of the Chinese remainder theorem (RFC 8017, 3.2).
+/// The factors, exponents and coefficient of the Chinese remainder theorem (RFC 8017, 3.2).
 #[allow(missing_docs, reason = "the names are the algorithm's own")]
 pub struct RsaCrt {
     pub p: Secret,

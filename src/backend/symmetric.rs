@@ -1,4 +1,4 @@
-//! Ciphers and authentication codes: what a backend makes of them, and the parameters with which it is asked.
+//! The interface to ciphers and message authentication codes, and the parameters of each.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,28 +8,31 @@ use super::Hash;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Symmetric ciphers, authenticated ones and key wraps too.
+/// Symmetric ciphers, including authenticated ciphers and key wraps.
 pub trait Ciphers: Sync {
-    /// A cipher owned by one session. `KeySizeRange` where the key's length does not fit, `MechanismParamInvalid`
-    /// where the parameter does not (a nonce length, a tag length, a counter width), `MechanismInvalid` where this
-    /// backend lacks the cipher.
+    /// Creates a cipher for one session. Fails with `KeySizeRange` if the length of the key does
+    /// not fit. Fails with `MechanismParamInvalid` if the parameter does not fit: a nonce length, a
+    /// tag length, a counter width. Fails with `MechanismInvalid` if this backend lacks the cipher.
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>>;
-    /// An authenticated cipher for whole messages, owned by one session. `KeySizeRange` as above.
+    /// Creates an authenticated cipher for whole messages, for one session. Fails with
+    /// `KeySizeRange` if the length of the key does not fit.
     fn aead(&self, scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>>;
 }
 
-/// Encrypts and decrypts whole messages with one key, each under a nonce and a tag length of its own, and keeps what
-/// can be kept from one to the next. `MechanismParamInvalid` where the lengths are not what the
-/// [scheme takes](AeadScheme::takes).
+/// Encrypts and decrypts whole messages with one key. Each message has its own nonce and tag
+/// length. The cipher keeps reusable state between messages. Both methods fail with
+/// `MechanismParamInvalid` if the [scheme does not support](AeadScheme::takes) the lengths.
 pub trait Aead: Send {
-    /// Encrypts `input` into `out`, of the same length. `DataLenRange` where the message is too long.
+    /// Encrypts `input` into `out`, which has the same length. Fails with `DataLenRange` if the
+    /// message is too long.
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
-    /// Decrypts `input` into `out`, of the same length, which holds no plaintext where the tag is wrong:
-    /// `EncryptedDataInvalid`. `EncryptedDataLenRange` where the message is too long.
+    /// Decrypts `input` into `out`, which has the same length. Fails with `EncryptedDataInvalid` if
+    /// the tag is wrong, and then `out` contains no plaintext. Fails with `EncryptedDataLenRange`
+    /// if the message is too long.
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
-/// An authenticated cipher without its parameter; the variants are those of [`CipherScheme`].
+/// An authenticated cipher without its parameter. Its variants match those of [`CipherScheme`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the ciphers'")]
 pub enum AeadScheme {
@@ -39,12 +42,12 @@ pub enum AeadScheme {
 }
 
 impl AeadScheme {
-    /// The longest nonce of all in bytes.
+    /// The length of the longest nonce in bytes.
     pub const MAX_NONCE: usize = 256;
-    /// The longest tag of all in bytes.
+    /// The length of the longest tag in bytes.
     pub const MAX_TAG: usize = 16;
 
-    /// Whether nonce and tag may have these lengths.
+    /// Checks whether nonce and tag can have these lengths.
     pub fn takes(self, nonce_len: usize, tag_len: usize) -> bool {
         match self {
             // SP 800-38D, 5.2.1.2.
@@ -57,54 +60,62 @@ impl AeadScheme {
     }
 }
 
-/// Encrypts or decrypts one message in any number of parts, again and again with the same key and parameter.
+/// Encrypts or decrypts a message in any number of parts. It can process any number of messages
+/// with the same key and parameter.
 ///
-/// What an authenticated cipher decrypts is given out by [`finish`](Self::finish) alone, after the tag was verified.
+/// An authenticated cipher returns plaintext only from [`finish`](Self::finish), after it has
+/// verified the tag.
 pub trait Cipher: Send {
-    /// How many bytes [`update`](Self::update) will write for an input of `len` bytes: exact.
+    /// Returns the exact number of bytes that [`update`](Self::update) writes for an input of `len`
+    /// bytes.
     fn update_len(&self, len: usize) -> usize;
-    /// Takes a part of the message and writes what is complete into the front of `out`; how much. `input` and
-    /// `out` do not overlap. `BufferTooSmall` leaves the state as it was.
+    /// Adds a part of the message. Writes the complete output to the start of `out`, and returns
+    /// its length. `input` and `out` do not overlap. Fails with `BufferTooSmall` and then keeps its
+    /// state.
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
-    /// How many bytes [`finish`](Self::finish) will write at most; exact but for the removal of padding.
+    /// Returns the most bytes that [`finish`](Self::finish) can write. The number is exact unless a
+    /// padding is removed.
     fn finish_len(&self) -> usize;
-    /// Writes the end of the message and starts over. Encryption: `DataLenRange` where the message has no whole
-    /// number of blocks and the mode wants one. Decryption: `EncryptedDataLenRange` likewise (and for input shorter
-    /// than a tag), `EncryptedDataInvalid` where tag or padding is wrong.
+    /// Writes the end of the message and starts a new message. Encryption fails with `DataLenRange`
+    /// if the mode needs whole blocks and the message has a part of one. Decryption then fails with
+    /// `EncryptedDataLenRange`, also if the input is shorter than a tag. It fails with
+    /// `EncryptedDataInvalid` if the tag or the padding is wrong.
     fn finish(&mut self, out: &mut [u8]) -> Result<usize>;
-    /// Forgets the message so far and starts over.
+    /// Discards the message so far and starts a new one.
     fn reset(&mut self) -> Result<()>;
-    /// A whole message: [`update`](Self::update) and [`finish`](Self::finish), with their errors. `out` has room for what
-    /// both say.
+    /// Processes a whole message: [`update`](Self::update) and [`finish`](Self::finish), with their
+    /// errors. `out` has room for the lengths that both report.
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         in_parts(self, input, out)
     }
-    /// Starts over with another parameter, which is of the same kind, under the same key. False where that takes a new
-    /// cipher; this one is then as it was, as after an error of the parameter.
+    /// Starts a new message with another parameter of the same type and the same key. Returns false
+    /// if that needs a new cipher. Then, and after an error, this cipher is unchanged.
     fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
         Ok(false)
     }
-    /// What it takes to go on from here later; `StateUnsaveable` where the library makes no second cipher.
+    /// Saves the state of the message, to continue it later. Fails with `StateUnsaveable` if the
+    /// library cannot copy a cipher.
     fn save(&self) -> Result<SavedCipher> {
         Err(Error::StateUnsaveable)
     }
 }
 
-/// A whole message as one part and the end.
+/// Processes a whole message as one part and the end.
 pub(super) fn in_parts<C: Cipher + ?Sized>(cipher: &mut C, input: &[u8], out: &mut [u8]) -> Result<usize> {
     let written = cipher.update(input, out)?;
     Ok(written + cipher.finish(&mut out[written..])?)
 }
 
-/// Where a cipher stands in its message.
+/// The saved state of a cipher in a message.
 pub enum SavedCipher {
-    /// A second cipher that goes on from here.
+    /// A second cipher that continues from this state.
     Running(Box<dyn Cipher>),
-    /// The message so far: nothing was given out yet, and a new cipher takes it again.
+    /// The message so far. The cipher has written no output yet, so a new cipher can process the
+    /// message again.
     Collected(Secret),
 }
 
-/// Which way a cipher works.
+/// The direction of a cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
@@ -112,14 +123,14 @@ pub enum Direction {
     Decrypt,
 }
 
-/// A nonce or initialisation vector of any length. The usual ones are held without an allocation: each message has
-/// another, and a session takes it three times on its way.
+/// A nonce or initialisation vector of any length. Usual lengths need no allocation: each message
+/// has a new nonce, and a session copies it three times.
 #[derive(PartialEq, Eq)]
 pub struct Nonce(SmallVec<[u8; 16]>);
 
 impl Clone for Nonce {
     fn clone(&self) -> Self {
-        // The vector's own goes byte by byte.
+        // The `Clone` of the vector is slower: it copies byte by byte.
         Self::from(&self.0)
     }
 }
@@ -144,19 +155,20 @@ impl DerefMut for Nonce {
     }
 }
 
-/// A symmetric cipher with its parameter. AES keys are of 16, 24 or 32 bytes.
+/// A symmetric cipher with its parameter. AES keys have 16, 24 or 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CipherScheme {
-    /// SP 800-38A ECB; whole blocks.
+    /// SP 800-38A ECB. The message consists of whole blocks.
     AesEcb,
-    /// SP 800-38A CBC; whole blocks, or padded as PKCS #7 does.
+    /// SP 800-38A CBC. The message consists of whole blocks or gets a PKCS #7 padding.
     AesCbc {
         /// The initialisation vector.
         iv: [u8; 16],
-        /// PKCS #7 padding.
+        /// Whether to use PKCS #7 padding.
         padded: bool,
     },
-    /// CBC with ciphertext stealing, CS1 of the addendum to SP 800-38A (the PKCS#11 form); at least one block.
+    /// CBC with ciphertext stealing, CS1 of the addendum to SP 800-38A (the form of PKCS#11). The
+    /// message has at least one block.
     AesCts {
         /// The initialisation vector.
         iv: [u8; 16],
@@ -165,7 +177,8 @@ pub enum CipherScheme {
     AesCtr {
         /// The first counter block.
         block: [u8; 16],
-        /// How many of its last bits count (1 to 128); a message that would make them wrap is `DataLenRange`.
+        /// The number of its last bits that form the counter, 1 to 128. A message that would
+        /// overflow the counter fails with `DataLenRange`.
         bits: u32,
     },
     /// SP 800-38A OFB.
@@ -177,63 +190,68 @@ pub enum CipherScheme {
     AesCfb {
         /// The initialisation vector.
         iv: [u8; 16],
-        /// Segment size: 1, 8, 64 or 128 bits. Whole segments, but for 128, which takes any length.
+        /// The segment size: 1, 8, 64 or 128 bits. The message consists of whole segments, except
+        /// that 128 allows any length.
         bits: u32,
     },
-    /// SP 800-38E XTS; a key of 32 or 64 bytes, at least one block.
+    /// SP 800-38E XTS. The key has 32 or 64 bytes, and the message at least one block.
     AesXts {
         /// The tweak (data unit sequence number), little-endian.
         tweak: [u8; 16],
     },
-    /// SP 800-38D GCM; ciphertext with the tag behind it.
+    /// SP 800-38D GCM. The tag follows the ciphertext.
     AesGcm {
-        /// 1 to 256 bytes.
+        /// The initialisation vector, 1 to 256 bytes.
         iv: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
-        /// 4, 8, 12 to 16 bytes.
+        /// The length of the tag in bytes: 4, 8, or 12 to 16.
         tag_len: usize,
     },
-    /// SP 800-38C CCM; ciphertext with the tag behind it.
+    /// SP 800-38C CCM. The tag follows the ciphertext.
     AesCcm {
-        /// 7 to 13 bytes.
+        /// The nonce, 7 to 13 bytes.
         nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
-        /// 4, 6, … 16 bytes.
+        /// The length of the tag in bytes: 4, 6, … 16.
         tag_len: usize,
-        /// Length of the message, without the tag, that was announced; another is `DataLenRange`.
+        /// The announced length of the message without the tag. A message of another length fails
+        /// with `DataLenRange`.
         data_len: usize,
     },
-    /// SP 800-38F KW; a multiple of 8 bytes, at least 16.
+    /// SP 800-38F KW. The length of the message is a multiple of 8 bytes and at least 16.
     AesKw {
-        /// The initial value in place of A6A6A6A6A6A6A6A6.
+        /// An initial value that replaces A6A6A6A6A6A6A6A6.
         iv: Option<[u8; 8]>,
     },
-    /// SP 800-38F KWP; 1 byte or more.
+    /// SP 800-38F KWP. The message has at least 1 byte.
     AesKwp {
-        /// The first half of the initial value in place of A65959A6.
+        /// A value that replaces A65959A6, the first half of the initial value.
         iv: Option<[u8; 4]>,
     },
-    /// ChaCha20 (RFC 8439 with a nonce of 12 bytes and a counter of 32 bits; the original with 8 and 64).
+    /// ChaCha20. With a nonce of 12 bytes it is that of RFC 8439, with a counter of 32 bits. With a
+    /// nonce of 8 bytes it is the original, with a counter of 64 bits.
     ChaCha20 {
-        /// 8 or 12 bytes.
+        /// The nonce, 8 or 12 bytes.
         nonce: Box<[u8]>,
-        /// The first block's counter.
+        /// The counter of the first block.
         counter: u64,
     },
-    /// Triple DES with three keys, ECB (SP 800-67); whole blocks of 8 bytes.
+    /// Triple DES with three keys in ECB (SP 800-67). The message consists of whole blocks of 8
+    /// bytes.
     Des3Ecb,
-    /// Triple DES in CBC; whole blocks of 8 bytes, or padded as PKCS #7 does.
+    /// Triple DES in CBC. The message consists of whole blocks of 8 bytes or gets a PKCS #7
+    /// padding.
     Des3Cbc {
         /// The initialisation vector.
         iv: [u8; 8],
-        /// PKCS #7 padding.
+        /// Whether to use PKCS #7 padding.
         padded: bool,
     },
-    /// ChaCha20-Poly1305 (RFC 8439); ciphertext with the tag of 16 bytes behind it.
+    /// ChaCha20-Poly1305 (RFC 8439). The tag of 16 bytes follows the ciphertext.
     ChaCha20Poly1305 {
-        /// 12 bytes.
+        /// The nonce.
         nonce: [u8; 12],
         /// Additional authenticated data.
         aad: Box<[u8]>,
@@ -241,8 +259,8 @@ pub enum CipherScheme {
 }
 
 impl CipherScheme {
-    /// The length of the result of a whole message of `len` bytes: exact, but for the padding that a decryption
-    /// removes, where it is what the result has at most.
+    /// Returns the length of the output for a whole message of `len` bytes. It is exact unless
+    /// decryption removes a padding; then it is the largest possible length.
     pub fn output_len(&self, direction: Direction, len: usize) -> usize {
         let encrypts = direction == Direction::Encrypt;
         let grown = match self {
@@ -256,29 +274,41 @@ impl CipherScheme {
         };
         if encrypts { len + grown } else { len.saturating_sub(grown) }
     }
+
+    /// Returns the same scheme without PKCS #7 padding, and the length of its blocks. Returns
+    /// `None` if the scheme has no padding.
+    pub fn without_padding(&self) -> Option<(Self, usize)> {
+        match *self {
+            Self::AesCbc { iv, padded: true } => Some((Self::AesCbc { iv, padded: false }, 16)),
+            Self::Des3Cbc { iv, padded: true } => Some((Self::Des3Cbc { iv, padded: false }, 8)),
+            _ => None,
+        }
+    }
 }
 
 /// Message authentication codes.
 pub trait Macs: Sync {
-    /// A code owned by one session; the errors of [`Ciphers::cipher`].
+    /// Creates a MAC for one session. Fails with the errors of [`Ciphers::cipher`].
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>>;
-    /// PBKDF2 (RFC 8018, 5.2) with HMAC fills `out`; `MechanismInvalid` for other hashes than SHA-1 and SHA-2
-    /// where a backend lacks them, `MechanismParamInvalid` without an iteration.
+    /// Fills `out` with PBKDF2 (RFC 8018, 5.2) and HMAC. Fails with `MechanismInvalid` if the
+    /// backend lacks a hash that is not SHA-1 or SHA-2. Fails with `MechanismParamInvalid` if
+    /// `iterations` is 0.
     fn pbkdf2(&self, hash: Hash, password: &[u8], salt: &[u8], iterations: u32, out: &mut [u8])
     -> Result<()>;
 }
 
-/// Makes codes, again and again with one key.
+/// Computes MACs of any number of messages with one key.
 pub trait Mac: Send {
-    /// Length of the whole code in bytes. Cutting it and comparing it is the caller's work.
+    /// Returns the length of the full MAC in bytes. The caller truncates and compares it.
     fn mac_len(&self) -> usize;
-    /// Takes a part of the message.
+    /// Adds a part of the message.
     fn update(&mut self, data: &[u8]) -> Result<()>;
-    /// Writes the code into `out[..mac_len]` and starts over.
+    /// Writes the MAC to `out[..mac_len]` and starts a new message.
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
-    /// Forgets the message so far.
+    /// Discards the message so far.
     fn reset(&mut self) -> Result<()>;
-    /// A second code that goes on from here; `StateUnsaveable` where the library makes none.
+    /// Copies the MAC with its current state. Fails with `StateUnsaveable` if the library cannot
+    /// copy.
     fn duplicate(&self) -> Result<Box<dyn Mac>> {
         Err(Error::StateUnsaveable)
     }
@@ -287,19 +317,20 @@ pub trait Mac: Send {
 /// A message authentication code.
 #[derive(Clone, PartialEq, Eq)]
 pub enum MacScheme {
-    /// FIPS 198-1, any key length.
+    /// HMAC of FIPS 198-1, with a key of any length.
     Hmac(Hash),
-    /// SP 800-38B with AES.
+    /// CMAC of SP 800-38B with AES.
     AesCmac,
-    /// SP 800-38D GMAC with AES, tag of 16 bytes.
+    /// GMAC of SP 800-38D with AES and a tag of 16 bytes.
     AesGmac {
-        /// 1 to 256 bytes.
+        /// The initialisation vector, 1 to 256 bytes.
         iv: Box<[u8]>,
     },
-    /// ISO/IEC 9797-1 algorithm 1 with zero padding, as `CKM_AES_MAC` (FIPS 113 with AES).
+    /// Algorithm 1 of ISO/IEC 9797-1 with zero padding, for `CKM_AES_MAC` (FIPS 113 with AES).
     AesCbcMac,
-    /// RFC 3566 AES-XCBC-MAC, whole (16 bytes); keys of 16 bytes.
+    /// AES-XCBC-MAC of RFC 3566, with all 16 bytes. The key has 16 bytes.
     AesXcbc,
-    /// RFC 2104 with MD5, for the pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5); nothing else is offered it.
+    /// HMAC of RFC 2104 with MD5. Only the pseudo-random function of TLS 1.0 and 1.1 uses it (RFC
+    /// 2246, 5).
     HmacMd5,
 }

@@ -1,4 +1,5 @@
-//! The log: one subscriber for the life of the process, whose level and file each `C_Initialize` sets anew.
+//! The log: one subscriber for the life of the process. Each `C_Initialize` sets its level and its
+//! file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,18 +14,19 @@ use tracing_subscriber::reload;
 
 use super::LogRules;
 
-/// What is logged without configuration: what went wrong in the token itself.
+/// The level without configuration: errors of the token itself.
 const DEFAULT: LevelFilter = LevelFilter::ERROR;
 
-/// The file; standard error without one.
+/// The log file. The log goes to standard error if it is `None`.
 static SINK: Mutex<Option<File>> = Mutex::new(None);
 static LEVEL: Mutex<Option<reload::Handle<LevelFilter, Registry>>> = Mutex::new(None);
 static INSTALLED: Once = Once::new();
 
-/// Logs as the rules say.
+/// Sets the level and the file of the log. Fails if the level is unknown or the file cannot be
+/// opened.
 pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     let level = match &rules.level {
-        Some(name) => LevelFilter::from_str(name).map_err(|_| format!("level {name:?} is no level"))?,
+        Some(name) => LevelFilter::from_str(name).map_err(|_| format!("unknown level {name:?}"))?,
         None => DEFAULT,
     };
     let file = match &rules.file {
@@ -42,12 +44,13 @@ pub(super) fn start(rules: &LogRules) -> Result<(), String> {
     Ok(())
 }
 
-/// Logs with the defaults, where nothing was configured yet.
+/// Starts the log with the defaults, unless it was started before.
 pub(super) fn start_default() {
     install();
 }
 
-/// Installs the subscriber once. A host that links the core and has its own keeps it.
+/// Installs the subscriber once. An application that links the core and has its own subscriber
+/// keeps it.
 fn install() {
     INSTALLED.call_once(|| {
         let (filter, handle) = reload::Layer::new(DEFAULT);
@@ -59,18 +62,45 @@ fn install() {
     });
 }
 
-/// Writes a line to where the log goes now.
+/// Writes to the current log file, or to standard error.
 struct Sink;
 
 impl Write for Sink {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+    /// Writes one event as one line. Control characters are escaped, so that a value with a line
+    /// break cannot imitate another line.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let line = escaped(&String::from_utf8_lossy(event));
         match &mut *SINK.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => file.write(line),
-            None => io::stderr().write(line),
+            Some(file) => file.write_all(line.as_bytes())?,
+            None => io::stderr().write_all(line.as_bytes())?,
         }
+        Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Returns the text of an event as one line.
+fn escaped(event: &str) -> String {
+    let mut line = String::with_capacity(event.len() + 1);
+    for character in event.trim_end().chars() {
+        match character {
+            control if control.is_control() => line.extend(control.escape_default()),
+            other => line.push(other),
+        }
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_with_a_line_break_stays_in_its_line() {
+        assert_eq!(escaped("dir=/x\n/tmp/evil.so\u{1b}[1m\n"), "dir=/x\\n/tmp/evil.so\\u{1b}[1m\n");
     }
 }

@@ -1,10 +1,12 @@
-//! The configuration: none is needed, and a wrong one is named in the log and refused, never half obeyed.
+//! The configuration. The token works without one. An invalid one is refused as a whole, and the
+//! log names the mistake.
 //!
-//! Sources, later ones over earlier ones: the defaults, the TOML file that `JETON_CONF` names, the library
-//! parameters of `C_Initialize` (the inside of a TOML inline table: `token-dir = "/a", backend = "rustcrypto"`),
-//! `JETON_DIR` for the token directory.
+//! Sources, of which later ones override earlier ones: the defaults; the TOML file that
+//! `JETON_CONF` names; the library parameters of `C_Initialize`; `JETON_DIR` for the token
+//! directory. The parameters are the inside of a TOML inline table: `token-dir = "/a", backend =
+//! "rustcrypto"`. A process with raised privileges (setuid) ignores its environment: there the
+//! library parameters must name the token directory.
 
-use std::env;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -14,59 +16,134 @@ use tracing::error;
 use crate::audit::Audit;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
-use crate::id::MechanismType;
+use crate::id::{MechanismType, mechanism_flag as does};
 use crate::mechanism::{self, Mechanism};
 
+pub(crate) mod environment;
 mod log;
+mod sealing;
+pub mod strict;
 
-/// The configuration of a module, checked.
+pub use sealing::SealingSource;
+pub(crate) use sealing::credentials;
+
+/// The checked configuration of a module.
 pub struct Settings {
-    /// Where the token files are.
+    /// The directory of the token files.
     pub token_dir: PathBuf,
-    /// The backend that computes.
+    /// The backend that does the cryptography.
     pub provider: &'static Provider,
-    /// The mechanisms that are offered, sorted by number.
+    /// The offered mechanisms, sorted by number.
     pub mechanisms: Vec<&'static Mechanism>,
-    /// What holds for PINs.
+    /// The rules for PINs.
     pub pins: PinRules,
-    /// Where the counters are that show an older copy of a token's file; none are kept without.
+    /// The uses of keys that the token refuses although PKCS#11 allows them.
+    pub policy: PolicyRules,
+    /// The directory of the counters, which reveal an older copy of a token's file. There are no
+    /// counters if it is `None`.
     pub counter_dir: Option<PathBuf>,
-    /// The audit log; none without configuration.
+    /// The location of the sealing key, which PIN records need in addition to the PIN.
+    pub sealing_key: Option<SealingSource>,
+    /// The audit log; `None` if it is not configured.
     pub audit: Option<Audit>,
 }
 
-/// What holds for PINs.
+/// The rules for PINs.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PinRules {
-    /// Shortest PIN in bytes.
+    /// The shortest PIN in bytes.
     pub min_length: usize,
-    /// Longest PIN in bytes.
+    /// The longest PIN in bytes.
     pub max_length: usize,
-    /// Wrong PINs in a row that lock one.
+    /// The number of consecutive wrong PINs that locks a PIN.
     pub retries: u32,
-    /// Memory of Argon2id in KiB, for PINs set from now on, and for records that a login finds weaker.
+    /// The memory of Argon2id in KiB for new PINs. A login strengthens a record that uses less.
     pub memory_kib: u32,
-    /// Passes of Argon2id, likewise.
+    /// The passes of Argon2id for new PINs. A login strengthens a record that uses fewer.
     pub passes: u32,
+    /// The additional seconds of a login if the disk is full or read-only, so that a wrong PIN
+    /// cannot be counted on disk.
+    pub uncounted_delay: u32,
 }
 
 impl PinRules {
-    /// The memory of Argon2id that is configured or obeyed, in KiB: a file must not ask for all that there is.
+    /// The valid range of the memory of Argon2id in KiB, for the configuration and for PIN records.
+    /// The upper limit stops a file from demanding all memory of the machine.
     pub const MEMORY_KIB: RangeInclusive<u32> = 8..=1 << 20;
-    /// Its passes.
+    /// The valid range of the passes of Argon2id.
     pub const PASSES: RangeInclusive<u32> = 1..=64;
+    /// The default delay in seconds of a login that cannot be counted on disk.
+    pub const UNCOUNTED_DELAY: u32 = 3;
+    /// The longest such delay that the configuration may set, in seconds.
+    const LONGEST_DELAY: u32 = 60;
 }
 
 impl Default for PinRules {
     fn default() -> Self {
         // Argon2id over 32 MiB in three passes takes 60 to 100 ms on one core.
-        Self { min_length: 4, max_length: 255, retries: 10, memory_kib: 32 * 1024, passes: 3 }
+        Self {
+            min_length: 4,
+            max_length: 255,
+            retries: 10,
+            memory_kib: 32 * 1024,
+            passes: 3,
+            uncounted_delay: Self::UNCOUNTED_DELAY,
+        }
     }
 }
 
+/// The `[policy]` section: which uses of keys the token refuses although PKCS#11 allows them.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct PolicyRules {
+    /// The policy.
+    pub name: Policy,
+    /// Allows `CKM_RSA_X_509` in `C_WrapKey` and `C_UnwrapKey`. There is no padding: if the public
+    /// exponent is 3, a cube root of the wrapped key can reveal the key.
+    pub raw_rsa_wrap: bool,
+}
+
+impl PolicyRules {
+    fn does(&self, mechanism: &Mechanism) -> u64 {
+        let mut flags = mechanism.does();
+        if mechanism.id == MechanismType::RSA_X_509 && !self.raw_rsa_wrap {
+            flags &= !(does::WRAP | does::UNWRAP);
+        }
+        match self.name {
+            Policy::Compatible => flags,
+            Policy::Strict => flags & !strict::refused(mechanism),
+        }
+    }
+
+    /// Returns whether the policy allows at least one function of the mechanism.
+    fn offers(&self, mechanism: &Mechanism) -> bool {
+        self.name == Policy::Compatible || self.does(mechanism) != 0
+    }
+
+    /// Returns the rules for PINs under this policy.
+    fn pins(&self, pins: PinRules) -> PinRules {
+        match self.name {
+            Policy::Compatible => pins,
+            Policy::Strict => PinRules { min_length: pins.min_length.max(strict::PIN), ..pins },
+        }
+    }
+}
+
+/// A named set of rules for the use of keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Allows the uses that PKCS#11 clients need.
+    #[default]
+    Compatible,
+    /// Separates the roles of keys and refuses weak mechanisms.
+    Strict,
+}
+
 impl Settings {
-    /// Reads the configuration and starts the logs, with a thread where there may be one.
+    /// Reads the configuration and starts the logs. `threads` says whether the application allows
+    /// threads.
     pub fn load(parameters: Option<&str>, threads: bool) -> Result<Self> {
         let file = File::gather(parameters)?;
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
@@ -75,21 +152,40 @@ impl Settings {
         Ok(Self {
             token_dir: token_dir(file.token_dir)?,
             provider,
-            mechanisms: offered(&file.mechanisms)?,
-            pins: checked(file.pin)?,
+            mechanisms: offered(&file.mechanisms, &file.policy)?,
+            pins: checked(file.policy.pins(file.pin))?,
+            policy: file.policy,
             counter_dir: file.store.counter_dir,
+            sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
             audit,
         })
     }
 
-    /// The mechanism of that number, if it is offered.
+    /// Returns the mechanism with this number; `None` if it is not offered.
     pub fn mechanism(&self, id: MechanismType) -> Option<&'static Mechanism> {
         let at = self.mechanisms.binary_search_by_key(&id, |mechanism| mechanism.id).ok()?;
         Some(self.mechanisms[at])
     }
+
+    /// Returns the functions of a mechanism (`CKF_*`) without those that the policy refuses.
+    pub fn does(&self, mechanism: &Mechanism) -> u64 {
+        self.policy.does(mechanism)
+    }
+
+    /// Returns the smallest and the largest key size that a mechanism and the policy allow, in the
+    /// mechanism's units.
+    pub fn sizes(&self, mechanism: &Mechanism) -> (u64, u64) {
+        let (least, most) = mechanism.sizes;
+        if self.is_strict() { (least.max(strict::least_size(mechanism)), most) } else { (least, most) }
+    }
+
+    /// Returns whether the policy is *strict*.
+    pub fn is_strict(&self) -> bool {
+        self.policy.name == Policy::Strict
+    }
 }
 
-/// The file as it is written.
+/// The configuration file.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
@@ -98,25 +194,31 @@ struct File {
     log: LogRules,
     mechanisms: MechanismRules,
     pin: PinRules,
+    policy: PolicyRules,
     store: StoreRules,
     audit: AuditRules,
 }
 
-/// How tokens are kept.
+/// The `[store]` section.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct StoreRules {
     counter_dir: Option<PathBuf>,
+    sealing_key: Option<String>,
 }
 
-/// Where the audit log is.
+fn sealing_source(text: &str) -> Result<SealingSource> {
+    text.parse().map_err(|reason: &str| refuse("store.sealing-key", &reason))
+}
+
+/// The `[audit]` section.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct AuditRules {
     file: Option<PathBuf>,
 }
 
-/// What is logged, and where.
+/// The `[log]` section.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct LogRules {
@@ -124,8 +226,9 @@ struct LogRules {
     file: Option<PathBuf>,
 }
 
-/// Which mechanisms are offered: those allowed (all without a list) less those denied, and less those of old, where
-/// `legacy` does not have them.
+/// The `[mechanisms]` section: which mechanisms are offered. `allow` lists the allowed ones
+/// (without it, all are allowed), and `deny` removes some of them. Legacy mechanisms also need
+/// `legacy`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct MechanismRules {
@@ -135,10 +238,11 @@ struct MechanismRules {
 }
 
 impl File {
-    /// The file and the parameters, each checked by itself so that a mistake is named where it stands.
+    /// Reads the file and the parameters. Each is checked separately, so that the log names the
+    /// source of a mistake.
     fn gather(parameters: Option<&str>) -> Result<Self> {
         let mut all = toml::Table::new();
-        if let Some(path) = set("JETON_CONF") {
+        if let Some(path) = environment::path("JETON_CONF") {
             let source = path.display().to_string();
             let text = std::fs::read_to_string(&path).map_err(|reason| refuse(&source, &reason))?;
             all.extend(table(&source, &text)?);
@@ -151,52 +255,75 @@ impl File {
             };
             all.extend(table(source, &inner.to_string())?);
         }
-        all.try_into().map_err(|reason| refuse("configuration", &reason))
+        all.try_into().map_err(|reason| refuse("configuration", &described("", &reason)))
     }
 }
 
-/// A TOML text that is a configuration.
+/// Parses a TOML text and checks that it is a configuration.
 fn table(source: &str, text: &str) -> Result<toml::Table> {
-    toml::from_str::<File>(text).map_err(|reason| refuse(source, &reason))?;
+    toml::from_str::<File>(text).map_err(|reason| refuse(source, &described(text, &reason)))?;
     plain_table(source, text)
 }
 
 fn plain_table(source: &str, text: &str) -> Result<toml::Table> {
-    toml::from_str(text).map_err(|reason| refuse(source, &reason))
+    toml::from_str(text).map_err(|reason| refuse(source, &described(text, &reason)))
 }
 
-/// The path in an environment variable; an empty one is none.
-fn set(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+/// Describes an error of a configuration without quoting the text. The text may be secret from
+/// readers of the log. Names the line, an unknown key, and the expected form.
+fn described(text: &str, reason: &toml::de::Error) -> String {
+    let message = reason.message();
+    let safe = match message.rsplit_once(", expected ") {
+        // serde writes here the name of the key and the keys that exist.
+        _ if message.starts_with("unknown field ") => message.to_owned(),
+        Some((_, expected)) => format!("expected {expected}"),
+        None => "not valid TOML".to_owned(),
+    };
+    let before = reason.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!("line {}: {safe}", before.matches('\n').count() + 1),
+        None => safe,
+    }
 }
 
-/// `JETON_DIR`, the configured one, or the XDG data directory.
+/// Returns the token directory: `JETON_DIR`, the configured one, or a directory below the XDG data
+/// directory.
 fn token_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
-    if let Some(dir) = set("JETON_DIR") {
+    if let Some(dir) = environment::path("JETON_DIR") {
         return Ok(dir);
     }
     if let Some(dir) = configured {
         return Ok(dir);
     }
-    let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    data.or_else(|| env::home_dir().map(|home| home.join(".local/share")))
+    let data = environment::path("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
+    data.or_else(|| environment::home().map(|home| home.join(".local/share")))
         .map(|data| data.join("jeton/tokens"))
-        .ok_or_else(|| refuse("token-dir", &"neither JETON_DIR, token-dir, XDG_DATA_HOME nor HOME is set"))
+        .ok_or_else(|| refuse("token-dir", &missing_token_dir()))
+}
+
+fn missing_token_dir() -> &'static str {
+    if environment::is_privileged() {
+        "not set. This process runs with raised privileges (setuid), so environment variables are ignored: \
+         set token-dir in the library parameters"
+    } else {
+        "neither JETON_DIR, token-dir, XDG_DATA_HOME nor HOME is set"
+    }
 }
 
 fn provider(name: Option<&str>) -> Result<&'static Provider> {
     let Some(name) = name else { return Ok(Provider::ALL[0]) };
     Provider::named(name).ok_or_else(|| {
         let known: Vec<_> = Provider::ALL.iter().map(|provider| provider.name).collect();
-        refuse("backend", &format!("{name:?} is none of {known:?}"))
+        refuse("backend", &format!("unknown backend {name:?}; the backends are {known:?}"))
     })
 }
 
-fn offered(rules: &MechanismRules) -> Result<Vec<&'static Mechanism>> {
+fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static Mechanism>> {
     let allow = rules.allow.as_ref().map(|names| numbers("mechanisms.allow", names)).transpose()?;
     let deny = numbers("mechanisms.deny", &rules.deny)?;
     let mut offered: Vec<_> = mechanism::all()
         .filter(|row| rules.legacy || !mechanism::is_legacy(row))
+        .filter(|row| policy.offers(row))
         .filter(|row| allow.as_ref().is_none_or(|allow| allow.contains(&row.id)) && !deny.contains(&row.id))
         .collect();
     offered.sort_by_key(|mechanism| mechanism.id);
@@ -206,12 +333,12 @@ fn offered(rules: &MechanismRules) -> Result<Vec<&'static Mechanism>> {
 fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     let number = |name: &String| {
         MechanismType::named(name)
-            .ok_or_else(|| refuse(key, &format!("{name:?} is no mechanism of this token")))
+            .ok_or_else(|| refuse(key, &format!("this token has no mechanism {name:?}")))
     };
     names.iter().map(number).collect()
 }
 
-/// PINs from 1 byte.
+/// Checks the rules for PINs.
 fn checked(pins: PinRules) -> Result<PinRules> {
     let wrong = if pins.min_length == 0 || pins.min_length > pins.max_length {
         Some(("pin.min-length", "must be from 1 to max-length"))
@@ -223,6 +350,8 @@ fn checked(pins: PinRules) -> Result<PinRules> {
         Some(("pin.memory-kib", "must be from 8 to 1048576"))
     } else if !PinRules::PASSES.contains(&pins.passes) {
         Some(("pin.passes", "must be from 1 to 64"))
+    } else if pins.uncounted_delay > PinRules::LONGEST_DELAY {
+        Some(("pin.uncounted-delay", "must be at most 60"))
     } else {
         None
     };
@@ -232,10 +361,11 @@ fn checked(pins: PinRules) -> Result<PinRules> {
     }
 }
 
-/// Names what is wrong in the log; the caller learns that the configuration was refused.
+/// Writes the reason to the log. Returns `GeneralError`, so that the application learns only that
+/// the configuration was refused.
 fn refuse(at: &str, reason: &dyn std::fmt::Display) -> Error {
     log::start_default();
-    let file = env::var_os("JETON_CONF");
+    let file = environment::path("JETON_CONF");
     error!(at, file = ?file, "configuration refused: {}", reason.to_string().trim_end());
     Error::GeneralError
 }
@@ -246,6 +376,28 @@ mod tests {
 
     fn file(text: &str) -> Result<File> {
         table("test", text)?.try_into().map_err(|_| Error::GeneralError)
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_and_never_quotes_a_value() {
+        let refusal =
+            |text: &str| described(text, &toml::from_str::<File>(text).err().expect("no configuration"));
+        for text in [
+            "root:$y$j9T$secret:19000:0:99999:7:::",
+            "[pin]\nretries = 'a secret'",
+            "backend = 'x'\nbackend = 'a secret'",
+            "[policy]\nname = 'secret'",
+            "log = 'secret'",
+            "a = secret",
+            "[store\nsecret",
+            "backend = \"\\qsecret\"",
+            "token-dir = 'secret",
+        ] {
+            assert!(!refusal(text).contains("secret"), "{text}: {}", refusal(text));
+        }
+        assert_eq!(refusal("[pin]\nretries = 'x'"), "line 2: expected u32");
+        assert!(refusal("tokendir = '/a'").starts_with("line 1: unknown field `tokendir`, expected one of"));
+        assert_eq!(refusal("\n\nroot:x"), "line 3: expected `=`");
     }
 
     #[test]
@@ -260,15 +412,34 @@ mod tests {
     fn an_unknown_backend_mechanism_or_limit_is_refused() {
         assert!(provider(Some("openssl")).is_err());
         let rules = MechanismRules { allow: None, deny: vec!["CKM_NONE".into()], legacy: false };
-        assert!(offered(&rules).is_err());
+        assert!(offered(&rules, &PolicyRules::default()).is_err());
         assert!(checked(PinRules { min_length: 9, max_length: 8, ..PinRules::default() }).is_err());
         assert!(checked(PinRules { memory_kib: u32::MAX, ..PinRules::default() }).is_err());
     }
 
     #[test]
+    fn the_strict_policy_asks_for_a_pin_of_eight_bytes() {
+        let strict = PolicyRules { name: Policy::Strict, ..PolicyRules::default() };
+        let lengths = |policy: &PolicyRules, min_length| {
+            policy.pins(PinRules { min_length, ..PinRules::default() }).min_length
+        };
+        assert_eq!([lengths(&strict, 4), lengths(&strict, 12)], [8, 12]);
+        assert_eq!(lengths(&PolicyRules::default(), 4), 4);
+    }
+
+    #[test]
+    fn the_strict_policy_offers_no_mechanism_of_which_nothing_is_left() {
+        let strict = PolicyRules { name: Policy::Strict, ..PolicyRules::default() };
+        let rules = MechanismRules { allow: None, deny: vec![], legacy: true };
+        let offered = offered(&rules, &strict).expect("known names");
+        assert!(offered.iter().all(|row| row.does() == 0 || strict.does(row) != 0));
+        assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
+    }
+
+    #[test]
     fn a_denied_mechanism_is_not_offered() {
         let rules = MechanismRules { allow: None, deny: vec!["CKM_RSA_X_509".into()], legacy: false };
-        let offered = offered(&rules).expect("known names");
+        let offered = offered(&rules, &PolicyRules::default()).expect("known names");
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
         assert_eq!(offered.len() + 1, mechanism::all().filter(|row| !mechanism::is_legacy(row)).count());
     }

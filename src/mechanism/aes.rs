@@ -27,7 +27,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     mode(M::AES_CCM, WRAPS, Shape::Ccm, Mode::AesCcm),
     mode(M::AES_KEY_WRAP, WRAPS, Shape::OptionalIv(8), Mode::AesKw),
     mode(M::AES_KEY_WRAP_KWP, WRAPS, Shape::OptionalIv(4), Mode::AesKwp),
-    // The name of 2.40 for a wrap that pads; KWP is the one that anyone else can unwrap.
+    // The name in version 2.40 of a wrap with padding. It uses KWP, because other products can
+    // unwrap KWP.
     mode(M::AES_KEY_WRAP_PAD, WRAPS, Shape::OptionalIv(4), Mode::AesKwp),
     Mechanism {
         id: M::AES_XTS,

@@ -1,4 +1,5 @@
-//! ChaCha20 and ChaCha20-Poly1305 (PKCS#11 3.2, "ChaCha20", "ChaCha20/Poly1305 and Salsa20/Poly1305").
+//! ChaCha20 and ChaCha20-Poly1305 (PKCS#11 3.2, "ChaCha20", "ChaCha20/Poly1305 and
+//! Salsa20/Poly1305").
 
 use super::{Action, Mechanism, Mode, Shape};
 use crate::id::KeyType;
@@ -13,7 +14,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     row(M::CHACHA20_POLY1305, WRAPS, Shape::ChaCha20Poly1305, Action::Cipher(Mode::ChaCha20Poly1305)),
 ];
 
-/// Sizes are in bits.
+/// Builds a row. The sizes are in bits.
 const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
     Mechanism { id, flags, sizes: (256, 256), key_type: Some(KeyType::CHACHA20), shape, action }
 }

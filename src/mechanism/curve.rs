@@ -1,21 +1,21 @@
-//! The curves that `CKA_EC_PARAMS` may name.
+//! The curves that `CKA_EC_PARAMS` can name.
 
 use crate::backend::Curve;
 use crate::id::KeyType;
 
-/// A curve with its names.
+/// A curve with its identifiers.
 pub struct NamedCurve {
-    /// Which.
+    /// The group of its points.
     pub group: Group,
-    /// The key type that it belongs to.
+    /// The type of its keys.
     pub key_type: KeyType,
-    /// DER of the object identifier: the form that the token gives.
+    /// The DER encoding of its object identifier. The token returns this form.
     pub oid: &'static [u8],
     /// The name as a printable string (PKCS#11 3.2, "Elliptic curve": `curveName`).
     pub name: &'static str,
 }
 
-/// A group in which keys live.
+/// A group that keys belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the standards'")]
 pub enum Group {
@@ -27,7 +27,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Whether a bare point of the group has so many bytes, compressed or not.
+    /// Checks whether a bare point of the group can have this length, compressed or uncompressed.
     pub const fn has_point_len(self, len: usize) -> bool {
         match self {
             Self::Ec(curve) => len == 2 * curve.len() + 1 || len == curve.len() + 1,
@@ -38,7 +38,7 @@ impl Group {
     }
 }
 
-/// The curves.
+/// All supported curves.
 pub const NAMED_CURVES: &[NamedCurve] = &[
     named(Group::Ec(Curve::P224), KeyType::EC, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21], "secp224r1"),
     named(
@@ -60,12 +60,13 @@ pub const NAMED_CURVES: &[NamedCurve] = &[
     named(Group::X448, KeyType::EC_MONTGOMERY, &[0x06, 0x03, 0x2b, 0x65, 0x6f], "curve448"),
 ];
 
-/// RFC 5639, 4.1: `1.3.36.3.3.2.8.1.1` and the curve's number.
+/// Returns the DER object identifier of a curve of RFC 5639, 4.1: `1.3.36.3.3.2.8.1.1` and its
+/// number.
 const fn brainpool(number: u8) -> [u8; 11] {
     [0x06, 0x09, 0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, number]
 }
 
-/// The curve with its names.
+/// Returns the identifiers of a group.
 pub fn named_group(group: Group) -> Option<&'static NamedCurve> {
     NAMED_CURVES.iter().find(|curve| curve.group == group)
 }

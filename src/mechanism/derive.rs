@@ -1,5 +1,5 @@
-//! Keys out of keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation mechanisms", "Key
-//! derivation by data encryption", and the key derivations of "Digests").
+//! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
+//! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
 
 use super::{Action, Derivation, Mechanism, Shape};
 use crate::backend::Hash;
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::CONCATENATE_DATA_AND_BASE, Shape::Data, Derivation::ConcatenateDataAndBase),
     derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
     derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
-    // PKCS#11 3.2, "Public key from private key": of every private key type.
+    // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
     Mechanism { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::SHAKE_256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Shake256)),
 ];
 
-/// From any secret key.
+/// Builds the row of a mechanism that accepts every type of secret key.
 const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
     Mechanism {
         id,

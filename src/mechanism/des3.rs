@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     row(M::DES3_CBC_PAD, WRAPS, Shape::Iv(BLOCK), Action::Cipher(Mode::Des3CbcPad)),
 ];
 
-/// The size of a key is not told.
+/// Builds a row. It reports no key sizes.
 const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
     Mechanism { id, flags, sizes: (0, 0), key_type: Some(KeyType::DES3), shape, action }
 }

@@ -1,7 +1,8 @@
 //! Diffie-Hellman in prime fields (PKCS#11 3.2, "Diffie-Hellman"; PKCS #3).
 //!
-//! Keys and groups are made with primes of 1024 bits and more. Keys that come from elsewhere may have 512, because old
-//! peers do; no prime has more than 8192 bits, and no new one more than 4096, which already takes minutes to find.
+//! The token generates keys and domain parameters with primes of at least 1024 bits. Imported keys
+//! may have 512 bits, because old peers use them. No prime has more than 8192 bits. Generated
+//! primes have at most 4096 bits, because that search already takes minutes.
 
 use super::{Action, Derivation, Mechanism, Shape};
 use crate::id::KeyType;
@@ -14,7 +15,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     dh(M::DH_PKCS_DERIVE, DERIVE, (512, 8192), Shape::Integer, Action::Derive(Derivation::Dh)),
 ];
 
-/// Sizes are the prime's, in bits.
+/// Builds a row. The sizes are those of the prime in bits.
 const fn dh(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> Mechanism {
     Mechanism { id, flags, sizes, key_type: Some(KeyType::DH), shape, action }
 }

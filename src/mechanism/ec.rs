@@ -10,7 +10,8 @@ use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a curve's order in bits.
 const BITS: (u64, u64) = (224, 521);
-/// Edwards and Montgomery curves (PKCS#11 3.2, "EC mechanism key sizes": the field's bits).
+/// Sizes of the field of Edwards and Montgomery curves in bits (PKCS#11 3.2, "EC mechanism key
+/// sizes").
 const FIELD_BITS: (u64, u64) = (255, 448);
 
 pub(super) const ROWS: &[Mechanism] = &[
@@ -71,8 +72,8 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> Mechanism {
     }
 }
 
-/// Every curve here has a cofactor of 1 or one that its function clears, so both mechanisms do the same; keys of
-/// Montgomery curves are taken too.
+/// Builds a row. Both ECDH mechanisms do the same, because every curve has the cofactor 1 or a
+/// function that clears it. `accepts` of the session also admits keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> Mechanism {
     Mechanism {
         id,

@@ -1,4 +1,4 @@
-//! Wrapping by an agreement on a curve (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two sisters).
+//! Key wrapping with ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two variants).
 
 use super::{Action, Asymmetric, Mechanism, PointForm, Shape};
 use crate::id::KeyType;
@@ -6,13 +6,13 @@ use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
 
 pub(super) const ROWS: &[Mechanism] = &[
-    // Takes keys of Montgomery curves too, as `accepts` of the session knows.
+    // `accepts` of the session also admits keys of Montgomery curves.
     wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare),
     wraps(M::ECDH_COF_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Octets),
     wraps(M::ECDH_X_AES_KEY_WRAP, KeyType::EC_MONTGOMERY, (255, 448), PointForm::Bare),
 ];
 
-/// Sizes are the curve's, in bits.
+/// Builds a row. The sizes are those of the curve in bits.
 const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> Mechanism {
     Mechanism {
         id,

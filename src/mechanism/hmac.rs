@@ -57,7 +57,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     generates(M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC),
 ];
 
-/// A generic secret serves as well as a key of the hash's own type, which `accepts` of the session knows.
+/// Builds a row. Its key type is the generic secret; `accepts` of the session also admits the
+/// hash's own key type.
 const fn hmac(id: M, shape: Shape, hash: Hash) -> Mechanism {
     Mechanism {
         id,
@@ -80,7 +81,7 @@ const fn generates(id: M, key_type: KeyType) -> Mechanism {
     }
 }
 
-/// The type of the keys of a hash's HMAC; there is none for the SHAKEs.
+/// Returns the type of the HMAC keys of a hash, or `None` for the SHAKEs.
 pub fn key_type(hash: Hash) -> Option<KeyType> {
     Some(match hash {
         Hash::Sha1 => KeyType::SHA_1_HMAC,

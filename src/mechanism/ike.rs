@@ -11,7 +11,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::IKE2_PRF_PLUS_DERIVE, Shape::Ike2PrfPlus, Derivation::Ike2PrfPlus),
 ];
 
-/// The pseudo-random function in the parameter decides of which type the key must be.
+/// Builds a row. It names no key type: the pseudo-random function in the parameter decides which
+/// key types fit.
 const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
     Mechanism {
         id,

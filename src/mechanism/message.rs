@@ -1,5 +1,6 @@
-//! Messages of one operation (PKCS#11 3.2, "Message-based encryption functions" and those that follow it): which
-//! mechanisms take them, and the parameter that each message of an authenticated cipher has.
+//! Message-based functions (PKCS#11 3.2, "Message-based encryption functions" and the sections
+//! after it). They define which mechanisms support these functions, and the parameter of each
+//! message of an authenticated cipher.
 
 use super::{Action, Code, Mechanism, Mode};
 use crate::backend::AeadScheme;
@@ -7,11 +8,12 @@ use crate::error::{Error, Result};
 use crate::id::mechanism_flag as does;
 
 impl Mechanism {
-    /// What the mechanism does, the message-based functions too (`CKF_*`).
+    /// Returns the `CKF_*` flags of the mechanism, including those of the message-based functions.
     pub const fn does(&self) -> u64 {
         let (encrypt, sign) = match self.action {
             Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::ChaCha20Poly1305) => (true, false),
-            // A message of GMAC has no initialisation vector of its own, and two under the same one give the key away.
+            // A message of GMAC has no initialisation vector of its own. Two messages under the
+            // same one reveal the authentication key.
             Action::Mac(Code::AesGmac | Code::TlsPrf) => (false, false),
             Action::Sign(..) | Action::Mac(_) => (false, true),
             _ => (false, false),
@@ -29,7 +31,7 @@ impl Mechanism {
         flags
     }
 
-    /// The authenticated cipher that it is.
+    /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
     pub const fn aead(&self) -> Option<AeadScheme> {
         match self.action {
             Action::Cipher(Mode::AesGcm) => Some(AeadScheme::AesGcm),
@@ -40,23 +42,25 @@ impl Mechanism {
     }
 }
 
-/// Who makes the part of a nonce that is not fixed (`CK_GENERATOR_FUNCTION`).
+/// The source of the part of a nonce that is not fixed (`CK_GENERATOR_FUNCTION`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generator {
-    /// `CKG_NO_GENERATE`: the application.
+    /// `CKG_NO_GENERATE`: the application supplies the nonce.
     None,
-    /// `CKG_GENERATE`: the token, as it likes.
+    /// `CKG_GENERATE`: the token chooses the method.
     Any,
-    /// `CKG_GENERATE_COUNTER`: a counter from zero.
+    /// `CKG_GENERATE_COUNTER`: the token counts from zero.
     Counter,
-    /// `CKG_GENERATE_RANDOM`: chance.
+    /// `CKG_GENERATE_RANDOM`: the token generates random bits.
     Random,
-    /// `CKG_GENERATE_COUNTER_XOR`: a counter from zero, XORed onto what is given.
+    /// `CKG_GENERATE_COUNTER_XOR`: the token XORs a counter from zero onto the bits that the
+    /// application supplied.
     CounterXor,
 }
 
-/// The parameter of a message: `CK_GCM_MESSAGE_PARAMS`, `CK_CCM_MESSAGE_PARAMS`,
-/// `CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS`. Encryption writes the nonce that was generated and the tag into it.
+/// The parameter of a message: `CK_GCM_MESSAGE_PARAMS`, `CK_CCM_MESSAGE_PARAMS` or
+/// `CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS`. Encryption writes the generated nonce and the tag
+/// into it.
 pub struct MessageParams {
     scheme: AeadScheme,
     nonce: [u8; AeadScheme::MAX_NONCE],
@@ -69,7 +73,8 @@ pub struct MessageParams {
 }
 
 impl MessageParams {
-    /// With the whole nonce given, and a tag of zeros.
+    /// Builds the parameter with a complete nonce and a tag of zeros. Fails with
+    /// `MechanismParamInvalid` if the cipher does not support a length.
     pub fn new(scheme: AeadScheme, nonce: &[u8], tag_len: usize) -> Result<Self> {
         if !scheme.takes(nonce.len(), tag_len) {
             return Err(Error::MechanismParamInvalid);
@@ -88,7 +93,7 @@ impl MessageParams {
         })
     }
 
-    /// With a nonce that the token makes, but for its first `fixed_bits`.
+    /// Sets the generator of the nonce and the number of leading bits that it must keep.
     pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
         if generator != Generator::None && fixed_bits > 8 * self.nonce_len {
             return Err(Error::MechanismParamInvalid);
@@ -96,53 +101,54 @@ impl MessageParams {
         Ok(Self { generator, fixed_bits, ..self })
     }
 
-    /// With the length of the message, which CCM must know.
+    /// Sets the length of the message. Only CCM needs it.
     pub fn announced(self, data_len: usize) -> Self {
         Self { data_len, ..self }
     }
 
-    /// With the tag of what is to be decrypted, of the length that was told.
+    /// Sets the tag for decryption. Fails with `MechanismParamInvalid` if it does not have the
+    /// length given to [`Self::new`].
     pub fn tagged(mut self, tag: &[u8]) -> Result<Self> {
         self.tag.get_mut(..tag.len()).ok_or(Error::MechanismParamInvalid)?.copy_from_slice(tag);
         if tag.len() == self.tag_len { Ok(self) } else { Err(Error::MechanismParamInvalid) }
     }
 
-    /// The cipher that takes such a parameter.
+    /// Returns the cipher that the parameter is for.
     pub fn scheme(&self) -> AeadScheme {
         self.scheme
     }
 
-    /// The nonce.
+    /// Returns the nonce.
     pub fn nonce(&self) -> &[u8] {
         &self.nonce[..self.nonce_len]
     }
 
-    /// The nonce, to be made.
+    /// Returns the nonce for the generator to write.
     pub fn nonce_mut(&mut self) -> &mut [u8] {
         &mut self.nonce[..self.nonce_len]
     }
 
-    /// Who makes it.
+    /// Returns the generator of the nonce.
     pub fn generator(&self) -> Generator {
         self.generator
     }
 
-    /// How many of its first bits are the application's in any case.
+    /// Returns the number of leading bits of the nonce that the generator must keep.
     pub fn fixed_bits(&self) -> usize {
         self.fixed_bits
     }
 
-    /// The tag.
+    /// Returns the tag.
     pub fn tag(&self) -> &[u8] {
         &self.tag[..self.tag_len]
     }
 
-    /// The nonce, and the tag to be made.
+    /// Returns the nonce, and the tag for encryption to write.
     pub fn nonce_and_tag(&mut self) -> (&[u8], &mut [u8]) {
         (&self.nonce[..self.nonce_len], &mut self.tag[..self.tag_len])
     }
 
-    /// The length of the message, where it was announced.
+    /// Returns the length of the message from [`Self::announced`], or 0.
     pub fn data_len(&self) -> usize {
         self.data_len
     }

@@ -44,7 +44,7 @@ const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) ->
     }
 }
 
-/// `CKP_ML_DSA_*`.
+/// Returns the `CKP_ML_DSA_*` value of a parameter set.
 pub(super) const fn number(set: MlDsa) -> u64 {
     match set {
         MlDsa::MlDsa44 => ML_DSA_44,

@@ -24,7 +24,7 @@ const fn row(id: M, flags: u64, action: Action) -> Mechanism {
     }
 }
 
-/// `CKP_ML_KEM_*`.
+/// Returns the `CKP_ML_KEM_*` value of a parameter set.
 pub(super) const fn number(set: MlKem) -> u64 {
     match set {
         MlKem::MlKem512 => ML_KEM_512,

@@ -1,4 +1,5 @@
-//! The mechanisms: a row each. Lists, info, permission, dispatch and sizes read the row; a family is a file.
+//! The mechanism table, with one row per mechanism and one file per family. Mechanism lists,
+//! mechanism info, permission checks, dispatch and key sizes read the row.
 
 use std::sync::LazyLock;
 
@@ -33,55 +34,55 @@ use password::Password;
 use sp800_108::{Field, Kdf};
 use tls::{Randoms, TlsPrf};
 
-/// A mechanism.
+/// A row of the mechanism table.
 pub struct Mechanism {
-    /// Its number.
+    /// Its `CKM_*` number.
     pub id: MechanismType,
-    /// What it does, as `CK_MECHANISM_INFO` says it (`CKF_*`).
+    /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`), without those of the message-based functions.
     pub flags: u64,
-    /// The smallest and largest key, in the unit that the specification names for the mechanism (bits for RSA and
-    /// EC, bytes for AES, nothing for digests).
+    /// The smallest and largest key size. The unit is the one that the specification names: bits
+    /// for RSA and EC, bytes for AES, 0 for digests.
     pub sizes: (u64, u64),
-    /// The type of the key that it works with or makes.
+    /// The type of the keys that it uses or generates. `None` if it accepts several types.
     pub key_type: Option<KeyType>,
-    /// The parameter that it takes.
+    /// The form of its parameter.
     pub shape: Shape,
-    /// What is done.
+    /// The computation.
     pub action: Action,
 }
 
-/// What a mechanism does.
+/// The computation of a mechanism.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Digests a message.
     Digest(Hash),
-    /// Signs and verifies; the hash is applied to the message first.
+    /// Signs and verifies. If there is a hash, it is applied to the message first.
     Sign(Primitive, Option<Hash>),
-    /// Makes and compares message authentication codes.
+    /// Computes and verifies message authentication codes.
     Mac(Code),
     /// Encrypts and decrypts, wraps and unwraps, with a secret key.
     Cipher(Mode),
     /// Encrypts and decrypts, wraps and unwraps, with an RSA key pair.
     Encrypt(Asymmetric),
-    /// Makes a key out of another.
+    /// Derives a key from another.
     Derive(Derivation),
     /// Encapsulates and decapsulates a key.
     Encapsulate,
-    /// Makes a secret key of `key_type`.
+    /// Generates a secret key of `key_type`.
     Generate,
-    /// Makes a key pair of `key_type`.
+    /// Generates a key pair of `key_type`.
     GeneratePair,
-    /// Makes domain parameters of `key_type`.
+    /// Generates domain parameters of `key_type`.
     GenerateParameters,
-    /// Makes and compares one-time passwords.
+    /// Generates and verifies one-time passwords.
     Otp,
-    /// Makes a secret key from a password: of `key_type`, or of the type that the template names.
+    /// Generates a secret key from a password. Its type is `key_type`, or the one in the template.
     GenerateFromPassword,
-    /// Makes a pre-master secret of TLS, which begins with the version that the parameter names.
+    /// Generates a TLS pre-master secret. It begins with the version from the parameter.
     GeneratePreMaster,
 }
 
-/// The signature primitive below a mechanism.
+/// The signature primitive of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the schemes'")]
 pub enum Primitive {
@@ -91,32 +92,32 @@ pub enum Primitive {
     Ecdsa,
     Eddsa,
     MlDsa,
-    /// HashML-DSA; the hash is the row's, or the one that the parameter names.
+    /// HashML-DSA. The row or the parameter names the hash.
     HashMlDsa,
     SlhDsa,
-    /// HashSLH-DSA; the hash is the row's, or the one that the parameter names.
+    /// HashSLH-DSA. The row or the parameter names the hash.
     HashSlhDsa,
 }
 
-/// A message authentication code below a mechanism.
+/// The message authentication code of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the codes'")]
 pub enum Code {
-    /// With [`Params::Length`] the code is cut to that length.
+    /// [`Params::Length`] truncates the output to that length.
     Hmac(Hash),
     AesCmac,
     AesGmac,
-    /// Half a block without [`Params::Length`], as `CKM_AES_MAC` says.
+    /// Without [`Params::Length`] the output is half a block, as `CKM_AES_MAC` requires.
     AesCbcMac,
-    /// Cut to so many bytes: 16 or 12.
+    /// The output is truncated to this number of bytes: 16 or 12.
     AesXcbc(usize),
     /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`].
     TlsFinished,
-    /// `CKM_TLS_PRF_GENERAL`: as long as the caller's buffer.
+    /// `CKM_TLS_PRF_GENERAL`: the output is as long as the caller's buffer.
     TlsPrf,
 }
 
-/// A cipher below a mechanism; its parameter completes it.
+/// The cipher of a mechanism. The parameter of the mechanism supplies the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the modes'")]
 pub enum Mode {
@@ -140,38 +141,42 @@ pub enum Mode {
     ChaCha20Poly1305,
 }
 
-/// An RSA encryption below a mechanism that does not sign as well; `CKM_RSA_PKCS` and `CKM_RSA_X_509` are
-/// [`Action::Sign`] and encrypt with the same padding.
+/// The asymmetric encryption of a mechanism that cannot sign. `CKM_RSA_PKCS` and `CKM_RSA_X_509`
+/// are [`Action::Sign`], and encrypt with the same padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asymmetric {
-    /// RSAES-OAEP
+    /// RSAES-OAEP.
     Oaep,
-    /// `CKM_RSA_AES_KEY_WRAP`: a fresh AES key under OAEP, and what is wrapped under that with KWP.
+    /// `CKM_RSA_AES_KEY_WRAP`: OAEP encrypts a new AES key, and KWP wraps the target key with that
+    /// AES key.
     AesWrap,
-    /// `CKM_ECDH_AES_KEY_WRAP`: an AES key by an agreement with a fresh pair, and what is wrapped under that with KWP.
+    /// `CKM_ECDH_AES_KEY_WRAP`: ECDH with an ephemeral pair gives an AES key, and KWP wraps the
+    /// target key with it.
     EcdhAesWrap(PointForm),
 }
 
-/// The form of the fresh public key in front of what `CKM_ECDH_AES_KEY_WRAP` and its like wrap.
+/// The form of the ephemeral public key at the start of the output of `CKM_ECDH_AES_KEY_WRAP` and
+/// its variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointForm {
-    /// The point, uncompressed, or the u-coordinate.
+    /// The uncompressed point, or the u-coordinate.
     Bare,
-    /// A DER octet string that holds it.
+    /// A DER octet string that contains it.
     Octets,
 }
 
-/// A way to make a key out of another.
+/// The method that derives a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Derivation {
-    /// ECDH; the cofactor of every curve here is 1 or part of the computation, so both mechanisms are this.
+    /// ECDH. Both mechanisms use it: the cofactor of every supported curve is 1 or part of the
+    /// curve's function.
     Ecdh,
-    /// HKDF to a key.
+    /// HKDF that creates a key.
     Hkdf,
-    /// HKDF to a data object.
+    /// HKDF that creates a data object.
     HkdfData,
-    /// `CKM_SHA256_KEY_DERIVATION` and its like.
+    /// `CKM_SHA256_KEY_DERIVATION` and its variants.
     HashOfKey(Hash),
     ConcatenateBaseAndKey,
     ConcatenateBaseAndData,
@@ -182,19 +187,20 @@ pub enum Derivation {
     AesCbcEncryptData,
     /// Diffie-Hellman of PKCS #3.
     Dh,
-    /// The public half of a private key.
+    /// The public key of a private key.
     PublicKey,
     Sp800_108(Kdf),
-    /// The master secret; with [`Params::TlsExtendedMaster`] that of RFC 7627.
+    /// The master secret. With [`Params::TlsExtendedMaster`] it is the one of RFC 7627.
     TlsMaster {
-        /// Whether the pre-master secret begins with the client's version (RSA; not Diffie-Hellman).
+        /// Whether the pre-master secret begins with the client's version: true for RSA, false for
+        /// Diffie-Hellman.
         versioned: bool,
     },
-    /// The keys and MAC keys of a connection.
+    /// The MAC keys and encryption keys of a connection.
     TlsKeys,
-    /// RFC 5705.
+    /// The exporter of RFC 5705.
     TlsKdf,
-    /// The pseudo-random function of TLS 1.0 and 1.1 itself.
+    /// The output of the pseudo-random function of TLS 1.0 and 1.1.
     TlsPrf,
     IkePrf,
     Ike1Prf,
@@ -209,9 +215,9 @@ pub enum Shape {
     None,
     /// `CK_RSA_PKCS_PSS_PARAMS`.
     Pss,
-    /// `CK_EDDSA_PARAMS`, or none.
+    /// `CK_EDDSA_PARAMS`, optional.
     Eddsa,
-    /// `CK_SIGN_ADDITIONAL_CONTEXT`, or none.
+    /// `CK_SIGN_ADDITIONAL_CONTEXT`, optional.
     SignContext,
     /// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
     HashSignContext,
@@ -219,9 +225,9 @@ pub enum Shape {
     Oaep,
     /// `CK_RSA_AES_KEY_WRAP_PARAMS`.
     RsaAesWrap,
-    /// So many bytes of initialisation vector: [`Params::Iv`].
+    /// An initialisation vector of this number of bytes: [`Params::Iv`].
     Iv(usize),
-    /// So many bytes of initialisation vector, or none.
+    /// An initialisation vector of this number of bytes, optional.
     OptionalIv(usize),
     /// `CK_AES_CTR_PARAMS`.
     Counter,
@@ -237,7 +243,7 @@ pub enum Shape {
     ChaCha20Poly1305,
     /// `CK_MAC_GENERAL_PARAMS`: a length in bytes.
     Length,
-    /// `CK_ECDH1_DERIVE_PARAMS`, and `CK_ECDH2_DERIVE_PARAMS` not.
+    /// `CK_ECDH1_DERIVE_PARAMS`. `CK_ECDH2_DERIVE_PARAMS` is not supported.
     Ecdh,
     /// `CK_HKDF_PARAMS`.
     Hkdf,
@@ -247,7 +253,7 @@ pub enum Shape {
     CbcData,
     /// `CK_OBJECT_HANDLE`.
     Key,
-    /// `CK_EXTRACT_PARAMS`: the first bit.
+    /// `CK_EXTRACT_PARAMS`: the number of the first bit.
     Bit,
     /// A "Big integer": [`Params::Data`].
     Integer,
@@ -255,9 +261,9 @@ pub enum Shape {
     EcdhAesWrap,
     /// `CK_OTP_PARAMS`.
     Otp,
-    /// `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS`.
+    /// `CK_SP800_108_KDF_PARAMS` or `CK_SP800_108_FEEDBACK_KDF_PARAMS`.
     Sp800_108(Kdf),
-    /// `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS`.
+    /// `CK_PKCS5_PBKD2_PARAMS2` or `CK_PKCS5_PBKD2_PARAMS`.
     Pbkdf2,
     /// `CK_VERSION`.
     Version,
@@ -271,7 +277,7 @@ pub enum Shape {
     TlsKeys,
     /// `CK_TLS12_KEY_MAT_PARAMS`.
     Tls12Keys,
-    /// `CK_TLS12_KEY_MAT_PARAMS` without initialisation vectors, whatever it says of them.
+    /// `CK_TLS12_KEY_MAT_PARAMS`. Its length of initialisation vectors is ignored and taken as 0.
     Tls12SafeKeys,
     /// `CK_TLS_KDF_PARAMS`.
     TlsKdf,
@@ -292,7 +298,7 @@ pub enum Shape {
 /// A mechanism's parameter, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Params {
-    /// None was given.
+    /// The mechanism has no parameter.
     None,
     /// RSASSA-PSS.
     Pss {
@@ -300,7 +306,7 @@ pub enum Params {
         hash: Hash,
         /// The hash of MGF1.
         mgf: Hash,
-        /// Length of the salt in bytes.
+        /// The length of the salt in bytes.
         salt_len: usize,
     },
     /// EdDSA.
@@ -310,13 +316,13 @@ pub enum Params {
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
     },
-    /// ML-DSA and SLH-DSA, and their forms with a hash.
+    /// ML-DSA and SLH-DSA, also with a hash of the message.
     SignContext {
         /// `CKH_DETERMINISTIC_REQUIRED`.
         deterministic: bool,
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
-        /// The hash, in `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
+        /// The hash from `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
         hash: Option<Hash>,
     },
     /// RSAES-OAEP.
@@ -325,18 +331,18 @@ pub enum Params {
         hash: Hash,
         /// The hash of MGF1.
         mgf: Hash,
-        /// The label (`CKZ_DATA_SPECIFIED`), or nothing.
+        /// The label (`CKZ_DATA_SPECIFIED`), or empty.
         label: Box<[u8]>,
     },
     /// `CKM_RSA_AES_KEY_WRAP`.
     RsaAesWrap {
-        /// Size of the AES key in bits.
+        /// The size of the AES key in bits.
         aes_bits: u64,
-        /// OAEP: the hash of the label.
+        /// The hash of the OAEP label.
         hash: Hash,
-        /// OAEP: the hash of MGF1.
+        /// The hash of MGF1.
         mgf: Hash,
-        /// OAEP: the label.
+        /// The OAEP label.
         label: Box<[u8]>,
     },
     /// An initialisation vector.
@@ -345,7 +351,7 @@ pub enum Params {
     Counter {
         /// The first counter block.
         block: [u8; 16],
-        /// How many of its last bits count.
+        /// The number of its last bits that form the counter.
         bits: u32,
     },
     /// AES-GCM, AES-CCM, ChaCha20-Poly1305.
@@ -354,27 +360,28 @@ pub enum Params {
         nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
-        /// Length of the tag in bytes.
+        /// The length of the tag in bytes.
         tag_len: usize,
-        /// Length of the message that CCM announces.
+        /// The length of the message. Only CCM uses it.
         data_len: usize,
     },
     /// ChaCha20.
     ChaCha20 {
         /// 8 or 12 bytes.
         nonce: Box<[u8]>,
-        /// The first block's counter.
+        /// The counter of the first block.
         counter: u64,
     },
     /// A length in bytes.
     Length(usize),
     /// ECDH.
     Ecdh {
-        /// The hash of X9.63's key derivation function; the shared secret itself without (`CKD_NULL`).
+        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
+        /// secret itself.
         kdf: Option<Hash>,
         /// The shared information.
         shared: Box<[u8]>,
-        /// The peer's public key: a point or u-coordinate, raw or as a DER octet string.
+        /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
         peer: Box<[u8]>,
     },
     /// HKDF.
@@ -390,24 +397,25 @@ pub enum Params {
         /// `pInfo`
         info: Box<[u8]>,
     },
-    /// Bytes.
+    /// Data for the derivation.
     Data(Box<[u8]>),
-    /// An initialisation vector and bytes.
+    /// An initialisation vector and data.
     CbcData {
         /// The initialisation vector.
         iv: [u8; 16],
-        /// The bytes.
+        /// The data.
         data: Box<[u8]>,
     },
     /// Another key.
     Key(ObjectHandle),
-    /// The number of a bit.
+    /// The number of the first bit.
     Bit(u64),
-    /// `CKM_ECDH_AES_KEY_WRAP` and its like.
+    /// `CKM_ECDH_AES_KEY_WRAP` and its variants.
     EcdhAesWrap {
-        /// Size of the AES key in bits: 128, 192 or 256.
+        /// The size of the AES key in bits: 128, 192 or 256.
         aes_bits: usize,
-        /// The hash of X9.63's key derivation function; the shared secret itself without (`CKD_NULL`).
+        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
+        /// secret itself.
         kdf: Option<Hash>,
         /// The shared information.
         shared: Box<[u8]>,
@@ -427,7 +435,7 @@ pub enum Params {
     Sp800_108 {
         /// The pseudo-random function.
         prf: Code,
-        /// What it is applied to, in this order.
+        /// The parts of its input, in this order.
         fields: Vec<Field>,
         /// The first iteration variable of the feedback mode.
         iv: Box<[u8]>,
@@ -438,58 +446,59 @@ pub enum Params {
         hash: Hash,
         /// The salt.
         salt: Box<[u8]>,
-        /// How often.
+        /// The number of iterations.
         iterations: u32,
         /// The password.
         password: Password,
     },
-    /// A version of TLS, major and minor.
+    /// A TLS version, major and minor.
     Version([u8; 2]),
-    /// The master secret of TLS.
+    /// The TLS master secret.
     TlsMaster {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// Those of the handshake.
+        /// The random values of the handshake.
         randoms: Randoms,
     },
     /// The extended master secret of TLS 1.2.
     TlsExtendedMaster {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// The hash of the handshake so far.
+        /// The hash of the handshake messages so far.
         session_hash: Box<[u8]>,
     },
-    /// The keys of a TLS connection; lengths in bytes, each for the client and for the server.
+    /// The keys of a TLS connection. The lengths are in bytes; the client and the server each get
+    /// one of each.
     TlsKeys {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// Those of the handshake.
+        /// The random values of the handshake.
         randoms: Randoms,
-        /// Length of a MAC key.
+        /// The length of a MAC key.
         mac_len: usize,
-        /// Length of a key.
+        /// The length of an encryption key.
         key_len: usize,
-        /// Length of an initialisation vector.
+        /// The length of an initialisation vector.
         iv_len: usize,
     },
-    /// RFC 5705.
+    /// The exporter of RFC 5705.
     TlsKdf {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// What the key is for.
+        /// The label: the purpose of the key.
         label: Box<[u8]>,
-        /// Those of the handshake.
+        /// The random values of the handshake.
         randoms: Randoms,
-        /// The context; an empty one is not the same as none.
+        /// The context. An empty context is not the same as `None`.
         context: Option<Box<[u8]>>,
     },
     /// A TLS "finished" message.
     TlsMac {
         /// The pseudo-random function.
         prf: TlsPrf,
-        /// Length of `verify_data` in bytes.
+        /// The length of `verify_data` in bytes.
         len: usize,
-        /// Whether the server says it.
+        /// Whether the server sends the message.
         server: bool,
     },
     /// The pseudo-random function of TLS 1.0 and 1.1.
@@ -498,47 +507,47 @@ pub enum Params {
         seed: Box<[u8]>,
         /// The label.
         label: Box<[u8]>,
-        /// How many bytes are wanted.
+        /// The length of the output in bytes.
         len: usize,
     },
     /// The first key of IKE.
     IkePrf {
         /// The pseudo-random function.
         prf: Code,
-        /// Whether the nonces are the function's key and the base key is its message.
+        /// Whether the nonces are the key of the function and the base key is its message.
         data_as_key: bool,
-        /// Ni and Nr, one after the other.
+        /// Ni and Nr, concatenated.
         nonces: Box<[u8]>,
-        /// The key of a rekeying.
+        /// The new key, when IKE replaces its keys.
         new_key: Option<ObjectHandle>,
     },
-    /// The further keys of IKEv1.
+    /// The later keys of IKEv1.
     Ike1Prf {
         /// The pseudo-random function.
         prf: Code,
-        /// g^xy
+        /// The shared secret g^xy.
         shared: ObjectHandle,
         /// The key that was derived before.
         previous: Option<ObjectHandle>,
-        /// CKYi and CKYr, one after the other.
+        /// CKYi and CKYr, concatenated.
         cookies: Box<[u8]>,
         /// The number of the key.
         number: u8,
     },
-    /// Longer keys of IKEv1, and those of its quick mode.
+    /// Longer keys of IKEv1, and the keys of its quick mode.
     Ike1Extended {
         /// The pseudo-random function.
         prf: Code,
-        /// g^xy
+        /// The shared secret g^xy.
         shared: Option<ObjectHandle>,
         /// Extra data.
         extra: Box<[u8]>,
     },
-    /// The further keys of IKEv2.
+    /// The later keys of IKEv2.
     Ike2PrfPlus {
         /// The pseudo-random function.
         prf: Code,
-        /// The key that the seed begins with.
+        /// The key at the start of the seed.
         seed_key: Option<ObjectHandle>,
         /// The rest of the seed.
         seed: Box<[u8]>,
@@ -546,17 +555,33 @@ pub enum Params {
 }
 
 impl Params {
-    /// Whether they are equal; that there is none, as for most mechanisms, is told without a call.
+    /// Checks whether both are equal. The inlined first test answers without a call for two empty
+    /// parameters, which most mechanisms have.
     #[inline]
     pub fn same(&self, other: &Self) -> bool {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }
 }
 
+impl Params {
+    /// Returns the handles of the keys in the parameter.
+    pub fn keys(&self) -> Vec<ObjectHandle> {
+        match self {
+            Self::Key(key) | Self::Hkdf { salt: HkdfSalt::Key(key), .. } => vec![*key],
+            Self::Sp800_108 { fields, .. } => fields.iter().filter_map(Field::key).collect(),
+            Self::IkePrf { new_key, .. } => new_key.iter().copied().collect(),
+            Self::Ike1Prf { shared, previous, .. } => [*shared].into_iter().chain(*previous).collect(),
+            Self::Ike1Extended { shared, .. } => shared.iter().copied().collect(),
+            Self::Ike2PrfPlus { seed_key, .. } => seed_key.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
 #[derive(Clone, PartialEq, Eq)]
 pub enum HkdfSalt {
-    /// As many zeros as the hash is long.
+    /// Zeros, as many as the hash has bytes.
     Null,
     /// These bytes.
     Data(Box<[u8]>),
@@ -564,10 +589,10 @@ pub enum HkdfSalt {
     Key(ObjectHandle),
 }
 
-/// A mechanism with its parameter: what an `Init` function or a key generation is given.
+/// A mechanism and its parameter: the `CK_MECHANISM` of an `Init` function or a key generation.
 #[derive(Clone)]
 pub struct Invocation {
-    /// The row.
+    /// The row of the mechanism table.
     pub mechanism: &'static Mechanism,
     /// The parameter.
     pub params: Params,
@@ -579,7 +604,7 @@ impl PartialEq for Invocation {
     }
 }
 
-/// The families, each sorted as it likes.
+/// The rows of each family. The order inside a family has no meaning.
 const FAMILIES: &[&[Mechanism]] = &[
     rsa::ROWS,
     ec::ROWS,
@@ -602,17 +627,18 @@ const FAMILIES: &[&[Mechanism]] = &[
     des3::ROWS,
 ];
 
-/// Every mechanism of this build.
+/// Returns every mechanism of this build.
 pub fn all() -> impl Iterator<Item = &'static Mechanism> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-/// Whether a mechanism is of a time that is over: it is offered only where the configuration has it.
+/// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
+/// configuration enables them.
 pub fn is_legacy(mechanism: &Mechanism) -> bool {
     mechanism.key_type == Some(KeyType::DES3)
 }
 
-/// The mechanism of that number.
+/// Returns the mechanism with this number.
 pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
     static BY_NUMBER: LazyLock<Box<[Option<&Mechanism>]>> = LazyLock::new(|| {
         let mut rows = vec![None; COMMON];
@@ -629,10 +655,11 @@ pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
     }
 }
 
-/// The numbers of mechanisms but for a few, vendors' among them, are below; every Init function looks one up.
+/// The length of the lookup table, because every `Init` function looks up a mechanism. Numbers from
+/// here on, such as vendor numbers, are searched for.
 const COMMON: usize = 0x4100;
 
-/// The hash that a digest mechanism computes, as parameters name it.
+/// Returns the hash that a digest mechanism computes. Parameters name a hash by its mechanism.
 pub fn hash_named(id: MechanismType) -> Option<Hash> {
     match find(id)?.action {
         Action::Digest(hash) => Some(hash),
@@ -640,7 +667,8 @@ pub fn hash_named(id: MechanismType) -> Option<Hash> {
     }
 }
 
-/// The code that a mechanism makes, as parameters name it: a pseudo-random function.
+/// Returns the code that a MAC mechanism computes. Parameters name a pseudo-random function by its
+/// mechanism.
 pub fn code_named(id: MechanismType) -> Option<Code> {
     let row = find(id)?;
     match row.action {
@@ -649,32 +677,32 @@ pub fn code_named(id: MechanismType) -> Option<Code> {
     }
 }
 
-/// The parameter set of ML-DSA that `CKA_PARAMETER_SET` names.
+/// Returns the ML-DSA parameter set with this `CKA_PARAMETER_SET` value.
 pub fn ml_dsa_set(number: u64) -> Option<MlDsa> {
     MlDsa::ALL.into_iter().find(|set| ml_dsa_number(*set) == number)
 }
 
-/// The parameter set of ML-KEM that `CKA_PARAMETER_SET` names.
+/// Returns the ML-KEM parameter set with this `CKA_PARAMETER_SET` value.
 pub fn ml_kem_set(number: u64) -> Option<MlKem> {
     MlKem::ALL.into_iter().find(|set| ml_kem_number(*set) == number)
 }
 
-/// The parameter set of SLH-DSA that `CKA_PARAMETER_SET` names.
+/// Returns the SLH-DSA parameter set with this `CKA_PARAMETER_SET` value.
 pub fn slh_dsa_set(number: u64) -> Option<SlhDsa> {
     SlhDsa::ALL.into_iter().find(|set| slh_dsa_number(*set) == number)
 }
 
-/// The number by which `CKA_PARAMETER_SET` names a parameter set of ML-DSA.
+/// Returns the `CKA_PARAMETER_SET` value of an ML-DSA parameter set.
 pub fn ml_dsa_number(set: MlDsa) -> u64 {
     ml_dsa::number(set)
 }
 
-/// The number by which `CKA_PARAMETER_SET` names a parameter set of ML-KEM.
+/// Returns the `CKA_PARAMETER_SET` value of an ML-KEM parameter set.
 pub fn ml_kem_number(set: MlKem) -> u64 {
     ml_kem::number(set)
 }
 
-/// The number by which `CKA_PARAMETER_SET` names a parameter set of SLH-DSA.
+/// Returns the `CKA_PARAMETER_SET` value of an SLH-DSA parameter set.
 pub fn slh_dsa_number(set: SlhDsa) -> u64 {
     slh_dsa::number(set)
 }

@@ -1,23 +1,23 @@
-//! What a backend is asked for: a mechanism's row completed by its parameter.
+//! Converts a mechanism and its parameter into the scheme that a backend computes.
 //!
-//! Each method is for one kind of [`Action`]: `MechanismInvalid` where the row is of another, `MechanismParamInvalid`
-//! where the parameter does not fit the row.
+//! Each method serves one [`Action`]. It fails with `MechanismInvalid` if the row has another
+//! action, and with `MechanismParamInvalid` if the parameter does not fit the row.
 
 use super::{Action, Asymmetric, Code, Invocation, Mode, Params, Primitive};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
 use crate::error::{Error, Result};
 
-/// A code and the length to which it is cut; the whole of it without.
+/// A message authentication code and the length of its output.
 pub struct MacRequest {
-    /// The code.
+    /// The scheme.
     pub scheme: MacScheme,
-    /// Bytes.
+    /// The length in bytes to which the output is truncated. `None` keeps all of it.
     pub len: Option<usize>,
 }
 
 impl Invocation {
-    /// How the backend signs, and the hash that the message goes through before. The group decides between the
-    /// EdDSA schemes, so it is asked for.
+    /// Returns the signature scheme, and the hash that the token applies to the message first.
+    /// `edwards448` selects between the EdDSA schemes, because the group of the key decides.
     pub fn scheme(&self, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
         let Action::Sign(primitive, hash) = self.mechanism.action else {
             return Err(Error::MechanismInvalid);
@@ -37,7 +37,7 @@ impl Invocation {
         Ok((scheme, hash))
     }
 
-    /// How the backend enciphers.
+    /// Returns the cipher scheme.
     pub fn cipher(&self) -> Result<CipherScheme> {
         let Action::Cipher(mode) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
         Ok(match (mode, &self.params) {
@@ -77,7 +77,8 @@ impl Invocation {
         })
     }
 
-    /// How an RSA key encrypts; key wrapping with a fresh AES key is the caller's work.
+    /// Returns the scheme of an RSA encryption. For `CKM_RSA_AES_KEY_WRAP` it is the OAEP part; the
+    /// caller does the rest.
     pub fn encryption(&self) -> Result<Encryption> {
         Ok(match (self.mechanism.action, &self.params) {
             (Action::Sign(Primitive::RsaRaw, None), Params::None) => Encryption::Raw,
@@ -91,7 +92,7 @@ impl Invocation {
         })
     }
 
-    /// How the backend makes a code.
+    /// Returns the scheme of a message authentication code.
     pub fn mac(&self) -> Result<MacRequest> {
         let Action::Mac(code) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
         let len = match &self.params {
@@ -102,11 +103,12 @@ impl Invocation {
             (Code::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
             (Code::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
             (Code::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
-            // PKCS#11 3.2, "AES-MAC": half a block, as FIPS 113 has it.
+            // PKCS#11 3.2, "AES-MAC": half a block, as FIPS 113 defines it.
             (Code::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
             (Code::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
             (Code::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
-            // That of TLS is composed above the backend, and has a parameter in any case.
+            // The codes of TLS get here only with a wrong parameter: the layer above the backend
+            // computes them.
             _ => return Err(Error::MechanismParamInvalid),
         };
         Ok(MacRequest { scheme, len })
@@ -137,7 +139,8 @@ impl Invocation {
     }
 }
 
-/// PKCS#11 3.2, table "Mapping to RFC 8032 signature schemes". The token hashes the message of the `ph` forms.
+/// Returns the EdDSA scheme (PKCS#11 3.2, table "Mapping to RFC 8032 signature schemes"). The token
+/// hashes the message of the `ph` forms.
 fn eddsa(params: &Params, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
     let (prehash, context) = match params {
         Params::None => (false, Box::default()),

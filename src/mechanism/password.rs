@@ -1,4 +1,5 @@
-//! Keys out of passwords (PKCS#11 3.2, "PKCS #5 and PKCS #5-style password-based encryption").
+//! Key derivation from passwords (PKCS#11 3.2, "PKCS #5 and PKCS #5-style password-based
+//! encryption").
 
 use subtle::ConstantTimeEq;
 
@@ -8,7 +9,7 @@ use crate::id::mechanism_flag::GENERATE;
 use crate::secret::Secret;
 
 pub(super) const ROWS: &[Mechanism] = &[
-    // It makes keys of every type.
+    // The generated key can have any type.
     Mechanism {
         id: MechanismType::PKCS5_PBKD2,
         flags: GENERATE,
@@ -19,7 +20,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     },
 ];
 
-/// A password in a parameter: wiped, and compared in constant time.
+/// A password from a parameter. It is wiped on drop and compared in constant time.
 pub struct Password(pub Secret);
 
 impl Clone for Password {

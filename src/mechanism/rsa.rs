@@ -56,7 +56,7 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
     }
 }
 
-/// Signs and encrypts with the same padding.
+/// Builds the row of a mechanism that signs and encrypts with the same padding.
 const fn both(id: MechanismType, primitive: Primitive) -> Mechanism {
     let mut row = signs(id, primitive, None);
     row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;

@@ -77,7 +77,8 @@ const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
     Mechanism { id, flags, sizes: (32, 64), key_type: Some(KeyType::SLH_DSA), shape, action }
 }
 
-/// `CKP_SLH_DSA_*`: from 1, in the order of [`SlhDsa::ALL`].
+/// Returns the `CKP_SLH_DSA_*` value of a parameter set. The values start at 1, in the order of
+/// [`SlhDsa::ALL`].
 pub(super) fn number(set: SlhDsa) -> u64 {
     SlhDsa::ALL.iter().take_while(|known| **known != set).count() as u64 + 1
 }

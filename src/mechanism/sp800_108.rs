@@ -11,48 +11,59 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::SP800_108_DOUBLE_PIPELINE_KDF, Kdf::DoublePipeline),
 ];
 
-/// What the iteration variable is.
+/// The mode, which decides what the iteration variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kdf {
     /// SP 800-108, 4.1: a counter.
     Counter,
-    /// SP 800-108, 4.2: what came out before.
+    /// SP 800-108, 4.2: the previous output block.
     Feedback,
-    /// SP 800-108, 4.3: what comes out of a first pipeline.
+    /// SP 800-108, 4.3: the output of a first pipeline.
     DoublePipeline,
 }
 
-/// A part of what the pseudo-random function is applied to (`CK_PRF_DATA_PARAM`).
+/// A part of the input of the pseudo-random function (`CK_PRF_DATA_PARAM`).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Field {
-    /// The iteration variable; its form where it is a counter.
+    /// The iteration variable. The encoding is present if the variable is a counter.
     Iteration(Option<Number>),
-    /// The counter of a mode whose iteration variable is another.
+    /// A counter in a mode whose iteration variable is not a counter.
     Counter(Number),
-    /// The length of what is derived, in bits.
+    /// The length of the derived output in bits.
     Length {
-        /// Whether all that the function gives counts, and not only what becomes keys.
+        /// Whether to count whole output blocks of the function, not only the bytes that become
+        /// keys.
         segments: bool,
-        /// Its form.
+        /// Its encoding.
         number: Number,
     },
-    /// Bytes.
+    /// Bytes from the caller.
     Bytes(Box<[u8]>),
     /// The value of a key.
     Key(ObjectHandle),
 }
 
-/// The form of a number.
+impl Field {
+    /// Returns the handle of its key.
+    pub(super) fn key(&self) -> Option<ObjectHandle> {
+        match self {
+            Self::Key(key) => Some(*key),
+            _ => None,
+        }
+    }
+}
+
+/// The encoding of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number {
     /// Whether the least significant byte comes first.
     pub little_endian: bool,
-    /// Bytes, at most 8.
+    /// Its length in bytes, at most 8.
     pub len: usize,
 }
 
 impl Number {
-    /// A number in that form, where it fits.
+    /// Encodes a number. Returns `None` if it does not fit.
     pub fn encode(self, number: u64) -> Option<Box<[u8]>> {
         let bytes = if self.little_endian { number.to_le_bytes() } else { number.to_be_bytes() };
         let (kept, lost) = if self.little_endian {
@@ -65,7 +76,7 @@ impl Number {
     }
 }
 
-/// From any secret key; sizes are in bits.
+/// Builds the row of a mechanism that accepts every type of secret key. The sizes are in bits.
 const fn derives(id: M, kdf: Kdf) -> Mechanism {
     Mechanism {
         id,

@@ -1,5 +1,6 @@
-//! TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms"). Those that the standard has no text for any more,
-//! `CKM_TLS_*` of 2.20, are those of SSL 3.0 with the pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
+//! TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms"). The standard no longer describes
+//! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
+//! of TLS 1.0 and 1.1 (RFC 2246, 5).
 
 use super::{Action, Code, Derivation, Mechanism, Shape};
 use crate::backend::Hash;
@@ -7,7 +8,7 @@ use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE, SIGN, VERIFY};
 
-/// The only size of a pre-master secret with a version, and of a master secret, in bytes.
+/// The only size in bytes of a master secret and of a pre-master secret with a version.
 const MASTER: (u64, u64) = (48, 48);
 const ANY: (u64, u64) = (1, 4096);
 
@@ -34,7 +35,7 @@ pub(super) const ROWS: &[Mechanism] = &[
 const RSA: Derivation = Derivation::TlsMaster { versioned: true };
 const DH: Derivation = Derivation::TlsMaster { versioned: false };
 
-/// A pseudo-random function of TLS.
+/// The pseudo-random function of a TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsPrf {
     /// TLS 1.0 and 1.1 (RFC 2246, 5).
@@ -46,9 +47,9 @@ pub enum TlsPrf {
 /// The random values of a handshake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Randoms {
-    /// The client's.
+    /// The client's random value.
     pub client: Box<[u8]>,
-    /// The server's.
+    /// The server's random value.
     pub server: Box<[u8]>,
 }
 

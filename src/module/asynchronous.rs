@@ -1,12 +1,14 @@
-//! Functions that go on after they have answered (PKCS#11 3.2, "Asynchronous function management functions").
+//! Functions that continue after they have returned (PKCS#11 3.2, "Asynchronous function management
+//! functions").
 //!
-//! In a session opened for it `C_GenerateKey` and `C_GenerateKeyPair` answer `CKR_PENDING`; every other function is
-//! done when it answers, as the standard allows. A thread of ours makes the pair and does nothing else: the objects
-//! come into being in `C_AsyncComplete`, under the rights that the session has then. So a session that is closed
-//! or a user who logs out meanwhile leaves nothing behind, and the result of a thread that nobody asks for any more
-//! is wiped. A secret key takes no time and no thread.
+//! In an asynchronous session `C_GenerateKey` and `C_GenerateKeyPair` return `CKR_PENDING`. As the
+//! standard allows, every other function is complete when it returns. A thread of the module only
+//! generates the key pair. `C_AsyncComplete` creates the objects, with the rights that the session
+//! has then. So a session that closes or a user who logs out leaves nothing behind. If no call asks
+//! for the result, it is wiped. A secret key needs no thread, because its generation takes no time.
 //!
-//! What `C_AsyncGetID` has named outlives its session, but not `C_Finalize`, which waits for our threads.
+//! A function whose number `C_AsyncGetID` returned outlives its session. It does not outlive
+//! `C_Finalize`, which waits for the threads of the module.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -22,10 +24,10 @@ use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
 use crate::token::Token;
 
-/// Most threads of ours at once; what comes beyond is made by the thread that asks for it.
+/// Maximum number of threads at the same time. Beyond it, the calling thread generates the key.
 const MAX_THREADS: usize = 16;
 
-/// A function that may be pending.
+/// A function that can return `CKR_PENDING`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum AsyncFunction {
@@ -36,12 +38,12 @@ pub enum AsyncFunction {
 impl AsyncFunction {
     const ALL: [Self; 2] = [Self::GenerateKey, Self::GenerateKeyPair];
 
-    /// The function of that name.
+    /// Returns the function of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }
 
-    /// Its name.
+    /// Returns the name of the function.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GenerateKey => "C_GenerateKey",
@@ -49,7 +51,7 @@ impl AsyncFunction {
         }
     }
 
-    /// The flag by which `C_SessionCancel` names it.
+    /// Returns the flag of the function in `C_SessionCancel`.
     const fn flag(self) -> u64 {
         match self {
             Self::GenerateKey => flag::GENERATE,
@@ -58,39 +60,40 @@ impl AsyncFunction {
     }
 }
 
-/// The objects that a function made.
+/// The objects that a function created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
-    /// The secret key, or the public one.
+    /// The secret key or the public key.
     pub object: ObjectHandle,
-    /// The private key.
+    /// The private key of a pair.
     pub additional: Option<ObjectHandle>,
 }
 
-/// What objects are to be made of.
+/// The attributes of the objects that `C_AsyncComplete` creates.
 pub(super) enum Made {
-    /// A secret key.
+    /// The attributes of a secret key.
     One(Attributes),
-    /// A public and a private key.
+    /// The attributes of a public and a private key.
     Pair(Attributes, Attributes),
 }
 
-/// The functions that are pending, and the threads that work.
+/// The pending functions and the threads that run them.
 #[derive(Default)]
 pub(super) struct Jobs {
     pending: Mutex<Vec<Job>>,
-    /// None while the module is not initialised, so that no thread is started that nobody would wait for.
+    /// `None` while the module is not initialised. Then no thread can start that `C_Finalize` would
+    /// not wait for.
     threads: Mutex<Option<Vec<JoinHandle<()>>>>,
     last: AtomicU64,
 }
 
 struct Job {
     id: u64,
-    /// None where the session that had it was closed.
+    /// `None` if the session was closed.
     session: Option<SessionHandle>,
     token: Arc<Token>,
     function: AsyncFunction,
-    /// Whether its number was asked for: then it outlives the session.
+    /// True if `C_AsyncGetID` returned the number. Then the job outlives the session.
     named: bool,
     result: Receiver<Result<Made>>,
 }
@@ -102,12 +105,12 @@ impl Job {
 }
 
 impl Jobs {
-    /// Threads may be started from now on.
+    /// Allows threads to start.
     pub(super) fn open(&self) {
         *self.threads() = Some(Vec::new());
     }
 
-    /// Forgets what is pending, and waits for the threads.
+    /// Drops the pending functions and waits for the threads.
     pub(super) fn close(&self) {
         let threads = self.threads().take();
         self.pending().clear();
@@ -118,7 +121,7 @@ impl Jobs {
         }
     }
 
-    /// Starts the work of a function; the answer of the function.
+    /// Starts the work of a function. Returns the result for the caller: `Pending`, or an error.
     pub(super) fn start(
         &self,
         session: SessionHandle,
@@ -154,7 +157,8 @@ impl Jobs {
         let mut threads = self.threads();
         let running = threads.as_mut().ok_or(Error::NotInitialized)?;
         running.retain(|thread| !thread.is_finished());
-        // Nobody takes the result where the session was closed meanwhile: it is dropped, and wiped.
+        // If the session was closed meanwhile, no call receives the result. It is dropped and
+        // wiped.
         let deliver = move || drop(sender.send(work()));
         if function == AsyncFunction::GenerateKey || running.len() >= MAX_THREADS {
             drop(threads);
@@ -163,13 +167,13 @@ impl Jobs {
         }
         let thread = std::thread::Builder::new().name("jeton".into()).spawn(deliver);
         running.push(thread.map_err(|reason| {
-            error!("no thread: {reason}");
+            error!("cannot start a thread: {reason}");
             Error::HostMemory
         })?);
         Ok(())
     }
 
-    /// What a function has made; `Pending` where it is not done.
+    /// Returns the result of a function. Fails with `Pending` if the function is still running.
     fn take(&self, session: SessionHandle, function: AsyncFunction) -> Result<Made> {
         let mut pending = self.pending();
         let at = pending.iter().position(|job| job.is(session, function));
@@ -177,7 +181,7 @@ impl Jobs {
         let made = match pending[at].result.try_recv() {
             Ok(made) => made,
             Err(TryRecvError::Empty) => return Err(Error::Pending),
-            // Its thread panicked.
+            // The thread panicked.
             Err(TryRecvError::Disconnected) => Err(Error::GeneralError),
         };
         pending.remove(at);
@@ -211,12 +215,13 @@ impl Jobs {
         Ok(())
     }
 
-    /// Cancels what `flags` name in a session.
+    /// Cancels the pending functions of a session that `flags` name.
     pub(super) fn cancel(&self, session: SessionHandle, flags: u64) {
         self.pending().retain(|job| job.session != Some(session) || flags & job.function.flag() == 0);
     }
 
-    /// PKCS#11 3.2, C_CloseSession: it "cancels all pending operations whose ID has not been retrieved".
+    /// Drops the pending functions of a closed session. PKCS#11 3.2, C_CloseSession: it "cancels
+    /// all pending operations whose ID has not been retrieved".
     pub(super) fn session_closed(&self, session: SessionHandle) {
         self.pending().retain_mut(|job| {
             let own = job.session == Some(session);
@@ -237,7 +242,8 @@ impl Jobs {
 }
 
 impl Module {
-    /// `C_AsyncComplete`: the result of a function that answered `Pending`, or `Pending` again.
+    /// `C_AsyncComplete`. Returns the result of a pending function. Fails with `Pending` if the
+    /// function is still running.
     pub fn async_complete(&self, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
         self.recorded(session, Call::of("C_AsyncComplete", None, &[]), || {
             let (token, rights) = self.access(session)?;
@@ -253,13 +259,14 @@ impl Module {
         })
     }
 
-    /// `C_AsyncGetID`: the number under which another session can join, after this one was closed too.
+    /// `C_AsyncGetID`. Returns the number with which another session can join, even after this one
+    /// is closed.
     pub fn async_id(&self, session: SessionHandle, function: AsyncFunction) -> Result<u64> {
         self.access(session)?;
         self.jobs.name(session, function)
     }
 
-    /// `C_AsyncJoin`: the function is pending in this session from now on.
+    /// `C_AsyncJoin`. Makes the function pending in this session.
     pub fn async_join(&self, session: SessionHandle, function: AsyncFunction, id: u64) -> Result<()> {
         let (token, _) = self.access(session)?;
         self.jobs.join(session, &token, function, id)

@@ -1,5 +1,6 @@
-//! What goes into the audit log. A function that makes, changes or destroys objects, or uses a private or secret key, is
-//! recorded when it is over; an operation at its Init function, after which it may be finished without a word.
+//! The contents of the audit log. A call that creates, changes or destroys objects, or that uses a
+//! private or secret key, is recorded when it ends. An operation is recorded at its Init function,
+//! because an application can abandon it without a further call.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
 
-/// What a function makes, as far as it is objects.
+/// A result of a function that may contain new objects.
 pub(super) trait Makes {
     fn made(&self) -> Vec<ObjectHandle> {
         Vec::new()
@@ -59,13 +60,13 @@ impl Makes for Derived {
     }
 }
 
-/// What is known of a call before it is made.
+/// The facts about a call that are known before its work.
 pub(super) struct Call<'a> {
     pub function: &'static str,
     pub with: Option<&'a Invocation>,
-    /// The objects that it names.
+    /// The objects that the arguments name.
     pub objects: &'a [ObjectHandle],
-    /// Who logs in.
+    /// The user type of a login.
     pub user: Option<&'static str>,
 }
 
@@ -77,10 +78,16 @@ impl<'a> Call<'a> {
     ) -> Self {
         Self { function, with, objects, user: None }
     }
+
+    /// Returns the objects that the call names, with the keys in the mechanism's parameter.
+    fn named(&self) -> Vec<ObjectHandle> {
+        let parameter = self.with.map(|with| with.params.keys()).unwrap_or_default();
+        self.objects.iter().copied().chain(parameter).collect()
+    }
 }
 
 impl Module {
-    /// Does a function's work and records it, where there is a log.
+    /// Does the work of a function and records it if there is an audit log.
     pub(super) fn recorded<T: Makes>(
         &self,
         session: SessionHandle,
@@ -91,10 +98,11 @@ impl Module {
             let audited = session.token.settings.audit.is_some();
             Ok(audited.then(|| (Arc::clone(&session.token), session.rights())))
         };
-        // A session that is none is told so by the work itself.
+        // The work itself fails if the session handle is invalid.
         let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
-        // What is destroyed has no name any more afterwards, and who logs in has more rights.
-        let mut objects = names(&token, rights, call.objects);
+        // The names are read before the work, because a destroyed object has no name afterwards.
+        // They are read again after it, because a login gives more rights.
+        let mut objects = names(&token, rights, &call.named());
         let outcome = work();
         let rights = token.rights(rights.read_write);
         objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::made).unwrap_or_default()));
@@ -105,7 +113,8 @@ impl Module {
     }
 }
 
-/// Records that an operation starts with a private or secret key; whoever sees the session's token sees its key.
+/// Records that an operation starts with a private or secret key. Public keys and handles that the
+/// session cannot see are not recorded.
 #[cold]
 pub(super) fn started(
     audit: &Audit,
@@ -115,7 +124,7 @@ pub(super) fn started(
     key: ObjectHandle,
     outcome: &Result<()>,
 ) {
-    let Ok(object) = session.token.object(session.rights(), key) else { return };
+    let Ok(object) = session.token.visible(session.rights(), key) else { return };
     if !object.sort().is_secret() && !object.sort().is_private() {
         return;
     }
@@ -143,14 +152,14 @@ fn note(
     });
 }
 
-/// The outcome as a record tells it.
+/// Returns the text of a result in a record.
 pub(super) fn outcome(error: Option<&Error>) -> String {
     error.map_or_else(|| "Ok".to_owned(), |error| format!("{error:?}"))
 }
 
-/// `CKA_UNIQUE_ID` of the objects that a session with these rights sees.
+/// Returns the `CKA_UNIQUE_ID` of the objects that a session with these rights can see.
 fn names(token: &Token, rights: Rights, handles: &[ObjectHandle]) -> Vec<String> {
-    let objects = handles.iter().filter_map(|handle| token.object(rights, *handle).ok());
+    let objects = handles.iter().filter_map(|handle| token.visible(rights, *handle).ok());
     let names = objects.map(|object| {
         let name = object.attributes().bytes(A::UNIQUE_ID).unwrap_or_default();
         String::from_utf8_lossy(name).into_owned()

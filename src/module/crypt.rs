@@ -1,5 +1,5 @@
-//! Encryption and decryption (PKCS#11 3.2, "Encryption functions", "Decryption functions", "Dual-function
-//! cryptographic functions").
+//! Encryption and decryption (PKCS#11 3.2, "Encryption functions", "Decryption functions",
+//! "Dual-function cryptographic functions").
 
 use super::Module;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ impl Module {
         self.start_with(session, "C_EncryptInit", with, key, |session| session.encrypt_init(with, key))
     }
 
-    /// `C_Encrypt`: how many bytes were written, or would be at most for [`Output::Length`].
+    /// `C_Encrypt`. Returns the number of bytes written, or the maximum for [`Output::Length`].
     pub fn encrypt(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| session.encrypt.crypt(data, out))
     }
@@ -28,7 +28,7 @@ impl Module {
         self.sessions.with(session, |session| session.encrypt.crypt_final(out))
     }
 
-    /// `C_EncryptInit` without a mechanism ends the operation.
+    /// `C_EncryptInit` without a mechanism. Ends the operation.
     pub fn encrypt_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.encrypt.cancel())
     }
@@ -38,7 +38,7 @@ impl Module {
         self.start_with(session, "C_DecryptInit", with, key, |session| session.decrypt_init(with, key))
     }
 
-    /// `C_Decrypt`: how many bytes were written, or would be at most for [`Output::Length`].
+    /// `C_Decrypt`. Returns the number of bytes written, or the maximum for [`Output::Length`].
     pub fn decrypt(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| session.decrypt.crypt(data, out))
     }
@@ -53,12 +53,13 @@ impl Module {
         self.sessions.with(session, |session| session.decrypt.crypt_final(out))
     }
 
-    /// `C_DecryptInit` without a mechanism ends the operation.
+    /// `C_DecryptInit` without a mechanism. Ends the operation.
     pub fn decrypt_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.decrypt.cancel())
     }
 
-    /// `C_DigestEncryptUpdate`: a part is digested and encrypted, or neither where the buffer is too small.
+    /// `C_DigestEncryptUpdate`. Digests and encrypts a part, or does neither if the buffer is too
+    /// small.
     pub fn digest_encrypt_update(
         &self,
         session: SessionHandle,
@@ -122,7 +123,7 @@ impl Module {
     }
 }
 
-/// Both operations of a dual function must be active.
+/// Fails with `OperationNotInitialized` unless both operations of a dual function are active.
 fn both(one: bool, other: bool) -> Result<()> {
     if one && other { Ok(()) } else { Err(Error::OperationNotInitialized) }
 }

@@ -2,20 +2,23 @@
 
 use super::Module;
 use super::audit::Call;
+use super::derive::check_received;
 use super::wrap::DEFAULT_TYPE;
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Invocation, ml_kem_set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
-use crate::object::{Attributes, Object, make};
+use crate::object::{Attributes, Object, make, strict};
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
+use crate::token::Token;
 
 impl Module {
-    /// `C_EncapsulateKey`: the length of the ciphertext, and the key unless only the length was asked for.
+    /// `C_EncapsulateKey`. Returns the length of the ciphertext. Also returns the key, unless the
+    /// caller asked only for the length.
     pub fn encapsulate_key(
         &self,
         session: SessionHandle,
@@ -31,14 +34,16 @@ impl Module {
             let needed = ciphertext_len(&public)?;
             let Output::Buffer(out) = out else { return Ok((needed, None)) };
             let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-            // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …"; C_DecapsulateKey answers otherwise.
+            // PKCS#11 3.2, C_EncapsulateKey: "If any attribute conflict occurs …". C_DecapsulateKey
+            // has another error for it.
             if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
                 return Err(Error::KeyHandleInvalid);
             }
-            let attributes = received(&public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
+            let attributes = received(&token, &public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
             let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
-            let handle =
-                token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)?;
+            let attributes = make::put_secret(attributes, &secret, Cut::Trailing)?;
+            check_received(&attributes)?;
+            let handle = token.insert(rights, session, attributes)?;
             place.copy_from_slice(&ciphertext);
             Ok((needed, Some(handle)))
         })
@@ -57,8 +62,9 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
-            let attributes = received(&private, A::DECAPSULATE_TEMPLATE, template, rights)?;
-            // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of a wrong length is a wrapped key of a wrong length.
+            let attributes = received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
+            // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of the wrong length gives
+            // `CKR_WRAPPED_KEY_LEN_RANGE`.
             let secret =
                 private.private_key(token.provider())?.decapsulate(ciphertext).map_err(
                     |error| match error {
@@ -66,17 +72,32 @@ impl Module {
                         other => other,
                     },
                 )?;
-            token.insert(rights, session, make::put_secret(attributes, &secret, Cut::Trailing)?)
+            let attributes = make::put_secret(attributes, &secret, Cut::Trailing)?;
+            check_received(&attributes)?;
+            token.insert(rights, session, attributes)
         })
     }
 }
 
-/// What the template says of the key that comes out.
-fn received(pair: &Object, forced: A, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+/// Returns the attributes of the shared secret as its template gives them.
+fn received(
+    token: &Token,
+    pair: &Object,
+    forced: A,
+    template: &Template<'_>,
+    rights: Rights,
+) -> Result<Attributes> {
     let forced = pair.attributes().get(forced);
     let (history, key_type) = ((false, false), DEFAULT_TYPE);
-    let origin = Origin { forced, extractable: true, sensitive: false, history, key_type };
-    let attributes = make::receive(template, &origin, rights.officer())?;
+    // Under the strict policy the secret is sensitive on both sides. It replaces the private key,
+    // which is sensitive too.
+    let sensitive = token.settings.is_strict();
+    let origin = Origin { forced, extractable: true, sensitive, history, key_type };
+    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
+    let attributes = make::receive(&template, &origin, rights.officer())?;
+    if sensitive {
+        strict::hidden(&attributes)?;
+    }
     rights.write(&attributes)?;
     Ok(attributes)
 }

@@ -1,6 +1,7 @@
-//! Key generation and random bytes (PKCS#11 3.2, "Key management functions", "Random number generation functions").
+//! Key generation and random bytes (PKCS#11 3.2, "Key management functions", "Random number
+//! generation functions").
 //!
-//! No lock is held while a key is made.
+//! No lock is held while a key is generated.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +13,7 @@ use super::audit::Call;
 use super::{Module, password};
 use crate::backend::{PairSpec, Provider, des3};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Invocation, Mechanism, Params};
 use crate::object::attribute::{Sorts, secret_class};
 use crate::object::policy::Rights;
@@ -22,9 +23,10 @@ use crate::object::{Attributes, key, make, parameters};
 use crate::secret::Secret;
 use crate::token::Token;
 
-/// What is written here is mixed into the system's generator, and counts for no entropy.
+/// Data that is written here is mixed into the generator of the operating system. The system does
+/// not count it as entropy.
 const RANDOM_DEVICE: &str = "/dev/urandom";
-/// Longest secret key in bytes.
+/// Maximum length of a secret key in bytes.
 const MAX_SECRET: usize = 4096;
 
 impl Module {
@@ -38,6 +40,7 @@ impl Module {
         self.recorded(session, Call::of("C_GenerateKey", Some(with), &[]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+            let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
             let attributes = match with.mechanism.action {
                 Action::GenerateParameters => return self.generate_parameters(session, with, template),
                 Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
@@ -57,8 +60,9 @@ impl Module {
         })
     }
 
-    /// PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter generation". The base is 4: of a safe prime, it is a
-    /// square and so generates the large group of prime order, whatever the prime.
+    /// Generates domain parameters (PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter
+    /// generation"). The base is 4. Modulo every safe prime it is a square, so it generates the
+    /// large subgroup of prime order.
     fn generate_parameters(
         &self,
         session: SessionHandle,
@@ -75,7 +79,7 @@ impl Module {
         token.insert(rights, session, parameters::put(attributes, prime, &[4]))
     }
 
-    /// `C_GenerateKeyPair`: the public key, the private key.
+    /// `C_GenerateKeyPair`. Returns the public key and the private key.
     pub fn generate_key_pair(
         &self,
         session: SessionHandle,
@@ -86,8 +90,11 @@ impl Module {
         self.recorded(session, Call::of("C_GenerateKeyPair", Some(with), &[]), || {
             let (token, rights) = self.access(session)?;
             let key_type = makes(&token, with, Action::GeneratePair)?;
-            let public = make::generate_public(public, key_type, rights.officer())?;
-            let private = make::generate_private(private, key_type, rights.officer())?;
+            let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);
+            let private = token.named_usages(private, ObjectClass::PRIVATE_KEY, None);
+            let public = make::generate_public(&public, key_type, rights.officer())?;
+            let private = make::generate_private(&private, key_type, rights.officer())?;
+            token.check_pair(&public, &private)?;
             for half in [&public, &private] {
                 rights.write(half)?;
             }
@@ -117,8 +124,9 @@ impl Module {
         token.provider().random.fill(out)
     }
 
-    /// `C_SeedRandom`: into the operating system's generator, from which those of the backends are seeded. None of
-    /// them takes a seed of its own (AWS-LC's `RAND_add` does nothing).
+    /// `C_SeedRandom`. Writes the seed into the generator of the operating system, which seeds the
+    /// generators of the backends. The backends themselves accept no seed (`RAND_add` of AWS-LC
+    /// does nothing).
     pub fn seed_random(&self, session: SessionHandle, seed: &[u8]) -> Result<()> {
         self.access(session)?;
         let device = File::options().write(true).open(RANDOM_DEVICE);
@@ -133,7 +141,8 @@ impl Module {
     }
 }
 
-/// The type of the keys that a mechanism makes, where it is offered and does that.
+/// Returns the type of the keys that a mechanism generates. Fails with `MechanismInvalid` if the
+/// mechanism is not offered or does not perform this action.
 fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
     token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
     match with.mechanism.key_type {
@@ -142,7 +151,7 @@ fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
     }
 }
 
-/// A random secret key of `len` bytes.
+/// Generates a random secret key of `len` bytes.
 fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret> {
     let key_type = mechanism.key_type.ok_or(Error::MechanismInvalid)?;
     let sort = Sorts::of(secret_class(key_type), Some(key_type.0));
@@ -161,7 +170,8 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
     Ok(key)
 }
 
-/// PKCS#11 3.2, "SSL", "Pre-master key generation": 48 bytes, of which the first two are the client's version.
+/// Generates a pre-master secret (PKCS#11 3.2, "SSL", "Pre-master key generation"). It has 48
+/// bytes, of which the first two are the version of the client.
 fn pre_master(
     token: &Token,
     rights: Rights,

@@ -1,8 +1,8 @@
-//! The message-based functions (PKCS#11 3.2, "Message-based encryption functions", "… decryption functions", "… signing
-//! and MACing functions", "… functions for verifying signatures and MACs").
+//! The message-based functions (PKCS#11 3.2, "Message-based encryption functions", "… decryption
+//! functions", "… signing and MACing functions", "… functions for verifying signatures and MACs").
 //!
-//! No signature mechanism has a parameter of each message, so that these functions take none; that the caller gave none
-//! is seen to where parameters are parsed.
+//! No signature mechanism has a parameter for each message, so these functions take none. The code
+//! that parses parameters makes sure that the caller passed none.
 
 use super::Module;
 use crate::backend::{AeadScheme, Direction};
@@ -12,9 +12,10 @@ use crate::mechanism::Invocation;
 use crate::mechanism::message::MessageParams;
 use crate::session::operation::Output;
 
-/// Encryption and decryption, told apart by their direction.
+/// Encryption and decryption, which the `direction` selects.
 impl Module {
-    /// `C_MessageEncryptInit`, `C_MessageDecryptInit`; the mechanism is without parameter, for each message has one.
+    /// `C_MessageEncryptInit` and `C_MessageDecryptInit`. The mechanism has no parameter, because
+    /// each message has one.
     pub fn message_crypt_init(
         &self,
         session: SessionHandle,
@@ -31,7 +32,8 @@ impl Module {
         })
     }
 
-    /// `C_EncryptMessage`, `C_DecryptMessage`: how many bytes were written, or would be for [`Output::Length`].
+    /// `C_EncryptMessage` and `C_DecryptMessage`. Returns the number of bytes written, or the
+    /// length of the result for [`Output::Length`].
     pub fn crypt_message(
         &self,
         session: SessionHandle,
@@ -56,7 +58,7 @@ impl Module {
         self.sessions.with(session, |session| session.messages(direction).crypt_message_begin(params, aad))
     }
 
-    /// `C_EncryptMessageNext`, `C_DecryptMessageNext`, but for the last part.
+    /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with a part that is not the last.
     pub fn crypt_message_part(
         &self,
         session: SessionHandle,
@@ -67,7 +69,7 @@ impl Module {
         self.sessions.with(session, |session| session.messages(direction).crypt_message_part(part, out))
     }
 
-    /// The same with `CKF_END_OF_MESSAGE`.
+    /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with `CKF_END_OF_MESSAGE`.
     pub fn crypt_message_end(
         &self,
         session: SessionHandle,
@@ -80,7 +82,7 @@ impl Module {
             .with(session, |session| session.messages(direction).crypt_message_end(params, part, out))
     }
 
-    /// The cipher of the message that can begin now, or was begun.
+    /// Returns the cipher of a message that can begin now, or of the active message.
     pub fn crypt_message_state(
         &self,
         session: SessionHandle,
@@ -90,7 +92,7 @@ impl Module {
         self.sessions.with(session, |session| session.messages(direction).message_scheme(begun))
     }
 
-    /// Ends the message in several parts, as a call does whose arguments are refused.
+    /// Ends the message in several parts. A call whose arguments are refused does this.
     pub fn crypt_message_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
         self.stop(session, |session| session.messages(direction).message_cancel())
     }
@@ -100,7 +102,7 @@ impl Module {
         self.sessions.with(session, |session| session.messages(direction).message_final())
     }
 
-    /// `C_MessageEncryptInit`, `C_MessageDecryptInit` without a mechanism: ends all.
+    /// `C_MessageEncryptInit` and `C_MessageDecryptInit` without a mechanism. Ends the operation.
     pub fn message_crypt_cancel(&self, session: SessionHandle, direction: Direction) -> Result<()> {
         self.stop(session, |session| session.messages(direction).cancel())
     }
@@ -120,7 +122,8 @@ impl Module {
         })
     }
 
-    /// `C_SignMessage`: how many bytes were written, or would be for [`Output::Length`].
+    /// `C_SignMessage`. Returns the number of bytes written, or the length of the result for
+    /// [`Output::Length`].
     pub fn sign_message(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| session.message_sign.sign_message(data, out))
     }
@@ -130,7 +133,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_sign.message_begin(|_| Ok(())))
     }
 
-    /// `C_SignMessageNext`, but for the last part.
+    /// `C_SignMessageNext` with a part that is not the last.
     pub fn sign_message_part(&self, session: SessionHandle, part: &[u8]) -> Result<()> {
         self.sessions.with(session, |session| session.message_sign.message_update(part))
     }
@@ -140,7 +143,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_sign.sign_message_end(part, out))
     }
 
-    /// Ends the message in several parts, as a call does whose arguments are refused.
+    /// Ends the message in several parts. A call whose arguments are refused does this.
     pub fn sign_message_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.message_sign.message_cancel())
     }
@@ -150,7 +153,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_sign.message_final())
     }
 
-    /// `C_MessageSignInit` without a mechanism ends all.
+    /// `C_MessageSignInit` without a mechanism. Ends the operation.
     pub fn message_sign_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.message_sign.cancel())
     }
@@ -180,7 +183,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_verify.message_begin(|_| Ok(())))
     }
 
-    /// `C_VerifyMessageNext`, but for the last part.
+    /// `C_VerifyMessageNext` with a part that is not the last.
     pub fn verify_message_part(&self, session: SessionHandle, part: &[u8]) -> Result<()> {
         self.sessions.with(session, |session| session.message_verify.message_update(part))
     }
@@ -190,7 +193,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_verify.verify_message_end(part, signature))
     }
 
-    /// Ends the message in several parts, as a call does whose arguments are refused.
+    /// Ends the message in several parts. A call whose arguments are refused does this.
     pub fn verify_message_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.message_verify.message_cancel())
     }
@@ -200,7 +203,7 @@ impl Module {
         self.sessions.with(session, |session| session.message_verify.message_final())
     }
 
-    /// `C_MessageVerifyInit` without a mechanism ends all.
+    /// `C_MessageVerifyInit` without a mechanism. Ends the operation.
     pub fn message_verify_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.message_verify.cancel())
     }

@@ -1,9 +1,10 @@
-//! The module: what `C_Initialize` builds, and the only type that the C interface talks to.
+//! The module, which `C_Initialize` builds. It is the only type that the C interface calls.
 //!
-//! It is built once in a process and lives through `C_Finalize` and the next `C_Initialize`; a late call of another
-//! thread therefore finds sessions closed, never memory that is gone. Its methods are the functions of PKCS#11, a
-//! chapter a file.
+//! A process builds it once. It survives `C_Finalize` and the next `C_Initialize`. So a late call
+//! of another thread finds closed sessions, never freed memory. Its methods are the functions of
+//! PKCS#11, with a file for each chapter.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -17,6 +18,7 @@ use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
 use crate::store::Store;
+use crate::store::place::{FileId, Stamp};
 use crate::store::sqlite::SqliteStore;
 use crate::token::Token;
 
@@ -45,38 +47,47 @@ pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
 pub use wrap_authenticated::Authenticated;
 
-/// The module.
+/// All state of the library in a process.
 #[derive(Default)]
 pub struct Module {
     sessions: SessionTable,
     state: RwLock<Option<Arc<State>>>,
     states: SavedStates,
     jobs: asynchronous::Jobs,
-    /// Whether the application forbids threads of ours.
+    /// True if the application forbids the module to create threads.
     single: AtomicBool,
 }
 
-/// What lives from `C_Initialize` to `C_Finalize`.
+/// The state between `C_Initialize` and `C_Finalize`.
 struct State {
     settings: Arc<Settings>,
     slots: Mutex<Vec<Slot>>,
+    /// A call that needs both locks takes the lock of the slots first.
+    left_out: Mutex<LeftOut>,
 }
 
-/// A slot. The last one has no token: it is there to be initialised.
+/// The files that were left out because they are not tokens, or are copies of one. The stamp tells
+/// whether a file has changed since. The log names each file once.
+type LeftOut = HashMap<FileId, Stamp>;
+
+/// A slot. The last slot has no token, so that an application can initialise one there.
 struct Slot {
     id: SlotId,
     token: Option<Arc<Token>>,
-    /// Whether its token came since `C_Initialize` and nobody was told.
+    /// The file of the token.
+    file: Option<FileId>,
+    /// True if the token appeared after `C_Initialize` and no call of `C_WaitForSlotEvent` has
+    /// returned it.
     event: bool,
 }
 
 impl Module {
-    /// A module that is not initialised.
+    /// Returns a module that is not initialised.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `C_Initialize`; `parameters` are library parameters as NSS passes them, in the form of
+    /// `C_Initialize`. `parameters` are library parameters as NSS passes them, in the form of
     /// [`config`](crate::config).
     pub fn initialize(&self, parameters: Option<&str>) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -85,16 +96,18 @@ impl Module {
         }
         let settings = Arc::new(Settings::load(parameters, self.may_be_asynchronous())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
-        let mut slots = Vec::new();
-        scan(&settings, &mut slots)?;
+        SqliteStore::check_directory(&settings.token_dir)?;
+        let (mut slots, mut left_out) = (Vec::new(), LeftOut::new());
+        scan(&settings, &mut slots, &mut left_out)?;
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
         slots.iter_mut().for_each(|slot| slot.event = false);
         self.jobs.open();
-        *state = Some(Arc::new(State { settings, slots: Mutex::new(slots) }));
+        let (slots, left_out) = (Mutex::new(slots), Mutex::new(left_out));
+        *state = Some(Arc::new(State { settings, slots, left_out }));
         Ok(())
     }
 
-    /// `C_Finalize`: ends every session, wipes what was decrypted.
+    /// `C_Finalize`. Closes every session and wipes the decrypted data.
     pub fn finalize(&self) -> Result<()> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
         let state = state.ok_or(Error::NotInitialized)?;
@@ -107,12 +120,13 @@ impl Module {
         Ok(())
     }
 
-    /// The state, while initialised.
+    /// Returns the state. Fails with `NotInitialized` if the module is not initialised.
     fn state(&self) -> Result<Arc<State>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::NotInitialized)
     }
 
-    /// The token of a slot: `TokenNotRecognized` where it was never initialised.
+    /// Returns the token of a slot. Fails with `TokenNotRecognized` if the slot has no initialised
+    /// token.
     fn token_in(&self, slot: SlotId) -> Result<Arc<Token>> {
         let state = self.state()?;
         let slots = state.slots();
@@ -120,22 +134,14 @@ impl Module {
         slot.token.clone().ok_or(Error::TokenNotRecognized)
     }
 
-    /// What is wrong with the handle of a session; nothing where it is one.
+    /// Returns the error of an invalid session handle, or `None` for a valid one.
     pub fn no_session(&self, session: SessionHandle) -> Option<Error> {
         self.access(session).err()
     }
 
-    /// The token of a session and the session's rights, for work that does not hold the session.
+    /// Returns the token and the rights of a session, for work that does not lock the session.
     fn access(&self, session: SessionHandle) -> Result<(Arc<Token>, Rights)> {
         self.sessions.with(session, |session| Ok((Arc::clone(&session.token), session.rights())))
-    }
-}
-
-impl Slot {
-    /// Whether its token is the one in that file.
-    fn is_of(&self, path: &Path) -> bool {
-        let serial = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        self.token.as_ref().is_some_and(|token| token.serial() == serial)
     }
 }
 
@@ -143,38 +149,78 @@ impl State {
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn left_out(&self) -> MutexGuard<'_, LeftOut> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Takes over the token files that are not in a slot yet, and sees that a slot without a token comes last.
-fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>) -> Result<()> {
+/// Opens the token files that have no slot yet. Makes sure that the last slot has no token.
+fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>, left_out: &mut LeftOut) -> Result<()> {
+    let mut known: HashSet<_> = slots.iter().filter_map(|slot| slot.file).collect();
+    let mut serials = None;
+    let mut present = HashSet::new();
     for path in SqliteStore::files(&settings.token_dir)? {
-        if slots.iter().any(|slot| slot.is_of(&path)) {
+        let Some(stamp) = SqliteStore::stamp(&path) else { continue };
+        let file = stamp.file;
+        present.insert(file);
+        // A second name of a file is the same token.
+        if known.contains(&file) || left_out.get(&file) == Some(&stamp) {
             continue;
         }
-        match adopt(settings, slots, &path) {
-            Ok(token) => {
-                // The empty slot that it was initialised in.
+        let serials = serials.get_or_insert_with(|| serials_of(slots));
+        match adopt(settings, slots, serials, &path) {
+            Ok((token, file)) => {
+                // Another process may have initialised the token in a slot that is empty here.
                 slots.retain(|slot| slot.id != token.slot);
-                slots.push(Slot { id: token.slot, token: Some(Arc::new(token)), event: true });
+                serials.insert(token.serial().to_owned());
+                known.insert(file);
+                let (id, token) = (token.slot, Some(Arc::new(token)));
+                slots.push(Slot { id, token, file: Some(file), event: true });
             }
-            // One damaged file must not take the other tokens away; the store named it in the log.
+            // A damaged file must not make the other tokens unavailable. The log names it, and it
+            // is not opened again until it changes.
+            Err(Error::TokenNotRecognized) => {
+                left_out.extend(SqliteStore::stamp(&path).map(|stamp| (stamp.file, stamp)));
+            }
             Err(reason) => error!(file = %path.display(), ?reason, "token left out"),
         }
     }
+    left_out.retain(|file, _| present.contains(file));
     slots.sort_by_key(|slot| (slot.token.is_none(), slot.id));
     if slots.iter().all(|slot| slot.token.is_some()) {
-        slots.push(Slot { id: next_free(slots), token: None, event: false });
+        slots.push(Slot { id: next_free(slots), token: None, file: None, event: false });
     }
     Ok(())
 }
 
-/// Opens a token file in the slot that it names, or the next free one where another token has that.
-fn adopt(settings: &Arc<Settings>, slots: &[Slot], path: &Path) -> Result<Token> {
+fn serials_of(slots: &[Slot]) -> HashSet<String> {
+    slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial().to_owned())).collect()
+}
+
+/// Opens a token file in the slot that the file names, or in the next free slot if another token
+/// has that slot. Fails with `TokenNotRecognized` if a token with the same serial number is open,
+/// because the file is a copy.
+fn adopt(
+    settings: &Arc<Settings>,
+    slots: &[Slot],
+    serials: &HashSet<String>,
+    path: &Path,
+) -> Result<(Token, FileId)> {
     let store = SqliteStore::open(path)?;
-    let wanted = SlotId(store.header()?.slot);
+    let (file, header) = (store.file(), store.header()?);
+    if serials.contains(&header.serial) {
+        error!(
+            file = %path.display(),
+            serial = header.serial,
+            "token left out: a token with this serial number is open already, and this file is a copy of it"
+        );
+        return Err(Error::TokenNotRecognized);
+    }
+    let wanted = SlotId(header.slot);
     let taken = slots.iter().any(|slot| slot.id == wanted && slot.token.is_some());
     let slot = if taken { next_free(slots) } else { wanted };
-    Token::open(slot, Arc::clone(settings), Box::new(store))
+    Ok((Token::open(slot, Arc::clone(settings), Box::new(store))?, file))
 }
 
 fn next_free(slots: &[Slot]) -> SlotId {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Module;
 use super::audit::Call;
 use crate::error::{Error, Result};
-use crate::id::{ObjectHandle, SessionHandle};
+use crate::id::{ObjectClass, ObjectHandle, SessionHandle};
 use crate::object::template::Template;
 use crate::object::{Object, make, policy};
 use crate::session::find::Find;
@@ -15,7 +15,8 @@ impl Module {
     pub fn create_object(&self, session: SessionHandle, template: &Template<'_>) -> Result<ObjectHandle> {
         self.recorded(session, Call::of("C_CreateObject", None, &[]), || {
             let (token, rights) = self.access(session)?;
-            let attributes = make::create(template, rights.officer(), token.provider())?;
+            let template = token.named_usages(template, ObjectClass::DATA, None);
+            let attributes = make::create(&template, rights.officer(), token.provider())?;
             token.insert(rights, session, attributes)
         })
     }
@@ -29,11 +30,13 @@ impl Module {
     ) -> Result<ObjectHandle> {
         self.recorded(session, Call::of("C_CopyObject", None, &[object]), || {
             let (token, rights) = self.access(session)?;
-            // A copy of an object as it was would take back that a key is sensitive since.
+            // Another process may have made the key sensitive. A copy of the old object would undo
+            // that.
             token.refresh()?;
             let object = token.object(rights, object)?;
             policy::copyable(&object)?;
             let attributes = make::copy(&object, template, rights.officer())?;
+            token.check_change(&object, &attributes)?;
             token.insert(rights, session, attributes)
         })
     }
@@ -46,14 +49,14 @@ impl Module {
         })
     }
 
-    /// `C_GetObjectSize`: bytes, about.
+    /// `C_GetObjectSize`. Returns an estimate in bytes.
     pub fn object_size(&self, session: SessionHandle, object: ObjectHandle) -> Result<u64> {
         Ok(self.object(session, object)?.size() as u64)
     }
 
-    /// The object of a handle, to read its attributes by [`Object::attribute`].
+    /// Returns the object of a handle. [`Object::attribute`] reads its attributes.
     pub fn object(&self, session: SessionHandle, object: ObjectHandle) -> Result<Arc<Object>> {
-        self.sessions.with(session, |session| session.token.object(session.rights(), object))
+        self.sessions.with(session, |session| session.token.visible(session.rights(), object))
     }
 
     /// `C_SetAttributeValue`
@@ -67,12 +70,14 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.replace(rights, handle, |object| {
                 policy::modifiable(object, rights)?;
-                make::change(object, template, rights.officer())
+                let attributes = make::change(object, template, rights.officer())?;
+                token.check_change(object, &attributes)?;
+                Ok(attributes)
             })
         })
     }
 
-    /// `C_FindObjectsInit`. What other processes wrote shows from here on.
+    /// `C_FindObjectsInit`. The search includes the changes of other processes up to now.
     pub fn find_init(&self, session: SessionHandle, template: &Template<'_>) -> Result<()> {
         let (token, rights) = self.access(session)?;
         let wanted = make::search(template)?;
@@ -87,7 +92,7 @@ impl Module {
         })
     }
 
-    /// `C_FindObjects`: fills `out` from the front; how many.
+    /// `C_FindObjects`. Fills `out` from the front. Returns the number of handles.
     pub fn find(&self, session: SessionHandle, out: &mut [ObjectHandle]) -> Result<usize> {
         self.sessions.with(session, |session| {
             session.find.as_mut().map(|find| find.next(out)).ok_or(Error::OperationNotInitialized)

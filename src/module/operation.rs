@@ -1,13 +1,15 @@
-//! Digests, signatures and their verification (PKCS#11 3.2, "Message digesting functions" to "Functions for
-//! verifying signatures and MACs").
+//! Digests, signatures and their verification (PKCS#11 3.2, "Message digesting functions" to
+//! "Functions for verifying signatures and MACs").
 
 use super::Module;
 use super::audit::{self, Call};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::Invocation;
-use crate::session::Session;
+use crate::object::Object;
+use crate::object::bits::Flag;
 use crate::session::operation::Output;
+use crate::session::{Session, strong_enough};
 
 impl Module {
     /// `C_DigestInit`
@@ -29,14 +31,9 @@ impl Module {
     pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
         self.recorded(session, Call::of("C_DigestKey", None, &[key]), || {
             self.sessions.with(session, |session| {
-                if !session.digest.active() {
-                    return Err(Error::OperationNotInitialized);
-                }
-                let object =
-                    session.token.object(session.rights(), key).map_err(|_| Error::KeyHandleInvalid)?;
-                if !object.sort().is_secret() {
-                    return Err(Error::KeyIndigestible);
-                }
+                let with = session.digest.with().ok_or(Error::OperationNotInitialized)?;
+                let object = session.token.key_object(session.rights(), key)?;
+                digestible(&object, with)?;
                 session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
             })
         })
@@ -47,7 +44,7 @@ impl Module {
         self.sessions.with(session, |session| session.digest.digest_final(out))
     }
 
-    /// `C_DigestInit` without a mechanism ends the operation.
+    /// `C_DigestInit` without a mechanism. Ends the operation.
     pub fn digest_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.digest.cancel())
     }
@@ -57,7 +54,8 @@ impl Module {
         self.start_with(session, "C_SignInit", with, key, |session| session.sign_init(with, key))
     }
 
-    /// `C_Sign`: how many bytes were written, or would be for [`Output::Length`].
+    /// `C_Sign`. Returns the number of bytes written, or the length of the signature for
+    /// [`Output::Length`].
     pub fn sign(&self, session: SessionHandle, data: &[u8], out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| session.sign.sign(data, out))
     }
@@ -72,7 +70,7 @@ impl Module {
         self.sessions.with(session, |session| session.sign.sign_final(out))
     }
 
-    /// `C_SignInit` without a mechanism ends the operation.
+    /// `C_SignInit` without a mechanism. Ends the operation.
     pub fn sign_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.sign.cancel())
     }
@@ -97,14 +95,25 @@ impl Module {
         self.sessions.with(session, |session| session.verify.verify_final(signature))
     }
 
-    /// `C_VerifyInit` without a mechanism ends the operation.
+    /// `C_VerifyInit` without a mechanism. Ends the operation.
     pub fn verify_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.verify.cancel())
     }
 }
 
+/// Checks that `C_DigestKey` may use a key with that digest mechanism. The function has no usage
+/// attribute of its own. It gives the same bytes as the key derivations by a digest, so a sensitive
+/// key needs `CKA_DERIVE`. The digest of a short key would confirm a guess at it.
+fn digestible(key: &Object, with: &Invocation) -> Result<()> {
+    let derives = !key.flag(Flag::SENSITIVE) || key.flag(Flag::DERIVE);
+    if !key.sort().is_secret() || !key.allows(with.mechanism.id) || !derives {
+        return Err(Error::KeyIndigestible);
+    }
+    strong_enough(key)
+}
+
 impl Module {
-    /// An Init function of an operation with a key, which goes into the audit log.
+    /// Runs the Init function of an operation with a key, and records it in the audit log.
     pub(super) fn start_with(
         &self,
         session: SessionHandle,
@@ -122,7 +131,7 @@ impl Module {
         })
     }
 
-    /// The end of what an Init function started; that there was nothing is fine.
+    /// Ends an operation. Succeeds if no operation is active.
     pub(super) fn stop(&self, session: SessionHandle, cancel: impl FnOnce(&mut Session)) -> Result<()> {
         self.sessions.with(session, |session| {
             cancel(session);

@@ -1,4 +1,4 @@
-//! Keys out of passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
+//! Keys from passwords (PKCS#11 3.2, "PKCS #5 PBKDF2 key generation").
 
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
@@ -11,12 +11,13 @@ use crate::object::{Attributes, key, make};
 use crate::secret::Secret;
 use crate::token::Token;
 
-/// Longest key that is made, in bytes.
+/// Maximum length of a generated key in bytes.
 const MAX_LEN: usize = 4096;
-/// Most iterations, those of every block of output counted: a call ends within a minute or two.
+/// Maximum number of iterations, summed over all blocks of output. It limits a call to a minute or
+/// two.
 const MAX_WORK: u64 = 1 << 26;
 
-/// The attributes of such a key. The template must name its type.
+/// Generates the attributes of such a key. The template must name the key type.
 pub(super) fn generate(
     token: &Token,
     rights: Rights,
@@ -30,7 +31,8 @@ pub(super) fn generate(
         let len = usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && key::secret_len_fits(sort, *len));
         stretch(token, &with.params, len.ok_or(Error::KeySizeRange)?)
     };
-    // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted": the rules have it as a default.
+    // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted". The
+    // attribute rules contain that length as the default.
     make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)
 }
 

@@ -1,5 +1,5 @@
-//! Signatures that give the data back, and those that come before the data (PKCS#11 3.2, `C_SignRecover`,
-//! `C_VerifyRecover`, `C_VerifySignature`).
+//! Signatures with data recovery, and verifications that get the signature before the data (PKCS#11
+//! 3.2, `C_SignRecover`, `C_VerifyRecover`, `C_VerifySignature`).
 
 use super::Module;
 use crate::error::Result;
@@ -25,7 +25,7 @@ impl Module {
         self.sessions.with(session, |session| session.sign_recover.sign(data, out))
     }
 
-    /// `C_SignRecoverInit` without a mechanism ends the operation.
+    /// `C_SignRecoverInit` without a mechanism. Ends the operation.
     pub fn sign_recover_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.sign_recover.cancel())
     }
@@ -42,17 +42,17 @@ impl Module {
         })
     }
 
-    /// `C_VerifyRecover`: how long the data is, or may be at most for [`Output::Length`].
+    /// `C_VerifyRecover`. Returns the length of the data, or the maximum for [`Output::Length`].
     pub fn verify_recover(&self, session: SessionHandle, signature: &[u8], out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| session.verify_recover.recover(signature, out))
     }
 
-    /// `C_VerifyRecoverInit` without a mechanism ends the operation.
+    /// `C_VerifyRecoverInit` without a mechanism. Ends the operation.
     pub fn verify_recover_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.verify_recover.cancel())
     }
 
-    /// `C_VerifySignatureInit`: the signature comes first.
+    /// `C_VerifySignatureInit`, which gets the signature before the data.
     pub fn verify_signature_init(
         &self,
         session: SessionHandle,
@@ -80,7 +80,7 @@ impl Module {
         self.sessions.with(session, |session| session.verify_signature.verify_final(&session.signature))
     }
 
-    /// `C_VerifySignatureInit` without a mechanism ends the operation.
+    /// `C_VerifySignatureInit` without a mechanism. Ends the operation.
     pub fn verify_signature_cancel(&self, session: SessionHandle) -> Result<()> {
         self.stop(session, |session| session.verify_signature.cancel())
     }

@@ -14,19 +14,19 @@ use crate::session::Session;
 use crate::store::Role;
 use crate::token::Token;
 
-/// What `C_GetSessionInfo` tells.
+/// The result of `C_GetSessionInfo`.
 pub struct SessionInfo {
-    /// The slot.
+    /// The slot of the token.
     pub slot: SlotId,
-    /// `CKS_*`.
+    /// The session state (`CKS_*`).
     pub state: u64,
-    /// Whether it is a read/write session.
+    /// True for a read/write session.
     pub read_write: bool,
-    /// Whether it is an asynchronous session.
+    /// True for an asynchronous session.
     pub asynchronous: bool,
 }
 
-/// Who logs in.
+/// The user type of a login (`CKU_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
     /// `CKU_SO`
@@ -38,7 +38,7 @@ pub enum User {
 }
 
 impl User {
-    /// The specification's name.
+    /// Returns the name in the specification.
     const fn name(self) -> &'static str {
         match self {
             Self::SecurityOfficer => "CKU_SO",
@@ -62,13 +62,13 @@ impl Module {
         self.open(slot, read_write, true)
     }
 
-    /// Whether the application lets us have threads (PKCS#11 3.2, `CKF_LIBRARY_CANT_CREATE_OS_THREADS`); said
-    /// before [`initialize`](Self::initialize).
+    /// Records whether the application allows the module to create threads (PKCS#11 3.2,
+    /// `CKF_LIBRARY_CANT_CREATE_OS_THREADS`). Must come before [`initialize`](Self::initialize).
     pub fn allow_threads(&self, allowed: bool) {
         self.single.store(!allowed, Ordering::Release);
     }
 
-    /// Whether sessions may be asynchronous.
+    /// Returns whether sessions may be asynchronous.
     pub(super) fn may_be_asynchronous(&self) -> bool {
         !self.single.load(Ordering::Acquire)
     }
@@ -88,7 +88,7 @@ impl Module {
         if session.asynchronous {
             self.jobs.session_closed(session.handle);
         }
-        // With the last session the login has ended.
+        // The login ended with the last session.
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);
         }
@@ -121,7 +121,7 @@ impl Module {
         })
     }
 
-    /// `C_SessionCancel`; `flags` name the operations as in `CK_MECHANISM_INFO`.
+    /// `C_SessionCancel`. `flags` name the operations as in `CK_MECHANISM_INFO`.
     pub fn cancel(&self, session: SessionHandle, flags: u64) -> Result<()> {
         self.sessions.with(session, |session| {
             self.jobs.cancel(session.handle, flags);
@@ -178,20 +178,21 @@ impl Module {
         })
     }
 
-    /// `C_LoginUser`. A token has the users of `C_Login` and none of a name; without a name it is `C_Login`. No name
-    /// is right, which shows as PKCS#11 3.2 ("Function return values", `CKR_PIN_INCORRECT`) says it of every attempt
-    /// to authenticate that failed; no PIN is tried, so none is counted.
+    /// `C_LoginUser`. A token has the users of `C_Login` and no named users. With an empty name the
+    /// function is `C_Login`. Every name fails with `CKR_PIN_INCORRECT`, the error of a failed
+    /// authentication (PKCS#11 3.2, "Function return values"). No PIN is tried, so no failure is
+    /// counted.
     pub fn login_user(&self, session: SessionHandle, user: User, pin: &[u8], name: &[u8]) -> Result<()> {
         if name.is_empty() {
             return self.login(session, user, pin);
         }
         let (token, _) = self.access(session)?;
-        warn!(token = token.serial(), "login refused: the token has no users of a name");
+        warn!(token = token.serial(), "login refused: the token has no named users");
         Err(Error::PinIncorrect)
     }
 
-    /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`: nothing of this token was validated by anybody, and no
-    /// validation object says so.
+    /// `C_GetSessionValidationFlags`, `CKS_LAST_VALIDATION_OK`. Returns no flag, because no
+    /// authority has validated this token, and it has no validation object.
     pub fn validation_flags(&self, session: SessionHandle) -> Result<u64> {
         self.access(session).map(|_| 0)
     }
@@ -206,13 +207,15 @@ impl Module {
                     session.clear_keys();
                 }
             });
-            // After the sessions: what one of them saves meanwhile goes too.
+            // This comes after the sessions, because a session may save a state until its keys are
+            // cleared.
             self.states.end_login(&token);
             Ok(())
         })
     }
 
-    /// PKCS#11 3.2, C_Login: a login for the operation that was just started with a key that wants one.
+    /// Logs in for the operation that was just started with a key with `CKA_ALWAYS_AUTHENTICATE`
+    /// (PKCS#11 3.2, C_Login).
     fn login_for_operation(&self, session: SessionHandle, token: &Token, pin: &[u8]) -> Result<()> {
         self.sessions.with(session, |session| {
             if session.waits() { Ok(()) } else { Err(Error::OperationNotInitialized) }
@@ -221,7 +224,7 @@ impl Module {
         self.sessions.with(session, Session::unlock)
     }
 
-    /// Closes the sessions that fit.
+    /// Closes the sessions that `fits` accepts.
     pub(super) fn close_where(&self, fits: impl Fn(&Session) -> bool) {
         let mut going = Vec::new();
         self.sessions.for_each(|session| {
@@ -230,7 +233,7 @@ impl Module {
             }
         });
         for session in going {
-            // Closed by its own thread meanwhile: then it is closed.
+            // If the application closed the session meanwhile, this call fails, which is fine.
             let _ = self.close_session(session);
         }
     }

@@ -1,5 +1,6 @@
 //! Slots and tokens (PKCS#11 3.2, "Slot and token management functions").
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,79 +11,80 @@ use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
-use crate::store::sqlite::{SqliteStore, Stamp};
+use crate::store::place::Stamp;
+use crate::store::sqlite::SqliteStore;
 use crate::store::{Change, PinState};
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
-/// How often a waiting thread looks for new tokens.
+/// The interval at which a waiting thread looks for new tokens.
 const POLL: Duration = Duration::from_millis(250);
 const MODEL: &str = "Jeton";
-/// A label of blanks, as a token has before it is initialised.
+/// The blank label that a token has before it is initialised.
 const NO_LABEL: [u8; 32] = [b' '; 32];
 
-/// What `C_GetSlotInfo` tells.
+/// The result of `C_GetSlotInfo`.
 pub struct SlotInfo {
-    /// Text of any length; the C interface pads and cuts.
+    /// The description, of any length. The C interface pads and cuts it.
     pub description: String,
-    /// Text.
+    /// The name of the manufacturer.
     pub manufacturer: &'static str,
-    /// Always: a slot whose token was never initialised holds one to be initialised.
+    /// Always true. A slot without an initialised token has one that can be initialised.
     pub token_present: bool,
-    /// Version of the hardware.
+    /// The hardware version, major and minor.
     pub hardware: (u8, u8),
-    /// Version of the firmware.
+    /// The firmware version, major and minor.
     pub firmware: (u8, u8),
 }
 
-/// What `C_GetTokenInfo` tells.
+/// The result of `C_GetTokenInfo`.
 pub struct TokenInfo {
-    /// Blank-padded.
+    /// The label, padded with blanks.
     pub label: [u8; 32],
-    /// Text.
+    /// The name of the manufacturer.
     pub manufacturer: &'static str,
-    /// Text.
+    /// The name of the model.
     pub model: &'static str,
-    /// Text of at most sixteen bytes.
+    /// The serial number, at most sixteen bytes.
     pub serial: String,
     /// `CKF_*`.
     pub flags: u64,
-    /// Most sessions.
+    /// The maximum number of sessions.
     pub max_sessions: u64,
-    /// Open sessions.
+    /// The number of open sessions.
     pub sessions: u64,
-    /// Most read/write sessions.
+    /// The maximum number of read/write sessions.
     pub max_rw_sessions: u64,
-    /// Open read/write sessions.
+    /// The number of open read/write sessions.
     pub rw_sessions: u64,
-    /// Longest PIN in bytes.
+    /// The maximum length of a PIN in bytes.
     pub max_pin_len: u64,
-    /// Shortest PIN in bytes.
+    /// The minimum length of a PIN in bytes.
     pub min_pin_len: u64,
-    /// Version of the hardware.
+    /// The hardware version, major and minor.
     pub hardware: (u8, u8),
-    /// Version of the firmware.
+    /// The firmware version, major and minor.
     pub firmware: (u8, u8),
-    /// The clock: `YYYYMMDDhhmmss00`.
+    /// The time in UTC: `YYYYMMDDhhmmss00`.
     pub utc_time: [u8; 16],
 }
 
-/// What `C_GetMechanismInfo` tells.
+/// The result of `C_GetMechanismInfo`.
 pub struct MechanismInfo {
-    /// Smallest key.
+    /// The minimum key size, in the unit of the mechanism.
     pub min: u64,
-    /// Largest key.
+    /// The maximum key size, in the unit of the mechanism.
     pub max: u64,
     /// `CKF_*`.
     pub flags: u64,
 }
 
 impl Module {
-    /// `C_GetSlotList`. Tokens that other processes made since show up here.
+    /// `C_GetSlotList`. Adds the tokens that other processes have created since the last call.
     pub fn slots(&self, _token_present: bool) -> Result<Vec<SlotId>> {
         let state = self.state()?;
         let mut slots = state.slots();
-        scan(&state.settings, &mut slots)?;
+        scan(&state.settings, &mut slots, &mut state.left_out())?;
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
 
@@ -132,19 +134,21 @@ impl Module {
         Ok(info)
     }
 
-    /// `C_WaitForSlotEvent`: a slot whose token came since `C_Initialize`, made by another process; each is told once.
-    /// Waits for one, or answers `NoEvent`.
+    /// `C_WaitForSlotEvent`. Returns a slot whose token another process created after
+    /// `C_Initialize`. Each such slot is returned once. Without such a slot the call waits, or
+    /// fails with `NoEvent`.
     pub fn wait_for_slot_event(&self, wait: bool) -> Result<SlotId> {
         let state = self.state()?;
         let (mut before, mut looked_at) = (None, None);
         loop {
             let strangers = state.strangers()?;
             let mut slots = state.slots();
-            // A file is looked at when it rests: its maker must not be disturbed, and one that is no token is not to
-            // fill the log. But for the first time: then something is known at once.
+            // A new file is opened when it has not changed since the previous look. So this does
+            // not disturb the process that creates it, and a file that is not a token does not fill
+            // the log. The first look opens every file, so that the call has a result at once.
             let rests = before.as_ref().is_none_or(|before| *before == strangers);
             if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
-                scan(&state.settings, &mut slots)?;
+                scan(&state.settings, &mut slots, &mut state.left_out())?;
                 looked_at = Some(strangers.clone());
             }
             before = Some(strangers);
@@ -175,10 +179,12 @@ impl Module {
         self.slot(slot)?;
         let state = self.state()?;
         let row = state.settings.mechanism(mechanism).ok_or(Error::MechanismInvalid)?;
-        Ok(MechanismInfo { min: row.sizes.0, max: row.sizes.1, flags: row.does() })
+        let (min, max) = state.settings.sizes(row);
+        Ok(MechanismInfo { min, max, flags: state.settings.does(row) })
     }
 
-    /// `C_InitToken`: a new token in the free slot, or a token anew, which needs its SO PIN.
+    /// `C_InitToken`. Creates a token in the free slot, or initialises a token again, which needs
+    /// its SO PIN.
     pub fn init_token(&self, slot: SlotId, so_pin: &[u8], label: &[u8; 32]) -> Result<()> {
         let outcome = match self.token_in(slot) {
             Ok(token) => token.reinitialize(so_pin, *label),
@@ -215,7 +221,7 @@ impl Module {
         })
     }
 
-    /// A token in the free slot. The slot keeps its number, and a new free one comes after it.
+    /// Creates a token in the free slot. The slot keeps its number, and a new free slot follows.
     fn make_token(&self, slot: SlotId, so_pin: &[u8], label: &[u8; 32]) -> Result<()> {
         let state = self.state()?;
         fits(so_pin, &state.settings.pins)?;
@@ -224,19 +230,23 @@ impl Module {
         let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
         let free = free.ok_or(Error::SlotIdInvalid)?;
         let store = SqliteStore::create(&state.settings.token_dir, &header)?;
+        let file = Some(store.file());
         let token = Token::open(slot, Arc::clone(&state.settings), Box::new(store))?;
-        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), event: false };
-        scan(&state.settings, &mut slots)
+        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), file, event: false };
+        scan(&state.settings, &mut slots, &mut state.left_out())
     }
 }
 
 impl State {
-    /// The files that may be tokens and are in no slot, and how they are.
+    /// Returns the files that may be tokens and have no slot, each with its stamp.
     fn strangers(&self) -> Result<Vec<(PathBuf, Stamp)>> {
         let files = SqliteStore::files(&self.settings.token_dir)?;
-        let slots = self.slots();
-        let unknown = files.into_iter().filter(|path| !slots.iter().any(|slot| slot.is_of(path)));
-        Ok(unknown.map(|path| (path.clone(), SqliteStore::stamp(&path))).collect())
+        let known: HashSet<_> = self.slots().iter().filter_map(|slot| slot.file).collect();
+        let left_out = self.left_out();
+        let stamped = files.into_iter().filter_map(|path| Some((SqliteStore::stamp(&path)?, path)));
+        let unknown = stamped
+            .filter(|(stamp, _)| !known.contains(&stamp.file) && left_out.get(&stamp.file) != Some(stamp));
+        Ok(unknown.map(|(stamp, path)| (path, stamp)).collect())
     }
 }
 
@@ -249,6 +259,9 @@ fn describe(info: &mut TokenInfo, token: &Token) -> Result<()> {
     info.sessions = sessions.all;
     info.rw_sessions = sessions.read_write;
     info.flags |= flag::TOKEN_INITIALIZED;
+    if token.write_protected() {
+        info.flags |= flag::WRITE_PROTECTED;
+    }
     if !header.user.record.is_empty() {
         info.flags |= flag::USER_PIN_INITIALIZED;
     }
@@ -258,7 +271,7 @@ fn describe(info: &mut TokenInfo, token: &Token) -> Result<()> {
     Ok(())
 }
 
-/// What the failures of a PIN say: some, all but one, all.
+/// Returns the flags for the failures of a PIN: some, all but one, or all attempts have failed.
 fn failures(pin: &PinState, rules: &PinRules, [low, last, locked]: [u64; 3]) -> u64 {
     match rules.retries.saturating_sub(pin.failures) {
         0 => locked,
@@ -268,7 +281,7 @@ fn failures(pin: &PinState, rules: &PinRules, [low, last, locked]: [u64; 3]) -> 
     }
 }
 
-/// The version of this build; the token is its own hardware and firmware.
+/// Returns the version of this build, which is both the hardware and the firmware version.
 fn version() -> (u8, u8) {
     let part = |text: &str| text.parse().unwrap_or(0);
     (part(env!("CARGO_PKG_VERSION_MAJOR")), part(env!("CARGO_PKG_VERSION_MINOR")))

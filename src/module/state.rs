@@ -1,4 +1,4 @@
-//! The state of operations (PKCS#11 3.2, `C_GetOperationState`, `C_SetOperationState`).
+//! Saved operations (PKCS#11 3.2, `C_GetOperationState`, `C_SetOperationState`).
 
 use std::sync::PoisonError;
 
@@ -10,7 +10,7 @@ use crate::session::operation::{Output, place};
 use crate::session::state::STATE_LEN;
 
 impl Module {
-    /// `C_GetOperationState`: how long the state is.
+    /// `C_GetOperationState`. Returns the length of the state.
     pub fn operation_state(&self, session: SessionHandle, out: Output<'_>) -> Result<usize> {
         self.sessions.with(session, |session| {
             let snapshot = session.save()?;
@@ -22,8 +22,8 @@ impl Module {
         })
     }
 
-    /// `C_SetOperationState`: the keys are those of an encryption or decryption and of a signature, code or
-    /// verification; 0 where there is none.
+    /// `C_SetOperationState`. `encryption` is the key of an encryption or decryption.
+    /// `authentication` is the key of a signature, MAC or verification. 0 means no key.
     pub fn set_operation_state(
         &self,
         session: SessionHandle,

@@ -2,26 +2,28 @@
 
 use std::sync::Arc;
 
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
 use super::Module;
 use super::audit::Call;
 use super::wrap_ecdh::Agreement;
-use crate::backend::{CipherScheme, Direction};
+use crate::backend::{CipherScheme, Direction, Encryption, padding};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Asymmetric, Invocation, Mode, Params, Primitive};
 use crate::object::bits::Flag;
-use crate::object::make::{Cut, Origin};
+use crate::object::make::{Cut, Origin, WRAP_BLOCK};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object, key, make, pkcs8};
+use crate::object::{Attributes, Object, key, make, pkcs8, strict};
 use crate::secret::Secret;
 use crate::session::operation::Output;
 use crate::session::{Usage, usable};
 use crate::token::Token;
 
 impl Module {
-    /// `C_WrapKey`: how many bytes were written, or would be at most for [`Output::Length`].
+    /// `C_WrapKey`. Returns the number of bytes written, or the maximum for [`Output::Length`].
     pub fn wrap_key(
         &self,
         session: SessionHandle,
@@ -55,25 +57,36 @@ impl Module {
         self.recorded(session, Call::of("C_UnwrapKey", Some(with), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
             let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
-            let attributes = wanted(&unwrapping, template, rights)?;
-            let plain = unwrap(&token, with, &unwrapping, wrapped).map_err(refused)?;
-            let attributes = filled(&token, attributes, &plain, secret_cut(with))?;
+            let attributes = wanted(&token, &unwrapping, template, rights)?;
+            let unwrapped = unwrap(&token, with, &unwrapping, wrapped, &attributes).map_err(refused)?;
+            let attributes = accepted(&token, with, attributes, &unwrapped)?;
             token.insert(rights, session, attributes)
         })
     }
 }
 
-/// What the templates say of a key that is unwrapped; known to be possible before anything is decrypted.
-pub(super) fn wanted(unwrapping: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+/// Returns the attributes that the templates give an unwrapped key. Fails before anything is
+/// decrypted if such a key is impossible.
+pub(super) fn wanted(
+    token: &Token,
+    unwrapping: &Object,
+    template: &Template<'_>,
+    rights: Rights,
+) -> Result<Attributes> {
     let forced = unwrapping.attributes().get(A::UNWRAP_TEMPLATE);
-    let origin =
-        Origin { forced, extractable: true, sensitive: false, history: (false, false), key_type: None };
-    let attributes = make::receive(template, &origin, rights.officer())?;
+    let sensitive = token.settings.is_strict();
+    let origin = Origin { forced, extractable: true, sensitive, history: (false, false), key_type: None };
+    let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
+    let attributes = make::receive(&template, &origin, rights.officer())?;
+    if token.settings.is_strict() {
+        strict::hidden(&attributes)?;
+    }
     rights.write(&attributes)?;
     Ok(attributes)
 }
 
-/// The same with the key itself: a secret key's value, a private key's PKCS #8.
+/// Adds the key itself to the attributes: the value of a secret key, or the PKCS #8 of a private
+/// key.
 pub(super) fn filled(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
     if attributes.sort().ok_or(Error::GeneralError)?.is_secret() {
         make::put_secret(attributes, plain, cut)
@@ -82,7 +95,62 @@ pub(super) fn filled(token: &Token, attributes: Attributes, plain: &Secret, cut:
     }
 }
 
-/// The key that wraps.
+/// The decrypted bytes of a wrapped key. If the padding is wrong, these are all decrypted bytes. So
+/// they are processed like the bytes of a valid key until the final check.
+struct Unwrapped {
+    bytes: Secret,
+    good: Choice,
+}
+
+impl From<Secret> for Unwrapped {
+    fn from(bytes: Secret) -> Self {
+        Self { bytes, good: Choice::from(1) }
+    }
+}
+
+/// Adds the unwrapped key to the attributes. A wrong padding, length, PKCS #8 or number has the
+/// same error. Different errors would reveal the plaintext. Two cases keep their own errors. One is
+/// a fact that also follows from the length of the ciphertext. The other is a ciphertext that only
+/// a holder of the key can make.
+fn accepted(
+    token: &Token,
+    with: &Invocation,
+    attributes: Attributes,
+    unwrapped: &Unwrapped,
+) -> Result<Attributes> {
+    let secret = attributes.sort().ok_or(Error::GeneralError)?.is_secret();
+    let told = is_authenticated(with) || secret && length_is_public(with)?;
+    let filled = filled(token, attributes, &unwrapped.bytes, secret_cut(with));
+    if !bool::from(unwrapped.good) {
+        return Err(Error::WrappedKeyInvalid);
+    }
+    filled.map_err(|error| match error {
+        Error::DeviceError | Error::GeneralError | Error::HostMemory => error,
+        error if told => error,
+        _ => Error::WrappedKeyInvalid,
+    })
+}
+
+/// Returns whether the mechanism accepts only ciphertexts made with the same key. AES key wrap has
+/// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
+/// used.
+fn is_authenticated(with: &Invocation) -> bool {
+    matches!(with.mechanism.action, Action::Cipher(Mode::AesKw | Mode::AesKwp))
+}
+
+/// Returns whether the length of the wrapped key follows from the length of the ciphertext.
+fn length_is_public(with: &Invocation) -> Result<bool> {
+    Ok(match with.mechanism.action {
+        Action::Cipher(_) => {
+            let scheme = with.cipher()?;
+            scheme.without_padding().is_none() && !matches!(scheme, CipherScheme::AesKwp { .. })
+        }
+        Action::Sign(Primitive::RsaRaw, _) => true,
+        _ => false,
+    })
+}
+
+/// Looks up the wrapping key.
 pub(super) fn wrapping_key(
     token: &Token,
     rights: Rights,
@@ -93,7 +161,7 @@ pub(super) fn wrapping_key(
     usable(token, rights, with, handle, Usage::WRAP).map_err(wrapping_error)
 }
 
-/// The key that unwraps.
+/// Looks up the unwrapping key.
 pub(super) fn unwrapping_key(
     token: &Token,
     rights: Rights,
@@ -104,7 +172,7 @@ pub(super) fn unwrapping_key(
     usable(token, rights, with, handle, Usage::UNWRAP).map_err(unwrapping_error)
 }
 
-/// The bytes of a key that may leave the token under that wrapping key.
+/// Returns the bytes of a key if it may leave the token under that wrapping key.
 pub(super) fn leaving(
     token: &Token,
     rights: Rights,
@@ -112,12 +180,20 @@ pub(super) fn leaving(
     wrapping: &Object,
     key: ObjectHandle,
 ) -> Result<Secret> {
-    let key = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
+    let key = token.key_object(rights, key)?;
+    // Wrapping uses this key too. A caller could unwrap it again without CKA_ALWAYS_AUTHENTICATE.
+    if key.flag(Flag::ALWAYS_AUTHENTICATE) {
+        return Err(Error::UserNotLoggedIn);
+    }
     may_leave(&key, wrapping)?;
+    if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
+        return Err(Error::KeyNotWrappable);
+    }
     exported(with, &key)
 }
 
-/// PKCS#11 3.2, C_WrapKey: what is wrong with the wrapping key has names of its own.
+/// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own
+/// codes.
 fn wrapping_error(error: Error) -> Error {
     match error {
         Error::KeyHandleInvalid => Error::WrappingKeyHandleInvalid,
@@ -126,7 +202,8 @@ fn wrapping_error(error: Error) -> Error {
     }
 }
 
-/// PKCS#11 3.2, C_UnwrapKey: likewise.
+/// Translates an error of the unwrapping key. PKCS#11 3.2, C_UnwrapKey: such errors have their own
+/// codes.
 fn unwrapping_error(error: Error) -> Error {
     match error {
         Error::KeyHandleInvalid => Error::UnwrappingKeyHandleInvalid,
@@ -135,7 +212,8 @@ fn unwrapping_error(error: Error) -> Error {
     }
 }
 
-/// PKCS#11 3.2, C_WrapKey: `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the wrapping key's `CKA_WRAP_TEMPLATE`.
+/// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping
+/// key (PKCS#11 3.2, C_WrapKey).
 fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
     if !key.sort().is_hidden() {
         return Err(Error::KeyNotWrappable);
@@ -154,11 +232,11 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
     }
 }
 
-/// A key as the bytes that are wrapped: a secret key's value, a private key's PKCS #8.
+/// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
 fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     if key.sort().is_private() {
         return match with.mechanism.action {
-            // PKCS#11 3.2, "AES-ECB", "AES-CBC": they wrap secret keys.
+            // PKCS#11 3.2, "AES-ECB", "AES-CBC": these modes wrap only secret keys.
             Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => {
                 Err(Error::KeyNotWrappable)
             }
@@ -172,17 +250,18 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     // PKCS#11 3.2, "AES-CBC", "AES-ECB": the value is padded with zeros to whole blocks.
     if let Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) = with.mechanism.action
     {
-        let padding = value.len().next_multiple_of(16) - value.len();
-        value.extend(&[0; 16][..padding]);
+        let padding = value.len().next_multiple_of(WRAP_BLOCK) - value.len();
+        value.extend(&[0; WRAP_BLOCK][..padding])?;
     }
     Ok(value)
 }
 
-/// The modes whose zero padding hides the length of a secret key give it back through `CKA_VALUE_LEN`.
+/// Returns how a wrapped value is cut to its length. Modes with zero padding hide the length of a
+/// secret key. There `CKA_VALUE_LEN` of the template restores it.
 fn secret_cut(with: &Invocation) -> Cut {
     match with.mechanism.action {
-        Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => Cut::Trailing,
-        Action::Sign(Primitive::RsaRaw, _) => Cut::Leading,
+        Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => Cut::TrailingZeros,
+        Action::Sign(Primitive::RsaRaw, _) => Cut::LeadingZeros,
         _ => Cut::Not,
     }
 }
@@ -230,26 +309,48 @@ fn wrap(
     Ok(head + kwp(token, &aes, Direction::Encrypt, plain, &mut out[head..])?)
 }
 
-fn unwrap(token: &Token, with: &Invocation, unwrapping: &Object, wrapped: &[u8]) -> Result<Secret> {
+/// Decrypts a key for these attributes.
+fn unwrap(
+    token: &Token,
+    with: &Invocation,
+    unwrapping: &Object,
+    wrapped: &[u8],
+    attributes: &Attributes,
+) -> Result<Unwrapped> {
+    let secret = attributes.sort().ok_or(Error::GeneralError)?.is_secret();
+    // The length of a private key is not known in advance.
+    let fits = |len| !secret || make::fits(attributes, len);
     let provider = token.provider();
-    let mut plain = Secret::zeroed(wrapped.len().max(8));
+    let mut plain = Secret::try_zeroed(wrapped.len().max(8))?;
     if let Action::Cipher(_) = with.mechanism.action {
         let value = key::secret(unwrapping.attributes())?;
-        let mut cipher = provider.ciphers.cipher(&with.cipher()?, Direction::Decrypt, value)?;
+        let scheme = with.cipher()?;
+        let (scheme, block) = match scheme.without_padding() {
+            Some((scheme, block)) => (scheme, Some(block)),
+            None => (scheme, None),
+        };
+        let mut cipher = provider.ciphers.cipher(&scheme, Direction::Decrypt, value)?;
         let written = cipher.update(wrapped, &mut plain)?;
         let len = written + cipher.finish(&mut plain[written..])?;
-        return Ok(plain[..len].into());
+        return match block {
+            Some(block) => unpadded(&plain[..len], block, &fits),
+            None => Ok(Secret::from(&plain[..len]).into()),
+        };
     }
     if let Some(agreement) = Agreement::of(with)? {
         let len = agreement.unwrap(token, unwrapping, wrapped, &mut plain)?;
-        return Ok(plain[..len].into());
+        return Ok(Secret::from(&plain[..len]).into());
     }
     let (encryption, private) = (with.encryption()?, unwrapping.private_key(provider)?);
     let modulus = key::modulus_len(unwrapping.attributes())?;
     let Params::RsaAesWrap { aes_bits, .. } = with.params else {
+        if encryption == Encryption::Pkcs1 {
+            // A wrong padding or length gives a random key of the right length.
+            return private.decrypt_pkcs1(wrapped, &fits).map(Unwrapped::from);
+        }
         let mut plain = Secret::zeroed(modulus);
         let len = private.decrypt(&encryption, wrapped, &mut plain)?;
-        return Ok(plain[..len].into());
+        return Ok(Secret::from(&plain[..len]).into());
     };
     let (head, rest) = wrapped.split_at_checked(modulus).ok_or(Error::WrappedKeyLenRange)?;
     let mut aes = Secret::zeroed(modulus);
@@ -258,10 +359,26 @@ fn unwrap(token: &Token, with: &Invocation, unwrapping: &Object, wrapped: &[u8])
         return Err(Error::WrappedKeyInvalid);
     }
     let len = kwp(token, &aes[..len], Direction::Decrypt, rest, &mut plain)?;
-    Ok(plain[..len].into())
+    Ok(Secret::from(&plain[..len]).into())
 }
 
-/// PKCS#11 3.2, "RSA AES key wrap": the key itself goes under a fresh AES key with KWP.
+/// Removes PKCS #7 padding. A length that does not fit counts as a wrong padding and takes the same
+/// time.
+fn unpadded(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
+    if plain.is_empty() {
+        return Err(Error::WrappedKeyLenRange);
+    }
+    let (padded, len) = padding::pkcs7(plain, block);
+    let lengths = plain.len() - block..plain.len();
+    let allowed =
+        lengths.filter(|len| fits(*len)).fold(Choice::from(0), |any, other| any | other.ct_eq(&len));
+    let good = padded & allowed;
+    let len = u64::conditional_select(&(plain.len() as u64), &(len as u64), good) as usize;
+    Ok(Unwrapped { bytes: Secret::try_copy(&plain[..len])?, good })
+}
+
+/// Wraps or unwraps with AES-KWP. PKCS#11 3.2, "RSA AES key wrap": a fresh AES key wraps the key
+/// itself.
 pub(super) fn kwp(
     token: &Token,
     aes: &[u8],
@@ -281,7 +398,7 @@ fn aes_key(bits: u64) -> Result<Secret> {
     }
 }
 
-/// A key whose length the mechanism does not take.
+/// Translates the error for a key whose length the mechanism does not accept.
 pub(super) fn too_long(error: Error) -> Error {
     match error {
         Error::DataLenRange | Error::DataInvalid => Error::KeySizeRange,
@@ -289,7 +406,7 @@ pub(super) fn too_long(error: Error) -> Error {
     }
 }
 
-/// What does not decrypt is no wrapped key.
+/// Translates the error for a ciphertext that cannot be decrypted.
 pub(super) fn refused(error: Error) -> Error {
     match error {
         Error::EncryptedDataInvalid => Error::WrappedKeyInvalid,
@@ -298,5 +415,5 @@ pub(super) fn refused(error: Error) -> Error {
     }
 }
 
-/// The type that a derived or decapsulated key has where its template names none.
+/// The key type of a derived or decapsulated key if its template names no type.
 pub(super) const DEFAULT_TYPE: Option<KeyType> = Some(KeyType::GENERIC_SECRET);

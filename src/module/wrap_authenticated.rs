@@ -1,5 +1,6 @@
-//! Wrapping and unwrapping with associated data (PKCS#11 3.2, `C_WrapKeyAuthenticated`, `C_UnwrapKeyAuthenticated`): as
-//! [the others](super::wrap), under an authenticated cipher whose nonce and tag stand in the parameter of a message.
+//! Wrapping and unwrapping with associated data (PKCS#11 3.2, `C_WrapKeyAuthenticated`,
+//! `C_UnwrapKeyAuthenticated`). They work as [the others](super::wrap), but with an AEAD cipher.
+//! Its nonce and tag are in a message parameter.
 
 use super::Module;
 use super::audit::Call;
@@ -17,18 +18,20 @@ use crate::session::nonce::Nonces;
 use crate::session::operation::Output;
 use crate::token::Token;
 
-/// What a mechanism with the parameter of a message is given; CCM's announced length is not read, the key has its own.
+/// A mechanism with a message parameter. The announced length of CCM is not read, because the key
+/// gives the length.
 pub struct Authenticated<'a> {
-    /// The mechanism, without parameter.
+    /// The mechanism, without its parameter.
     pub with: &'a Invocation,
-    /// The parameter; wrapping writes nonce and tag into it.
+    /// The message parameter. Wrapping writes the nonce and the tag into it.
     pub params: &'a mut MessageParams,
     /// The associated data.
     pub aad: &'a [u8],
 }
 
 impl Module {
-    /// `C_WrapKeyAuthenticated`: how many bytes were written, or would be for [`Output::Length`].
+    /// `C_WrapKeyAuthenticated`. Returns the number of bytes written, or the length of the result
+    /// for [`Output::Length`].
     pub fn wrap_key_authenticated(
         &self,
         session: SessionHandle,
@@ -53,7 +56,8 @@ impl Module {
         })
     }
 
-    /// The nonce of `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS`, where the token is to make it.
+    /// Generates the nonce of `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS` if the
+    /// caller asks for one.
     pub fn wrapping_nonce(&self, session: SessionHandle, params: &mut MessageParams) -> Result<()> {
         let (token, _) = self.access(session)?;
         fresh(&token, params)
@@ -72,17 +76,17 @@ impl Module {
             let Authenticated { with, params, aad } = how;
             let (token, rights) = self.access(session)?;
             let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
-            let attributes = wanted(&unwrapping, template, rights)?;
+            let attributes = wanted(&token, &unwrapping, template, rights)?;
             let mut aead = cipher(&token, with, params, &unwrapping)?;
-            let mut plain = Secret::zeroed(wrapped.len());
+            let mut plain = Secret::try_zeroed(wrapped.len())?;
             aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
             token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
         })
     }
 }
 
-/// Makes the nonce of one call. Nothing of it is known to the next, so that a counter would come to the same nonce each
-/// time.
+/// Generates the nonce of one call. The next call does not know it, so a counter would give the
+/// same nonce each time. Counters are therefore refused.
 fn fresh(token: &Token, params: &mut MessageParams) -> Result<()> {
     if let Generator::Counter | Generator::CounterXor = params.generator() {
         return Err(Error::MechanismParamInvalid);
@@ -90,7 +94,8 @@ fn fresh(token: &Token, params: &mut MessageParams) -> Result<()> {
     Nonces::default().generate(token.provider().random, params)
 }
 
-/// The cipher of the mechanism, whose parameter must be its own.
+/// Returns the cipher of the mechanism. Fails with `MechanismParamInvalid` if the parameter is for
+/// another cipher.
 fn cipher(token: &Token, with: &Invocation, params: &MessageParams, key: &Object) -> Result<Box<dyn Aead>> {
     let scheme = with.mechanism.aead().ok_or(Error::MechanismInvalid)?;
     if params.scheme() != scheme {

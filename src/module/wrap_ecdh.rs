@@ -1,5 +1,6 @@
-//! Wrapping by an agreement on a curve (PKCS#11 3.2, "ECDH AES KEY WRAP" and its sisters): a fresh key pair agrees
-//! with the wrapping key on an AES key, under which the other key goes with KWP, behind the fresh public key.
+//! Wrapping by ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and the similar mechanisms). A fresh key pair
+//! and the wrapping key agree on an AES key. This AES key wraps the other key with KWP. The output
+//! is the fresh public key, followed by the wrapped key.
 
 use der::Encode;
 use der::asn1::OctetStringRef;
@@ -13,7 +14,7 @@ use crate::object::{Attributes, Object, curve, key};
 use crate::secret::Secret;
 use crate::token::Token;
 
-/// The parameter, and the form of the fresh public key; `None` for another mechanism.
+/// The parameter of the mechanism, and the encoding of the fresh public key.
 pub(super) struct Agreement<'a> {
     aes_len: usize,
     kdf: Option<Hash>,
@@ -32,7 +33,7 @@ impl<'a> Agreement<'a> {
         Ok(Some(Self { aes_len: aes_bits / 8, kdf: *kdf, shared, form }))
     }
 
-    /// The length of what wraps `len` bytes.
+    /// Returns the length of the output for a key of `len` bytes.
     pub(super) fn wrapped_len(&self, wrapping: &Object, len: usize) -> Result<usize> {
         let kwp = CipherScheme::AesKwp { iv: None }.output_len(Direction::Encrypt, len);
         Ok(self.head_len(wrapping.attributes())? + kwp)
@@ -52,7 +53,7 @@ impl<'a> Agreement<'a> {
         let peer = key::public_parts(wrapping.attributes())?;
         let aes = self.aes_key(token, &*provider.keys.private(&private)?, curve::point_of(&peer)?).map_err(
             |error| match error {
-                // The wrapping key is a point of small order, with which no secret is made.
+                // The wrapping key is a point of small order, which gives no shared secret.
                 Error::DataInvalid => Error::KeyFunctionNotPermitted,
                 other => other,
             },
@@ -62,7 +63,7 @@ impl<'a> Agreement<'a> {
         Ok(head.len() + kwp(token, &aes, Direction::Encrypt, plain, rest)?)
     }
 
-    /// What was wrapped, into the front of `plain`; its length.
+    /// Writes the unwrapped key to the front of `plain`. Returns its length.
     pub(super) fn unwrap(
         &self,
         token: &Token,
@@ -84,12 +85,12 @@ impl<'a> Agreement<'a> {
         kwp(token, &aes, Direction::Decrypt, rest, plain)
     }
 
-    /// The first bits of what the agreement gives.
+    /// Returns the AES key: the output of the KDF, or the first bytes of the shared secret.
     fn aes_key(&self, token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
         let secret = private.agree(peer)?;
         match self.kdf {
             Some(hash) => x963(token.provider(), hash, &secret, self.shared, self.aes_len),
-            // A curve's coordinate may be shorter than the AES key.
+            // The coordinate of a curve may be shorter than the AES key.
             None => secret.get(..self.aes_len).map(Secret::from).ok_or(Error::MechanismParamInvalid),
         }
     }
@@ -99,7 +100,8 @@ impl<'a> Agreement<'a> {
         self.encoded(&point).map(|head| head.len())
     }
 
-    /// The fresh public key: the point or u-coordinate itself, or, where the cofactor is named, a DER octet string.
+    /// Encodes the fresh public key: the bare point or u-coordinate, or a DER octet string around
+    /// it for the mechanisms with cofactor.
     fn encoded(&self, point: &[u8]) -> Result<Vec<u8>> {
         match self.form {
             PointForm::Bare => Ok(point.to_vec()),

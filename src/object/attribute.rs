@@ -1,7 +1,7 @@
-//! The attribute rules as data: a row per attribute and kind of object.
+//! The attribute rules as a table: one row per attribute and set of object types.
 //!
-//! PKCS#11 3.2, "Common attributes" to "Secret key objects" and the tables of each mechanism's key objects; the
-//! columns are the footnotes of its attribute tables.
+//! PKCS#11 3.2, "Common attributes" to "Secret key objects", and the tables of each mechanism's key
+//! objects. The columns are the footnotes of its attribute tables.
 
 use super::value::Kind;
 use crate::id::{AttributeType as A, value};
@@ -14,72 +14,80 @@ mod classes;
 mod keys;
 mod sorts;
 
-/// Whether a template may or must give an attribute.
+/// Whether a template may or must contain an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// `TemplateIncomplete` without it.
+    /// Required: `TemplateIncomplete` if it is absent.
     Must,
-    /// It may stand there.
+    /// Optional.
     May,
-    /// `AttributeReadOnly`: the token sets it.
+    /// Forbidden: `AttributeReadOnly`, because the token sets it.
     Never,
-    /// The mechanism sets it; a template may repeat it with the same value (`TemplateInconsistent` otherwise).
+    /// The mechanism sets it. A template may repeat it with the same value; another value is
+    /// `TemplateInconsistent`.
     Same,
 }
 
-/// How an attribute changes after creation.
+/// How an attribute may change after creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// By `C_SetAttributeValue` and `C_CopyObject`.
+    /// `C_SetAttributeValue` and `C_CopyObject` may change it.
     Free,
-    /// By `C_CopyObject` alone.
+    /// Only `C_CopyObject` may change it.
     Copy,
-    /// From false to true.
+    /// Only `C_CopyObject` may change it, and only from false to true.
+    CopyRaise,
+    /// Only `C_CopyObject` may change it, and only from true to false.
+    CopyLower,
+    /// `C_SetAttributeValue` may change it. `C_CopyObject` may only set it to false.
+    Usage,
+    /// Both functions may change it from false to true.
     Raise,
-    /// From true to false.
+    /// Both functions may change it from true to false.
     Lower,
-    /// By the SO alone, at creation too.
+    /// Only the SO may change it. At creation, too, only the SO may set it to true.
     Officer,
-    /// To no value.
+    /// It may only become empty.
     Clear,
-    /// Not at all.
+    /// It never changes.
     Fixed,
 }
 
-/// What stands there when the template says nothing.
+/// The value if the template does not have the attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Default {
-    /// No such attribute.
+    /// The object does not have the attribute.
     Absent,
-    /// True for these sorts, false for the others.
+    /// True for these classes and types, false for the others.
     TrueFor(Sorts),
-    /// No bytes.
+    /// An empty value.
     Empty,
-    /// A number.
+    /// This number.
     Number(u64),
-    /// Worked out when it is read ([`computed`](super::computed)), unless the object holds a value.
+    /// The token computes it when a caller reads it ([`computed`](super::computed)), unless the
+    /// object stores a value.
     Computed,
 }
 
-/// A rule.
+/// One row of the table.
 pub struct Rule {
     /// The attribute.
     pub id: A,
-    /// How its value reads.
+    /// The form of its value.
     pub kind: Kind,
-    /// The objects that have it.
+    /// The classes and types of the objects that have it.
     pub on: Sorts,
-    /// In `C_CreateObject`.
+    /// Whether the template of `C_CreateObject` has it.
     pub create: Need,
-    /// In `C_GenerateKey` and `C_GenerateKeyPair`.
+    /// Whether the template of `C_GenerateKey` or `C_GenerateKeyPair` has it.
     pub generate: Need,
-    /// Afterwards.
+    /// How it changes after creation.
     pub change: Change,
-    /// Not readable where `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
+    /// Whether it is hidden if `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
     pub secret: bool,
-    /// Without a value.
+    /// Its value if the template does not have it.
     pub default: Default,
-    /// The largest number that it can be.
+    /// The largest valid number.
     pub most: u64,
 }
 
@@ -124,47 +132,58 @@ impl Rule {
         self
     }
 
-    /// In the functions that make a key out of another one.
+    /// Returns whether the template of a function that makes a key from another key has it.
     pub fn receive(&self) -> Need {
         match self.generate {
-            // What a generation must be told, a key that is there already knows.
+            // A generation needs the length, for example. The value of an unwrapped or derived key
+            // decides it.
             Need::Must => Need::May,
             need => need,
         }
     }
 }
 
-/// All rules.
+/// Returns all rules.
 pub fn table() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().chain(keys::RULES).chain(classes::RULES)
 }
 
-/// The rule of an attribute on a sort of object.
+/// Returns the rule of an attribute for an object's class and type.
 pub fn rule(id: A, sort: Sorts) -> Option<&'static Rule> {
     SortRules::of(sort).get(id)
 }
 
-/// The rules of a sort of object.
+/// Returns the rules for an object's class and type.
 pub fn rules(sort: Sorts) -> impl Iterator<Item = &'static Rule> {
     SortRules::of(sort).iter()
 }
 
-/// How an attribute's value reads, whatever the object.
+/// Returns whether only the SO can set the flag to true.
+pub fn is_officers(id: A) -> bool {
+    table().any(|rule| rule.id == id && rule.change == Change::Officer)
+}
+
+/// Returns the form of an attribute's value, which is the same for all objects.
 pub fn kind(id: A) -> Option<Kind> {
     table().find(|rule| rule.id == id).map(|rule| rule.kind)
 }
 
-/// A flag with `default`, true for these sorts where the template says nothing.
+/// A flag that is true by default for the types in `default`, and false for the other types.
 const fn flag(id: A, on: Sorts, default: Sorts) -> Rule {
     Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
 }
 
-/// A flag that the token alone sets.
+/// A flag that allows a use of a key.
+const fn usage(id: A, on: Sorts, default: Sorts) -> Rule {
+    flag(id, on, default).changes(Change::Usage)
+}
+
+/// A flag that only the token sets.
 const fn record(id: A, on: Sorts) -> Rule {
     flag(id, on, Sorts::NONE).needs(Need::Never, Need::Never).changes(Change::Fixed)
 }
 
-/// Bytes of which none is the default.
+/// Bytes that are empty by default.
 const fn text(id: A, on: Sorts) -> Rule {
     Rule::new(id, Kind::Bytes, on).or(Default::Empty)
 }
@@ -174,8 +193,11 @@ const RULES: &[Rule] = &[
     Rule::new(A::CLASS, Kind::Number, Sorts::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
     // PKCS#11 3.2, "Storage Objects", "Copying objects".
     flag(A::TOKEN, Sorts::STORAGE, Sorts::NONE).changes(Change::Copy),
-    flag(A::PRIVATE, Sorts::STORAGE, Sorts::HIDDEN).changes(Change::Copy),
-    flag(A::MODIFIABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Copy),
+    // Without a login, a public copy would show the private object. SoftHSM refuses it too.
+    flag(A::PRIVATE, Sorts::STORAGE, Sorts::HIDDEN).changes(Change::CopyRaise),
+    // A modifiable copy would bypass CKA_MODIFIABLE false.
+    flag(A::MODIFIABLE, Sorts::HIDDEN, Sorts::HIDDEN).changes(Change::CopyLower),
+    flag(A::MODIFIABLE, Sorts::OPEN, Sorts::OPEN).changes(Change::Copy),
     flag(A::COPYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Lower),
     flag(A::DESTROYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Copy),
     text(A::LABEL, Sorts::STORAGE),
@@ -184,7 +206,8 @@ const RULES: &[Rule] = &[
     text(A::APPLICATION, Sorts::DATA),
     text(A::OBJECT_ID, Sorts::DATA),
     text(A::VALUE, Sorts::DATA),
-    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and SERIAL_NUMBER change.
+    // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and
+    // SERIAL_NUMBER change.
     Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
@@ -219,7 +242,7 @@ const RULES: &[Rule] = &[
     Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS).or(Default::Empty),
     Rule::new(A::START_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
     Rule::new(A::END_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
-    flag(
+    usage(
         A::DERIVE,
         Sorts::KEYS,
         Sorts::EC_PRIVATE
@@ -239,29 +262,28 @@ const RULES: &[Rule] = &[
         .changes(Change::Fixed)
         .or(Default::Computed),
     Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, Sorts::PRIVATE).or(Default::Computed),
-    // The token is validated by nobody: no flag is ever set.
+    // The token has no validation, so no flag is ever set.
     Rule::new(A::OBJECT_VALIDATION_FLAGS, Kind::Number, Sorts::KEYS)
         .needs(Need::Never, Need::Never)
         .changes(Change::Fixed)
         .or(Default::Computed),
-    // What a key may do: true by default where its type can.
-    flag(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
-    flag(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
-    flag(A::SIGN, Sorts::HIDDEN, Sorts::SIGNS),
-    flag(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::VERIFIES),
-    flag(A::SIGN_RECOVER, Sorts::PRIVATE, Sorts::RSA_PRIVATE),
-    flag(A::VERIFY_RECOVER, Sorts::PUBLIC, Sorts::RSA_PUBLIC),
-    flag(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
-    flag(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
-    flag(A::ENCAPSULATE, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::ML_KEM_PUBLIC),
-    flag(A::DECAPSULATE, Sorts::HIDDEN, Sorts::ML_KEM_PRIVATE),
+    // The uses of a key: true by default if the key type supports them.
+    usage(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
+    usage(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
+    usage(A::SIGN, Sorts::HIDDEN, Sorts::SIGNS),
+    usage(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::VERIFIES),
+    usage(A::SIGN_RECOVER, Sorts::PRIVATE, Sorts::RSA_PRIVATE),
+    usage(A::VERIFY_RECOVER, Sorts::PUBLIC, Sorts::RSA_PUBLIC),
+    usage(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
+    usage(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
+    usage(A::ENCAPSULATE, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::ML_KEM_PUBLIC),
+    usage(A::DECAPSULATE, Sorts::HIDDEN, Sorts::ML_KEM_PRIVATE),
     Rule::new(A::WRAP_TEMPLATE, Kind::Template, Sorts::PUBLIC.or(Sorts::SECRET)).changes(Change::Fixed),
     Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
     Rule::new(A::ENCAPSULATE_TEMPLATE, Kind::Template, Sorts::PUBLIC).changes(Change::Fixed),
     Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, Sorts::PRIVATE).changes(Change::Fixed),
     Rule::new(A::DERIVE_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
-    // What protects a key.
-    // PKCS#11 3.2, "Secret key objects": CKA_SENSITIVE is false by default; for private keys the token decides.
+    // The protection of a key.
     flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::PRIVATE).changes(Change::Raise),
     flag(A::EXTRACTABLE, Sorts::HIDDEN, Sorts::NONE).changes(Change::Lower),
     record(A::ALWAYS_SENSITIVE, Sorts::HIDDEN),

@@ -1,12 +1,12 @@
-//! The flags of an object in two words: which it has, and which are true.
+//! The flags of an object as two bit masks: which flags it has, and which are true.
 
 use crate::id::AttributeType as A;
 
-/// The place of a flag.
+/// The bit number of a flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Flag(u8);
 
-/// The flags, in the order of their bits, which are never stored.
+/// The flags in the order of their bits. The bits are never stored, so this order may change.
 const FLAGS: [A; 25] = [
     A::TOKEN,
     A::PRIVATE,
@@ -35,7 +35,8 @@ const FLAGS: [A; 25] = [
     A::OTP_USER_FRIENDLY_MODE,
 ];
 
-/// The place of each flag by its number, of which none is large.
+/// Maps an attribute number to its bit. All attributes that are flags have numbers below the length
+/// of the table.
 static PLACES: [u8; 0x640] = {
     let mut places = [NO_FLAG; 0x640];
     let mut place = 0;
@@ -97,7 +98,7 @@ impl Flag {
     /// `CKA_ALWAYS_AUTHENTICATE`
     pub const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
 
-    /// The place of that attribute, if it is a flag.
+    /// Returns the bit of an attribute; `None` if it is not a flag.
     pub fn of(id: A) -> Option<Self> {
         let place = *PLACES.get(usize::try_from(id.0).ok()?)?;
         (place != NO_FLAG).then_some(Self(place))
@@ -112,7 +113,7 @@ impl Flag {
     }
 }
 
-/// Flags with their values.
+/// The flags of one object with their values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bits {
     present: u32,
@@ -120,24 +121,24 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// The flag's value, if it is there.
+    /// Returns the flag's value; `None` if the flag is absent.
     pub fn get(self, flag: Flag) -> Option<bool> {
         (self.present >> flag.0 & 1 != 0).then_some(self.set >> flag.0 & 1 != 0)
     }
 
-    /// Puts a flag.
+    /// Sets a flag.
     pub fn put(&mut self, flag: Flag, value: bool) {
         self.present |= 1 << flag.0;
         self.set = self.set & !(1 << flag.0) | u32::from(value) << flag.0;
     }
 
-    /// Puts those of `defaults` that are not there.
+    /// Sets each flag that is absent to its value in `defaults`.
     pub fn complete(&mut self, defaults: Self) {
         self.set |= defaults.set & !self.present;
         self.present |= defaults.present;
     }
 
-    /// The flags that are there.
+    /// Returns the flags that are present, with their values.
     pub fn iter(self) -> impl Iterator<Item = (A, bool)> {
         (0u8..).zip(FLAGS).filter_map(move |(place, id)| self.get(Flag(place)).map(|value| (id, value)))
     }

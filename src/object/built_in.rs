@@ -1,7 +1,9 @@
-//! The objects that nobody made: what the token says of itself. They are read-only and seen without a login.
+//! Built-in objects, in which the token describes itself. They are read-only, and visible without a
+//! login.
 //!
-//! A search finds them where its template names their class, as PKCS#11 2.40 has it for hardware features and mechanisms:
-//! "This protects applications … from finding objects that they do not understand."
+//! A search finds them only if its template names their class. PKCS#11 2.40 says so for hardware
+//! features and mechanisms: "This protects applications … from finding objects that they do not
+//! understand."
 
 use super::value::Value;
 use super::{Attributes, Home, Object};
@@ -9,7 +11,8 @@ use crate::backend::Provider;
 use crate::error::Result;
 use crate::id::{AttributeType as A, MechanismType, ObjectClass, value};
 
-/// The profiles that the token follows (PKCS#11 Profiles 3.1). Certificates are public unless they are made private.
+/// The profiles that the token follows (PKCS#11 Profiles 3.1). Certificates are public unless the
+/// caller makes them private.
 const PROFILES: [(u64, &str); 4] = [
     (value::BASELINE_PROVIDER, "CKP_BASELINE_PROVIDER"),
     (value::EXTENDED_PROVIDER, "CKP_EXTENDED_PROVIDER"),
@@ -17,12 +20,13 @@ const PROFILES: [(u64, &str); 4] = [
     (value::PUBLIC_CERTIFICATES_TOKEN, "CKP_PUBLIC_CERTIFICATES_TOKEN"),
 ];
 
-/// The classes of which the token alone has objects.
+/// The classes of the built-in objects. Applications cannot create objects of these classes.
 pub const CLASSES: [ObjectClass; 4] =
     [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE, ObjectClass::VALIDATION];
 
-/// A profile object for each profile, a mechanism object for each of these mechanisms, and the clock. There is no
-/// counter and no display, and nobody validated the token.
+/// Returns a profile object for each profile, a mechanism object for each of these mechanisms, and
+/// the clock. There is no counter, no display and no validation object: the token has no
+/// validation.
 pub fn objects(
     mechanisms: impl Iterator<Item = MechanismType>,
     provider: &'static Provider,

@@ -1,27 +1,27 @@
-//! The time as the standard writes it, and the days of the calendar.
+//! The time in the format of the specification, and the lengths of months.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time in UTC as `YYYYMMDDhhmmss00` (PKCS#11 3.2, "Clock").
+/// Returns the time in UTC as `YYYYMMDDhhmmss00` (PKCS#11 3.2, "Clock").
 pub fn now() -> [u8; 16] {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     written(seconds)
 }
 
-/// Seconds since 1970 as the standard writes a time.
+/// Formats seconds since 1970 as `YYYYMMDDhhmmss00`.
 fn written(seconds: u64) -> [u8; 16] {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let text =
         format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}00", second / 3600, second / 60 % 60, second % 60);
     let mut out = [b'0'; 16];
-    // Sixteen bytes until the year 10000.
+    // The text has 16 bytes until the year 10000.
     let len = text.len().min(out.len());
     out[..len].copy_from_slice(&text.as_bytes()[..len]);
     out
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar.
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar.
 fn date(mut days: u64) -> (u64, usize, u64) {
     let mut year = 1970;
     while days >= year_len(year) {
@@ -40,7 +40,7 @@ fn year_len(year: u64) -> u64 {
     (1..=12).map(|month| month_len(year, month)).sum()
 }
 
-/// Days of a month, 1 to 12; no days in others.
+/// Returns the number of days of a month from 1 to 12; 0 for other numbers.
 pub(super) fn month_len(year: u64, month: usize) -> u64 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {

@@ -1,5 +1,6 @@
-//! Attributes that are worked out from the others when they are read, and compared with what a caller says they are.
-//! None of them is stored by the token, so that objects of older versions have them too.
+//! Attributes that the token computes from other attributes when a caller reads them. A value in a
+//! template is compared with the computed value. New objects do not store them, so objects of older
+//! versions have them too.
 
 use super::attribute::{self, Default, Sorts};
 use super::value::Value;
@@ -9,19 +10,20 @@ use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::secret::Secret;
 
-/// PKCS#11 3.2, "Secret key objects", "Certificate objects": a check value has three bytes.
+/// The length of a check value in bytes (PKCS#11 3.2, "Secret key objects", "Certificate objects").
 const CHECK_LEN: usize = 3;
-/// The attributes that a caller may give and the token verifies.
+/// The attributes that a template may contain and the token verifies.
 const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
 
-/// Whether an attribute of that sort of object is computed.
+/// Returns whether an attribute of this class and type is computed.
 pub fn is(id: A, sort: Sorts) -> bool {
-    // The list first: most attributes that are read are in no need of a look at the rules.
+    // This list is a shortcut: for most attributes the lookup of the rule is unnecessary.
     matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
         && attribute::rule(id, sort).is_some_and(|rule| rule.default == Default::Computed)
 }
 
-/// The value of a computed attribute; `None` where the object lacks what it is made of.
+/// Returns the value of a computed attribute; `None` if the object lacks an attribute that it is
+/// computed from.
 pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Value> {
     match id {
         A::CHECK_VALUE => check_value(attributes, sort, provider).map(Value::Bytes),
@@ -32,8 +34,10 @@ pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -
     }
 }
 
-/// PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects" (`CKA_PUBLIC_KEY_INFO`): what a caller
-/// says must be what is computed. No bytes say nothing. What a certificate's public key is, the caller knows.
+/// Checks that the template's value of a computed attribute equals the computed value; an empty
+/// value is ignored. PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects"
+/// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
+/// decides it.
 pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
     for id in VERIFIED.into_iter().filter(|id| !(sort.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
@@ -48,7 +52,8 @@ pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Resu
     Ok(())
 }
 
-/// The first bytes of a block of zeros under the key, or of the SHA-1 digest of the value.
+/// Returns the check value: the first bytes of an encrypted block of zeros, or of the SHA-1 digest
+/// of the value.
 fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Secret> {
     let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
     let mut out = [0; Hash::Sha1.len()];
@@ -74,7 +79,8 @@ fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Opt
     Some(out[..CHECK_LEN].into())
 }
 
-/// Empty where the parts do not allow it: PKCS#11 3.2, "Private key objects", lets it be.
+/// Returns the public key as SubjectPublicKeyInfo; empty if it cannot be computed. PKCS#11 3.2,
+/// "Private key objects", allows an empty value.
 fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Secret {
     let info = if sort.is_certificate() {
         attributes.bytes(A::VALUE).and_then(|value| spki::of_certificate(value).ok())
@@ -91,7 +97,8 @@ mod tests {
     #[test]
     fn an_object_of_an_older_version_has_them_too() {
         use crate::object::{AttributeView, Home, Object};
-        // RFC 8032, 7.1, test 1. The older version stored no bytes for what it did not know.
+        // RFC 8032, 7.1, test 1. The older version stored an empty value for attributes that it did
+        // not know.
         let point = *b"\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\
             \xaf\x02\x1a\x68\xf7\x07\x51\x1a";
         let mut stored = Attributes::default();

@@ -1,4 +1,5 @@
-//! The attributes of keys on curves: `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or seed in `CKA_VALUE`.
+//! The attributes of keys on curves: `CKA_EC_PARAMS`, `CKA_EC_POINT` and the scalar or seed in
+//! `CKA_VALUE`.
 
 use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringRef};
 use der::{Decode, Encode};
@@ -12,7 +13,7 @@ use crate::id::AttributeType as A;
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
 use crate::secret::Secret;
 
-/// The parts of a public key on a curve.
+/// Returns the parts of a public key on a curve.
 pub(super) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     let group = named_curve(attributes)?.group;
     let point = point(group, bytes(attributes, A::EC_POINT)?)?;
@@ -25,7 +26,7 @@ pub(super) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     })
 }
 
-/// The parts of a private key on a curve.
+/// Returns the parts of a private key on a curve.
 pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     let scalar = bytes(attributes, A::VALUE)?;
     Ok(match named_curve(attributes)?.group {
@@ -37,8 +38,9 @@ pub(super) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// The curve that `CKA_EC_PARAMS` names by object identifier or printable string, one of the key's type. PKCS#11 3.2,
-/// "Elliptic Curve": `CurveNotSupported` for another curve, `DomainParamsInvalid` for parameters in another form.
+/// Returns the curve that `CKA_EC_PARAMS` names by object identifier or printable string. The curve
+/// must match the key type. PKCS#11 3.2, "Elliptic Curve": fails with `CurveNotSupported` for
+/// another curve, and with `DomainParamsInvalid` for parameters in another form.
 pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve> {
     let params = bytes(attributes, A::EC_PARAMS)?;
     let name = PrintableStringRef::from_der(params).ok();
@@ -53,12 +55,13 @@ pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve
         .ok_or(Error::CurveNotSupported)
 }
 
-/// Whether it is a key of edwards448; Ed25519's otherwise.
+/// Returns whether an Edwards key is on edwards448. Otherwise it is an Ed25519 key.
 pub fn is_edwards448(attributes: &Attributes) -> bool {
     named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
 }
 
-/// The length of an uncompressed point or a u-coordinate of a key's curve.
+/// Returns the length of a public key on the key's curve: an uncompressed point, or the encoding of
+/// RFC 8032 or RFC 7748.
 pub fn point_len(attributes: &Attributes) -> Result<usize> {
     Ok(match named_curve(attributes)?.group {
         Group::Ec(curve) => 1 + 2 * curve.len(),
@@ -68,7 +71,8 @@ pub fn point_len(attributes: &Attributes) -> Result<usize> {
     })
 }
 
-/// The point or u-coordinate of a public key that agrees.
+/// Returns the point or u-coordinate of a public key for key agreement. Fails with
+/// `KeyTypeInconsistent` for other keys.
 pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     match parts {
         PublicParts::Ec { point, .. } => Ok(point),
@@ -78,7 +82,8 @@ pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     }
 }
 
-/// Puts the curve and the point of a public key.
+/// Sets the curve and the point of a public key. Fails with `TemplateInconsistent` if the template
+/// has others.
 pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8]) -> Result<()> {
     if attributes.has(A::EC_PARAMS) && named_curve(attributes)?.group != group {
         return Err(Error::TemplateInconsistent);
@@ -91,21 +96,23 @@ pub(super) fn put_point(attributes: &mut Attributes, group: Group, point: &[u8])
     Ok(())
 }
 
-/// DER of every point. PKCS#11 3.2, "Elliptic Curve", has those of Edwards and Montgomery curves as bare bytes; 3.0 had
-/// them in DER, and OpenSC's clients take nothing else.
+/// Returns the point as a DER octet string, for every curve. PKCS#11 3.2, "Elliptic Curve", has the
+/// points of Edwards and Montgomery curves as bare bytes. PKCS#11 3.0 had them in DER, and OpenSC's
+/// clients accept only DER.
 fn written_point(point: &[u8]) -> Result<Secret> {
     let der = OctetStringRef::new(point).and_then(|octets| octets.to_der());
     der.map(Secret::new).map_err(|_| Error::GeneralError)
 }
 
-/// Puts the curve and the scalar or seed of a private key.
+/// Sets the curve and the scalar or seed of a private key.
 pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secret) -> Result<()> {
     put_same(attributes, A::EC_PARAMS, oid(group)?)?;
     attributes.put(A::VALUE, Value::Bytes(scalar));
     Ok(())
 }
 
-/// A scalar at the length of its curve's order; longer only by leading zeros.
+/// Returns a scalar at the length of its curve's order. Fails with `AttributeValueInvalid` if it is
+/// longer by anything but leading zeros.
 fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);
@@ -114,7 +121,7 @@ fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     Ok(out)
 }
 
-/// A key of that length; RFC 8410's inner octet string around it is taken too.
+/// Returns a key of this length. Also accepts a key inside the octet string of RFC 8410.
 fn fixed(bytes: &[u8], len: usize) -> Result<Secret> {
     let inner = if bytes.len() == len { bytes } else { octets(bytes)? };
     if inner.len() == len { Ok(inner.into()) } else { Err(Error::AttributeValueInvalid) }
@@ -124,8 +131,10 @@ fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::AttributeValueInvalid)
 }
 
-/// The point in a `CKA_EC_POINT`: a DER octet string or, of some callers, a bit string or the bare point. The length
-/// tells: an uncompressed point starts with 04 as DER does, and one in 256 goes on with the length that DER would have.
+/// Returns the point in a `CKA_EC_POINT`: a DER octet string or, from some callers, a DER bit
+/// string or the bare point. Only the length distinguishes these forms. An uncompressed point
+/// begins with 04, as a DER octet string does. The next byte of one point in 256 equals the length
+/// byte of the DER form.
 fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     if group.has_point_len(bytes.len()) {
         return Ok(bytes);
@@ -136,7 +145,7 @@ fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// What a DER octet string holds; bytes that are none stand for themselves.
+/// Returns the content of a DER octet string. Returns bytes in any other form unchanged.
 pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);

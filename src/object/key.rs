@@ -1,4 +1,4 @@
-//! The way between a key's attributes and the parts that a backend takes.
+//! Converts between a key's attributes and the parts of a key that a backend takes.
 
 use super::attribute::Sorts;
 use super::value::{Value, unpadded};
@@ -10,10 +10,10 @@ use crate::mechanism::curve::Group;
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::Secret;
 
-/// The public exponent of an RSA pair whose template names none: 65537.
+/// The public exponent of an RSA pair if the template has none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
 
-/// What pair the templates of `C_GenerateKeyPair` ask for.
+/// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
 pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
     Ok(match key_type(public)? {
         KeyType::RSA => PairSpec::Rsa {
@@ -46,7 +46,8 @@ pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<Pai
     })
 }
 
-/// The parts of a public key object; `AttributeValueInvalid` where an attribute is malformed.
+/// Returns the parts of a public key object. Fails with `AttributeValueInvalid` if an attribute is
+/// malformed.
 pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     Ok(match key_type(attributes)? {
         KeyType::RSA => PublicParts::Rsa {
@@ -75,7 +76,7 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     })
 }
 
-/// The parts of a private key object.
+/// Returns the parts of a private key object.
 pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     Ok(match key_type(attributes)? {
         KeyType::RSA => PrivateParts::Rsa(RsaPrivate {
@@ -108,7 +109,8 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// The parts of the public key that a key object is, or is the private half of.
+/// Returns the parts of the public key of a key object, which is that public key or its private
+/// half.
 pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<PublicParts> {
     if sort.is_public() || sort == Sorts::RSA_PRIVATE {
         return public_parts(attributes);
@@ -116,8 +118,9 @@ pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) ->
     provider.keys.private(&private_parts(attributes)?)?.public()
 }
 
-/// Sees that a created key is one, and brings its attributes into the form that the token gives: the curve as its
-/// object identifier, the point as a DER octet string, an ML-DSA key expanded from its seed.
+/// Checks that the backend accepts a created key, and normalises its attributes. The curve becomes
+/// its object identifier, the point a DER octet string. An ML-DSA or ML-KEM key is expanded from
+/// its seed.
 pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
     if sort.is_secret() {
         return check_secret(attributes, sort);
@@ -140,17 +143,18 @@ pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> R
     put_public(attributes, &parts)
 }
 
-/// The value of a secret key.
+/// Returns `CKA_VALUE` of a secret key.
 pub fn secret(attributes: &Attributes) -> Result<&[u8]> {
     value(attributes)
 }
 
-/// The length of an RSA modulus in bytes.
+/// Returns the length of an RSA modulus in bytes.
 pub fn modulus_len(attributes: &Attributes) -> Result<usize> {
     bytes(attributes, A::MODULUS).map(<[u8]>::len)
 }
 
-/// Puts the numbers of a public key.
+/// Sets the attributes that hold a public key. Fails with `TemplateInconsistent` if the template
+/// has other values for them.
 pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     match parts {
         PublicParts::Rsa { n, e } => {
@@ -178,7 +182,8 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
     Ok(())
 }
 
-/// Puts the numbers of a private key, and those of its public half that a private key object has.
+/// Sets the attributes that hold a private key, and those of the public key that a private key
+/// object also has.
 pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: PrivateParts) -> Result<()> {
     match parts {
         PrivateParts::Rsa(key) => {
@@ -208,7 +213,8 @@ pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: Pri
     Ok(())
 }
 
-/// Puts a private value without leading zeros, and its size, of which a template may have said nothing else.
+/// Sets a private value without leading zeros, and its size in bits. Fails with
+/// `TemplateInconsistent` if the template has another size.
 fn put_dh_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
     let bits = bit_size(&value);
     if attributes.number(A::VALUE_BITS).is_some_and(|given| given != bits) {
@@ -219,7 +225,7 @@ fn put_dh_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
     Ok(())
 }
 
-/// The size of an integer without leading zeros in bits.
+/// Returns the size in bits of an integer that has no leading zero bytes.
 pub(super) fn bit_size(number: &[u8]) -> u64 {
     number.len() as u64 * 8 - u64::from(number.first().map_or(0, |byte| byte.leading_zeros()))
 }
@@ -236,7 +242,7 @@ fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: 
     Ok(())
 }
 
-/// Whether a secret key of that sort may have so many bytes.
+/// Returns whether a secret key of this type may have this number of bytes.
 pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
     match sort {
         Sorts::AES => matches!(len, 16 | 24 | 32),
@@ -250,7 +256,7 @@ pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
 fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
     otp::check(attributes, key_type(attributes)?)?;
-    // PKCS#11 3.2, "DES3 secret key objects": the parity bits are always right.
+    // PKCS#11 3.2, "DES3 secret key objects": the parity bits must be correct.
     if !secret_len_fits(sort, len) || (sort == Sorts::DES3 && !des3::has_parity(bytes(attributes, A::VALUE)?))
     {
         return Err(Error::AttributeValueInvalid);
@@ -259,8 +265,9 @@ fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
     Ok(())
 }
 
-/// PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": a seed alone suffices; where both are
-/// given they must agree.
+/// Computes an ML-DSA or ML-KEM key from its seed. PKCS#11 3.2, "ML-DSA private key objects",
+/// "ML-KEM private key objects": a seed alone is enough. If the template has seed and value, they
+/// must agree.
 fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
     if !sort.has(Sorts::ML_DSA_PRIVATE.or(Sorts::ML_KEM_PRIVATE)) {
         return Ok(());
@@ -291,7 +298,7 @@ fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) ->
     }
 }
 
-/// A backend's word on a key that the caller gave, or on what it shall be made of.
+/// Converts a backend's error about a key, or about a parameter of a new key, that the caller gave.
 pub fn refused(error: Error) -> Error {
     match error {
         Error::DataInvalid | Error::DataLenRange => Error::AttributeValueInvalid,
@@ -299,7 +306,8 @@ pub fn refused(error: Error) -> Error {
     }
 }
 
-/// Puts what a mechanism made; a template that named something else contradicts it.
+/// Sets an attribute to the mechanism's result. Fails with `TemplateInconsistent` if the template
+/// has another value.
 pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
     if attributes.bytes(id).is_some_and(|given| given != made) {
         return Err(Error::TemplateInconsistent);
@@ -327,17 +335,17 @@ fn crt(attributes: &Attributes) -> Option<RsaCrt> {
     })
 }
 
-/// The type of a key; `TemplateIncomplete` without.
+/// Returns `CKA_KEY_TYPE`. Fails with `TemplateIncomplete` if it is absent.
 pub(super) fn key_type(attributes: &Attributes) -> Result<KeyType> {
     attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::TemplateIncomplete)
 }
 
-/// Bytes that a key must have.
+/// Returns an attribute that the key must have. Fails with `TemplateIncomplete` if it is absent.
 pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
     attributes.bytes(id).ok_or(Error::TemplateIncomplete)
 }
 
-/// `CKA_VALUE`.
+/// Returns `CKA_VALUE`. Fails with `TemplateIncomplete` if it is absent.
 pub(super) fn value(attributes: &Attributes) -> Result<&[u8]> {
     bytes(attributes, A::VALUE)
 }

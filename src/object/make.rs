@@ -1,9 +1,11 @@
-//! How an object comes to be: created from a template, generated, copied, changed.
+//! Builds the attributes of objects that are created from a template, generated, derived,
+//! unwrapped, copied or changed.
 //!
-//! PKCS#11 3.2, "Creating objects" and the chapters of the four functions; every rule is a column of
+//! PKCS#11 3.2, "Creating objects" and the sections of these functions. Every rule is a column of
 //! [`attribute::Rule`].
 
 use super::attribute::{self, Change, Default, Need, Rule, SortRules, Sorts};
+use super::bits::{Bits, Flag};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -13,33 +15,36 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass};
 use crate::secret::Secret;
 
-/// How a template is used.
+/// The kind of function that uses a template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Create,
     Generate,
-    /// Unwrap, derive, encapsulate, decapsulate: the material comes from elsewhere.
+    /// Unwrap, derive, encapsulate, decapsulate: the value of the key comes from outside the
+    /// template.
     Receive,
 }
 
-/// How a key comes to be out of another.
+/// Facts about the source of a key that is unwrapped or derived from another key.
 pub struct Origin<'a> {
-    /// Attributes that the other key's `CKA_UNWRAP_TEMPLATE` or such forces upon it.
+    /// The attributes that the other key's `CKA_UNWRAP_TEMPLATE`, or a similar attribute, forces
+    /// upon the new key.
     pub forced: Option<&'a Value>,
-    /// `CKA_EXTRACTABLE` where the template says nothing. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
+    /// The default of `CKA_EXTRACTABLE`. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
     pub extractable: bool,
-    /// `CKA_SENSITIVE` of a secret key where the template says nothing: as the key that it comes out of, where that
-    /// is told by it.
+    /// The default of `CKA_SENSITIVE` for a secret key. A derived key takes it from its base keys.
+    /// An unwrapped, encapsulated or decapsulated key takes it from the policy: true under
+    /// *strict*.
     pub sensitive: bool,
-    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the key that it comes out of; both false where it was
-    /// outside the token.
+    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the base key. Both are false if the
+    /// new key's value was outside the token.
     pub history: (bool, bool),
-    /// The key type where the template names none.
+    /// The key type if the template has none.
     pub key_type: Option<KeyType>,
 }
 
-/// The attributes of `C_CreateObject`. Keys are parsed by the provider, so that one that is no key is refused here
-/// and not at its first signature.
+/// Returns the attributes of an object of `C_CreateObject`. The provider parses keys, so that an
+/// invalid key is refused here and not at its first use.
 pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Result<Attributes> {
     let sort = sort(template)?;
     let mut attributes = read(&template.0, sort, Use::Create, officer)?;
@@ -55,7 +60,8 @@ pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Re
     Ok(attributes)
 }
 
-/// The attributes of a secret key of `C_GenerateKey`; `value` makes the key once its length is known and checked.
+/// Returns the attributes of a secret key of `C_GenerateKey`. Calls `value` to generate the key
+/// once its length is known and checked.
 pub fn generate_secret(
     template: &Template<'_>,
     key_type: KeyType,
@@ -71,19 +77,20 @@ pub fn generate_secret(
     finish(attributes, mechanism)
 }
 
-/// The attributes of the public half of `C_GenerateKeyPair`, before the pair exists: they say what to make.
+/// Returns the attributes of the public key of `C_GenerateKeyPair`, before the pair exists. They
+/// say which pair to generate.
 pub fn generate_public(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type.0)];
     generated(template, &identity, officer)
 }
 
-/// The attributes of the private half of `C_GenerateKeyPair`, before the pair exists.
+/// Returns the attributes of the private key of `C_GenerateKeyPair`, before the pair exists.
 pub fn generate_private(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PRIVATE_KEY.0), (A::KEY_TYPE, key_type.0)];
     generated(template, &identity, officer)
 }
 
-/// Puts the pair that was made into its two objects.
+/// Sets the key attributes of a new pair in the attributes of its two objects.
 pub fn put_pair(
     public: Attributes,
     private: Attributes,
@@ -96,7 +103,8 @@ pub fn put_pair(
     Ok((finish(public, mechanism)?, finish(private, mechanism)?))
 }
 
-/// The attributes of a key that comes out of another key, before its material: what the template says.
+/// Returns the attributes of a key that is unwrapped or derived with another key, before its value
+/// is known. They follow from the template and the other key.
 pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> Result<Attributes> {
     let forced: &[(A, Value)] = match origin.forced {
         Some(Value::Template(forced)) => forced,
@@ -111,7 +119,7 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
     let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
     let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
-    // Only what was wrapped may be a private key.
+    // Only C_UnwrapKey, where the origin has no key type, may make a private key.
     let fits = if origin.key_type.is_some() { sort.is_secret() } else { sort.is_hidden() };
     if !fits {
         return Err(Error::TemplateInconsistent);
@@ -122,6 +130,10 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     }
     if !forced.iter().all(|(id, _)| gives(*id, sort)) {
         return Err(Error::TemplateInconsistent);
+    }
+    // The user cannot set such a template. A token of an older version may still have one.
+    if !officer && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
+        return Err(Error::AttributeReadOnly);
     }
     force(&mut attributes, forced)?;
     if !attributes.has(A::EXTRACTABLE) {
@@ -140,7 +152,7 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     Ok(attributes)
 }
 
-/// Whether a template says otherwise than what another key forces upon it.
+/// Returns whether a template contradicts the attributes that another key forces upon the new key.
 pub fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
     let Some(Value::Template(forced)) = forced else { return false };
     let differs = |given: &Given<'_>, (id, value): &(A, Value)| {
@@ -150,13 +162,14 @@ pub fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
     template.0.iter().any(|given| forced.iter().any(|wanted| differs(given, wanted)))
 }
 
-/// Whether another key's template may give a received key that attribute: none that the token alone knows.
+/// Returns whether another key's template may set this attribute on a new key. It may not set an
+/// attribute that only the token sets.
 fn gives(id: A, sort: Sorts) -> bool {
     attribute::rule(id, sort).is_some_and(|rule| need(rule, Use::Receive) != Need::Never)
 }
 
-/// The attributes of a data object that comes out of a key, before its value, and the length that the template asks
-/// for: data objects have no `CKA_VALUE_LEN`.
+/// Returns the attributes of a data object that is derived from a key, before its value is known.
+/// Also returns the length that the template asks for: data objects have no `CKA_VALUE_LEN`.
 pub fn derived_data(
     template: &Template<'_>,
     forced: Option<&Value>,
@@ -174,7 +187,8 @@ pub fn derived_data(
     }
     attributes.put(A::CLASS, class);
     if let Some(Value::Template(forced)) = forced {
-        // What only a key can have, data must not be without.
+        // The base key demands an attribute that only keys have. A data object would escape that
+        // demand.
         if forced.iter().any(|(id, _)| attribute::rule(*id, Sorts::DATA).is_none()) {
             return Err(Error::TemplateInconsistent);
         }
@@ -184,14 +198,15 @@ pub fn derived_data(
     Ok((attributes, len))
 }
 
-/// Puts the value of such a data object: the first `len` bytes, or all.
+/// Sets the value of a derived data object: the first `len` bytes, or all of them.
 pub fn put_data(mut attributes: Attributes, value: &Secret, len: Option<usize>) -> Result<Attributes> {
     let value = value.get(..len.unwrap_or(value.len())).ok_or(Error::TemplateInconsistent)?;
     attributes.put(A::VALUE, Value::Bytes(value.into()));
     Ok(attributes)
 }
 
-/// PKCS#11 3.2, `CKA_UNWRAP_TEMPLATE`: a template that says otherwise is inconsistent.
+/// Sets the attributes that another key forces upon the new key. PKCS#11 3.2,
+/// `CKA_UNWRAP_TEMPLATE`: a template with other values is inconsistent.
 fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
     for (id, value) in forced {
         if attributes.has(*id) && !attributes.is(*id, value) {
@@ -202,18 +217,33 @@ fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
     Ok(())
 }
 
-/// Puts the value of a secret key that comes out of another: `CKA_VALUE_LEN` bytes of it, cut at the `cut` end, or
-/// all. `TemplateInconsistent` where it has not so many, `KeySizeRange` where its type has no such length.
+/// Returns whether the value of an unwrapped or derived secret key may have this number of bytes,
+/// by its type and its template.
+pub fn fits(attributes: &Attributes, len: usize) -> bool {
+    attributes.number(A::VALUE_LEN).is_none_or(|wanted| wanted == len as u64)
+        && attributes.sort().is_some_and(|sort| key::secret_len_fits(sort, len))
+}
+
+/// Sets the value of a secret key that comes out of another key: `CKA_VALUE_LEN` bytes of it, cut
+/// as `cut` says, or all of it. Fails with `TemplateInconsistent` if the secret is too short or
+/// must not be cut, and with `KeySizeRange` if the key type has no such length.
 pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
     let sort = attributes.sort().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
-    let value = match cut {
-        Cut::Leading => &secret[spare..],
-        Cut::Trailing => &secret[..secret.len() - spare],
-        Cut::Not if spare == 0 => secret,
-        Cut::Not => return Err(Error::TemplateInconsistent),
+    let (value, rest) = match cut {
+        Cut::Leading | Cut::LeadingZeros => (&secret[spare..], &secret[..spare]),
+        Cut::Trailing | Cut::TrailingZeros | Cut::Not => secret.split_at(secret.len() - spare),
     };
+    let padding = match cut {
+        Cut::Leading | Cut::Trailing => true,
+        Cut::TrailingZeros => rest.len() < WRAP_BLOCK && are_zeros(rest),
+        Cut::LeadingZeros => are_zeros(rest),
+        Cut::Not => rest.is_empty(),
+    };
+    if !padding {
+        return Err(Error::TemplateInconsistent);
+    }
     if !key::secret_len_fits(sort, value.len()) {
         return Err(Error::KeySizeRange);
     }
@@ -229,16 +259,31 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
     Ok(attributes)
 }
 
-/// Which end of a secret is cut off where a key is shorter.
+/// Which end of a secret is cut off if the key is shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Cut {
     Leading,
     Trailing,
+    /// The zeros before a key that `CKM_RSA_X_509` wrapped. Any other byte belongs to the key.
+    LeadingZeros,
+    /// The zeros after a key that was padded for wrapping, fewer than a block. Any other byte
+    /// belongs to the key.
+    TrailingZeros,
     Not,
 }
 
-/// Puts what a wrapped private key held; what the template says of it must be the same.
+/// Wrapping with AES-ECB, AES-CBC and their 3DES forms pads secret keys with zeros to a multiple of
+/// this.
+pub const WRAP_BLOCK: usize = 16;
+
+/// Returns whether all bytes are zero, in a time that does not depend on the bytes.
+fn are_zeros(bytes: &[u8]) -> bool {
+    std::hint::black_box(bytes.iter().fold(0, |all, byte| all | byte)) == 0
+}
+
+/// Sets the attributes that an unwrapped private key has. Fails with `TemplateInconsistent` if the
+/// template has other values for them.
 pub fn put_private_key(
     mut attributes: Attributes,
     parts: Vec<(A, Value)>,
@@ -255,17 +300,18 @@ pub fn put_private_key(
     Ok(attributes)
 }
 
-/// The attributes of `C_CopyObject`.
+/// Returns the attributes of the copy that `C_CopyObject` makes.
 pub fn copy(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
     changed(object, template, officer, true)
 }
 
-/// The attributes of `C_SetAttributeValue`.
+/// Returns the attributes of the object after `C_SetAttributeValue`.
 pub fn change(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
     changed(object, template, officer, false)
 }
 
-/// Reads a search template: an attribute that no object has finds nothing, so it is kept as what it cannot be.
+/// Reads a search template. Returns `None` if it has an unknown attribute: no object has that
+/// attribute, so the search finds nothing.
 pub fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
     let mut wanted = Vec::with_capacity(template.0.len());
     for given in &template.0 {
@@ -275,7 +321,7 @@ pub fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
     Ok(Some(wanted))
 }
 
-/// The sort of object that a `C_CreateObject` template names.
+/// Returns the class and type of the object that a `C_CreateObject` template names.
 fn sort(template: &Template<'_>) -> Result<Sorts> {
     let number = |id| match template.bytes(id) {
         Some(bytes) => super::value::number(bytes).map(Some),
@@ -291,7 +337,7 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
         | ObjectClass::DOMAIN_PARAMETERS
         | ObjectClass::OTP_KEY => Some(number(A::KEY_TYPE)?.ok_or(Error::TemplateIncomplete)?),
         ObjectClass::TRUST => None,
-        // PKCS#11 3.2, "Creating objects": of these the token alone has objects.
+        // PKCS#11 3.2, "Creating objects": applications cannot create objects of these classes.
         ObjectClass::HW_FEATURE | ObjectClass::MECHANISM | ObjectClass::PROFILE | ObjectClass::VALIDATION => {
             return Err(Error::TemplateInconsistent);
         }
@@ -300,7 +346,7 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
     Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
 }
 
-/// A generated key's attributes, but for what the mechanism makes.
+/// Returns a generated key's attributes, without those that the mechanism computes.
 pub(super) fn generated(
     template: &Template<'_>,
     identity: &[(A, u64); 2],
@@ -319,14 +365,15 @@ pub(super) fn generated(
     Ok(attributes)
 }
 
-/// Puts what the token records of a key that it made.
+/// Sets the attributes that record the origin of a key which the token generated.
 fn finish(mut attributes: Attributes, mechanism: MechanismType) -> Result<Attributes> {
     let sort = attributes.sort().ok_or(Error::GeneralError)?;
     put_origin(&mut attributes, sort, Some(mechanism));
     Ok(attributes)
 }
 
-/// `CKA_LOCAL`, `CKA_KEY_GEN_MECHANISM`, `CKA_ALWAYS_SENSITIVE`, `CKA_NEVER_EXTRACTABLE`: known here and never given.
+/// Sets `CKA_LOCAL`, `CKA_KEY_GEN_MECHANISM`, `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE`.
+/// Only the token sets them; a template cannot.
 pub(super) fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<MechanismType>) {
     attributes.put(A::LOCAL, Value::Flag(made_by.is_some()));
     let mechanism = made_by.unwrap_or(MechanismType::UNAVAILABLE);
@@ -339,7 +386,7 @@ pub(super) fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Opti
     }
 }
 
-/// Reads a template by the rules of its sort.
+/// Reads a template by the rules of the object's class and type.
 pub(super) fn read<'a>(
     template: impl IntoIterator<Item = &'a Given<'a>>,
     sort: Sorts,
@@ -357,16 +404,29 @@ pub(super) fn read<'a>(
     Ok(attributes)
 }
 
-/// Reads one attribute. Twice the same is harmless, twice different is `TemplateInconsistent`.
+/// Reads one attribute. A repeated attribute is accepted with the same value; another value is
+/// `TemplateInconsistent`.
 fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: bool) -> Result<()> {
     let value = given_value(rule, given)?;
-    if rule.change == Change::Officer && matches!(value, Value::Flag(true)) && !officer {
+    if !officer && gives_trust(rule.id, &value) {
         return Err(Error::AttributeReadOnly);
     }
     if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
 }
 
-/// The value of an attribute, within what its rule allows.
+/// Returns whether an attribute gives trust: `CKA_TRUSTED`, or a template that puts it on other
+/// keys. PKCS#11 3.2, "Common attributes", footnote 10: "Can only be set to CK_TRUE by the SO
+/// user."
+fn gives_trust(id: A, value: &Value) -> bool {
+    match value {
+        Value::Flag(true) => attribute::is_officers(id),
+        Value::Template(within) => within.iter().any(|(id, value)| gives_trust(*id, value)),
+        _ => false,
+    }
+}
+
+/// Reads the value of an attribute. Fails with `AttributeValueInvalid` if it breaks the attribute's
+/// rule.
 fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
     match Value::read(rule.kind, &given.value, &kind_of)? {
         Value::Number(number) if number > rule.most => Err(Error::AttributeValueInvalid),
@@ -374,9 +434,10 @@ fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
     }
 }
 
-/// Puts the defaults, and sees that nothing is missing and nothing contradicts itself.
+/// Sets the defaults. Fails if a required attribute is missing or attributes contradict each other.
 pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
     let rules = SortRules::of(sort);
+    refuse_what_follows(attributes, rules.flags);
     attributes.bits.complete(rules.flags);
     for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {
         if attributes.get(rule.id).is_some() {
@@ -392,6 +453,27 @@ pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> 
     coherent(attributes)
 }
 
+/// Sets a usage to false if the template does not mention it and refuses a usage that it follows
+/// from. Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509`
+/// computes the same as a decryption. Otherwise a key that was made with `CKA_DECRYPT` false alone
+/// would decrypt.
+fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
+    const FOLLOWS: [(Flag, &[Flag]); 2] = [
+        (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),
+        (Flag::SIGN, &[Flag::SIGN_RECOVER]),
+    ];
+    for (refused, following) in FOLLOWS {
+        if attributes.bits.get(refused) != Some(false) {
+            continue;
+        }
+        for flag in following {
+            if defaults.get(*flag).is_some() && attributes.bits.get(*flag).is_none() {
+                attributes.bits.put(*flag, false);
+            }
+        }
+    }
+}
+
 fn need(rule: &Rule, usage: Use) -> Need {
     match usage {
         Use::Create => rule.create,
@@ -402,10 +484,15 @@ fn need(rule: &Rule, usage: Use) -> Need {
 
 fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: bool) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
+    // The SO trusted this object. The copy belongs to the user, who may change it.
+    if copying && attributes.flag(A::TRUSTED) == Some(true) {
+        attributes.put(A::TRUSTED, Value::Flag(false));
+    }
     for given in &template.0 {
         let rule = attribute::rule(given.id, object.sort()).ok_or(Error::AttributeTypeInvalid)?;
         let value = given_value(rule, given)?;
-        // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": not even with its own value.
+        // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to its own
+        // value.
         let same = attributes.is(rule.id, &value) && rule.kind != Kind::Template && rule.id != A::UNIQUE_ID;
         if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;
@@ -414,22 +501,35 @@ fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: boo
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
-    // Of a certificate nothing changes that this is about.
+    // The attributes of a certificate that this checks never change.
     if object.sort() == Sorts::TRUST {
         whole(&attributes, Sorts::TRUST).map_err(|_| Error::TemplateInconsistent)?;
     }
     Ok(attributes)
 }
 
-/// Whether an attribute may take a value that it does not have yet.
+/// Checks that an attribute may change to this value.
 fn allowed(change: Change, value: &Value, officer: bool, copying: bool) -> Result<()> {
+    let raised = matches!(value, Value::Flag(true));
     let may = match change {
         Change::Free => true,
         Change::Copy => copying,
-        Change::Raise => matches!(value, Value::Flag(true)),
-        Change::Lower => matches!(value, Value::Flag(false)),
+        Change::Raise => raised,
+        Change::Lower => !raised,
+        Change::CopyRaise | Change::CopyLower | Change::Usage if copying => {
+            // PKCS#11 3.2, "Copying objects": a token need not support each of these changes.
+            // "Creating objects" calls a template inconsistent that "violates some token specific
+            // requirement".
+            return match raised == (change == Change::CopyRaise) {
+                true => Ok(()),
+                false => Err(Error::TemplateInconsistent),
+            };
+        }
+        Change::CopyRaise | Change::CopyLower => false,
+        Change::Usage => true,
         Change::Officer => officer,
-        // PKCS#11 3.2, "Secret key objects": no-value destroys a check value, and another one is wrong.
+        // PKCS#11 3.2, "Secret key objects": an empty value destroys a check value; any other value
+        // is wrong.
         Change::Clear if matches!(value, Value::Bytes(bytes) if bytes.is_empty()) => true,
         Change::Clear => return Err(Error::AttributeValueInvalid),
         Change::Fixed => false,

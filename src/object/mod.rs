@@ -1,8 +1,11 @@
-//! Objects: immutable once made. A change makes a new one that takes the old one's place.
+//! Objects. An object never changes: each modification creates a new object that replaces the old
+//! one.
 //!
-//! [`attribute`] holds the rules as a table, [`template`] what a caller gives, [`make`] how an object comes to be,
-//! [`key`] the way between attributes and the parts of a key, [`curve`] the same for keys on curves, [`computed`] what
-//! follows from other attributes, [`built_in`] the objects that nobody made, [`policy`] who may see and do what.
+//! [`attribute`] holds the attribute rules as a table. [`template`] holds the caller's input.
+//! [`make`] builds the attributes of new objects. [`key`] converts between attributes and the parts
+//! of a key, and [`curve`] does this for keys on curves. [`computed`] computes attributes from
+//! other attributes. [`built_in`] makes the objects that describe the token itself. [`policy`]
+//! decides which session may see and change an object. [`strict`] applies the policy *strict*.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,6 +27,7 @@ pub mod pkcs8;
 pub mod policy;
 pub mod public_half;
 pub mod spki;
+pub mod strict;
 pub mod template;
 pub mod value;
 mod whole;
@@ -36,53 +40,62 @@ use value::{Kind, Value};
 /// Where an object lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// In memory, as long as the session that made it.
+    /// A session object. It is in memory and ends with the session that created it.
     Session(SessionHandle),
-    /// In the token's store, under this number.
+    /// A token object, in the token's store under this number.
     Token(i64),
-    /// Nowhere: the token says it of itself.
+    /// A built-in object. It is not stored: it describes the token itself.
     BuiltIn,
 }
 
-/// An object.
+/// A PKCS#11 object: its attributes, and its key in the backend's form once the key was used.
 pub struct Object {
-    /// Where it lives.
+    /// Where the object lives.
     pub home: Home,
     sort: Sorts,
     attributes: Attributes,
-    /// Computes what is not stored.
+    /// Whether it is a key without its secret parts: see [`Object::is_locked`].
+    locked: bool,
+    /// Computes the attributes that are not stored.
     provider: &'static Provider,
     private_key: OnceLock<Arc<dyn PrivateKey>>,
     public_key: OnceLock<Arc<dyn PublicKey>>,
 }
 
 impl Object {
-    /// Puts attributes that are known to be complete into an object; `GeneralError` where they name no sort of
-    /// object (a record of a newer version).
+    /// Makes an object of attributes that are known to be complete. Fails with `GeneralError` if
+    /// their class or type is unknown. A newer version may have written such a record.
     pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let sort = attributes.sort().ok_or(Error::GeneralError)?;
         attributes.fit();
+        let locked = sort.is_hidden() && !SortRules::of(sort).secret.iter().any(|id| attributes.has(*id));
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { home, sort, attributes, provider, private_key, public_key })
+        Ok(Self { home, sort, attributes, locked, provider, private_key, public_key })
     }
 
-    /// Its class and key or certificate type in one.
+    /// Returns the object's class together with its key, certificate or feature type.
     pub fn sort(&self) -> Sorts {
         self.sort
     }
 
-    /// All that it holds, secrets too.
+    /// Returns all attributes that the object stores, secret ones too.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// A flag; one that it does not have is false.
+    /// Returns whether it is a key whose secret parts are encrypted until a login: a token object
+    /// with `CKA_PRIVATE` false while no one is logged in.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// Returns a flag's value. A flag that the object does not have is false.
     pub fn flag(&self, flag: Flag) -> bool {
         self.attributes.bits.get(flag).unwrap_or(false)
     }
 
-    /// An attribute for `C_GetAttributeValue`: `AttributeTypeInvalid` where it has none such, `AttributeSensitive`
-    /// where it does not show it.
+    /// Returns an attribute for `C_GetAttributeValue`. Fails with `AttributeTypeInvalid` if the
+    /// object does not have it, and with `AttributeSensitive` if the object hides it.
     pub fn attribute(&self, id: A) -> Result<AttributeView<'_>> {
         if self.hides(id) {
             return Err(Error::AttributeSensitive);
@@ -96,7 +109,8 @@ impl Object {
         }
     }
 
-    /// Whether it shows the attribute with that value. A hidden one matches nothing, so that no search can guess it.
+    /// Returns whether the object shows the attribute with this value. A hidden attribute matches
+    /// no value, so that no search can guess it.
     pub fn shows(&self, id: A, value: &Value) -> bool {
         if self.hides(id) {
             return false;
@@ -107,8 +121,10 @@ impl Object {
         }
     }
 
-    /// The value of a computed attribute, unless one is stored. PKCS#11 3.2, "Secret key objects": a check value of no
-    /// bytes is a destroyed one; an older version stored `CKA_PUBLIC_KEY_INFO` of no bytes where none was given.
+    /// Returns the value of a computed attribute, or `None` if a value is stored. PKCS#11 3.2,
+    /// "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so it counts as stored.
+    /// Older versions stored an empty `CKA_PUBLIC_KEY_INFO` if the template had none, so that one
+    /// does not count.
     fn computed(&self, id: A) -> Option<Value> {
         if !computed::is(id, self.sort) {
             return None;
@@ -120,18 +136,24 @@ impl Object {
         computed::value(id, &self.attributes, self.sort, self.provider)
     }
 
-    /// Whether it has the attribute and will not show it.
+    /// Returns whether the object refuses to show the attribute: a secret part of a key that is
+    /// sensitive or not extractable. A locked key shows no secret part, and no check value, which
+    /// is computed from one. (PKCS#11 3.2, C_GetAttributeValue, has no `CKR_USER_NOT_LOGGED_IN`.)
     pub fn hides(&self, id: A) -> bool {
-        (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE))
+        if self.locked && id == A::CHECK_VALUE {
+            return true;
+        }
+        (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE) || self.locked)
             && SortRules::of(self.sort).secret.contains(&id)
     }
 
-    /// The type of a key.
+    /// Returns the key type; `None` if the object is not a key.
     pub fn key_type(&self) -> Option<KeyType> {
         self.sort.is_key().then(|| self.attributes.number(A::KEY_TYPE).map(KeyType)).flatten()
     }
 
-    /// Whether `CKA_ALLOWED_MECHANISMS` lets the key be used with it; a key without the list may be used with all.
+    /// Returns whether `CKA_ALLOWED_MECHANISMS` allows the mechanism. A key without the list, or
+    /// with an empty list, allows all mechanisms.
     pub fn allows(&self, mechanism: MechanismType) -> bool {
         match self.attributes.get(A::ALLOWED_MECHANISMS) {
             Some(Value::Numbers(allowed)) if !allowed.is_empty() => allowed.contains(&mechanism.0),
@@ -139,7 +161,7 @@ impl Object {
         }
     }
 
-    /// The parsed private key, parsed at the first call.
+    /// Returns the private key in the backend's form. The first call parses it.
     pub fn private_key(&self, provider: &Provider) -> Result<Arc<dyn PrivateKey>> {
         if let Some(key) = self.private_key.get() {
             return Ok(Arc::clone(key));
@@ -148,7 +170,7 @@ impl Object {
         Ok(Arc::clone(self.private_key.get_or_init(|| key)))
     }
 
-    /// The parsed public key, parsed at the first call.
+    /// Returns the public key in the backend's form. The first call parses it.
     pub fn public_key(&self, provider: &Provider) -> Result<Arc<dyn PublicKey>> {
         if let Some(key) = self.public_key.get() {
             return Ok(Arc::clone(key));
@@ -157,14 +179,14 @@ impl Object {
         Ok(Arc::clone(self.public_key.get_or_init(|| key)))
     }
 
-    /// Its size in bytes, about: what `C_GetObjectSize` tells.
+    /// Returns the approximate size in bytes, for `C_GetObjectSize`.
     pub fn size(&self) -> usize {
         self.attributes.iter().map(|(_, value)| 8 + value.size()).sum::<usize>()
             + self.attributes.bits.iter().count() * 9
     }
 }
 
-/// The attributes of an object: flags as bits, the others sorted by number.
+/// The attributes of an object: flags as bits, the others sorted by attribute number.
 #[derive(Default)]
 pub struct Attributes {
     bits: Bits,
@@ -172,13 +194,14 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// None yet, with room for those of most objects.
+    /// Returns an empty set with room for the attributes of most objects.
     fn with_room() -> Self {
         Self { bits: Bits::default(), values: Vec::with_capacity(16) }
     }
 
-    /// Takes no more memory than they need. Into another block, so that the one with room serves the next object: cut short,
-    /// it would leave a hole between two objects for each of them.
+    /// Moves the values into an allocation of exactly their size. Shrinking the allocation in place
+    /// would leave a hole in the heap behind each object. The old allocation is freed and serves
+    /// the next object.
     fn fit(&mut self) {
         if self.values.len() < self.values.capacity() {
             let mut fitting = Vec::with_capacity(self.values.len());
@@ -187,18 +210,18 @@ impl Attributes {
         }
     }
 
-    /// A value that is no flag.
+    /// Returns the value of an attribute that is not a flag.
     pub fn get(&self, id: A) -> Option<&Value> {
         let at = self.values.binary_search_by_key(&id, |(known, _)| *known).ok()?;
         Some(&self.values[at].1)
     }
 
-    /// A flag.
+    /// Returns the value of a flag.
     pub fn flag(&self, id: A) -> Option<bool> {
         Flag::of(id).and_then(|flag| self.bits.get(flag))
     }
 
-    /// A number.
+    /// Returns the value of an attribute that is a number.
     pub fn number(&self, id: A) -> Option<u64> {
         match self.get(id) {
             Some(Value::Number(number)) => Some(*number),
@@ -206,7 +229,7 @@ impl Attributes {
         }
     }
 
-    /// Bytes.
+    /// Returns the value of an attribute that is bytes.
     pub fn bytes(&self, id: A) -> Option<&[u8]> {
         match self.get(id) {
             Some(Value::Bytes(bytes)) => Some(bytes),
@@ -214,12 +237,12 @@ impl Attributes {
         }
     }
 
-    /// Whether the attribute is there, as a flag or a value.
+    /// Returns whether the attribute is present, as a flag or as a value.
     pub fn has(&self, id: A) -> bool {
         self.flag(id).is_some() || self.get(id).is_some()
     }
 
-    /// Whether the attribute is there with this value.
+    /// Returns whether the attribute is present with this value.
     pub fn is(&self, id: A, value: &Value) -> bool {
         match value {
             Value::Flag(flag) => self.flag(id) == Some(*flag),
@@ -227,7 +250,7 @@ impl Attributes {
         }
     }
 
-    /// Puts an attribute, in place of an older value.
+    /// Sets an attribute. Replaces an older value.
     pub fn put(&mut self, id: A, value: Value) {
         if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
             return self.bits.put(place, *flag);
@@ -238,7 +261,8 @@ impl Attributes {
         }
     }
 
-    /// Puts an attribute that is not there with another value; whether it is not.
+    /// Sets an attribute. Returns whether the template was consistent: `false` if the attribute
+    /// already had another value.
     fn put_once(&mut self, id: A, value: Value) -> bool {
         if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
             let same = self.bits.get(place).is_none_or(|known| known == *flag);
@@ -254,23 +278,29 @@ impl Attributes {
         }
     }
 
-    /// The values that are no flags, in order.
+    /// Removes and wipes the values for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(A) -> bool) {
+        self.values.retain(|(id, _)| keep(*id));
+    }
+
+    /// Returns the attributes that are not flags, in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (A, &Value)> {
         self.values.iter().map(|(id, value)| (*id, value))
     }
 
-    /// The flags.
+    /// Returns the flags that are present, with their values.
     pub fn flags(&self) -> impl Iterator<Item = (A, bool)> {
         self.bits.iter()
     }
 
-    /// A second copy, asked for by name.
+    /// Returns a copy. There is no `Clone`, so that each copy of a secret is visible in the code.
     pub fn duplicate(&self) -> Self {
         let values = self.values.iter().map(|(id, value)| (*id, value.duplicate())).collect();
         Self { bits: self.bits, values }
     }
 
-    /// The sort of object that they make.
+    /// Returns the class and type of the object that the attributes describe; `None` if they are
+    /// unknown.
     pub fn sort(&self) -> Option<Sorts> {
         let class = ObjectClass(self.number(A::CLASS)?);
         let kind = match class {
@@ -287,7 +317,7 @@ impl Attributes {
     }
 }
 
-/// How an attribute's value reads, for attributes nested in templates.
+/// Returns the form of an attribute's value, for attributes nested in templates.
 fn kind_of(id: A) -> Option<Kind> {
     attribute::kind(id)
 }

@@ -1,4 +1,4 @@
-//! Keys of one-time passwords (PKCS#11 3.2, "OTP key objects").
+//! Keys for one-time passwords (PKCS#11 3.2, "OTP key objects").
 
 use super::Attributes;
 use super::value::Value;
@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, value as number};
 use crate::secret::Secret;
 
-/// Sees that a HOTP key asks for what RFC 4226 has: 6 to 8 digits (5.3), and no input but the counter, which has 8
-/// bytes (PKCS#11 3.2, "OATH HOTP secret key objects") and starts at zero where none is given.
+/// Checks that a HOTP key follows RFC 4226: 6 to 8 digits (5.3), and no input but the counter. The
+/// counter has 8 bytes (PKCS#11 3.2, "OATH HOTP secret key objects") and starts at zero by default.
+/// Other key types pass.
 pub fn check(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
     if key_type != KeyType::HOTP {
         return Ok(());
@@ -22,7 +23,7 @@ pub fn check(attributes: &mut Attributes, key_type: KeyType) -> Result<()> {
         && within(A::OTP_TIME_REQUIREMENT, ignored.clone())
         && within(A::OTP_PIN_REQUIREMENT, ignored)
         && within(A::OTP_COUNTER_REQUIREMENT, number::OTP_PARAM_IGNORED..=number::OTP_PARAM_MANDATORY);
-    // PKCS#11 3.2, "OTP key objects": YYYYMMDDhhmmss, or nothing.
+    // PKCS#11 3.2, "OTP key objects": YYYYMMDDhhmmss, or empty.
     let time = attributes.bytes(A::OTP_TIME).unwrap_or_default();
     let fits = fits && (time.is_empty() || time.len() == 14 && time.iter().all(u8::is_ascii_digit));
     match attributes.bytes(A::OTP_COUNTER).map(<[u8]>::len) {

@@ -8,13 +8,14 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::secret::Secret;
 
-/// The attributes of domain parameters of `C_GenerateKey`, before they exist: they say how large a prime to make.
+/// Returns the attributes of domain parameters of `C_GenerateKey`, before the prime exists. They
+/// say which size of prime to generate.
 pub fn generate(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
     make::generated(template, &identity, officer)
 }
 
-/// Puts the domain parameters that were made.
+/// Sets the generated prime and base.
 pub fn put(mut attributes: Attributes, prime: Vec<u8>, base: &[u8]) -> Attributes {
     attributes.put(A::PRIME, Value::Bytes(Secret::new(prime)));
     attributes.put(A::BASE, Value::Bytes(base.into()));
@@ -22,7 +23,7 @@ pub fn put(mut attributes: Attributes, prime: Vec<u8>, base: &[u8]) -> Attribute
     attributes
 }
 
-/// Sees that created domain parameters may be those of a group.
+/// Checks the prime and base of created domain parameters, and sets the size of the prime.
 pub fn check(attributes: &mut Attributes, provider: &Provider) -> Result<()> {
     let prime = attributes.bytes(A::PRIME).ok_or(Error::TemplateIncomplete)?;
     provider.keys.check_group(prime, attributes.bytes(A::BASE).ok_or(Error::TemplateIncomplete)?)?;

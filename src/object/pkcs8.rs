@@ -1,7 +1,8 @@
 //! A private key as PKCS #8 (RFC 5208, RFC 5958): the form in which it is wrapped.
 //!
-//! The inner forms are those of RFC 8017 (RSA), RFC 5915 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
-//! (ML-DSA), RFC 9935 (ML-KEM), RFC 9909 (SLH-DSA) and PKCS #3 (Diffie-Hellman).
+//! The key inside is encoded as in RFC 8017 (RSA), PKCS #3 (Diffie-Hellman), RFC 5915 (EC) and RFC
+//! 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA), RFC
+//! 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
 
 use der::asn1::{AnyRef, ContextSpecific, ObjectIdentifier, OctetStringRef, UintRef};
 use der::{Decode, Encode, Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
@@ -25,7 +26,7 @@ pub(super) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10
 /// PKCS #3, 9: `dhKeyAgreement`.
 pub(super) const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
 
-/// Key type, `CKA_PARAMETER_SET`, object identifier of the keys that have a parameter set.
+/// The keys that have a parameter set: key type, `CKA_PARAMETER_SET`, object identifier.
 const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
     (KeyType::ML_DSA, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17")),
     (KeyType::ML_DSA, 2, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18")),
@@ -33,7 +34,7 @@ const SETS: &[(KeyType, u64, ObjectIdentifier)] = &[
     (KeyType::ML_KEM, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.1")),
     (KeyType::ML_KEM, 2, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2")),
     (KeyType::ML_KEM, 3, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.3")),
-    // RFC 9909 numbers the SHA2 sets before the SHAKE ones; PKCS#11 takes them in turn.
+    // RFC 9909 numbers the SHA2 sets before the SHAKE sets. PKCS#11 alternates between them.
     (KeyType::SLH_DSA, 1, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.20")),
     (KeyType::SLH_DSA, 3, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.21")),
     (KeyType::SLH_DSA, 5, ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.22")),
@@ -64,7 +65,8 @@ struct DhParameter<'a> {
     private_value_length: Option<u32>,
 }
 
-/// A private key object as DER; `KeyNotWrappable` where it lacks a part that the form wants.
+/// Encodes a private key object as DER. Fails with `KeyNotWrappable` if the object lacks a part of
+/// the encoding.
 pub fn encode(attributes: &Attributes) -> Result<Secret> {
     let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
     let group = if key_type == KeyType::DH { dh_parameter(attributes)? } else { Secret::default() };
@@ -92,13 +94,14 @@ pub fn encode(attributes: &Attributes) -> Result<Secret> {
     encoded(&PrivateKeyInfoRef::new(AlgorithmIdentifierRef { oid, parameters }, octets(&inner)?))
 }
 
-/// The object identifier of keys with that parameter set.
+/// Returns the object identifier of keys with this parameter set.
 pub(super) fn set_identifier(key_type: KeyType, set: u64) -> Result<ObjectIdentifier> {
     let row = SETS.iter().find(|(known, number, _)| *known == key_type && *number == set);
     row.map(|(_, _, oid)| *oid).ok_or(Error::GeneralError)
 }
 
-/// The attributes that DER of a private key gives, `CKA_KEY_TYPE` first; `WrappedKeyInvalid` where it is none.
+/// Decodes the DER of a private key to attributes, with `CKA_KEY_TYPE` first. Fails with
+/// `WrappedKeyInvalid` if it is not a known private key.
 pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
     let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
     let (oid, key) = (info.algorithm.oid, info.private_key.as_bytes());
@@ -136,7 +139,7 @@ fn dh_parameter(attributes: &Attributes) -> Result<Secret> {
     dh_group(part(A::PRIME)?, part(A::BASE)?, bits)
 }
 
-/// The `DHParameter` of a group, with the length of its private values, if they have one.
+/// Encodes a group as `DHParameter`, with the length of its private values if `bits` has one.
 pub(super) fn dh_group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Secret> {
     let part = |integer| UintRef::new(integer).map_err(wrong);
     encoded(&DhParameter { prime: part(prime)?, base: part(base)?, private_value_length: bits })
@@ -194,7 +197,8 @@ fn with_set(attributes: &Attributes, key_type: KeyType) -> Result<Secret> {
     }
 }
 
-/// SLH-DSA's key stands there bare; the others are a choice of seed, expanded key, or both.
+/// Decodes a key that has a parameter set. An SLH-DSA key is bare bytes. The other keys are a
+/// choice of seed, expanded key, or both.
 fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Value)>> {
     let mut attributes =
         vec![(A::KEY_TYPE, Value::Number(key_type.0)), (A::PARAMETER_SET, Value::Number(set))];
@@ -217,7 +221,7 @@ fn set_attributes(key_type: KeyType, set: u64, key: &[u8]) -> Result<Vec<(A, Val
     Ok(attributes)
 }
 
-/// `seed [0] IMPLICIT OCTET STRING`
+/// Decodes `seed [0] IMPLICIT OCTET STRING`.
 fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     let mut reader = SliceReader::new(key).map_err(invalid)?;
     let seed =
@@ -228,7 +232,8 @@ fn bare_seed(key: &[u8]) -> Result<&OctetStringRef> {
     }
 }
 
-/// The scalar or seed at the length that its curve has: `CKA_VALUE` may come shorter or as an octet string.
+/// Returns the scalar or seed at the length of its curve. `CKA_VALUE` may be shorter, or a DER
+/// octet string.
 fn scalar(attributes: &Attributes) -> Result<Secret> {
     match private_parts(attributes)? {
         PrivateParts::Ec { scalar, .. } | PrivateParts::X25519 { scalar } | PrivateParts::X448 { scalar } => {
@@ -247,7 +252,8 @@ fn octets(bytes: &[u8]) -> Result<&OctetStringRef> {
     OctetStringRef::new(bytes).map_err(wrong)
 }
 
-/// DER into memory that is wiped; nothing is left behind by a growing buffer.
+/// Encodes DER into memory that is wiped. The buffer has its final size from the start: growing it
+/// would leave copies of the key.
 fn encoded(value: &impl Encode) -> Result<Secret> {
     let len = value.encoded_len().and_then(usize::try_from).map_err(wrong)?;
     let mut out = Secret::zeroed(len);

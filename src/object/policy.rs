@@ -1,39 +1,40 @@
-//! Who may see and change which object (PKCS#11 3.2, "Session types" and "Access to objects").
+//! Which session may see and change which object (PKCS#11 3.2, "Session types" and "Access to
+//! objects").
 
 use super::bits::Flag;
 use super::{Attributes, Object};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 
-/// Who is logged in to a token.
+/// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
-    /// Nobody.
+    /// No login.
     Public,
     /// The normal user.
     User,
-    /// The security officer.
+    /// The security officer (SO).
     Officer,
 }
 
-/// A session's rights.
+/// The rights of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
-    /// Who is logged in.
+    /// The role that is logged in.
     pub login: Login,
-    /// A read/write session.
+    /// Whether the session is read/write.
     pub read_write: bool,
 }
 
 impl Rights {
-    /// Whether a session sees an object: private ones only while the user is logged in.
+    /// Returns whether a session sees an object. Only a session of the user sees private objects.
     pub fn see(self, object: &Object) -> bool {
         !object.flag(Flag::PRIVATE) || self.login == Login::User
     }
 
-    /// Whether a session may make, change or destroy an object with these attributes. PKCS#11 lets a public
-    /// session write public token objects; here the write is sealed under a key that only a login opens, so that
-    /// what stands on disk can be trusted.
+    /// Checks that a session may create, change or destroy an object with these attributes. PKCS#11
+    /// allows a public session to write public token objects. Here each write is authenticated with
+    /// the token key, which only a login unwraps, so that the file can be trusted.
     pub fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));
@@ -46,27 +47,39 @@ impl Rights {
         Ok(())
     }
 
-    /// Whether the SO acts.
+    /// Checks that a session may create an object with these attributes. Only the SO creates
+    /// trusted objects. Each function checks this in its template; this check covers them all, with
+    /// the current rights. The SO may log out between `C_GenerateKey` and `C_AsyncComplete`.
+    pub fn make(self, attributes: &Attributes) -> Result<()> {
+        if attributes.flag(A::TRUSTED) == Some(true) && !self.officer() {
+            return Err(Error::AttributeReadOnly);
+        }
+        self.write(attributes)
+    }
+
+    /// Returns whether the SO is logged in.
     pub fn officer(self) -> bool {
         self.login == Login::Officer
     }
 }
 
-/// Whether an object may be changed: `CKA_MODIFIABLE`. PKCS#11 3.2, "Certificate objects": "Trusted certificates cannot
-/// be modified", but that the SO can trust one no longer.
+/// Checks that an object may be changed: `CKA_MODIFIABLE`. PKCS#11 3.2, "Certificate objects":
+/// "Trusted certificates cannot be modified". The SO can still withdraw the trust. The same holds
+/// for keys. A user who gave `CKA_DECRYPT` to a trusted wrapping key would read every key that has
+/// `CKA_WRAP_WITH_TRUSTED`.
 pub fn modifiable(object: &Object, rights: Rights) -> Result<()> {
-    if object.sort().is_certificate() && object.flag(Flag::TRUSTED) && !rights.officer() {
+    if object.flag(Flag::TRUSTED) && !rights.officer() {
         return Err(Error::ActionProhibited);
     }
     permit(object, Flag::MODIFIABLE)
 }
 
-/// Whether an object may be copied: `CKA_COPYABLE`.
+/// Checks that an object may be copied: `CKA_COPYABLE`.
 pub fn copyable(object: &Object) -> Result<()> {
     permit(object, Flag::COPYABLE)
 }
 
-/// Whether an object may be destroyed: `CKA_DESTROYABLE`.
+/// Checks that an object may be destroyed: `CKA_DESTROYABLE`.
 pub fn destroyable(object: &Object) -> Result<()> {
     permit(object, Flag::DESTROYABLE)
 }

@@ -9,7 +9,8 @@ use crate::backend::PublicParts;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
 
-/// What the public key takes over where the template says nothing, and from which attribute of the private key.
+/// The attributes that the public key takes from the private key if the template does not have
+/// them. Each pair is the public key's attribute and the private key's attribute.
 const TAKEN_OVER: [(A, A); 12] = [
     (A::ENCRYPT, A::DECRYPT),
     (A::VERIFY, A::SIGN),
@@ -25,8 +26,8 @@ const TAKEN_OVER: [(A, A); 12] = [
     (A::ALLOWED_MECHANISMS, A::ALLOWED_MECHANISMS),
 ];
 
-/// The attributes of that public key. What the template gives is held to the rules of `C_CreateObject`, and must not
-/// contradict the private key.
+/// Returns the attributes of the public key. The template must follow the rules of `C_CreateObject`
+/// and must not contradict the private key.
 pub fn attributes(
     template: &Template<'_>,
     private: &Attributes,
@@ -64,7 +65,8 @@ fn take_over(public: &mut Attributes, private: &Attributes, sort: Sorts) {
             public.put(id, value);
         }
     }
-    // PKCS#11 3.2, "Public key from private key": the one default of its table that is not that of every object.
+    // PKCS#11 3.2, "Public key from private key": CKA_DESTROYABLE is the only attribute whose
+    // default differs from that of other objects.
     if !public.has(A::DESTROYABLE) {
         public.put(A::DESTROYABLE, Value::Flag(false));
     }

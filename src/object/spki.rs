@@ -1,7 +1,8 @@
 //! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
 //!
-//! The inner forms are those of RFC 3279 (RSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC), RFC 8410 (Edwards and Montgomery curves), RFC 9881
-//! (ML-DSA), RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+//! The key inside is encoded as in RFC 3279 (RSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC) and RFC
+//! 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA), RFC
+//! 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
 
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, UintRef};
 use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
@@ -15,7 +16,7 @@ use crate::id::KeyType;
 use crate::mechanism::curve::{Group, named_group};
 use crate::mechanism::{ml_dsa_number, ml_kem_number, slh_dsa_number};
 
-/// The DER of a public key.
+/// Returns the DER of a public key.
 pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
     match parts {
         PublicParts::Rsa { n, e } => {
@@ -43,7 +44,8 @@ pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
     }
 }
 
-/// The DER of the public key in an X.509 certificate (RFC 5280, 4.1): its seventh field, its sixth without a version.
+/// Returns the DER of the public key in an X.509 certificate (RFC 5280, 4.1). It is the seventh
+/// field, or the sixth if the certificate has no version field.
 pub fn of_certificate(certificate: &[u8]) -> Result<Vec<u8>> {
     let outer = AnyRef::from_der(certificate).map_err(wrong)?;
     let mut outer = SliceReader::new(sequence(&outer)?).map_err(wrong)?;

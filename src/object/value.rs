@@ -1,4 +1,5 @@
-//! The value of an attribute: read once from the caller's bytes, written back in the caller's form.
+//! The value of an attribute. It is read once from the caller's bytes, and written in the caller's
+//! representation.
 
 use std::ffi::c_ulong;
 use std::ops::Deref;
@@ -8,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::id::AttributeType;
 use crate::secret::Secret;
 
-/// How an attribute's value reads.
+/// The form of an attribute's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `CK_BBOOL`.
     Flag,
     /// `CK_ULONG`.
     Number,
-    /// Any bytes, text too.
+    /// Any bytes, including text.
     Bytes,
     /// An unsigned big-endian integer; leading zeros are dropped.
     Integer,
-    /// `CK_DATE`: eight digits, or nothing.
+    /// `CK_DATE`: eight digits, or empty.
     Date,
     /// An array of `CK_ULONG`.
     Numbers,
@@ -27,7 +28,8 @@ pub enum Kind {
     Template,
 }
 
-/// A value. Bytes are wiped when they are dropped, whether they are secret or not.
+/// The value of an attribute. Bytes are wiped when they are dropped, whether they are secret or
+/// not.
 pub enum Value {
     /// [`Kind::Flag`]
     Flag(bool),
@@ -41,7 +43,7 @@ pub enum Value {
     Template(Vec<(AttributeType, Value)>),
 }
 
-/// A value as `C_GetAttributeValue` gives it.
+/// A value as `C_GetAttributeValue` returns it.
 pub enum AttributeView<'a> {
     /// The bytes in the caller's representation.
     Bytes(Shown<'a>),
@@ -49,18 +51,18 @@ pub enum AttributeView<'a> {
     Template(Vec<(AttributeType, AttributeView<'a>)>),
 }
 
-/// Bytes that a caller is shown.
+/// The bytes that the caller gets.
 pub enum Shown<'a> {
-    /// As the object holds them.
+    /// Borrowed from the object.
     Held(&'a [u8]),
-    /// A number.
+    /// A `CK_ULONG`.
     Number([u8; ULONG]),
-    /// Made to be shown.
+    /// Computed for this call.
     Made(Vec<u8>),
 }
 
 impl Shown<'_> {
-    /// The bytes by themselves.
+    /// Returns the bytes as a vector.
     pub fn into_owned(self) -> Vec<u8> {
         match self {
             Self::Made(bytes) => bytes,
@@ -80,12 +82,12 @@ impl Deref for Shown<'_> {
     }
 }
 
-/// Size of a `CK_ULONG` in the caller's memory.
+/// The size of a `CK_ULONG` in the caller's memory.
 const ULONG: usize = size_of::<c_ulong>();
 
 impl Value {
-    /// Reads a caller's value; `AttributeValueInvalid` where it does not have the form of its kind. The kinds of
-    /// nested attributes come from `kind_of`.
+    /// Reads a caller's value. Fails with `AttributeValueInvalid` if it does not have the form
+    /// `kind`. `kind_of` returns the forms of nested attributes.
     pub fn read(kind: Kind, raw: &Raw<'_>, kind_of: &dyn Fn(AttributeType) -> Option<Kind>) -> Result<Self> {
         match (kind, raw) {
             (Kind::Template, Raw::Template(template)) => Self::nested(template, kind_of),
@@ -95,7 +97,7 @@ impl Value {
         }
     }
 
-    /// The value in the caller's representation.
+    /// Returns the value in the caller's representation.
     pub fn view(&self) -> AttributeView<'_> {
         match self {
             Self::Flag(flag) => AttributeView::flag(*flag),
@@ -110,7 +112,7 @@ impl Value {
         }
     }
 
-    /// A second copy, asked for by name.
+    /// Returns a copy. There is no `Clone`, so that each copy of a secret is visible in the code.
     pub fn duplicate(&self) -> Self {
         match self {
             Self::Flag(flag) => Self::Flag(*flag),
@@ -123,7 +125,7 @@ impl Value {
         }
     }
 
-    /// Whether two values are the same.
+    /// Returns whether two values are equal.
     pub fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Flag(a), Self::Flag(b)) => a == b,
@@ -137,7 +139,7 @@ impl Value {
         }
     }
 
-    /// How many bytes the value holds, about.
+    /// Returns the approximate number of bytes in the value.
     pub fn size(&self) -> usize {
         match self {
             Self::Flag(_) => 1,
@@ -150,7 +152,8 @@ impl Value {
 
     fn flat(kind: Kind, bytes: &[u8]) -> Result<Self> {
         Ok(match kind {
-            // PKCS#11 3.2, "General data types": CK_TRUE is 1; callers in the wild also send other non-zero bytes.
+            // PKCS#11 3.2, "General data types": CK_TRUE is 1. Some applications send other
+            // non-zero bytes.
             Kind::Flag => match bytes {
                 [byte] => Self::Flag(*byte != 0),
                 _ => return Err(Error::AttributeValueInvalid),
@@ -184,12 +187,12 @@ impl Value {
 }
 
 impl AttributeView<'_> {
-    /// A flag.
+    /// Returns the view of a `CK_BBOOL`.
     pub fn flag(flag: bool) -> Self {
         Self::Bytes(Shown::Held(if flag { &[1] } else { &[0] }))
     }
 
-    /// The same view of bytes of its own.
+    /// Returns the same view with its own copy of the bytes.
     pub fn into_owned(self) -> AttributeView<'static> {
         match self {
             Self::Bytes(bytes) => AttributeView::Bytes(Shown::Made(bytes.into_owned())),
@@ -200,7 +203,7 @@ impl AttributeView<'_> {
     }
 }
 
-/// Whether that is a day of the calendar as `CK_DATE` writes it: year, month, day.
+/// Returns whether the bytes are a valid calendar date in the form of `CK_DATE`: year, month, day.
 fn is_date(bytes: &[u8]) -> bool {
     if bytes.len() != 8 || !bytes.iter().all(u8::is_ascii_digit) {
         return false;
@@ -210,19 +213,20 @@ fn is_date(bytes: &[u8]) -> bool {
     (1..=super::clock::month_len(year, month)).contains(&day)
 }
 
-/// A big-endian integer without its leading zeros.
+/// Returns a big-endian integer without its leading zero bytes.
 pub fn unpadded(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]
 }
 
-/// A `CK_ULONG` as the caller holds it.
+/// Reads a `CK_ULONG` in the caller's byte order. Fails with `AttributeValueInvalid` if the length
+/// is wrong.
 pub fn number(bytes: &[u8]) -> Result<u64> {
     let bytes: [u8; ULONG] = bytes.try_into().map_err(|_| Error::AttributeValueInvalid)?;
     #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
     Ok(u64::from(c_ulong::from_ne_bytes(bytes)))
 }
 
-/// A number in the caller's form.
+/// Writes a number as a `CK_ULONG` in the caller's byte order.
 #[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
 pub fn native(number: u64) -> [u8; ULONG] {
     (number as c_ulong).to_ne_bytes()

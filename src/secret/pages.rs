@@ -1,41 +1,50 @@
-//! Memory for secrets: pages of their own, locked so that they are never swapped out, left out of core dumps, and empty in a
-//! child of a fork. What the system refuses is named in the log once, and done without.
+//! Memory for secrets: separate pages that are locked against swapping, excluded from core dumps,
+//! and zero in the child of a fork. If the system refuses one of these, the log gets one error and
+//! Jeton continues without it.
 //!
-//! Blocks are powers of two, cut from chunks that are never given back; a free one is wiped and waits in the list of its
-//! size. What is longer than any key comes from the heap.
+//! Blocks have sizes that are powers of two. They are cut from chunks, which are never unmapped. A
+//! free block is wiped and waits in the list of its size. A block longer than `LARGEST`, which is
+//! longer than any key, comes from the heap.
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
-use zeroize::Zeroize;
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
+use tracing::error;
 
-/// So much is asked of the system at a time: what the smallest usual limit on locked memory allows.
+/// Bytes that one mapping takes from the system. The smallest usual limit on locked memory allows
+/// this.
 const CHUNK: usize = 64 << 10;
-/// Most that is locked: the limit is the process', which has secrets of its own.
+/// The most bytes that are locked, also if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
-/// The sizes of blocks. The smallest holds the link of its list, and is aligned for it.
+/// The sizes of blocks. The smallest has room for the link of its list, and its alignment.
 const SMALLEST: usize = 16;
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CLASSES: usize = 11;
 
-/// The pages of this process; null before the first secret, and in a child.
+/// The pages of this process. Null before the first secret, and in the child of a fork until its
+/// first secret.
 static CURRENT: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
-/// In a child of a fork, the parent's. Nobody uses them; a checker of leaks sees that they are not lost.
+/// In the child of a fork, the parent's pages. They are never used. A leak checker sees through
+/// this pointer that they are not lost.
 #[used]
 static LEFT_BEHIND: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
 
-/// Allocates from the pages.
+/// The allocator that uses the pages.
 #[derive(Clone, Copy)]
 pub(super) struct Guarded;
 
-// SAFETY: a block is handed out once, until it comes back; pages stay mapped for the life of the process, whichever copy of
-// `Guarded` asks. Every length that a block may be given back with is of the class that it was asked for.
+// SAFETY: a block has one owner until it is freed. The pages stay mapped for the life of the
+// process, and all copies of `Guarded` use the same pages. Every length that fits a block has the
+// class that the block was requested with.
 unsafe impl Allocator for Guarded {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let Some(class) = class(layout) else { return Global.allocate(layout) };
@@ -44,26 +53,37 @@ unsafe impl Allocator for Guarded {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        let bytes = block.cast::<MaybeUninit<u8>>().as_ptr();
-        // SAFETY: the caller gives back a block of that layout, which nobody else uses.
-        unsafe { std::slice::from_raw_parts_mut(bytes, layout.size()) }.zeroize();
+        // SAFETY: the caller frees a block of that layout, and no other code uses it.
+        unsafe { wipe(block.as_ptr(), layout.size()) };
         match class(layout) {
-            // SAFETY: `allocate` took it from there for the same layout.
+            // SAFETY: `allocate` took it from the pages with the same class.
             Some(class) => unsafe { pages().give(class, block) },
-            // SAFETY: `allocate` took it from there.
+            // SAFETY: `allocate` took it from `Global` with the same layout.
             None => unsafe { Global.deallocate(block, layout) },
         }
     }
 }
 
-/// Which size of block a layout has; `None` where it comes from the heap.
+/// Writes zeros. The optimiser cannot remove them, although the program never reads them.
+///
+/// # Safety
+/// The caller promises that `start` is writable for `len` bytes and that no other code uses them.
+pub(super) unsafe fn wipe(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { start.write_bytes(0, len) };
+    let bytes = slice_from_raw_parts(start.cast::<MaybeUninit<u8>>(), len);
+    // SAFETY: the caller's promise. Uninitialised bytes are valid for `MaybeUninit`.
+    zeroize::optimization_barrier(unsafe { &*bytes });
+}
+
+/// Returns the size class of a layout, or `None` if its block comes from the heap.
 fn class(layout: Layout) -> Option<usize> {
     let fits = layout.size() <= LARGEST && layout.align() <= SMALLEST;
     fits.then(|| (layout.size().max(SMALLEST).next_power_of_two() / SMALLEST).trailing_zeros() as usize)
 }
 
-/// In the child of a fork: the locks of memory are not inherited, and another thread of the parent may have held ours. Does
-/// no more than store to an atomic.
+/// Drops the parent's pages in the child of a fork. The child does not inherit the locks on memory,
+/// and another thread of the parent may have held our mutex. Only loads and stores atomics.
 pub fn forget_parent() {
     let parents = CURRENT.load(Ordering::Acquire);
     if !parents.is_null() {
@@ -73,7 +93,7 @@ pub fn forget_parent() {
 }
 
 fn pages() -> MutexGuard<'static, Pages> {
-    // SAFETY: null, or the address of pages leaked below, which are never freed.
+    // SAFETY: null, or the address of pages that `first` leaked. These are never freed.
     let known = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
     known.unwrap_or_else(first).lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -82,10 +102,10 @@ fn pages() -> MutexGuard<'static, Pages> {
 fn first() -> &'static Mutex<Pages> {
     let new = Box::into_raw(Box::default());
     match CURRENT.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and leaked.
+        // SAFETY: `new` is valid, and leaked from here on.
         Ok(_) => unsafe { &*new },
         Err(other) => {
-            // SAFETY: just made, and nobody has seen it.
+            // SAFETY: `new` comes from `Box::into_raw`, and no other thread has seen it.
             drop(unsafe { Box::from_raw(new) });
             // SAFETY: another thread leaked it.
             unsafe { &*other }
@@ -93,34 +113,43 @@ fn first() -> &'static Mutex<Pages> {
     }
 }
 
-/// What a free block begins with: the next one.
+/// The start of a free block: the next free block of the list.
 type Link = Option<NonNull<u8>>;
 
 struct Pages {
     free: [Link; CLASSES],
-    /// The rest of the last chunk.
+    /// The unused part of the last chunk.
     fresh: *mut u8,
     left: usize,
     locked: usize,
-    refused: bool,
+    /// Whether the log has the error already.
+    unlocked_said: bool,
+    dumped_said: bool,
 }
 
-// SAFETY: the pages are the process', not a thread's.
+// SAFETY: the pages belong to the process, not to a thread.
 unsafe impl Send for Pages {}
 
 impl Default for Pages {
     fn default() -> Self {
-        Self { free: [None; CLASSES], fresh: null_mut(), left: 0, locked: 0, refused: false }
+        Self {
+            free: [None; CLASSES],
+            fresh: null_mut(),
+            left: 0,
+            locked: 0,
+            unlocked_said: false,
+            dumped_said: false,
+        }
     }
 }
 
 impl Pages {
     fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
         if let Some(block) = self.free[class] {
-            // SAFETY: a free block begins with a link, is aligned for it, and is ours. (One that a fork has emptied ends the
-            // list: no link is all zeros.)
+            // SAFETY: a free block is ours, begins with a link, and is aligned for it. A block that
+            // a fork has zeroed ends the list, because an all-zero link is `None`.
             self.free[class] = unsafe { block.cast::<Link>().read() };
-            // SAFETY: the same; the next owner finds zeros.
+            // SAFETY: as above. The next owner finds zeros.
             unsafe { block.cast::<Link>().write(None) };
             return Some(block);
         }
@@ -130,62 +159,128 @@ impl Pages {
             self.left = CHUNK;
         }
         let block = NonNull::new(self.fresh);
-        // SAFETY: so much is left of the chunk.
+        // SAFETY: the chunk has at least `size` bytes left.
         self.fresh = unsafe { self.fresh.add(size) };
         self.left -= size;
         block
     }
 
     /// # Safety
-    /// `block` was taken with this class, and nobody uses it.
+    /// The caller promises that `take` returned `block` for this class and that no code uses it any
+    /// more.
     unsafe fn give(&mut self, class: usize, block: NonNull<u8>) {
-        // SAFETY: by the caller's promise it is ours; the smallest block has room for a link, and all are aligned for it.
+        // SAFETY: the caller promises that the block is ours. The smallest block has room for a
+        // link, and all are aligned for it.
         unsafe { block.cast::<Link>().write(self.free[class]) };
         self.free[class] = Some(block);
     }
 
-    /// A new chunk.
+    /// Maps and locks a new chunk.
     fn map(&mut self) -> Option<*mut u8> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the system wants it.
+        // SAFETY: a new mapping, at an address that the system chooses.
         let start = unsafe { mmap_anonymous(null_mut(), CHUNK, rights, MapFlags::PRIVATE) }.ok()?;
-        // SAFETY: just mapped, with nothing in it yet.
-        let hidden = unsafe { hide(start) };
-        let wanted = self.locked + CHUNK <= MOST_LOCKED && !self.refused;
-        // SAFETY: just mapped.
-        let locked = if wanted { unsafe { mlock(start, CHUNK) } } else { Ok(()) };
-        self.locked += if wanted { CHUNK } else { 0 };
-        if let Err(reason) = hidden.and(locked) {
-            self.refused = true;
-            tracing::warn!("secrets are not locked in memory or not kept out of core dumps: {reason}");
+        // SAFETY: the chunk was just mapped and holds nothing yet.
+        let hidden = [unsafe { leave_out_of_dumps(start, CHUNK) }, unsafe { empty_in_children(start) }];
+        if let Some(reason) = hidden.into_iter().find_map(rustix::io::Result::err)
+            && !std::mem::replace(&mut self.dumped_said, true)
+        {
+            error!("cannot keep the memory of secrets out of core dumps and child processes: {reason}");
         }
+        self.lock(start);
         Some(start.cast())
+    }
+
+    /// Locks the part of a new chunk that the limits allow.
+    fn lock(&mut self, start: *mut c_void) {
+        if self.locked == MOST_LOCKED {
+            return;
+        }
+        let limit = lock_limit();
+        let len = CHUNK.min(lockable(limit).saturating_sub(self.locked));
+        // SAFETY: the chunk is mapped and has at least `len` bytes.
+        let outcome = if len > 0 { unsafe { mlock(start, len) } } else { Ok(()) };
+        if outcome.is_ok() {
+            self.locked += len;
+        }
+        if (outcome.is_err() || len < CHUNK) && !std::mem::replace(&mut self.unlocked_said, true) {
+            let reason = outcome.err().map(|reason| format!(": {reason}")).unwrap_or_default();
+            error!(
+                limit,
+                locked = self.locked,
+                "not all secrets are locked in memory: some can be swapped out to disk{reason}. Jeton takes half of the \
+                 limit on locked memory (RLIMIT_MEMLOCK) and at most {MOST_LOCKED} bytes. Raise the limit to {} bytes \
+                 (ulimit -l; LimitMEMLOCK= of systemd; memlock in limits.conf)",
+                2 * MOST_LOCKED
+            );
+        }
     }
 }
 
-/// Keeps a chunk out of core dumps and out of children.
+/// Returns the limit of the process on locked memory in bytes, or `u64::MAX` if there is no limit.
+fn lock_limit() -> u64 {
+    getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
+}
+
+/// Returns how many bytes of that limit Jeton may lock: half of them, because the application has
+/// secrets too.
+fn lockable(limit: u64) -> usize {
+    let half = usize::try_from(limit / 2).unwrap_or(MOST_LOCKED).min(MOST_LOCKED);
+    half / page_size() * page_size()
+}
+
+/// Keeps pages out of core dumps.
 ///
 /// # Safety
-/// It is mapped, and holds nothing yet.
+/// The caller promises that the pages are mapped.
 #[cfg(target_os = "linux")]
-unsafe fn hide(start: *mut std::ffi::c_void) -> rustix::io::Result<()> {
+pub(super) unsafe fn leave_out_of_dumps(start: *mut c_void, len: usize) -> rustix::io::Result<()> {
     use rustix::mm::{Advice, madvise};
-    // SAFETY: by the caller's promise; neither changes what the parent reads there.
-    unsafe { madvise(start, CHUNK, Advice::LinuxDontDump) }?;
-    // SAFETY: the same.
+    // SAFETY: the caller's promise. The call does not change the content of the pages.
+    unsafe { madvise(start, len, Advice::LinuxDontDump) }
+}
+
+/// Makes a chunk zero in the children of a fork.
+///
+/// # Safety
+/// The caller promises that the chunk is mapped and holds nothing yet.
+#[cfg(target_os = "linux")]
+unsafe fn empty_in_children(start: *mut c_void) -> rustix::io::Result<()> {
+    use rustix::mm::{Advice, madvise};
+    // SAFETY: the caller's promise. The call does not change what this process reads there.
     unsafe { madvise(start, CHUNK, Advice::LinuxWipeOnFork) }
 }
 
 /// # Safety
-/// None here.
+/// The caller promises nothing: this system has no such advice.
 #[cfg(not(target_os = "linux"))]
-unsafe fn hide(_: *mut std::ffi::c_void) -> rustix::io::Result<()> {
+pub(super) unsafe fn leave_out_of_dumps(_: *mut c_void, _: usize) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// What the system says of the memory at an address: `VmFlags` of proc(5), and whether locking was refused.
+/// # Safety
+/// The caller promises nothing: this system has no such advice.
+#[cfg(not(target_os = "linux"))]
+unsafe fn empty_in_children(_: *mut c_void) -> rustix::io::Result<()> {
+    Ok(())
+}
+
+/// Checks that the memory of a secret has the flags of protected memory (`VmFlags` in proc(5)). If
+/// the limit of this process allows no locking, it skips the lock flag and prints that.
 #[cfg(all(test, target_os = "linux"))]
-pub(crate) fn flags_of(bytes: &[u8]) -> (String, bool) {
+pub(crate) fn assert_protected(bytes: &[u8]) {
+    let flags = flags_of(bytes);
+    let mut wanted = vec![" dd ", " wf "];
+    match lock_limit() {
+        limit if lockable(limit) == MOST_LOCKED => wanted.push(" lo "),
+        limit => println!("RLIMIT_MEMLOCK is {limit}: this does not test that secrets are locked"),
+    }
+    assert!(wanted.iter().all(|flag| flags.contains(flag)), "{flags}");
+}
+
+/// Returns the flags that the system reports for the memory at an address.
+#[cfg(all(test, target_os = "linux"))]
+fn flags_of(bytes: &[u8]) -> String {
     let address = bytes.as_ptr().addr();
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("a proc file system");
     let mut inside = false;
@@ -198,7 +293,7 @@ pub(crate) fn flags_of(bytes: &[u8]) -> (String, bool) {
             inside = range.contains(&address);
         }
         if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
-            return (format!("{flags} "), pages().refused);
+            return format!("{flags} ");
         }
     }
     panic!("no memory at {address:#x}");
@@ -223,7 +318,7 @@ mod tests {
             let layout = Layout::array::<u8>(len).expect("a length");
             let Some(class) = class(layout) else { continue };
             let block = pages().take(class).expect("a block");
-            // SAFETY: a whole block, taken by us; pages are never without bytes.
+            // SAFETY: a whole block that the test owns. All bytes of the pages are initialised.
             let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), len) };
             assert!(bytes.iter().all(|byte| *byte == 0), "{len}");
             // SAFETY: taken with this class, and not used any more.
@@ -234,7 +329,6 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_secret_is_locked_and_in_no_core_dump() {
-        let (flags, refused) = flags_of(&Secret::zeroed(32));
-        assert!(refused || [" lo ", " dd ", " wf "].iter().all(|flag| flags.contains(flag)), "{flags}");
+        assert_protected(&Secret::zeroed(32));
     }
 }

@@ -9,20 +9,20 @@ use crate::error::{Error, Result};
 use crate::mechanism::Invocation;
 use crate::secret::Secret;
 
-/// An encryption or decryption in the making.
+/// The engine of an encryption or a decryption.
 pub enum Crypting {
-    /// With a secret key.
+    /// A cipher with a secret key.
     Cipher {
-        /// The cipher.
+        /// The cipher with its key.
         cipher: Box<dyn Cipher>,
-        /// What it is, for the length of a whole message.
+        /// The scheme, which gives the output length of a message.
         scheme: CipherScheme,
-        /// Which way.
+        /// Encryption or decryption.
         direction: Direction,
     },
-    /// With an RSA key; the message is one block, collected.
+    /// RSA. The message is a single block, which is collected.
     Rsa {
-        /// The half of the pair that works.
+        /// The half of the key pair that the direction needs.
         key: RsaHalf,
         /// The padding.
         scheme: Encryption,
@@ -33,16 +33,16 @@ pub enum Crypting {
     },
 }
 
-/// Half of an RSA key pair.
+/// The public or the private half of an RSA key pair.
 pub enum RsaHalf {
-    /// Encrypts.
+    /// The public key, which encrypts.
     Public(Arc<dyn PublicKey>),
-    /// Decrypts.
+    /// The private key, which decrypts.
     Private(Arc<dyn PrivateKey>),
 }
 
 impl RsaHalf {
-    /// Encrypts or decrypts one block into the front of `out`; how long the result is.
+    /// Encrypts or decrypts one block into the front of `out`. Returns the length of the result.
     fn run(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Public(key) => key.encrypt(scheme, input, out),
@@ -52,7 +52,7 @@ impl RsaHalf {
 }
 
 impl Crypting {
-    /// The length of the result of a whole message, at most.
+    /// Returns the maximum length of the result for a message in a single part.
     fn whole_len(&self, len: usize) -> usize {
         match self {
             Self::Cipher { scheme, direction, .. } => scheme.output_len(*direction, len),
@@ -78,9 +78,10 @@ impl Crypting {
         match self {
             Self::Cipher { cipher, .. } => cipher.update(input, out),
             Self::Rsa { collected, len, .. } => {
-                // No message is longer than the modulus; one byte more is enough to refuse it by.
+                // No valid message is longer than the modulus. One byte more is enough to make the
+                // final call refuse the message.
                 let room = *len + 1 - collected.len();
-                collected.extend(&input[..input.len().min(room)]);
+                collected.extend(&input[..input.len().min(room)])?;
                 Ok(0)
             }
         }
@@ -111,7 +112,7 @@ impl Engine for Crypting {
 
     fn forget(&mut self) {
         match self {
-            // A cipher that cannot start over fails at its next use.
+            // A cipher whose reset fails also fails at its next use.
             Self::Cipher { cipher, .. } => drop(cipher.reset()),
             Self::Rsa { collected, .. } => collected.clear(),
         }
@@ -157,7 +158,7 @@ impl Operation<Crypting> {
             if out.len() >= needed {
                 return engine.whole(input, out).inspect_err(|_| engine.forget());
             }
-            // The result may still fit, where padding goes; if not, the next call computes it again.
+            // The unpadded result may still fit. If it does not, the next call computes it again.
             shorter(out, needed, |scratch| engine.whole(input, scratch)).inspect_err(|_| engine.forget())
         })
     }
@@ -177,7 +178,8 @@ impl Operation<Crypting> {
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(false, Crypting::end_len) };
-        // A backend finishes where the result fits, though the bound does not, and else keeps what it has.
+        // The backend finishes if the result fits, even if the upper bound does not. Otherwise it
+        // keeps its state.
         self.end(|engine| {
             engine.end(out).inspect_err(|error| {
                 if !matches!(error, Error::BufferTooSmall { .. }) {
@@ -188,7 +190,8 @@ impl Operation<Crypting> {
     }
 }
 
-/// Goes on from where a cipher of the same scheme and key was, which stays as it is.
+/// Continues from the saved state of a cipher with the same scheme and key. The saved state does
+/// not change.
 fn go_on(cipher: &mut Box<dyn Cipher>, saved: &SavedCipher) -> Result<()> {
     match saved {
         SavedCipher::Collected(message) => cipher.update(message, &mut []).map(drop),
@@ -202,9 +205,10 @@ fn go_on(cipher: &mut Box<dyn Cipher>, saved: &SavedCipher) -> Result<()> {
     }
 }
 
-/// Computes what may be shorter than its bound, for a buffer that is.
+/// Computes a result that may be shorter than its bound, for a buffer that is shorter than the
+/// bound.
 fn shorter(out: &mut [u8], bound: usize, work: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<usize> {
-    let mut scratch = Secret::zeroed(bound);
+    let mut scratch = Secret::try_zeroed(bound)?;
     let len = work(&mut scratch)?;
     let place = out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })?;
     place.copy_from_slice(&scratch[..len]);

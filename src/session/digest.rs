@@ -1,11 +1,11 @@
-//! Digests.
+//! The engine of digests, and the digest functions.
 
 use super::operation::{Engine, Operation, Output, copied, place};
 use super::state::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 
-/// A digest in the making.
+/// The engine of a digest.
 pub struct Digesting {
     provider: &'static Provider,
     hash: Hash,
@@ -13,7 +13,7 @@ pub struct Digesting {
 }
 
 impl Digesting {
-    /// With that hash.
+    /// Returns a digest by that hash, without data.
     pub fn new(provider: &'static Provider, hash: Hash) -> Self {
         Self { provider, hash, hasher: None }
     }

@@ -1,10 +1,11 @@
-//! Messages under an authenticated cipher (PKCS#11 3.2, "Message-based encryption functions", "Message-based decryption
-//! functions").
+//! Messages under an AEAD cipher (PKCS#11 3.2, "Message-based encryption functions", "Message-based
+//! decryption functions").
 //!
-//! A message in one part goes through a cipher that is kept from one message to the next. A message in several parts
-//! has a cipher of its own, which gives out what it can. What is decrypted comes at the end alone, after the tag was
-//! verified: "CKR_AEAD_DECRYPT_FAILED is returned by the last C_DecryptMessageNext call", and nobody has read the
-//! plaintext by then.
+//! A message in a single part uses a cipher that is kept from one message to the next. A message in
+//! several parts has its own cipher, which returns output as soon as it can. A decryption returns
+//! the plaintext only at the end, after it has verified the tag: "CKR_AEAD_DECRYPT_FAILED is
+//! returned by the last C_DecryptMessageNext call". So the caller never sees plaintext that was not
+//! authenticated.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider
 use crate::error::{Error, Result};
 use crate::mechanism::message::MessageParams;
 use crate::object::{Object, key};
-use crate::secret::Secret;
+use crate::secret::{Secret, try_boxed};
 
-/// Messages under one key.
+/// The engine of a message-based encryption or decryption.
 pub struct Messages {
     provider: &'static Provider,
     scheme: AeadScheme,
@@ -27,18 +28,18 @@ pub struct Messages {
     begun: Option<Begun>,
 }
 
-/// A message in several parts.
+/// An active message in several parts.
 struct Begun {
     cipher: Box<dyn Cipher>,
     tag_len: usize,
-    /// Bytes of the message so far.
+    /// Number of input bytes so far.
     taken: usize,
-    /// Bytes that were given out.
+    /// Number of output bytes so far.
     given: usize,
 }
 
 impl Messages {
-    /// With a secret key.
+    /// Returns an engine with a secret key.
     pub fn new(
         provider: &'static Provider,
         scheme: AeadScheme,
@@ -49,19 +50,19 @@ impl Messages {
         Ok(Self { provider, scheme, direction, key, aead, nonces: Nonces::default(), begun: None })
     }
 
-    /// Forgets which nonces were generated: the operation is another.
+    /// Forgets the generated nonces, because a new operation starts.
     pub fn renew(&mut self) {
         self.nonces = Nonces::default();
     }
 
-    /// Sees that the parameter is this cipher's.
+    /// Fails with `MechanismParamInvalid` if the parameter is for another cipher.
     fn check(&self, params: &MessageParams) -> Result<()> {
         if params.scheme() == self.scheme { Ok(()) } else { Err(Error::MechanismParamInvalid) }
     }
 
     fn whole(&mut self, params: &mut MessageParams, aad: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
         self.check(params)?;
-        // PKCS#11 3.2, CK_CCM_MESSAGE_PARAMS: the length is announced, as for C_Encrypt.
+        // PKCS#11 3.2, CK_CCM_MESSAGE_PARAMS: the caller announces the length, as for C_Encrypt.
         let announced = self.scheme != AeadScheme::AesCcm || params.data_len() == input.len();
         match self.direction {
             Direction::Encrypt if !announced => Err(Error::DataLenRange),
@@ -118,7 +119,8 @@ impl Begun {
         Ok(written)
     }
 
-    /// What is still to be given out when the last part of that length comes: a message has the length of its ciphertext.
+    /// Returns the output length of the last part, which has that input length. A message and its
+    /// ciphertext have the same length.
     fn end_len(&self, input: usize) -> usize {
         self.taken + input - self.given
     }
@@ -126,8 +128,8 @@ impl Begun {
     fn seal(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<()> {
         let written = self.part(input, out)?;
         let rest = out.get_mut(written..).ok_or(Error::GeneralError)?;
-        // The cipher puts the tag behind the message.
-        let mut end = Secret::zeroed(rest.len() + self.tag_len);
+        // The cipher appends the tag to the message.
+        let mut end = Secret::try_zeroed(rest.len() + self.tag_len)?;
         if self.cipher.finish(&mut end)? != end.len() {
             return Err(Error::GeneralError);
         }
@@ -144,9 +146,9 @@ impl Begun {
     }
 }
 
-/// The cipher of one message.
+/// Returns the cipher scheme of one message.
 fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
-    let (nonce, aad, tag_len) = (params.nonce(), aad.into(), params.tag().len());
+    let (nonce, aad, tag_len) = (params.nonce(), try_boxed(aad)?, params.tag().len());
     Ok(match params.scheme() {
         AeadScheme::AesGcm => CipherScheme::AesGcm { iv: nonce.into(), aad, tag_len },
         AeadScheme::AesCcm => {
@@ -159,7 +161,7 @@ fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
     })
 }
 
-/// PKCS#11 3.2, C_DecryptMessage: a wrong tag has a name of its own.
+/// PKCS#11 3.2, C_DecryptMessage: a wrong tag has its own error, `CKR_AEAD_DECRYPT_FAILED`.
 fn unauthentic(error: Error) -> Error {
     match error {
         Error::EncryptedDataInvalid => Error::AeadDecryptFailed,
@@ -178,7 +180,7 @@ impl Engine for Messages {
 }
 
 impl Operation<Messages> {
-    /// The cipher of the message that was begun, or can begin now.
+    /// Returns the cipher of the active message, or of a message that can begin now.
     pub fn message_scheme(&mut self, begun: bool) -> Result<AeadScheme> {
         self.message_length(!begun, |_| 0)?;
         Ok(self.engine()?.scheme)
@@ -205,7 +207,7 @@ impl Operation<Messages> {
         self.message_begin(|engine| engine.begin(params, aad))
     }
 
-    /// `C_EncryptMessageNext`, `C_DecryptMessageNext`, but for the last part.
+    /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with a part that is not the last.
     pub fn crypt_message_part(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else {
             return self.message_length(false, |engine| {
@@ -215,7 +217,7 @@ impl Operation<Messages> {
         self.message_part(|engine| engine.begun()?.part(input, out))
     }
 
-    /// The same with `CKF_END_OF_MESSAGE`.
+    /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with `CKF_END_OF_MESSAGE`.
     pub fn crypt_message_end(
         &mut self,
         params: &mut MessageParams,

@@ -1,14 +1,16 @@
-//! Sessions: their operations and their searches.
+//! Sessions, their active operations and their searches.
 
 use std::sync::Arc;
 
 use crate::backend::{Direction, Encryption};
+use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, Asymmetric, Code, Invocation, Params, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
-use crate::object::{Object, curve, key};
+use crate::object::{Object, curve, key, strict};
+use crate::secret::try_boxed;
 use crate::token::Token;
 
 pub mod crypt;
@@ -33,52 +35,56 @@ use otp::Otp;
 use recover::Recovering;
 use sign::{Signing, Verifying};
 
-/// A session.
+/// An open session with its active operations.
 pub struct Session {
-    /// Its own handle.
+    /// The handle of this session.
     pub handle: SessionHandle,
-    /// Its token.
+    /// The token that the session is open on.
     pub token: Arc<Token>,
-    /// Whether it may write token objects.
+    /// True for a read/write session, which may write token objects.
     pub read_write: bool,
-    /// The search.
+    /// The active search.
     pub find: Option<Find>,
-    /// The digest.
+    /// The digest operation.
     pub digest: Operation<Digesting>,
-    /// The signature.
+    /// The signature operation.
     pub sign: Operation<Signing>,
-    /// The verification.
+    /// The verification operation.
     pub verify: Operation<Verifying>,
-    /// The encryption.
+    /// The encryption operation.
     pub encrypt: Operation<Crypting>,
-    /// The decryption.
+    /// The decryption operation.
     pub decrypt: Operation<Crypting>,
-    /// The signature that gives its data back.
+    /// The signature operation with data recovery.
     pub sign_recover: Operation<Signing>,
-    /// The recovery of such data.
+    /// The verification operation with data recovery.
     pub verify_recover: Operation<Recovering>,
-    /// The verification of a signature that came first.
+    /// The verification operation of `C_VerifySignatureInit`, which gets the signature before the
+    /// data.
     pub verify_signature: Operation<Verifying>,
-    /// That signature.
+    /// The signature that `verify_signature` checks.
     pub signature: Vec<u8>,
-    /// Whether slow functions answer before they are done.
+    /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
     pub asynchronous: bool,
-    /// The message-based encryption.
+    /// The message-based encryption operation.
     pub message_encrypt: Operation<Messages>,
-    /// The message-based decryption.
+    /// The message-based decryption operation.
     pub message_decrypt: Operation<Messages>,
-    /// The message-based signature.
+    /// The message-based signature operation.
     pub message_sign: Operation<Signing>,
-    /// The message-based verification.
+    /// The message-based verification operation.
     pub message_verify: Operation<Verifying>,
 }
 
-/// What a key is used for.
+/// The shortest sensitive key, in bytes, that makes a MAC, a digest or another key.
+const MIN_SENSITIVE: usize = 14;
+
+/// A use of a key: the flag of the mechanism and the flag of the key that permit it.
 #[derive(Clone, Copy)]
 pub struct Usage {
-    /// The flag that the mechanism has (`CKF_*`).
+    /// The flag that the mechanism must have (`CKF_*`).
     pub mechanism: u64,
-    /// The flag that the key has.
+    /// The flag that the key must have.
     pub key: Flag,
 }
 
@@ -102,7 +108,7 @@ impl Usage {
 }
 
 impl Session {
-    /// A session without operations.
+    /// Returns a session without active operations.
     pub fn new(handle: SessionHandle, token: Arc<Token>, read_write: bool) -> Self {
         Self {
             handle,
@@ -126,7 +132,7 @@ impl Session {
         }
     }
 
-    /// What the session may do now.
+    /// Returns what the session may do with the current login.
     pub fn rights(&self) -> Rights {
         self.token.rights(self.read_write)
     }
@@ -174,8 +180,14 @@ impl Session {
         let Self { token, verify_signature, .. } = self;
         let make = |key: Arc<Object>| verifying(token, with, &key);
         arm(verify_signature, token, self.read_write, with, key, Usage::VERIFY, make)?;
-        self.signature.clear();
-        self.signature.extend_from_slice(signature);
+        // The caller chose the length of the signature, so the copy may not fit in memory.
+        match try_boxed(signature) {
+            Ok(signature) => self.signature = signature.into(),
+            Err(error) => {
+                self.verify_signature.cancel();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -238,7 +250,7 @@ impl Session {
         Ok(())
     }
 
-    /// The message-based encryption or decryption.
+    /// Returns the message-based encryption or decryption operation.
     pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         match direction {
             Direction::Encrypt => &mut self.message_encrypt,
@@ -246,20 +258,29 @@ impl Session {
         }
     }
 
-    /// Whether an operation waits for the PIN of its key, which has `CKA_ALWAYS_AUTHENTICATE`.
+    /// Returns whether an operation waits for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`.
     pub fn waits(&self) -> bool {
-        let single = self.sign.active() || self.decrypt.active() || self.sign_recover.active();
-        single || self.message_sign.active()
+        self.last_waiting().is_some()
     }
 
-    /// The PIN came for an operation with a key that has `CKA_ALWAYS_AUTHENTICATE`.
+    fn last_waiting(&self) -> Option<u64> {
+        let single = self.sign.waits().max(self.decrypt.waits()).max(self.sign_recover.waits());
+        single.max(self.message_sign.waits())
+    }
+
+    /// Unlocks the operation that was started last and waits for the PIN of its key, which has
+    /// `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects": "the user has to supply the
+    /// PIN for each use". One PIN unlocks one operation.
     pub fn unlock(&mut self) -> Result<()> {
-        let single = self.sign.unlock() | self.decrypt.unlock() | self.sign_recover.unlock();
-        let unlocked = single | self.message_sign.unlock();
-        if unlocked { Ok(()) } else { Err(Error::OperationNotInitialized) }
+        let last = self.last_waiting().ok_or(Error::OperationNotInitialized)?;
+        self.sign.unlock(last);
+        self.decrypt.unlock(last);
+        self.sign_recover.unlock(last);
+        self.message_sign.unlock(last);
+        Ok(())
     }
 
-    /// Lets go what a login left behind: operations and parsed private keys.
+    /// Ends every operation that has a key and drops its engine, which holds the parsed key.
     pub fn clear_keys(&mut self) {
         self.sign.clear();
         self.verify.clear();
@@ -275,7 +296,7 @@ impl Session {
     }
 }
 
-/// Starts an operation with a key, or takes the engine again that was made for the same.
+/// Starts an operation with a key. Reuses the kept engine if mechanism, key and epoch are the same.
 fn arm<E: Engine>(
     operation: &mut Operation<E>,
     token: &Token,
@@ -292,20 +313,28 @@ fn arm<E: Engine>(
     }
     offered(token, with)?;
     let object = permitted(token, token.rights(read_write), with, key, usage)?;
-    // Private keys alone have it.
+    // Only private keys have this attribute.
     let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
     operation.start(with, key, epoch, make(object)?, locked);
     Ok(())
 }
 
-/// Whether the configuration offers the mechanism. What is armed again was, for the life of a session.
+/// Fails with `MechanismInvalid` if the configuration does not offer the mechanism. A reused engine
+/// needs no new check, because the configuration cannot change while the session is open.
 fn offered(token: &Token, with: &Invocation) -> Result<()> {
     let offered = token.settings.mechanism(with.mechanism.id).is_some();
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
-/// The key of a handle, where a session with these rights may use it for that with this mechanism, after a look at what
-/// other processes did.
+/// Looks up a key that a session with these rights may use with this mechanism. It first takes over
+/// changes of other processes, at most once a second. It is for functions that have no `Init`
+/// function.
+///
+/// They refuse a key with `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects": the login
+/// for a use comes "immediately after a cryptographic operation using the key has been initiated".
+/// Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate no operation,
+/// so there is no moment for this login. `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED` if no
+/// operation waits for it.
 pub fn usable(
     token: &Token,
     rights: Rights,
@@ -314,10 +343,11 @@ pub fn usable(
     usage: Usage,
 ) -> Result<Arc<Object>> {
     token.glance()?;
-    permitted(token, rights, with, key, usage)
+    let object = permitted(token, rights, with, key, usage)?;
+    if object.flag(Flag::ALWAYS_AUTHENTICATE) { Err(Error::UserNotLoggedIn) } else { Ok(object) }
 }
 
-/// The same without the look.
+/// Looks up the key, but does not look for changes of other processes.
 fn permitted(
     token: &Token,
     rights: Rights,
@@ -325,28 +355,36 @@ fn permitted(
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    if with.mechanism.does() & usage.mechanism == 0 {
+    if token.settings.does(with.mechanism) & usage.mechanism == 0 {
         return Err(Error::MechanismInvalid);
     }
-    let object = token.object(rights, key).map_err(|_| Error::KeyHandleInvalid)?;
+    let object = token.key_object(rights, key)?;
     if !object.sort().is_key() {
         return Err(Error::KeyHandleInvalid);
     }
     if !accepts(with, &object) {
         return Err(Error::KeyTypeInconsistent);
     }
-    // The rules give CKA_SIGN to private keys alone and CKA_VERIFY to public ones, so the flag tells the half.
+    // Only private keys can have CKA_SIGN and only public keys CKA_VERIFY. So the flag also selects
+    // the half of a key pair.
     let permitted = object.flag(usage.key) && object.allows(with.mechanism.id);
-    if permitted { Ok(object) } else { Err(Error::KeyFunctionNotPermitted) }
+    if !permitted {
+        return Err(Error::KeyFunctionNotPermitted);
+    }
+    if token.settings.is_strict() {
+        policy::check_parameter(with)?;
+        strict::usable(&object)?;
+    }
+    Ok(object)
 }
 
-/// Whether a mechanism works with a key of that type.
+/// Returns whether the mechanism accepts a key of that type.
 fn accepts(with: &Invocation, object: &Object) -> bool {
     let (own, wanted) = (object.key_type(), with.mechanism.key_type);
     match with.mechanism.action {
         // PKCS#11 3.2, "HMAC mechanisms": generic secrets, and the key types of the hashes.
         Action::Mac(Code::Hmac(hash)) => own == wanted || own == hmac::key_type(hash),
-        // Any secret key.
+        // This derivation accepts any secret key.
         Action::Derive(_) if wanted.is_none() => object.sort().is_secret(),
         Action::Derive(_) if wanted == Some(KeyType::EC) => {
             own == wanted || own == Some(KeyType::EC_MONTGOMERY)
@@ -377,6 +415,7 @@ fn verifying(token: &Token, with: &Invocation, object: &Object) -> Result<Verify
 }
 
 fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
+    strong_enough(object)?;
     if let Params::TlsMac { prf, len, server } = with.params {
         let secret = key::secret(object.attributes())?;
         let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
@@ -391,7 +430,15 @@ fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code>
     sign::Code::new(mac, request.len)
 }
 
-/// An encryption or decryption with that key.
+/// Fails with `KeySizeRange` if a sensitive key is too short for a MAC. NIST SP 800-131A asks for
+/// 112 bits in a key of HMAC. The MAC under a shorter key reveals the key to a caller who tries all
+/// values: 256 attempts find one byte. A verification confirms a guess in the same way.
+pub fn strong_enough(object: &Object) -> Result<()> {
+    let short = || key::secret(object.attributes()).map(|value| value.len() < MIN_SENSITIVE);
+    if object.flag(Flag::SENSITIVE) && short()? { Err(Error::KeySizeRange) } else { Ok(()) }
+}
+
+/// Returns an engine that encrypts or decrypts with the key.
 pub fn crypting(token: &Token, with: &Invocation, object: &Object, direction: Direction) -> Result<Crypting> {
     let provider = token.provider();
     if let Action::Cipher(_) = with.mechanism.action {

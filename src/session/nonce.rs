@@ -1,45 +1,58 @@
-//! The nonces that a token makes for the messages of one operation (PKCS#11 3.2, "AES-GCM authenticated encryption /
-//! decryption": `ivGenerator`).
+//! The nonces that a token generates for the messages of one operation (PKCS#11 3.2, "AES-GCM
+//! authenticated encryption / decryption": `ivGenerator`).
 //!
-//! A counter never comes to the same nonce twice between a `C_MessageEncryptInit` and its end: it is refused when it is
-//! used up, and where what it is XORed onto is not what it was. It starts at zero with each `C_MessageEncryptInit`, as
-//! the specification says; the application sees to it that the fixed bits or the key are others then.
+//! A counter never gives the same nonce twice between a `C_MessageEncryptInit` and the end of the
+//! operation. It fails when it is used up, and when the value that it is XORed with changes. As the
+//! specification says, it starts at zero with each `C_MessageEncryptInit`. The application must
+//! then change the fixed bits or the key.
+
+use tracing::warn;
 
 use crate::backend::{AeadScheme, Random};
 use crate::error::{Error, Result};
 use crate::mechanism::message::{Generator, MessageParams};
 
-/// Fewer random bits than these meet again too soon: 64 do once in 2^32 messages.
+/// Minimum number of random bits. With 64 bits, two of 2^32 messages are likely to get the same
+/// nonce.
 const LEAST_RANDOM_BITS: usize = 64;
 
-/// What was generated so far.
+/// The state of the generators of one operation.
 #[derive(Default)]
 pub struct Nonces {
     counted: Counting,
-    /// `CKG_GENERATE` counts too, from a random start: no two messages of an operation can meet, and those of two
-    /// operations meet as seldom as random ones (SP 800-38D, 8.2.2).
+    /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
+    /// never get the same nonce. Messages of two operations get it as rarely as with random nonces
+    /// (SP 800-38D, 8.2.2).
     any: Counting,
 }
 
-/// A counter, and what it is XORed onto.
+/// A counter and the value that it is XORed with.
 #[derive(Default)]
 struct Counting {
     next: u64,
     base: Option<Base>,
 }
 
-/// A nonce whose fixed bits are 0.
+/// The bits of a nonce that are not fixed. The fixed bits are 0 here.
 struct Base {
     fixed_bits: usize,
     nonce: Box<[u8]>,
 }
 
 impl Nonces {
-    /// Makes the part of the nonce that is not fixed. `MechanismParamInvalid` where there is no more to be made.
+    /// Generates the bits of the nonce that are not fixed. Fails with `MechanismParamInvalid` if no
+    /// unused nonce is left.
     pub fn generate(&mut self, random: &dyn Random, params: &mut MessageParams) -> Result<()> {
         let fixed_bits = params.fixed_bits();
         let generator = params.generator();
         let nonce = params.nonce_mut();
+        let counts = matches!(generator, Generator::Counter | Generator::CounterXor);
+        if counts && self.counted.base.is_none() {
+            warn!(
+                fixed_bits,
+                "the nonce counter starts at zero: use other fixed bits for another operation with this key"
+            );
+        }
         match generator {
             Generator::None => Ok(()),
             Generator::Random if 8 * nonce.len() - fixed_bits < LEAST_RANDOM_BITS => {
@@ -57,7 +70,7 @@ impl Nonces {
 }
 
 impl Counting {
-    /// The next nonce from the one that is given.
+    /// Turns the caller's nonce into the next nonce.
     fn next(&mut self, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
         match &self.base {
             None => self.base = Some(Base::of(nonce, fixed_bits)),
@@ -73,7 +86,8 @@ impl Counting {
         Ok(())
     }
 
-    /// The next nonce from a random one of that form, which is drawn where there is none.
+    /// Makes the next nonce from a random start. Draws the start if there is no start of that
+    /// length with that number of fixed bits.
     fn next_from_chance(&mut self, random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
         let kept = self.base.take().filter(|base| base.has_form(nonce, fixed_bits));
         match kept {
@@ -108,7 +122,8 @@ impl Base {
     }
 }
 
-/// Which bits of a nonce's byte are not fixed: the fixed ones are the most significant of the whole.
+/// Returns a mask of the bits of one byte that are not fixed. The fixed bits are the most
+/// significant bits of the nonce.
 fn free(at: usize, fixed_bits: usize) -> u8 {
     match fixed_bits.saturating_sub(8 * at) {
         0 => 0xff,
@@ -117,7 +132,7 @@ fn free(at: usize, fixed_bits: usize) -> u8 {
     }
 }
 
-/// Random bits where they are not fixed.
+/// Fills the bits that are not fixed with random bits.
 fn draw(random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
     let mut drawn = [0; AeadScheme::MAX_NONCE];
     let drawn = drawn.get_mut(..nonce.len()).ok_or(Error::GeneralError)?;
@@ -135,7 +150,7 @@ mod tests {
 
     const RANDOM: &dyn Random = crate::backend::Provider::ALL[0].random;
 
-    /// The nonces that come of `given` until there are no more, at most 5.
+    /// Returns up to 5 nonces that are generated from `given`.
     fn all(generator: Generator, fixed_bits: usize, given: &[u8]) -> Vec<Vec<u8>> {
         let mut nonces = Nonces::default();
         let mut next = || {
@@ -174,9 +189,9 @@ mod tests {
         for (nonce, fixed_bits) in [(&[2; 12][..], 32), (&[1; 13], 32), (&[1; 12], 31)] {
             assert_eq!(next(Generator::CounterXor, nonce, fixed_bits), Err(Error::MechanismParamInvalid));
         }
-        // The counter alone is one that is XORed onto zeros.
+        // A plain counter is XORed with zeros, so the value has changed here.
         assert_eq!(next(Generator::Counter, &[1; 12], 32), Err(Error::MechanismParamInvalid));
-        // The fixed bits are the application's to change.
+        // The application may change the fixed bits.
         assert_eq!(next(Generator::CounterXor, &[9, 9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1], 32), Ok(()));
     }
 
@@ -190,7 +205,7 @@ mod tests {
                 assert!(!made[..at].contains(nonce));
             }
         }
-        // All four that there are, in some order.
+        // Two free bits give all four values, in any order.
         let mut made = all(Generator::Any, 22, &[0; 3]);
         made.sort();
         assert_eq!(made, [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]]);

@@ -1,8 +1,12 @@
-//! The one state machine of all operations: what an `Init` call starts, how it goes on and when it is over.
+//! The state machine that all operations share: how an `Init` call starts an operation, how the
+//! operation continues, and how it ends.
 //!
-//! An operation that is over keeps its engine. The next `Init` with the same mechanism, parameter and key, while
-//! the token's epoch is the same, takes it again: nothing is looked up, checked, parsed or allocated. With another
-//! parameter, as a nonce is, an engine that can keeps its key.
+//! A finished operation keeps its engine. The next `Init` reuses it if mechanism, parameter, key
+//! and the epoch of the token are the same. Then nothing is looked up, checked, parsed or
+//! allocated. If only the parameter differs, for example the nonce, some engines keep their key and
+//! take the new parameter.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
@@ -13,19 +17,19 @@ use crate::session::state::{Progress, Saved};
 
 mod process;
 
-/// Where the result goes, by the convention on output (PKCS#11 3.2, "Conventions for functions returning output in
-/// a variable-length buffer").
+/// The destination of a result (PKCS#11 3.2, "Conventions for functions returning output in a
+/// variable-length buffer").
 pub enum Output<'a> {
-    /// NULL was given: tell the length.
+    /// The caller passed NULL and asks only for the length.
     Length,
-    /// Write here.
+    /// The caller's buffer.
     Buffer(&'a mut [u8]),
 }
 
-/// An operation of one kind in one session.
+/// One operation of a session, for example the signature.
 pub struct Operation<E> {
     stage: Stage,
-    /// Behind a pointer: a session has thirteen operations, and most use one or two.
+    /// Boxed because a session has twelve operations, and most sessions use one or two.
     kept: Option<Box<Kept<E>>>,
 }
 
@@ -35,24 +39,27 @@ impl<E> Default for Operation<E> {
     }
 }
 
-/// The epoch of an engine behind a PIN: none is this one, so that it is never armed again without.
-const BEHIND_PIN: u64 = u64::MAX;
+/// The first epoch of operations that need a PIN. The epoch of a token stays below it, so such an
+/// operation never starts again without the PIN. Each gets the next number, which shows the one
+/// that started last.
+const BEHIND_PIN: u64 = 1 << 63;
 
-/// How far an operation is.
+/// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// None is active.
+    /// No operation is active.
     Idle,
-    /// Started; a key with `CKA_ALWAYS_AUTHENTICATE` waits for the PIN.
+    /// The operation has started and waits for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`.
     Locked,
-    /// Started, no data yet.
+    /// The operation has started and has no data yet.
     Ready,
-    /// In several parts.
+    /// The operation has processed at least one part.
     Parts,
 }
 
-/// What an operation works with, as long as the session lives and nothing changes. On cache lines of its own, as the
-/// session is: what lies beside it may be another thread's.
+/// The engine of an operation and what it was started with. It stays after the operation, until
+/// another engine replaces it. It has its own cache lines, as the session has, because the
+/// neighbouring memory may belong to another thread.
 #[repr(align(128))]
 struct Kept<E> {
     with: Invocation,
@@ -62,7 +69,8 @@ struct Kept<E> {
 }
 
 impl<E: Engine> Operation<E> {
-    /// Takes the kept engine again, where it is for the same thing.
+    /// Starts the operation with the kept engine if that engine fits. Returns whether it does.
+    /// Fails with `OperationActive` if an operation is active.
     pub fn rearm(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64) -> Result<bool> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
@@ -81,9 +89,11 @@ impl<E: Engine> Operation<E> {
         Ok(true)
     }
 
-    /// Starts with a new engine. One that waits for a PIN is used once and not kept.
+    /// Starts the operation with a new engine. An engine that waits for a PIN is used once and
+    /// never reused.
     pub fn start(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
-        let epoch = if locked { BEHIND_PIN } else { epoch };
+        static STARTED: AtomicU64 = AtomicU64::new(BEHIND_PIN);
+        let epoch = if locked { STARTED.fetch_add(1, Ordering::Relaxed) } else { epoch };
         let kept = Kept { with: with.clone(), key, epoch, engine };
         match &mut self.kept {
             Some(place) => **place = kept,
@@ -92,13 +102,17 @@ impl<E: Engine> Operation<E> {
         self.stage = if locked { Stage::Locked } else { Stage::Ready };
     }
 
-    /// The PIN came that the operation waited for; whether it did.
-    pub fn unlock(&mut self) -> bool {
-        let waited = self.stage == Stage::Locked;
-        if waited {
+    /// Returns the number of an operation that waits for a PIN. A later operation has a greater
+    /// number.
+    pub fn waits(&self) -> Option<u64> {
+        self.kept.as_ref().filter(|_| self.stage == Stage::Locked).map(|kept| kept.epoch)
+    }
+
+    /// Unlocks the operation if it waits for a PIN and has that number.
+    pub fn unlock(&mut self, number: u64) {
+        if self.waits() == Some(number) {
             self.stage = Stage::Ready;
         }
-        waited
     }
 
     /// Ends the operation.
@@ -111,28 +125,33 @@ impl<E: Engine> Operation<E> {
         self.stage = Stage::Idle;
     }
 
-    /// Ends the operation and lets its key go.
+    /// Ends the operation and drops its engine with the key.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether an operation is active.
+    /// Returns the mechanism that the active operation was started with.
+    pub fn with(&self) -> Option<&Invocation> {
+        self.kept.as_ref().filter(|_| self.active()).map(|kept| &kept.with)
+    }
+
+    /// Returns whether the operation is active.
     pub fn active(&self) -> bool {
         self.stage != Stage::Idle
     }
 
-    /// The whole operation in one call.
+    /// Does the operation in a single part.
     pub fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready => self.finish(work),
-            // PKCS#11 3.2, C_Sign: it cannot end an operation in several parts.
+            // PKCS#11 3.2, C_Sign: the function cannot end a multi-part operation.
             Stage::Parts => Err(Error::OperationActive),
             Stage::Idle => Err(Error::OperationNotInitialized),
             Stage::Locked => self.locked(),
         }
     }
 
-    /// One part. An error ends the operation.
+    /// Processes one part. An error ends the operation.
     pub fn update(&mut self, data: &[u8]) -> Result<()> {
         match self.stage {
             Stage::Ready | Stage::Parts => {}
@@ -143,7 +162,7 @@ impl<E: Engine> Operation<E> {
         self.engine()?.update(data).inspect_err(|_| self.cancel())
     }
 
-    /// One part that gives something out. An error ends the operation, but for a buffer that is too small.
+    /// Processes one part that has output. An error ends the operation, except `BufferTooSmall`.
     pub fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready | Stage::Parts => {}
@@ -162,7 +181,7 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
-    /// The end after any number of parts, none too.
+    /// Ends a multi-part operation. The number of parts may be zero.
     pub fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready | Stage::Parts => self.finish(work),
@@ -171,8 +190,9 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// PKCS#11 3.2, "Conventions for functions returning output": whatever comes out, the operation is over, unless
-    /// only the length was told or the buffer was too small.
+    /// PKCS#11 3.2, "Conventions for functions returning output": the call ends the operation,
+    /// whether it succeeds or fails. The exceptions are a query for the length and a buffer that is
+    /// too small.
     fn finish<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         let outcome = work(self.engine()?);
         match outcome {
@@ -182,7 +202,7 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
-    /// The length of the result, for a caller who asks for it before the end.
+    /// Returns the length of the result for a caller who asks only for it.
     pub fn length(&mut self, one_part: bool, len: impl FnOnce(&E) -> usize) -> Result<usize> {
         match self.stage {
             Stage::Parts if one_part => Err(Error::OperationActive),
@@ -192,23 +212,26 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// PKCS#11 3.2, "Private key objects": each use of such a key wants its own login; without it the operation ends.
+    /// PKCS#11 3.2, "Private key objects": each use of such a key needs its own login. Without the
+    /// login the operation ends.
     fn locked<T>(&mut self) -> Result<T> {
         self.clear();
         Err(Error::UserNotLoggedIn)
     }
 
-    /// What it takes to go on later, if an operation is active. Not behind a PIN: one PIN would do for many uses.
+    /// Returns the saved state if the operation is active. An operation that needed a PIN cannot be
+    /// saved. Otherwise one PIN would be enough for many uses of the key.
     pub fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.stage != Stage::Idle) else { return Ok(None) };
-        if kept.epoch == BEHIND_PIN {
+        if kept.epoch >= BEHIND_PIN {
             return Err(Error::StateUnsaveable);
         }
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
         Ok(Some(Saved { with: kept.with.clone(), key: kept.key, progress }))
     }
 
-    /// Goes on from where a saved operation was; this one was just started with the same mechanism and key.
+    /// Continues a saved operation. The caller has just started this one with the same mechanism
+    /// and key.
     pub fn resume(&mut self, saved: &Saved) -> Result<()> {
         if let Some(progress) = &saved.progress {
             self.part(|engine| engine.resume(progress))?;
@@ -216,33 +239,33 @@ impl<E: Engine> Operation<E> {
         Ok(())
     }
 
-    /// What works inside it.
+    /// Returns the engine of the operation.
     pub(super) fn engine(&mut self) -> Result<&mut E> {
         self.kept.as_mut().map(|kept| &mut kept.engine).ok_or(Error::GeneralError)
     }
 }
 
-/// What works inside an operation.
+/// The algorithm of an operation with its key and its progress.
 pub trait Engine {
-    /// Takes a part of the message.
+    /// Processes a part of the message.
     fn update(&mut self, data: &[u8]) -> Result<()>;
-    /// Forgets the parts so far.
+    /// Discards all parts of the message.
     fn forget(&mut self);
-    /// Takes another parameter of its mechanism; false where that takes a new engine.
+    /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
     fn renew(&mut self, _with: &Invocation) -> Result<bool> {
         Ok(false)
     }
-    /// How far it is; `StateUnsaveable` where that cannot be kept.
+    /// Returns the progress. Fails with `StateUnsaveable` if it cannot be saved.
     fn save(&self) -> Result<Progress> {
         Err(Error::StateUnsaveable)
     }
-    /// Goes on from there.
+    /// Continues from that progress.
     fn resume(&mut self, _progress: &Progress) -> Result<()> {
         Err(Error::SavedStateInvalid)
     }
 }
 
-/// How a message becomes what a signer takes: its digest, or the message as it is.
+/// The input of a signer: the digest of the message, or the message itself.
 pub struct Message {
     provider: &'static Provider,
     hash: Option<Hash>,
@@ -251,16 +274,16 @@ pub struct Message {
 }
 
 impl Message {
-    /// For a scheme that takes the digest of `hash`, or the message.
+    /// Returns an empty message for a scheme that takes its digest by `hash`. If `hash` is `None`,
+    /// the scheme takes the message itself.
     pub fn new(provider: &'static Provider, hash: Option<Hash>) -> Self {
         Self { provider, hash, hasher: None, collected: Secret::default() }
     }
 
-    /// Takes a part.
+    /// Appends a part.
     pub fn update(&mut self, data: &[u8]) -> Result<()> {
         let Some(hash) = self.hash else {
-            self.collected.extend(data);
-            return Ok(());
+            return self.collected.extend(data);
         };
         if self.hasher.is_none() {
             self.hasher = Some(self.provider.digest.start(hash)?);
@@ -268,7 +291,7 @@ impl Message {
         self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
     }
 
-    /// Forgets the parts so far.
+    /// Discards all parts.
     pub fn forget(&mut self) {
         self.collected.clear();
         if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
@@ -276,18 +299,18 @@ impl Message {
         }
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn save(&self) -> Result<Progress> {
         match self.hash {
-            None => Ok(Progress::Collected(self.collected.duplicate())),
+            None => Secret::try_copy(&self.collected).map(Progress::Collected),
             Some(_) => copied(self.hasher.as_deref()),
         }
     }
 
-    /// Goes on from there.
+    /// Continues from that progress.
     pub fn resume(&mut self, progress: &Progress) -> Result<()> {
         match progress {
-            Progress::Collected(message) => self.collected = message.duplicate(),
+            Progress::Collected(message) => self.collected = Secret::try_copy(message)?,
             Progress::Hasher(hasher) => {
                 self.hasher = hasher.as_ref().map(|hasher| hasher.duplicate()).transpose()?
             }
@@ -296,7 +319,7 @@ impl Message {
         Ok(())
     }
 
-    /// A whole message as the signer takes it.
+    /// Calls `work` with the signer's input for a message that comes in a single part.
     pub fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(data) };
         let mut digest = [0; Hash::MAX_LEN];
@@ -304,7 +327,7 @@ impl Message {
         work(&digest[..hash.len()])
     }
 
-    /// The parts so far as the signer takes them.
+    /// Calls `work` with the signer's input for the parts so far.
     pub fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let Some(hash) = self.hash else { return work(&self.collected) };
         let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };
@@ -314,12 +337,12 @@ impl Message {
     }
 }
 
-/// How far a digest is.
+/// Returns the progress of a digest.
 pub(super) fn copied(hasher: Option<&dyn Hasher>) -> Result<Progress> {
     hasher.map(Hasher::duplicate).transpose().map(Progress::Hasher)
 }
 
-/// Where a result of `needed` bytes goes. Known before any work is done.
+/// Returns the part of the buffer for a result of `needed` bytes. Fails before any work is done.
 pub fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
     out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
 }

@@ -16,22 +16,23 @@ use crate::object::{Object, key};
 use crate::secret::Secret;
 use crate::token::Token;
 
-/// Length of a counter in bytes.
+/// Length of an HOTP counter in bytes.
 const COUNTER: usize = 8;
 
-/// Makes and compares the passwords of a key.
+/// The engine that generates and verifies the passwords of an HOTP key.
 pub struct Otp {
     token: Arc<Token>,
     read_write: bool,
     handle: ObjectHandle,
     key: Arc<Object>,
-    /// The counter that the parameter gives; without, the key's own.
+    /// The counter in the mechanism parameter. If it is `None`, the counter of the key is used.
     counter: Option<[u8; COUNTER]>,
     digits: usize,
 }
 
 impl Otp {
-    /// For a signature; `MechanismParamInvalid` where key and parameter do not agree.
+    /// Returns an engine for a signature. Fails with `MechanismParamInvalid` if the key and the
+    /// parameter do not agree.
     pub fn signing(
         token: &Arc<Token>,
         read_write: bool,
@@ -46,7 +47,8 @@ impl Otp {
         let requirement = own(A::OTP_COUNTER_REQUIREMENT)?;
         let digits = digits.map_or_else(|| own(A::OTP_LENGTH), Ok)?;
         let friendly = flags & otp::USER_FRIENDLY_OTP == 0 || key.flag(Flag::OTP_USER_FRIENDLY_MODE);
-        // HOTP has no password without a counter, and the next one is that of the next call.
+        // HOTP needs a counter, and the next password is the result of the next call. So the flags
+        // CKF_EXCLUDE_COUNTER and CKF_NEXT_OTP are refused.
         let fits = flags & (otp::NEXT_OTP | otp::EXCLUDE_COUNTER) == 0
             && friendly
             && (6..=8).contains(&digits)
@@ -59,7 +61,8 @@ impl Otp {
         Ok(Self { token: Arc::clone(token), read_write, handle, key, counter, digits: digits as usize })
     }
 
-    /// For a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the counter must be provided.
+    /// Returns an engine for a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the
+    /// counter must be provided.
     pub fn verifying(
         token: &Arc<Token>,
         with: &Invocation,
@@ -74,18 +77,19 @@ impl Otp {
         Ok(otp)
     }
 
-    /// PKCS#11 3.2, "OATH HOTP": there is no data.
+    /// Fails with `DataLenRange` if there is data. PKCS#11 3.2, "OATH HOTP": the operation takes no
+    /// data.
     pub fn update(&self, data: &[u8]) -> Result<()> {
         if data.is_empty() { Ok(()) } else { Err(Error::DataLenRange) }
     }
 
-    /// Length of the `CK_OTP_SIGNATURE_INFO` with all that is in it.
+    /// Returns the length of the `CK_OTP_SIGNATURE_INFO` with its parameters and their values.
     pub fn info_len(&self) -> usize {
         STRUCT + 2 * PARAM + COUNTER + self.digits
     }
 
-    /// Writes a `CK_OTP_SIGNATURE_INFO` with the password and its counter, `info_len` bytes. The key's own counter
-    /// goes on, on disk too, before its password is known to anybody.
+    /// Writes a `CK_OTP_SIGNATURE_INFO` of `info_len` bytes with the password and its counter. The
+    /// counter of the key is incremented on disk before the caller gets the password.
     pub fn write(&self, out: &mut [u8]) -> Result<()> {
         let counter = match self.counter {
             Some(counter) => counter,
@@ -96,7 +100,7 @@ impl Otp {
         Ok(())
     }
 
-    /// Compares a password.
+    /// Compares the caller's password with the expected one.
     pub fn verify(&self, given: &[u8]) -> Result<()> {
         if given.len() != self.digits {
             return Err(Error::SignatureLenRange);
@@ -106,14 +110,15 @@ impl Otp {
         if bool::from(equal) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }
 
-    /// The key's counter, which is one more afterwards; no two calls get the same, in no process.
+    /// Returns the counter of the key and increments the stored one. No two calls get the same
+    /// counter, even in different processes.
     fn count(&self) -> Result<[u8; COUNTER]> {
         let now = Cell::new([0; COUNTER]);
         self.token.rewrite(self.token.rights(self.read_write), self.handle, |object| {
             let mut attributes = object.attributes().duplicate();
             let counter = attributes.bytes(A::OTP_COUNTER).and_then(|bytes| bytes.as_array().copied());
             let counter = counter.ok_or(Error::GeneralError)?;
-            // RFC 4226 has no password behind the last counter.
+            // RFC 4226 defines no password after the last counter value.
             let next = u64::from_be_bytes(counter).checked_add(1).ok_or(Error::KeyFunctionNotPermitted)?;
             now.set(counter);
             attributes.put(A::OTP_COUNTER, Value::Bytes(next.to_be_bytes()[..].into()));
@@ -122,7 +127,8 @@ impl Otp {
         Ok(now.get())
     }
 
-    /// RFC 4226, 5.3: the HMAC of the counter, 31 bits of it, their last decimal digits.
+    /// Computes the password (RFC 4226, 5.3): the last decimal digits of 31 bits of the HMAC of the
+    /// counter.
     fn password(&self, counter: [u8; COUNTER]) -> Result<Secret> {
         let secret = key::secret(self.key.attributes())?;
         let mut mac = self.token.provider().macs.mac(&MacScheme::Hmac(Hash::Sha1), secret)?;
@@ -147,13 +153,13 @@ const ULONG: usize = size_of::<c_ulong>();
 const POINTER: usize = size_of::<*const c_void>();
 /// Size of a `CK_OTP_SIGNATURE_INFO`: a pointer and a count.
 const STRUCT: usize = POINTER + ULONG;
-/// Size of a `CK_OTP_PARAM`: a type, a pointer and a length. Pointers are as long as numbers or the structures are
-/// packed, so that nothing lies between the fields.
+/// Size of a `CK_OTP_PARAM`: a type, a pointer and a length. There is no padding between the
+/// fields. Either pointers are as long as numbers, or the structures are packed.
 const PARAM: usize = ULONG + POINTER + ULONG;
 
-/// Lays out a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, one behind the other. The pointers in it are
-/// places in `out`: PKCS#11 3.2, "CK_OTP_SIGNATURE_INFO", wants one block that the caller owns. No memory is read or
-/// written through them here.
+/// Writes a `CK_OTP_SIGNATURE_INFO`, its parameters and their values, in this order. Its pointers
+/// are addresses in `out`. PKCS#11 3.2, "CK_OTP_SIGNATURE_INFO", requires one block that the caller
+/// owns. This function does not read or write memory through these pointers.
 fn lay_out<const N: usize>(params: [(u64, &[u8]); N], out: &mut [u8]) {
     let start = out.as_ptr().expose_provenance();
     let mut fields = Vec::with_capacity(STRUCT + N * PARAM);

@@ -1,4 +1,4 @@
-//! Recovery of the data in an RSA signature.
+//! Verification with recovery of the data from an RSA signature.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::operation::{Engine, Operation, Output, place};
 use crate::backend::{Encryption, PublicKey};
 use crate::error::{Error, Result};
 
-/// A recovery.
+/// The engine of a recovery.
 pub struct Recovering {
-    /// The key.
+    /// The public key.
     pub key: Arc<dyn PublicKey>,
-    /// RSASSA-PKCS1-v1_5's padding is taken off; without, the whole block is the data.
+    /// True to remove the padding of RSASSA-PKCS1-v1_5. Otherwise the full block is the data.
     pub padded: bool,
 }
 
@@ -44,7 +44,8 @@ impl Operation<Recovering> {
     }
 }
 
-/// RFC 8017, 9.2: `00 01 ff … ff 00` and at least eight bytes of ff. Nothing of it is secret.
+/// Removes the padding of RFC 8017, 9.2: `00 01 ff … ff 00` with at least eight bytes of ff. The
+/// block is not secret, so the time may depend on it.
 fn unpadded(block: &[u8]) -> Result<&[u8]> {
     let rest = block.strip_prefix(&[0, 1]).ok_or(Error::SignatureInvalid)?;
     let filled = rest.iter().take_while(|byte| **byte == 0xff).count();

@@ -1,4 +1,4 @@
-//! Signatures and message authentication codes, and their verification.
+//! Signatures, MACs and their verification.
 
 use subtle::ConstantTimeEq;
 
@@ -9,30 +9,31 @@ use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// A signature or a code in the making.
+/// The engine of a signature.
 pub enum Signing {
-    /// By a private key.
+    /// A signature with a private key.
     Signature(Message, Box<dyn Signer>),
-    /// By a secret key.
+    /// A MAC with a secret key.
     Code(Code),
     /// A one-time password.
     Otp(Otp),
 }
 
-/// Longest code of those whose length the caller says, in bytes.
+/// Maximum length in bytes of a MAC whose length the caller chooses.
 const MAX_CODE: usize = 1 << 16;
 
-/// A code cut to a length.
+/// A MAC that may be truncated.
 pub struct Code {
     mac: Box<dyn Mac>,
     len: usize,
-    /// Whether the caller's buffer says how long it is.
+    /// True if the caller's buffer determines the length.
     any_len: bool,
     whole: Secret,
 }
 
 impl Code {
-    /// Cuts the code to `len` bytes, or not; `MechanismParamInvalid` where it has not so many.
+    /// Returns a MAC that is truncated to `len` bytes. Fails with `MechanismParamInvalid` if the
+    /// MAC is shorter than that.
     pub fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
         let whole = Secret::zeroed(mac.mac_len());
         let len = len.unwrap_or(whole.len());
@@ -42,7 +43,7 @@ impl Code {
         Ok(Self { mac, len, any_len: false, whole })
     }
 
-    /// A code that is as long as the caller's buffer: `mac` fills any length.
+    /// Returns a MAC that is as long as the caller's buffer. `mac` must be able to fill any length.
     pub fn of_any_length(mac: Box<dyn Mac>) -> Result<Self> {
         Ok(Self { any_len: true, ..Self::new(mac, None)? })
     }
@@ -66,7 +67,7 @@ impl Code {
     }
 
     fn forget(&mut self) {
-        // A code that cannot start over is wrong from here on, never silently right.
+        // If the reset fails, every later result of this MAC is wrong and fails its verification.
         let _ = self.mac.reset();
     }
 
@@ -90,7 +91,7 @@ impl Signing {
         }
     }
 
-    /// Length of what goes into a buffer of that length.
+    /// Returns the length of the result for a buffer of that length.
     fn len_in(&self, buffer: usize) -> usize {
         match self {
             Self::Code(Code { any_len: true, .. }) if buffer > 0 => buffer.min(MAX_CODE),
@@ -180,7 +181,8 @@ impl Operation<Signing> {
         self.message_once(|engine| engine.whole(data, out))
     }
 
-    /// `C_SignMessageNext` with the last part, which is taken where the signature fits.
+    /// `C_SignMessageNext` with the last part. If the signature does not fit, the part is not
+    /// processed.
     pub fn sign_message_end(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.message_length(false, Signing::len) };
         self.message_end(|engine| {
@@ -191,13 +193,13 @@ impl Operation<Signing> {
     }
 }
 
-/// A verification in the making.
+/// The engine of a verification.
 pub enum Verifying {
-    /// By a public key.
+    /// The verification of a signature with a public key.
     Signature(Message, Box<dyn Verifier>),
-    /// By a secret key.
+    /// A MAC with a secret key.
     Code(Code),
-    /// Of a one-time password.
+    /// The verification of a one-time password.
     Otp(Otp),
 }
 

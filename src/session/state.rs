@@ -1,10 +1,17 @@
-//! The saved state of a session's operations (PKCS#11 3.2, `C_GetOperationState`, `C_SetOperationState`).
+//! The saved state of the operations of a session (PKCS#11 3.2, `C_GetOperationState`,
+//! `C_SetOperationState`).
 //!
-//! What the application is given is a random number, by which the state is found again: the state itself stays in
-//! the module. So nothing of it leaves the token, neither what was digested (a key, by `C_DigestKey`) nor a cipher's
-//! round keys; none can be altered or made up; and whatever a library can copy can be saved. It can be restored any
-//! number of times in this process, in another session of the same token too, until the login that it was saved
-//! under ends, `C_Finalize`, or [`MAX_STATES`] newer ones.
+//! The application gets a random number that identifies the state. The state itself stays in the
+//! module.
+//!
+//! - No part of the state leaves the token: neither digested data (a key, by `C_DigestKey`) nor the
+//!   round keys of a cipher.
+//! - An attacker cannot alter or forge a state.
+//! - Every state that a library can copy can be saved.
+//!
+//! The application can restore a state any number of times in this process, also in another session
+//! of the same token. The state ends with the login under which it was saved, with `C_Finalize`, or
+//! when [`MAX_STATES`] newer states exist.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,29 +27,29 @@ use crate::secret::Secret;
 use crate::store::seal;
 use crate::token::Token;
 
-/// Length in bytes of what the application is given.
+/// Length in bytes of the number that the application gets.
 pub const STATE_LEN: usize = 32;
-/// Most states of a module; the oldest goes when one more is saved.
+/// Maximum number of states in a module. A further state replaces the oldest one.
 pub const MAX_STATES: usize = 1024;
-/// Most bytes of messages that were collected for saved operations, of all states together.
+/// Maximum number of collected message bytes in all states together.
 pub const MAX_COLLECTED: usize = 16 << 20;
 
 type Ticket = [u8; STATE_LEN];
 
-/// How far an engine is in its message.
+/// The progress of an engine in its message.
 pub enum Progress {
-    /// A digest; none was started yet.
+    /// The progress of a digest, or `None` if it has no data yet.
     Hasher(Option<Box<dyn Hasher>>),
-    /// A message authentication code.
+    /// The progress of a MAC.
     Mac(Box<dyn Mac>),
-    /// A cipher.
+    /// The progress of a cipher.
     Cipher(SavedCipher),
-    /// The message so far.
+    /// The message so far, for a mechanism that collects it.
     Collected(Secret),
 }
 
 impl Progress {
-    /// How many bytes of a message it has.
+    /// Returns the number of message bytes that it holds.
     fn collected(&self) -> usize {
         match self {
             Self::Collected(message) | Self::Cipher(SavedCipher::Collected(message)) => message.len(),
@@ -53,11 +60,11 @@ impl Progress {
 
 /// A saved operation.
 pub struct Saved {
-    /// What it was started with.
+    /// The mechanism that the operation was started with.
     pub with: Invocation,
-    /// The handle of its key, or 0.
+    /// The handle of the key, or 0.
     pub key: ObjectHandle,
-    /// How far it is, if it has begun.
+    /// The progress, or `None` before the first part.
     pub progress: Option<Progress>,
 }
 
@@ -89,7 +96,7 @@ impl Kind {
     }
 }
 
-/// The operations of a session, saved.
+/// The saved operations of a session.
 pub struct Snapshot {
     login: Login,
     operations: Vec<(Kind, Saved)>,
@@ -97,12 +104,13 @@ pub struct Snapshot {
     encryption_key: Option<Box<[u8]>>,
     /// `CKA_UNIQUE_ID` of the key that signs or verifies.
     authentication_key: Option<Box<[u8]>>,
-    /// The signature that came before its message.
+    /// The signature that the caller passed before the message.
     signature: Vec<u8>,
 }
 
 impl Session {
-    /// Saves what is active; `OperationNotInitialized` where nothing is that can be saved.
+    /// Saves the active operations. Fails with `OperationNotInitialized` if no operation is active
+    /// that can be saved.
     pub fn save(&self) -> Result<Snapshot> {
         let operations: Vec<_> = [
             (Kind::Digest, self.digest.save()?),
@@ -127,7 +135,8 @@ impl Session {
         })
     }
 
-    /// The key of the operations in a role. `C_SetOperationState` can name one only.
+    /// Returns the key of the operations in a role. `C_SetOperationState` can name only one key for
+    /// each role.
     fn key_in(&self, operations: &[(Kind, Saved)], role: Role) -> Result<Option<Box<[u8]>>> {
         let mut keys =
             operations.iter().filter(|(kind, _)| kind.role() == Some(role)).map(|(_, saved)| saved.key);
@@ -143,10 +152,11 @@ impl Session {
         object.attributes().bytes(A::UNIQUE_ID).map(Into::into)
     }
 
-    /// Restores what was saved, in place of what is active.
+    /// Ends the active operations and restores the saved ones.
     ///
-    /// The two sessions "should have a common session state" (`C_SetOperationState`). That one of them may only read is no
-    /// hindrance: nothing that is saved writes, and OpenSSL's pkcs11-provider goes from one kind to the other.
+    /// The two sessions "should have a common session state" (`C_SetOperationState`). A read-only
+    /// session can still restore the state of a read/write session and the reverse, because no
+    /// saved operation writes. OpenSSL's pkcs11-provider does this.
     pub fn restore(
         &mut self,
         state: &Snapshot,
@@ -168,8 +178,9 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the keys that are given are those that are wanted. The one key of a state may be given in both places, as
-    /// pkcs11-provider does: it is not "extraneous" (`CKR_KEY_NOT_NEEDED`).
+    /// Checks that the caller's keys are the keys of the state. A caller may pass the only key of a
+    /// state in both arguments, as pkcs11-provider does. That key is not "extraneous"
+    /// (`CKR_KEY_NOT_NEEDED`).
     fn are_keys(
         &self,
         state: &Snapshot,
@@ -188,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Whether the key that is given is the one that is wanted, if one is.
+    /// Checks that the caller's key is the wanted key. If no key is wanted, the handle must be 0.
     fn is_key(&self, wanted: Option<&[u8]>, given: ObjectHandle) -> Result<()> {
         match (wanted, given) {
             (None, ObjectHandle(0)) => Ok(()),
@@ -199,7 +210,8 @@ impl Session {
         }
     }
 
-    /// Starts an operation by its own `Init` function, which asks again whether the key may, and goes on in it.
+    /// Starts an operation by its `Init` function, which checks the permissions of the key again.
+    /// Then continues from the saved progress.
     fn resume(&mut self, kind: Kind, saved: &Saved, key: ObjectHandle, signature: &[u8]) -> Result<()> {
         let with = &saved.with;
         let started = match kind {
@@ -245,22 +257,23 @@ impl Session {
     }
 }
 
-/// The states that were saved in a module, the oldest first.
+/// The saved states of a module, the oldest first.
 #[derive(Default)]
 pub struct SavedStates(Mutex<VecDeque<Entry>>);
 
 struct Entry {
     ticket: Ticket,
     token: Arc<Token>,
-    /// Whether somebody was logged in.
+    /// True if a user was logged in when the state was saved.
     of_login: bool,
     collected: usize,
-    /// Locked while it is restored: what the libraries made is for one thread at a time.
+    /// Locked while it is restored, because only one thread at a time may use the objects of the
+    /// cryptographic libraries.
     snapshot: Arc<Mutex<Snapshot>>,
 }
 
 impl SavedStates {
-    /// Keeps a state; by what it is found again.
+    /// Stores a state. Returns the number that identifies it.
     pub fn keep(&self, token: &Arc<Token>, snapshot: Snapshot) -> Result<Ticket> {
         let progress = snapshot.operations.iter().filter_map(|(_, saved)| saved.progress.as_ref());
         let collected = progress.map(Progress::collected).sum();
@@ -284,19 +297,19 @@ impl SavedStates {
         Ok(ticket)
     }
 
-    /// The state that a token's session saved.
+    /// Returns the state with that number if a session of that token saved it.
     pub fn find(&self, token: &Arc<Token>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
         let entries = self.entries();
         let found = entries.iter().find(|entry| entry.ticket == ticket && Arc::ptr_eq(&entry.token, token));
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
-    /// Forgets what was saved while somebody was logged in to that token.
+    /// Removes the states of that token that were saved while a user was logged in.
     pub fn end_login(&self, token: &Arc<Token>) {
         self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }
 
-    /// Forgets everything.
+    /// Removes all states.
     pub fn clear(&self) {
         self.entries().clear();
     }

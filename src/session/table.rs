@@ -1,31 +1,36 @@
-//! The sessions of a process: fixed slots, each on cache lines of its own, found by the low bits of a handle.
+//! The sessions of a process. They are in fixed slots, each on its own cache lines. The low bits of
+//! a handle give the slot.
 //!
-//! A slot is locked by its session's own calls alone; there is no lock, count or map that two sessions share. The
-//! upper bits of a handle are the slot's generation, so that a closed session's handle is never another's.
+//! A call locks only the slot of its own session. It shares no other lock, count or map with other
+//! sessions. The exceptions are the calls that open, close or log out sessions.
+//!
+//! The upper bits of a handle are the generation of the slot. So the handle of a closed session
+//! stays invalid until 2^31 further sessions have used the slot.
 
 use super::Session;
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
-/// Most sessions at once.
+/// Maximum number of sessions at the same time.
 pub const MAX_SESSIONS: usize = SEGMENTS * SEGMENT;
-/// Slots come into being this many at a time.
+/// Slots are allocated in groups of this number.
 const SEGMENT: usize = 256;
 const SEGMENTS: usize = 256;
-/// Bits of a handle that are the slot's number plus one.
+/// Number of bits of a handle that hold the slot's number plus one.
 const INDEX_BITS: u32 = 17;
 const _: () = assert!(MAX_SESSIONS < 1 << INDEX_BITS);
-/// Generations wrap before a handle would leave 48 bits, which every client's own handle type holds.
+/// Generations wrap before a handle exceeds 48 bits, which the handle type of every client can
+/// hold.
 const GENERATIONS: u64 = 1 << 31;
 
-/// The table.
+/// The table of all open sessions.
 pub struct SessionTable {
     segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
     free: Mutex<FreeList>,
 }
 
-/// A place for one session. Two cache lines, for processors fetch lines in pairs.
+/// A slot for one session. It fills two cache lines because processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Slot {
@@ -33,7 +38,7 @@ struct Slot {
     generation: AtomicU64,
 }
 
-/// The slots that no session has.
+/// The numbers of the slots that have no session.
 #[derive(Default)]
 struct FreeList {
     returned: Vec<usize>,
@@ -47,7 +52,7 @@ impl Default for SessionTable {
 }
 
 impl SessionTable {
-    /// Opens a session in a free slot; `make` is given the handle that it will have.
+    /// Opens a session in a free slot. `make` gets the handle of the new session.
     pub fn open(&self, make: impl FnOnce(SessionHandle) -> Result<Session>) -> Result<SessionHandle> {
         let index = self.take_slot()?;
         let slot = self.slot(index);
@@ -59,7 +64,7 @@ impl SessionTable {
         Ok(handle)
     }
 
-    /// Ends a session; its operations end with it.
+    /// Closes a session, which ends its operations.
     pub fn close(&self, handle: SessionHandle) -> Result<Session> {
         let (index, slot) = self.find(handle).ok_or(Error::SessionHandleInvalid)?;
         let session = {
@@ -74,7 +79,7 @@ impl SessionTable {
         Ok(session)
     }
 
-    /// Does something with a session, which no other call uses meanwhile.
+    /// Calls `work` with a session. No other call uses the session meanwhile.
     pub fn with<T>(&self, handle: SessionHandle, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
         let (_, slot) = self.find(handle).ok_or(Error::SessionHandleInvalid)?;
         match lock(slot).as_mut() {
@@ -83,7 +88,7 @@ impl SessionTable {
         }
     }
 
-    /// Does something with every session.
+    /// Calls `work` with every open session.
     pub fn for_each(&self, mut work: impl FnMut(&mut Session)) {
         for slot in self.segments.iter().filter_map(OnceLock::get).flat_map(|segment| segment.iter()) {
             if let Some(session) = lock(slot).as_mut() {
@@ -98,7 +103,7 @@ impl SessionTable {
         Some((index, &segment[index % SEGMENT]))
     }
 
-    /// A slot that was taken, so that its segment is there.
+    /// Returns a slot. Allocates its group if it is the first one of the group.
     fn slot(&self, index: usize) -> &Slot {
         let segment = self.segments[index / SEGMENT]
             .get_or_init(|| std::iter::repeat_with(Slot::default).take(SEGMENT).collect());
@@ -122,7 +127,8 @@ impl SessionTable {
     }
 }
 
-/// A panic in a call is caught at the C interface; its session goes on with what it had.
+/// Locks a slot. The C interface catches a panic in a call, and the session continues with its
+/// state.
 fn lock(slot: &Slot) -> MutexGuard<'_, Option<Session>> {
     slot.session.lock().unwrap_or_else(PoisonError::into_inner)
 }

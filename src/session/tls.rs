@@ -1,4 +1,4 @@
-//! The pseudo-random functions of TLS, and the codes of its "finished" messages.
+//! The pseudo-random functions (PRF) of TLS and the MACs of its "finished" messages.
 
 use crate::backend::{Hash, Mac, MacScheme, Provider};
 use crate::error::Result;
@@ -8,8 +8,8 @@ use crate::secret::Secret;
 /// Length of a master secret in bytes.
 const MASTER: usize = 48;
 
-/// `len` bytes of a pseudo-random function: RFC 5246, 5, or RFC 2246, 5, where the two halves of the secret are keys of
-/// two functions.
+/// Returns `len` bytes of a PRF (RFC 5246, 5, or RFC 2246, 5). In RFC 2246 the two halves of the
+/// secret are the keys of two functions.
 pub fn prf(
     provider: &Provider,
     prf: TlsPrf,
@@ -23,7 +23,7 @@ pub fn prf(
     if let TlsPrf::Hash(hash) = prf {
         return expand(provider, &MacScheme::Hmac(hash), secret, &seeds, len);
     }
-    // The halves share the middle byte of an odd secret.
+    // If the secret has an odd length, both halves contain the middle byte.
     let half = secret.len().div_ceil(2);
     let mut out = expand(provider, &MacScheme::HmacMd5, &secret[..half], &seeds, len)?;
     let second = &secret[secret.len() - half..];
@@ -32,7 +32,7 @@ pub fn prf(
     Ok(out)
 }
 
-/// `P_hash` of RFC 5246, 5.
+/// Computes `P_hash` of RFC 5246, 5.
 fn expand(
     provider: &Provider,
     scheme: &MacScheme,
@@ -45,13 +45,13 @@ fn expand(
     while out.len() < len {
         let mut parts = vec![&chain[..]];
         parts.extend_from_slice(seed);
-        out.extend(&provider.code(scheme, secret, &parts)?);
+        out.extend(&provider.code(scheme, secret, &parts)?)?;
         chain = provider.code(scheme, secret, &[&chain])?;
     }
     Ok(out[..len].into())
 }
 
-/// A pseudo-random function as a code. What is signed is its seed.
+/// A PRF that is used as a MAC. The signed data is the seed.
 pub struct Finished {
     provider: &'static Provider,
     prf: TlsPrf,
@@ -62,13 +62,15 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// `CKM_TLS_PRF_GENERAL`, as NSS has it: the function of TLS 1.0 and 1.1, whose label and seed are what is signed.
+    /// Returns the MAC of `CKM_TLS_PRF_GENERAL`, which NSS defines. It is the PRF of TLS 1.0 and
+    /// 1.1, and the signed data is its label and seed.
     pub fn general(provider: &'static Provider, secret: &[u8]) -> Self {
         let (prf, label) = (TlsPrf::Md5Sha1, &b""[..]);
         Self { provider, prf, label, secret: secret.into(), len: MASTER, seed: Secret::default() }
     }
 
-    /// `verify_data` of a "finished" message by the server or the client: `len` bytes, for the hash of a handshake.
+    /// Returns the MAC for `verify_data` in a "finished" message of the server or the client. It
+    /// has `len` bytes and signs the hash of a handshake.
     pub fn new(provider: &'static Provider, prf: TlsPrf, server: bool, secret: &[u8], len: usize) -> Self {
         let label: &[u8] = if server { b"server finished" } else { b"client finished" };
         Self { provider, prf, label, secret: secret.into(), len, seed: Secret::default() }
@@ -81,8 +83,7 @@ impl Mac for Finished {
     }
 
     fn update(&mut self, data: &[u8]) -> Result<()> {
-        self.seed.extend(data);
-        Ok(())
+        self.seed.extend(data)
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {

@@ -1,25 +1,30 @@
-//! The last state of a token's store, kept apart from it: somebody who puts an older copy of the token's file back does
-//! not reach it, or has to put back both.
+//! A counter file with the last state of a token's store, in another place than the token's file.
+//! An attacker who restores an older copy of the token's file must also restore the counter.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tracing::error;
 
 use super::Change;
 use crate::error::{Error, Result};
+use crate::file_lock::{self, Mode};
+
+/// Only the owner may read and write the files of a counter.
+const MODE: u32 = 0o600;
 
 /// The counter of one token: a file that holds a decimal number.
 pub struct Counter(PathBuf);
 
 impl Counter {
-    /// In that directory, of the token with that serial number.
+    /// Returns the counter in this directory of the token with this serial number.
     pub fn of(directory: &Path, serial: &str) -> Self {
         Self(directory.join(serial).with_extension("counter"))
     }
 
-    /// The last state that was noted; the first one where none was.
+    /// Returns the last state that was noted; the first state if there is no file.
     pub fn read(&self) -> Result<Change> {
         match fs::read_to_string(&self.0) {
             Ok(text) => text.trim().parse().map(Change).map_err(|_| self.failed(&"not a number")),
@@ -28,15 +33,38 @@ impl Counter {
         }
     }
 
-    /// Notes a state that the store has reached for good. Not synced: after a power cut it may be an earlier one, and
-    /// accuses nobody.
+    /// Notes a state that the store has committed. Keeps a later state that was already noted:
+    /// another process may have been faster, and a rolled-back store must not reset its counter.
+    /// The file is not synced. After a power cut the counter may have an earlier state, which
+    /// causes no false alarm.
     pub fn note(&self, change: Change) -> Result<()> {
-        let fresh = self.0.with_extension(format!("counter-{}", std::process::id()));
-        let write = || {
-            fs::write(&fresh, change.0.to_string())?;
-            fs::rename(&fresh, &self.0)
-        };
-        write().map_err(|reason| self.failed(&reason))
+        let lock = self.lock().map_err(|reason| self.failed(&reason))?;
+        let outcome = self.read().and_then(|noted| {
+            if noted < change { self.write(change).map_err(|reason| self.failed(&reason)) } else { Ok(()) }
+        });
+        // Closing the file would not release the lock: a child that was forked in the meantime has
+        // the file open too.
+        let _ = lock.unlock();
+        outcome
+    }
+
+    /// Takes the lock of the counter. Without it, the lower of two states could be written last.
+    fn lock(&self) -> std::io::Result<File> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(MODE);
+        let file = options.open(self.0.with_extension("counter-lock"))?;
+        file_lock::acquire(&file, Mode::Exclusive, file_lock::LIMIT)?;
+        Ok(file)
+    }
+
+    /// Writes a new file and renames it, so that a crash never leaves a partial number. The caller
+    /// holds the lock.
+    fn write(&self, change: Change) -> std::io::Result<()> {
+        let fresh = self.0.with_extension("counter-new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&fresh)?;
+        file.write_all(change.0.to_string().as_bytes())?;
+        drop(file);
+        fs::rename(&fresh, &self.0)
     }
 
     fn failed(&self, reason: &dyn std::fmt::Display) -> Error {

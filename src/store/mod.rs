@@ -1,34 +1,40 @@
-//! Where a token lives between runs. Records are sealed before they come here: a store sees no secret.
+//! The persistent store of a token. Secrets are encrypted before they reach a store: a store sees
+//! no secret.
 //!
-//! A store is shared by several processes; it is asked for what changed, never told to forget. Batches, a change
-//! counter and no assumption of a local file leave room for a database server.
+//! Several processes share a store, so each process asks it for changes. A database server could be
+//! another store: the interface has batches and a change counter, and does not assume a local file.
 
 use crate::error::Result;
 
 pub mod counter;
 pub mod index;
+pub mod place;
 mod probe;
+mod reserve;
+mod schema;
 pub mod seal;
+pub mod sealing;
 pub mod sqlite;
+mod still;
 pub mod summary;
 pub mod trial;
 
 use trial::Trial;
 
-/// One token's data.
+/// The data of one token.
 ///
-/// Of an object it keeps a row, which is small and read for all objects at once, and a record, which is read when the
-/// object is used.
+/// Each object has a row and a record. Rows are small, and a process reads all of them at once. A
+/// record is read when its object is used.
 pub trait Store: Send + Sync {
-    /// What is known of the token.
+    /// Returns the facts about the token itself.
     fn header(&self) -> Result<Header>;
 
-    /// Starts the token anew: this header, no objects.
+    /// Replaces the token's content by this header and no objects.
     fn initialize(&self, header: &Header) -> Result<()>;
 
-    /// Sets a PIN record in the place of `old`, whatever stands there without, and forgives the failures of that PIN.
-    /// A change of the store: `summarise` makes the summary after. The state before; `None` where another record stands
-    /// there by now.
+    /// Replaces the PIN record `old` (any record if `old` is `None`) and resets the failures of
+    /// that PIN. This is a commit: `summarise` makes the summary of the new state. Returns the
+    /// state before; `None` if the record was no longer `old`.
     fn set_pin(
         &self,
         role: Role,
@@ -37,118 +43,174 @@ pub trait Store: Send + Sync {
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>>;
 
-    /// Held while a PIN of this token is tried; `alone` waits until no other process and no other thread tries one.
+    /// Takes the lock that is held while a PIN of this token is tried. `alone` waits until no other
+    /// process and no other thread holds it.
     fn trial(&self, alone: bool) -> Result<Trial>;
 
-    /// Counts a failure *before* a PIN is tried, so that a killed process cannot try for free; `PinLocked` where
-    /// the limit is reached already. [`forgive`](Self::forgive) takes it back.
+    /// Counts a failure *before* a PIN is tried, so that killing the process does not save the
+    /// attempt. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
+    /// resets the count.
     fn attempt(&self, role: Role, limit: u32) -> Result<()>;
 
-    /// Sets the failures of a PIN back to none.
+    /// Resets the failures of a PIN to zero.
     fn forgive(&self, role: Role) -> Result<()>;
 
-    /// Every row, in order of their numbers, and the state that they are of.
+    /// Subtracts failures of a PIN that were counted although the PIN was not wrong.
+    fn take_back(&self, role: Role, count: u32) -> Result<()>;
+
+    /// Returns whether the store is currently read-only.
+    fn write_protected(&self) -> bool;
+
+    /// Calls `each` with every row, in order of their numbers. Returns the state that the rows
+    /// belong to.
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot>;
 
-    /// The record of a row, if it is there.
+    /// Returns the record of a row; `None` if there is no such row.
     fn record(&self, id: i64) -> Result<Option<Vec<u8>>>;
 
-    /// Writes all or nothing; what it acknowledged is there after any crash. A write whose row is not as it expects is
-    /// left out.
+    /// Writes in one transaction. An acknowledged write survives any crash. Skips a write whose row
+    /// differs from the expected one.
     fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed>;
 
-    /// Whether there was a commit since that state. Cheap where there was none at all since it was last asked.
+    /// Removes old bytes that an earlier call or a killed process left in the file, unless a
+    /// process is reading it.
+    fn tidy(&self);
+
+    /// Returns whether the file has an older format, which may hold secret attributes in clear.
+    fn is_outdated(&self) -> Result<bool>;
+
+    /// Rewrites the token in one transaction. Afterwards the file has the newest format. Returns
+    /// the state before.
+    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change>;
+
+    /// Returns whether there was a commit since that state, or a
+    /// [suspicious](Self::suspicious_since) one. Cheap if there was no commit since the last call.
     fn changed_since(&self, seen: Change) -> Result<bool>;
+
+    /// Returns whether another process wrote since the rows were loaded, and left the state as it
+    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `true` so rarely
+    /// that loading the rows takes a small part of the time.
+    fn suspicious_since(&self, seen: Change) -> Result<bool>;
 }
 
-/// Makes the summary after a commit from the state before it and from which of its writes were done.
+/// Makes the summary of the state after a commit. Takes the state before, and for each write
+/// whether it was done.
 pub type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
 
-/// A state of the store; later states are greater. A file may say any number: at the end of them they stay.
+/// Supplies the new content when a token is rewritten.
+pub trait Rewriter {
+    /// Returns the replacement for a row and its record; `None` leaves them as they are. Called
+    /// once for each row.
+    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>>;
+
+    /// Returns the new state. Called last, with the state before.
+    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten>;
+}
+
+/// The state after [`Store::rewrite`].
+pub struct Rewritten {
+    /// The number of the new state.
+    pub change: Change,
+    /// The sealed summary of the rows.
+    pub summary: Vec<u8>,
+    /// The new PIN records; `None` leaves both as they are.
+    pub pins: Option<NewPins>,
+}
+
+/// The PIN records of a new token key.
+pub struct NewPins {
+    /// The record of the SO PIN that was opened, and the new one.
+    pub officer: (Vec<u8>, Vec<u8>),
+    /// The same for the user PIN. Both are empty if the user has no PIN.
+    pub user: (Vec<u8>, Vec<u8>),
+}
+
+/// A state of the store. Later states are greater. A damaged file may contain any number; at the
+/// largest one, the counter stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(pub i64);
 
 impl Change {
-    /// A token that is initialised anew counts on from the next multiple of this.
+    /// When a token is initialised again, its states continue at the next multiple of this number.
     const LIFE: i64 = 1 << 40;
 
-    /// The state after the next commit.
+    /// Returns the state after the next commit.
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// How often the token was initialised anew.
+    /// Returns how often the token was initialised again or got a new key.
     pub const fn life(self) -> i64 {
         self.0 / Self::LIFE
     }
 
-    /// The first state after it is initialised anew.
+    /// Returns the first state after the token is initialised again or gets a new key.
     pub const fn next_life(self) -> Self {
         Self((self.life() + 1).saturating_mul(Self::LIFE))
     }
 }
 
-/// What the rows are of.
+/// The state of the rows that were loaded, with their summary.
 pub struct Snapshot {
-    /// The state.
+    /// The number of the state.
     pub change: Change,
     /// The sealed [`summary::Summary`].
     pub summary: Vec<u8>,
 }
 
-/// What a commit did.
+/// The result of a commit.
 pub struct Committed {
     /// The state before.
     pub before: Change,
-    /// Which of the writes were done.
+    /// For each write, whether it was done.
     pub applied: Vec<bool>,
 }
 
-/// The last 16 bytes of an object's AEAD: another one with every write of it.
+/// The authentication tag of an object's record. Each write of the object changes it.
 pub type Tag = [u8; 16];
 
-/// An object's row.
+/// The row of an object.
 pub struct Row {
-    /// Its number.
+    /// The number of the object.
     pub id: i64,
-    /// Whether its record is encrypted.
+    /// `CKA_PRIVATE`. If true, the whole record is encrypted.
     pub private: bool,
     /// The tag of its record.
     pub tag: Tag,
-    /// The names that it is found by.
+    /// The hashes that a search finds the object by: see [`index`].
     pub names: index::Names,
 }
 
-/// What is known of a token besides its objects.
+/// The facts about a token, without its objects.
 #[derive(Clone)]
 pub struct Header {
-    /// Sixteen hexadecimal digits.
+    /// The serial number: 16 hexadecimal digits.
     pub serial: String,
-    /// The slot that the token takes.
+    /// The slot ID that the token asks for.
     pub slot: u64,
-    /// Blank-padded UTF-8.
+    /// The label: UTF-8, padded with blanks.
     pub label: [u8; 32],
-    /// The token key under the SO PIN.
+    /// The SO PIN, with the token key wrapped under it.
     pub so: PinState,
-    /// The token key under the user PIN; no record before `C_InitPIN`.
+    /// The user PIN, with the token key wrapped under it. The record is empty before `C_InitPIN`.
     pub user: PinState,
-    /// The state that it is of.
+    /// The state of the store.
     pub change: Change,
-    /// The summary of no rows, for a token that is started anew; empty in a header that was read.
+    /// The sealed summary of no rows, for a new token. Empty in a header that was read.
     pub summary: Vec<u8>,
 }
 
-/// A PIN as it is stored.
+/// The stored data of a PIN.
 #[derive(Clone, Default)]
 pub struct PinState {
-    /// Empty where the PIN was never set.
+    /// The PIN record; empty if the PIN was never set.
     pub record: Vec<u8>,
-    /// Wrong PINs in a row.
+    /// The number of consecutive wrong PINs.
     pub failures: u32,
 }
 
 impl Header {
-    /// The PIN of that role.
+    /// Returns the PIN of a role.
     pub fn pin(&self, role: Role) -> &PinState {
         match role {
             Role::Officer => &self.so,
@@ -157,7 +219,7 @@ impl Header {
     }
 }
 
-/// Whose PIN.
+/// The owner of a PIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The security officer.
@@ -168,10 +230,10 @@ pub enum Role {
 
 /// One write of a batch.
 pub enum Write<'a> {
-    /// A new object.
+    /// Adds an object.
     Insert(&'a Row, &'a [u8]),
-    /// An object in place of the older one, which has that tag.
+    /// Replaces the object that has this tag.
     Replace(Tag, &'a Row, &'a [u8]),
-    /// No more object of that number and tag.
+    /// Deletes the object with this number and tag.
     Delete(i64, Tag),
 }

@@ -1,50 +1,69 @@
-//! The form of an object and of the token key at rest.
+//! The stored form of objects and of the token key.
 //!
-//! A record is `format (1) | kind (1) | nonce (24) | body`. XChaCha20-Poly1305 under the token key authenticates
-//! all of it together with the token's serial and the record's number, so that no record can be changed or take
-//! another's place. A private object's body is encrypted; a public one's is readable without a login, its tag is
-//! verified at the next one. (So a token object is made only while somebody is logged in.)
+//! A record is `format (1) | kind (1) | nonce (24) | body`. XChaCha20-Poly1305 under the token key
+//! authenticates the whole record, together with the token's serial number and the record's number.
+//! So a record cannot be changed, and cannot replace another record.
 //!
-//! The token key is wrapped once under the SO PIN and once under the user PIN, each through Argon2id with its own
-//! salt and parameters.
+//! The body of a private object is encrypted. The body of a public object is readable without a
+//! login, and the next login verifies its tag. (So a token object can only be written while the
+//! user or the SO is logged in.) Some public objects are private or secret keys. Their secret
+//! attributes are encrypted and the others are readable, so that no key is stored in clear.
+//!
+//! The token key is wrapped twice: under the SO PIN and under the user PIN. Each wrapping uses
+//! Argon2id with its own salt and parameters.
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::{Deserialize, Serialize};
 use tracing::error;
+use zeroize::Zeroize;
 
 use super::index::{NAMER_KEY, Namer};
+use super::sealing::{SealingId, SealingKey};
 use super::summary::{MARK_KEY, Marker, Summary};
 use super::{Change, Role, Row, Tag};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
 use crate::object::Attributes;
+use crate::object::attribute::{SortRules, Sorts};
 use crate::object::value::Value;
 use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
 
 const FORMAT: u8 = 1;
 const NONCE: usize = 24;
-/// The key of the AEAD, that of names and that of marks.
+/// The token key consists of the AEAD key, the key of names and the key of marks.
 const KEY: usize = AEAD_KEY + NAMER_KEY + MARK_KEY;
 const AEAD_KEY: usize = 32;
 const SALT: usize = 16;
 const TAG: usize = 16;
 
-/// How a record is protected.
+/// The protection of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Encrypted.
     Private,
-    /// Readable, authenticated.
+    /// Readable and authenticated.
     Public,
+    /// The secret attributes are encrypted, and the others are readable. All of them are
+    /// authenticated together.
+    PublicKey,
 }
 
 impl Kind {
-    const ALL: [(u8, Kind); 2] = [(1, Kind::Private), (2, Kind::Public)];
+    const ALL: [(u8, Kind); 3] = [(1, Kind::Private), (2, Kind::Public), (3, Kind::PublicKey)];
 
-    /// The kind of a record; `None` where it is none of this version.
+    /// Returns the protection of an object with these attributes.
+    fn for_object(attributes: &Attributes) -> Self {
+        if attributes.flag(AttributeType::PRIVATE) == Some(true) {
+            return Self::Private;
+        }
+        let hidden = attributes.sort().is_some_and(Sorts::is_hidden);
+        if hidden { Self::PublicKey } else { Self::Public }
+    }
+
+    /// Returns the protection of a record; `None` if this version does not know its format.
     pub fn of(record: &[u8]) -> Option<Self> {
         let [FORMAT, kind, ..] = record else { return None };
         Self::ALL.iter().find(|(byte, _)| byte == kind).map(|(_, kind)| *kind)
@@ -54,11 +73,12 @@ impl Kind {
         match self {
             Self::Private => 1,
             Self::Public => 2,
+            Self::PublicKey => 3,
         }
     }
 }
 
-/// Fresh random bytes of the operating system.
+/// Returns random bytes from the operating system.
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     fill_random(&mut bytes)?;
@@ -72,7 +92,7 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
     })
 }
 
-/// The key of a token.
+/// The token key, with the keys for names and marks.
 pub struct TokenKey {
     bytes: Secret,
     namer: Namer,
@@ -80,7 +100,7 @@ pub struct TokenKey {
 }
 
 impl TokenKey {
-    /// A new one.
+    /// Generates a token key.
     pub fn generate() -> Result<Self> {
         let mut key = Secret::zeroed(KEY);
         fill_random(&mut key)?;
@@ -97,12 +117,12 @@ impl TokenKey {
         &self.bytes[..AEAD_KEY]
     }
 
-    /// The names of private objects.
+    /// Returns the namer for private objects.
     pub fn namer(&self) -> &Namer {
         &self.namer
     }
 
-    /// The marks of rows.
+    /// Returns the marker for rows.
     pub fn marker(&self) -> &Marker {
         &self.marker
     }
@@ -112,15 +132,15 @@ impl TokenKey {
         seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
 
-    /// Opens the summary that is of this change; `None` where it was altered.
+    /// Opens the summary of this state; `None` if it was altered or belongs to another state.
     pub fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
         let opened = open(self.aead(), &[], serial.as_bytes(), sealed)?;
         let right = sealed.get(1) == Some(&SUMMARY);
         Summary::decode(&opened).filter(|summary| right && summary.change == change.0)
     }
 
-    /// Seals an object as the record of that number, with the row that goes with it. Names of public objects are by
-    /// `open`.
+    /// Seals an object as the record with this number. Returns the record and its row. `open`
+    /// computes the names of public objects.
     pub fn seal(
         &self,
         serial: &str,
@@ -128,62 +148,146 @@ impl TokenKey {
         attributes: &Attributes,
         open: &Namer,
     ) -> Result<(Row, Vec<u8>)> {
-        let private = attributes.flag(AttributeType::PRIVATE) == Some(true);
-        let body = encode(attributes)?;
-        let record = if private {
-            seal(self.aead(), Kind::Private.byte(), &[], &context(serial, id), &body)?
-        } else {
-            let tag = seal(self.aead(), Kind::Public.byte(), &body, &context(serial, id), &[])?;
-            [&tag[..], &body[..]].concat()
+        let kind = Kind::for_object(attributes);
+        let private = kind == Kind::Private;
+        let context = context(serial, id);
+        let record = match kind {
+            Kind::Private => seal(self.aead(), kind.byte(), &[], &context, &encode(attributes, |_| true)?)?,
+            Kind::Public => {
+                let body = encode(attributes, |_| true)?;
+                let tag = seal(self.aead(), kind.byte(), &body, &context, &[])?;
+                [&tag[..], &body[..]].concat()
+            }
+            Kind::PublicKey => {
+                let body = encode(attributes, |id| !is_sealed(id, attributes.sort()))?;
+                let len = u32::try_from(body.len()).map_err(|_| Error::GeneralError)?;
+                let readable = [&len.to_le_bytes(), &body[..]].concat();
+                let secret = encode(attributes, |id| is_sealed(id, attributes.sort()))?;
+                let sealed = seal(self.aead(), kind.byte(), &readable, &context, &secret)?;
+                let (head, sealed) = sealed.split_at(2 + NONCE);
+                [head, &readable, sealed].concat()
+            }
         };
         let names = if private { &self.namer } else { open }.names(attributes);
         let tag = tag(&record).ok_or(Error::GeneralError)?;
         Ok((Row { id, private, tag, names }, record))
     }
 
-    /// Opens and verifies a record; `None` where it was altered.
+    /// Opens and verifies a record; `None` if it was altered.
     pub fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
+        let context = context(serial, id);
         match Kind::of(record)? {
-            Kind::Private => decode(&open(self.aead(), &[], &context(serial, id), record)?),
+            Kind::Private => decode(&open(self.aead(), &[], &context, record)?),
             Kind::Public => {
                 let (tag, body) = record.split_at_checked(2 + NONCE + TAG)?;
-                open(self.aead(), body, &context(serial, id), tag)?;
+                open(self.aead(), body, &context, tag)?;
                 decode(body)
+            }
+            Kind::PublicKey => {
+                let PublicKeyRecord { head, readable, body, sealed } = PublicKeyRecord::of(record)?;
+                let secret = open(self.aead(), readable, &context, &[head, sealed].concat())?;
+                let mut attributes = decode(body)?;
+                decode_into(&mut attributes, &secret)?;
+                Some(attributes)
             }
         }
     }
 
-    /// Wraps the key under a PIN.
-    pub fn wrap(&self, serial: &str, role: Role, pin: &[u8], rules: &PinRules) -> Result<Vec<u8>> {
-        let mut record = PinRecord {
+    /// Wraps the key under a PIN, and also under a sealing key if there is one.
+    pub fn wrap(
+        &self,
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        rules: &PinRules,
+        sealing: Option<&SealingKey>,
+    ) -> Result<Vec<u8>> {
+        let parameters = PinParameters {
             memory_kib: rules.memory_kib,
             passes: rules.passes,
             salt: random::<SALT>()?,
             wrapped: Vec::new(),
         };
-        let key = record.derive(pin)?;
-        record.wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
-        postcard::to_allocvec(&record).map_err(|_| Error::GeneralError)
+        let mut record = PinRecord { parameters, sealing: sealing.map(SealingKey::id) };
+        let key = record.derive(pin, sealing, Memory::of(&record.params()?)?)?;
+        let wrapped = seal(&key, role_byte(role), &[], &record.context(serial), &self.bytes)?;
+        record.parameters.wrapped = wrapped;
+        record.encode()
     }
 
-    /// Unwraps the key; `PinIncorrect` where the PIN is wrong (or the record was altered, which looks the same).
-    pub fn unwrap(serial: &str, role: Role, pin: &[u8], record: &[u8]) -> Result<Self> {
+    /// Unwraps the key. Fails with `PinIncorrect` if the PIN is wrong or the record was altered,
+    /// which cannot be distinguished. `sealing` is the key that [`sealing_id`] names.
+    pub fn unwrap(
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        record: &[u8],
+        sealing: Option<SealingKey>,
+    ) -> Result<Self> {
+        Self::prepare(role, record, sealing)?.open(serial, pin)
+    }
+
+    /// Reads a PIN record and allocates the memory for one attempt. Every failure that is not a
+    /// wrong PIN happens here. So the caller counts a failure after this call and before
+    /// [`Unwrapping::open`].
+    pub fn prepare(role: Role, record: &[u8], sealing: Option<SealingKey>) -> Result<Unwrapping> {
         let record = PinRecord::decode(record).ok_or_else(|| {
             error!(?role, "the PIN record is damaged");
             Error::TokenNotRecognized
         })?;
-        let key = record.derive(pin)?;
-        let byte = record.wrapped.get(1).copied();
-        let opened = open(&key, &[], &record.context(serial), &record.wrapped);
-        let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
-        opened.and_then(Self::new).ok_or(Error::PinIncorrect)
+        let memory = Memory::of(&record.params()?)?;
+        Ok(Unwrapping { role, record, sealing, memory })
     }
 }
 
-/// What a PIN's record is to be made anew with: the greater of its own parameters and the rules'. `None` where it is as strong
-/// as they want.
+/// A PIN record and the memory of Argon2id, ready for one attempt.
+pub struct Unwrapping {
+    role: Role,
+    record: PinRecord,
+    sealing: Option<SealingKey>,
+    memory: Memory,
+}
+
+impl Unwrapping {
+    /// Tries a PIN, like [`TokenKey::unwrap`].
+    pub fn open(self, serial: &str, pin: &[u8]) -> Result<TokenKey> {
+        let Self { role, record, sealing, memory } = self;
+        let key = record.derive(pin, sealing.as_ref(), memory)?;
+        let wrapped = &record.parameters.wrapped;
+        let byte = wrapped.get(1).copied();
+        let opened = open(&key, &[], &record.context(serial), wrapped);
+        let opened = opened.filter(|key| key.len() == KEY && byte == Some(role_byte(role)));
+        opened.and_then(TokenKey::new).ok_or(Error::PinIncorrect)
+    }
+}
+
+/// The memory of Argon2id. `of` touches all of its pages. If memory is short, the system kills the
+/// process before a failure is counted. The memory is wiped when it is dropped.
+struct Memory(Vec<Block>);
+
+impl Memory {
+    fn of(params: &Params) -> Result<Self> {
+        let count = params.block_count();
+        let mut blocks = Vec::new();
+        blocks.try_reserve_exact(count).map_err(|reason| {
+            error!("Argon2id needs {count} KiB of memory: {reason}");
+            Error::HostMemory
+        })?;
+        blocks.resize(count, Block::default());
+        Ok(Self(blocks))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(Zeroize::zeroize);
+    }
+}
+
+/// Returns the rules for a stronger PIN record: the greater of its own parameters and the
+/// configured ones. Returns `None` if the record is already strong enough.
 pub fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
-    let PinRecord { memory_kib, passes, .. } = postcard::from_bytes(record).ok()?;
+    let PinParameters { memory_kib, passes, .. } = postcard::from_bytes(record).ok()?;
     let weak = memory_kib < rules.memory_kib || passes < rules.passes;
     weak.then(|| PinRules {
         memory_kib: memory_kib.max(rules.memory_kib),
@@ -192,25 +296,97 @@ pub fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
     })
 }
 
-/// The tag of a record.
+/// The parameters of Argon2id in a PIN record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PinCost {
+    /// The memory in KiB.
+    pub memory_kib: u32,
+    /// The number of passes.
+    pub passes: u32,
+}
+
+/// Reads the parameters of Argon2id in a PIN record; `None` if it is malformed.
+pub fn pin_cost(record: &[u8]) -> Option<PinCost> {
+    let PinParameters { memory_kib, passes, .. } = PinRecord::decode(record)?.parameters;
+    Some(PinCost { memory_kib, passes })
+}
+
+/// Returns the ID of the sealing key that a PIN record needs; `None` if it needs none.
+pub fn sealing_id(record: &[u8]) -> Option<SealingId> {
+    PinRecord::decode(record)?.sealing
+}
+
+/// Returns the authentication tag of a record; `None` if it is malformed.
 pub fn tag(record: &[u8]) -> Option<Tag> {
     match Kind::of(record)? {
-        Kind::Private => record.last_chunk().copied(),
+        Kind::Private | Kind::PublicKey => record.last_chunk().copied(),
         Kind::Public => record.get(2 + NONCE..)?.first_chunk().copied(),
     }
 }
 
-/// Reads a record that is no secret, without verifying it; `None` where it is private or malformed.
+/// Reads the readable attributes of a record without verifying them; `None` if it is private or
+/// malformed. Formats 1 and 2 of the file stored the secret attributes of keys with `CKA_PRIVATE`
+/// false in clear: they are skipped here.
 pub fn peek(record: &[u8]) -> Option<Attributes> {
     match Kind::of(record)? {
         Kind::Private => None,
-        Kind::Public => decode(record.get(2 + NONCE + TAG..)?),
+        Kind::Public => {
+            let mut attributes = decode(record.get(2 + NONCE + TAG..)?)?;
+            let sort = attributes.sort();
+            attributes.retain(|id| !is_sealed(id, sort));
+            Some(attributes)
+        }
+        Kind::PublicKey => {
+            let mut attributes = decode(PublicKeyRecord::of(record)?.body)?;
+            let sort = attributes.sort();
+            attributes.retain(|id| !is_sealed(id, sort));
+            Some(attributes)
+        }
     }
 }
 
-/// A wrapped token key with what is needed to unwrap it.
-#[derive(Serialize, Deserialize)]
+/// Returns whether a record has a secret attribute in clear, as older versions stored it.
+pub fn is_clear_key(record: &[u8], attributes: &Attributes) -> bool {
+    Kind::of(record) == Some(Kind::Public) && Kind::for_object(attributes) != Kind::Public
+}
+
+/// Returns whether an attribute is encrypted in every record: the secret parts of keys, and check
+/// values, which are computed from them.
+fn is_sealed(id: AttributeType, sort: Option<Sorts>) -> bool {
+    sort.is_some_and(|sort| {
+        sort.is_hidden() && (id == AttributeType::CHECK_VALUE || SortRules::of(sort).secret.contains(&id))
+    })
+}
+
+/// The parts of a [`Kind::PublicKey`] record.
+struct PublicKeyRecord<'a> {
+    /// The format, the kind and the nonce.
+    head: &'a [u8],
+    /// The length of the body, and the body. It is authenticated and not encrypted.
+    readable: &'a [u8],
+    body: &'a [u8],
+    /// The encrypted attributes and the tag.
+    sealed: &'a [u8],
+}
+
+impl<'a> PublicKeyRecord<'a> {
+    fn of(record: &'a [u8]) -> Option<Self> {
+        let (head, rest) = record.split_at_checked(2 + NONCE)?;
+        let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
+        let (readable, sealed) = rest.split_at_checked(len.checked_add(4)?)?;
+        Some(Self { head, readable, body: &readable[4..], sealed })
+    }
+}
+
+/// A wrapped token key with the parameters to unwrap it. If there is a sealing key, its ID follows
+/// the parameters in the stored form.
 struct PinRecord {
+    parameters: PinParameters,
+    sealing: Option<SealingId>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PinParameters {
     memory_kib: u32,
     passes: u32,
     salt: [u8; SALT],
@@ -218,36 +394,52 @@ struct PinRecord {
 }
 
 impl PinRecord {
-    /// `None` where it is none, or asks for what none is made with.
+    /// Decodes a PIN record; `None` if it is malformed, or if its Argon2 parameters are out of
+    /// range.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let record: Self = postcard::from_bytes(bytes).ok()?;
-        let fits =
-            PinRules::MEMORY_KIB.contains(&record.memory_kib) && PinRules::PASSES.contains(&record.passes);
-        fits.then_some(record)
+        let (parameters, rest): (PinParameters, _) = postcard::take_from_bytes(bytes).ok()?;
+        let sealing = if rest.is_empty() { None } else { Some(rest.try_into().ok()?) };
+        let fits = PinRules::MEMORY_KIB.contains(&parameters.memory_kib)
+            && PinRules::PASSES.contains(&parameters.passes);
+        fits.then_some(Self { parameters, sealing })
     }
 
-    fn derive(&self, pin: &[u8]) -> Result<Secret> {
+    fn encode(&self) -> Result<Vec<u8>> {
+        let mut bytes = postcard::to_allocvec(&self.parameters).map_err(|_| Error::GeneralError)?;
+        bytes.extend(self.sealing.iter().flatten());
+        Ok(bytes)
+    }
+
+    fn params(&self) -> Result<Params> {
+        let PinParameters { memory_kib, passes, .. } = self.parameters;
+        Params::new(memory_kib, passes, 1, Some(AEAD_KEY)).map_err(argon2_failed)
+    }
+
+    fn derive(&self, pin: &[u8], sealing: Option<&SealingKey>, mut memory: Memory) -> Result<Secret> {
         let mut key = Secret::zeroed(AEAD_KEY);
-        let params = Params::new(self.memory_kib, self.passes, 1, Some(AEAD_KEY));
-        params
-            .and_then(|params| {
-                Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-                    .hash_password_into(pin, &self.salt, &mut key)
+        let secret = sealing.map(SealingKey::bytes).unwrap_or_default();
+        Argon2::new_with_secret(secret, Algorithm::Argon2id, Version::V0x13, self.params()?)
+            .and_then(|argon2| {
+                let salt = &self.parameters.salt;
+                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.0)
             })
-            .map_err(|reason| {
-                error!("Argon2id: {reason}");
-                Error::DeviceError
-            })?;
+            .map_err(argon2_failed)?;
         Ok(key)
     }
 
     fn context(&self, serial: &str) -> Vec<u8> {
-        [&self.memory_kib.to_le_bytes(), &self.passes.to_le_bytes(), &self.salt[..], serial.as_bytes()]
-            .concat()
+        let PinParameters { memory_kib, passes, salt, .. } = &self.parameters;
+        let sealing = self.sealing.as_ref().map(|id| &id[..]).unwrap_or_default();
+        [&memory_kib.to_le_bytes(), &passes.to_le_bytes(), &salt[..], serial.as_bytes(), sealing].concat()
     }
 }
 
-/// What a sealed summary begins with, after the format.
+fn argon2_failed(reason: argon2::Error) -> Error {
+    error!("Argon2id: {reason}");
+    Error::DeviceError
+}
+
+/// The kind of a sealed summary. It follows the format.
 const SUMMARY: u8 = 32;
 
 const fn role_byte(role: Role) -> u8 {
@@ -261,7 +453,8 @@ fn context(serial: &str, id: i64) -> Vec<u8> {
     [&id.to_le_bytes(), serial.as_bytes()].concat()
 }
 
-/// `format | kind | nonce | ciphertext and tag`; the first two, the context and `open` are authenticated with it.
+/// Returns `format | kind | nonce | ciphertext and tag`. The tag also authenticates the format, the
+/// kind, the context and `open`.
 fn seal(key: &[u8], kind: u8, open: &[u8], context: &[u8], hidden: &[u8]) -> Result<Vec<u8>> {
     let nonce: [u8; NONCE] = random()?;
     let aad = [&[FORMAT, kind], context, open].concat();
@@ -279,7 +472,7 @@ fn open(key: &[u8], open: &[u8], context: &[u8], sealed: &[u8]) -> Option<Secret
     let (nonce, body) = rest.split_at_checked(NONCE)?;
     let nonce: [u8; NONCE] = nonce.try_into().ok()?;
     let aad = [head, context, open].concat();
-    // The cipher leaves blocks of what it opens there.
+    // The cipher leaves blocks of the plaintext on the stack.
     let opened = cipher(key)?.decrypt(&XNonce::from(nonce), Payload { msg: body, aad: &aad });
     wipe_stack::<CIPHER_DEPTH>();
     opened.ok().map(Secret::new)
@@ -289,8 +482,9 @@ fn cipher(key: &[u8]) -> Option<XChaCha20Poly1305> {
     XChaCha20Poly1305::new_from_slice(key).ok()
 }
 
-/// A value as it is written: numbers of 64 bits whatever the platform. `T` is the same one level deeper: the type says
-/// how deep templates may lie in templates, for a reader without such a limit comes to the end of its stack.
+/// A value in its stored form: numbers have 64 bits on every platform. `T` is the same type one
+/// level deeper. So the type limits the depth of nested templates; without a limit, a malicious
+/// record could overflow the stack.
 #[derive(Serialize, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 enum Written<'a, T> {
@@ -302,16 +496,16 @@ enum Written<'a, T> {
     Template(Vec<(u64, T)>),
 }
 
-/// No value: below the deepest template there is none.
+/// The type below the deepest template. It has no values.
 #[derive(Serialize, Deserialize)]
 enum Nothing {}
 
-/// The value of an attribute: with templates in it, four levels of them.
+/// The value of an attribute, with at most four levels of nested templates.
 type Whole<'a> = Written<'a, Written<'a, Written<'a, Written<'a, Written<'a, Nothing>>>>>;
 
-/// A level of templates.
+/// One level of nested templates.
 trait Level<'a>: Sized {
-    /// `None` where a value has more levels.
+    /// Converts a value to its stored form; `None` if it has more levels.
     fn write(value: &'a Value) -> Option<Self>;
 
     fn revive(self) -> Value;
@@ -354,9 +548,12 @@ impl<'a, T: Level<'a>> Level<'a> for Written<'a, T> {
     }
 }
 
-fn encode(attributes: &Attributes) -> Result<Secret> {
-    let flags = attributes.flags().map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
-    let values = attributes.iter().map(|(id, value)| Some((id.0, Whole::write(value)?)));
+/// Encodes the attributes for which `wanted` is true.
+fn encode(attributes: &Attributes, wanted: impl Fn(AttributeType) -> bool) -> Result<Secret> {
+    let flags = attributes.flags().filter(|(id, _)| wanted(*id));
+    let flags = flags.map(|(id, flag)| Some((id.0, Whole::Flag(flag))));
+    let values = attributes.iter().filter(|(id, _)| wanted(*id));
+    let values = values.map(|(id, value)| Some((id.0, Whole::write(value)?)));
     let written: Vec<_> = flags.chain(values).collect::<Option<_>>().ok_or(Error::GeneralError)?;
     let size = postcard::experimental::serialized_size(&written).map_err(|_| Error::GeneralError)?;
     let mut out = Secret::zeroed(size);
@@ -365,20 +562,28 @@ fn encode(attributes: &Attributes) -> Result<Secret> {
 }
 
 fn decode(bytes: &[u8]) -> Option<Attributes> {
+    let mut attributes = Attributes::default();
+    decode_into(&mut attributes, bytes)?;
+    Some(attributes)
+}
+
+/// Sets the attributes that are encoded in `bytes`.
+fn decode_into(attributes: &mut Attributes, bytes: &[u8]) -> Option<()> {
     let (written, rest): (Vec<(u64, Whole<'_>)>, _) = postcard::take_from_bytes(bytes).ok()?;
     if !rest.is_empty() {
         return None;
     }
-    let mut attributes = Attributes::default();
     written.into_iter().for_each(|(id, value)| attributes.put(AttributeType(id), value.revive()));
-    Some(attributes)
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{KeyType, ObjectClass};
 
-    const RULES: PinRules = PinRules { min_length: 4, max_length: 64, retries: 3, memory_kib: 8, passes: 1 };
+    const RULES: PinRules =
+        PinRules { min_length: 4, max_length: 64, retries: 3, memory_kib: 8, passes: 1, uncounted_delay: 0 };
 
     fn object(private: bool) -> Attributes {
         let mut attributes = Attributes::default();
@@ -414,11 +619,59 @@ mod tests {
         }
     }
 
+    /// An AES key with `CKA_PRIVATE` false.
+    fn public_key() -> Attributes {
+        let mut attributes = object(false);
+        attributes.put(AttributeType::CLASS, Value::Number(ObjectClass::SECRET_KEY.0));
+        attributes.put(AttributeType::KEY_TYPE, Value::Number(KeyType::AES.0));
+        attributes.put(AttributeType::VALUE, Value::Bytes(b"sixteen secret b".as_slice().into()));
+        attributes
+    }
+
+    #[test]
+    fn a_public_key_record_hides_the_secret_and_shows_the_rest() {
+        let key = TokenKey::generate().expect("random bytes");
+        let (row, record) = key.seal("serial", 7, &public_key(), &open_namer()).expect("sealed");
+        assert!(!row.private && tag(&record) == Some(row.tag));
+        let has = |bytes: &[u8]| record.windows(bytes.len()).any(|window| window == bytes);
+        assert!(has(b"a label") && !has(b"sixteen secret b"));
+        assert!(same(&key.open("serial", 7, &record).expect("opened"), &public_key()));
+        let seen = peek(&record).expect("readable");
+        assert!(seen.has(AttributeType::LABEL) && !seen.has(AttributeType::VALUE));
+        for (serial, id) in [("serial", 8), ("other", 7)] {
+            assert!(key.open(serial, id, &record).is_none());
+        }
+    }
+
+    #[test]
+    fn a_clear_record_of_a_key_shows_no_secret_before_a_login() {
+        let key = TokenKey::generate().expect("random bytes");
+        let body = encode(&public_key(), |_| true).expect("encoded");
+        let head = seal(key.aead(), Kind::Public.byte(), &body, &context("serial", 7), &[]).expect("sealed");
+        let record = [&head[..], &body].concat();
+        assert!(!peek(&record).expect("readable").has(AttributeType::VALUE));
+        let opened = key.open("serial", 7, &record).expect("opened");
+        assert!(opened.has(AttributeType::VALUE) && is_clear_key(&record, &opened));
+        let (_, record) = key.seal("serial", 7, &opened, &open_namer()).expect("sealed");
+        assert!(!is_clear_key(&record, &opened));
+    }
+
+    #[test]
+    fn no_name_is_made_of_a_secret() {
+        for (_, _, sort) in Sorts::known() {
+            for id in [AttributeType::CHECK_VALUE].iter().chain(&SortRules::of(sort).secret) {
+                let value = Value::Bytes(b"secret".as_slice().into());
+                assert!(open_namer().name(*id, &value).is_none(), "{id}");
+            }
+        }
+    }
+
     #[test]
     fn any_flipped_bit_is_seen() {
         let key = TokenKey::generate().expect("random bytes");
-        for private in [false, true] {
-            let (_, record) = key.seal("serial", 7, &object(private), &open_namer()).expect("sealed");
+        for object in [object(false), object(true), public_key()] {
+            let (row, record) = key.seal("serial", 7, &object, &open_namer()).expect("sealed");
+            let private = row.private;
             for at in 0..record.len() * 8 {
                 let mut altered = record.clone();
                 altered[at / 8] ^= 1 << (at % 8);
@@ -446,17 +699,18 @@ mod tests {
         assert!(other.open_summary("serial", Change(3), &sealed).is_none());
     }
 
-    /// A public record around these bytes, under no key.
+    /// Returns a public record with this body, which no key authenticates.
     fn readable(body: &[u8]) -> Vec<u8> {
         [&[FORMAT, Kind::Public.byte()], &[0; NONCE + TAG][..], body].concat()
     }
 
     #[test]
     fn templates_lie_four_deep_and_no_deeper() {
-        // One attribute that is a template of one attribute, and so on; the innermost has none.
+        // One attribute that is a template of one attribute, and so on. The innermost template is
+        // empty.
         let nested = |depth: usize| readable(&[&[1, 17, 4].repeat(depth)[..], &[0]].concat());
         assert!(peek(&nested(4)).is_some());
-        // A reader that went down with them would come to the end of its stack.
+        // A recursive reader without a limit would overflow the stack.
         for depth in [6, 1000, 1 << 20] {
             assert!(peek(&nested(depth)).is_none(), "{depth}");
         }
@@ -465,9 +719,9 @@ mod tests {
     #[test]
     fn a_pin_record_that_asks_for_all_memory_is_damaged() {
         let asking = |memory_kib, passes| {
-            let record = PinRecord { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
-            let record = postcard::to_allocvec(&record).expect("encoded");
-            TokenKey::unwrap("serial", Role::User, b"1234", &record).err()
+            let parameters = PinParameters { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
+            let record = PinRecord { parameters, sealing: None }.encode().expect("encoded");
+            TokenKey::unwrap("serial", Role::User, b"1234", &record, None).err()
         };
         assert_eq!(asking(8, 1), Some(Error::PinIncorrect));
         for (memory_kib, passes) in [(u32::MAX, 1), ((1 << 20) + 1, 1), (8, u32::MAX), (8, 0), (0, 1)] {
@@ -478,15 +732,15 @@ mod tests {
     #[test]
     fn a_pin_opens_its_own_record_alone() {
         let key = TokenKey::generate().expect("random bytes");
-        let record = key.wrap("serial", Role::User, b"1234", &RULES).expect("wrapped");
-        let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record).expect("unwrapped");
+        let record = key.wrap("serial", Role::User, b"1234", &RULES, None).expect("wrapped");
+        let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
         assert_eq!(opened.bytes[..], key.bytes[..]);
         for (serial, role, pin) in [
             ("serial", Role::User, &b"1235"[..]),
             ("serial", Role::Officer, b"1234"),
             ("other", Role::User, b"1234"),
         ] {
-            assert_eq!(TokenKey::unwrap(serial, role, pin, &record).err(), Some(Error::PinIncorrect));
+            assert_eq!(TokenKey::unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
         }
     }
 
@@ -495,8 +749,7 @@ mod tests {
     fn the_key_of_a_token_is_locked_and_in_no_core_dump() {
         let key = TokenKey::generate().expect("a key");
         for bytes in [&key.bytes[..], key.namer.key(), key.marker.key()] {
-            let (flags, refused) = crate::secret::flags_of(bytes);
-            assert!(refused || [" lo ", " dd "].iter().all(|flag| flags.contains(flag)), "{flags}");
+            crate::secret::assert_protected(bytes);
         }
     }
 }

@@ -1,10 +1,14 @@
-//! The summary of all rows: what makes a row that was removed, added, doubled or replaced by an older one show.
+//! The summary of all rows. It reveals rows that were removed, added, duplicated or replaced by
+//! older ones.
 //!
-//! Every row has a mark, a keyed 128-bit hash of all that it says; the marks of the rows are added up, 64 sums by the
-//! low bits of the row's number, and the sums are sealed under the token key with the change that they are of. (A
-//! multiset hash by addition: Clarke, Devadas, van Dijk, Gassend, Suh, "Incremental Multiset Hash Functions", 2003.)
-//! A write moves its own row's marks, whatever the number of rows; a login adds them all up again. A sum that is wrong
-//! names its rows, not one of them: they are left out together.
+//! Each row has a mark, a keyed 128-bit hash of its content. The low bits of the row's number
+//! select one of 64 sums, to which the mark is added. The sums are sealed under the token key with
+//! their state. Source of this multiset hash by addition: Clarke, Devadas, van Dijk, Gassend, Suh,
+//! "Incremental Multiset Hash Functions", 2003.
+//!
+//! A write only subtracts and adds the marks of its own row, so its cost does not depend on the
+//! number of rows. A login adds all marks again. A wrong sum identifies a group of rows, not a
+//! single row: the token leaves out the whole group.
 
 use std::hash::Hasher;
 
@@ -15,15 +19,16 @@ use super::{Change, Row};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// How many sums there are. Few enough to be rewritten at every commit, and enough that a wrong one accuses few rows.
+/// The number of sums. Each commit writes all of them, and a wrong one accuses all rows of its
+/// group.
 const SUMS: usize = 64;
-/// Length of the key of marks in bytes.
+/// The length of the key of marks in bytes.
 pub const MARK_KEY: usize = 16;
 
-/// Makes marks.
+/// Computes marks with a key.
 pub struct Marker(Secret);
 
-/// The mark of a row, and the sum that it belongs to.
+/// The mark of a row, and the number of its sum.
 #[derive(Clone, Copy)]
 pub struct Mark {
     sum: usize,
@@ -31,20 +36,20 @@ pub struct Mark {
 }
 
 impl Marker {
-    /// With a key.
+    /// Returns a marker with this key.
     pub fn new(key: &[u8; MARK_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
-    /// The key.
+    /// Returns the key.
     pub(super) fn key(&self) -> &[u8; MARK_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
 
-    /// The mark of a row.
+    /// Returns the mark of a row.
     pub fn mark(&self, row: &Row) -> Mark {
         let mut hasher = SipHasher24::new_with_key(self.key());
-        // The integer methods of Hasher are of the machine's byte order; marks are stored.
+        // The integer methods of Hasher depend on the machine's byte order; marks are stored.
         hasher.write(&row.id.to_le_bytes());
         hasher.write(&[row.private.into()]);
         hasher.write(&row.tag);
@@ -53,46 +58,47 @@ impl Marker {
     }
 }
 
-/// The sums, and the change that they are of.
+/// The sums, and the state of the store that they belong to.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 pub struct Summary {
-    /// The change of the store.
+    /// The state of the store.
     pub change: i64,
     sums: Vec<u128>,
 }
 
 impl Summary {
-    /// Of no rows.
+    /// Returns the summary of no rows.
     pub fn empty(change: Change) -> Self {
         Self { change: change.0, sums: vec![0; SUMS] }
     }
 
-    /// One row more.
+    /// Adds a row.
     pub fn add(&mut self, mark: Mark) {
         self.sums[mark.sum] = self.sums[mark.sum].wrapping_add(mark.value);
     }
 
-    /// One row less.
+    /// Subtracts a row.
     pub fn subtract(&mut self, mark: Mark) {
         self.sums[mark.sum] = self.sums[mark.sum].wrapping_sub(mark.value);
     }
 
-    /// Whether the row of that number belongs to a sum that differs from the other's.
+    /// Returns whether the row with this number belongs to a sum that differs from the sum of
+    /// `other`.
     pub fn accuses(&self, other: &Self, id: i64) -> bool {
         self.sums[bucket(id)] != other.sums[bucket(id)]
     }
 
-    /// Whether a sum differs from the other's.
+    /// Returns whether any sum differs from that of `other`.
     pub fn differs(&self, other: &Self) -> bool {
         self.sums != other.sums
     }
 
-    /// The bytes that are sealed.
+    /// Encodes the summary.
     pub fn encode(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
     }
 
-    /// Back again; `None` where it is no summary of this version.
+    /// Decodes a summary; `None` if it is malformed or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let summary: Self = postcard::from_bytes(bytes).ok()?;
         (summary.sums.len() == SUMS).then_some(summary)

@@ -1,29 +1,39 @@
-//! The time while a PIN is tried. Its failure is counted before, and forgiven after: many who try the right PIN at once
-//! would look like as many failures. So who finds the limit reached waits until he is alone, and looks again.
+//! A lock that is held while a PIN is tried. Each attempt counts a failure before, and resets the
+//! count after success. During that time, concurrent attempts with the right PIN look like
+//! failures. An attempt that finds the limit reached waits until it is alone, and checks again.
 //!
-//! A lock of a file of its own (flock(2)): the kernel lets go of it when a process dies, and it has nothing to do with
-//! SQLite's locks.
+//! The lock is on a separate file (flock(2)). The kernel releases it when a process dies, and it is
+//! independent of SQLite's locks.
 
 use std::fs::{File, OpenOptions};
-use std::io::Result;
+use std::io::{ErrorKind, Result};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Held from the count to the forgiveness.
-pub struct Trial(File);
+use crate::file_lock::{self, Mode};
+
+/// Only the owner may read and write the file.
+pub(super) const MODE: u32 = 0o600;
+
+/// The lock, held from the count of a failure until the count is reset or final. It has no file if
+/// the file cannot be created because the disk is full or read-only.
+pub struct Trial(Option<File>);
 
 impl Trial {
-    /// Beside the database at `path`. `alone` waits for all the others.
+    /// Takes the lock of the database at `path`. With `alone`, waits up to `file_lock::LIMIT` until
+    /// no other process or thread holds it.
     pub(super) fn beside(path: &Path, alone: bool) -> Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push("-lock");
-        // Opened each time: threads of one process wait for each other too.
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(name)?;
-        if alone {
-            file.lock()?
-        } else {
-            file.lock_shared()?
+        let name = name(path);
+        let mode = if alone { Mode::Exclusive } else { Mode::Shared };
+        // The file is opened each time, so that threads of one process also wait for each other.
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(MODE);
+        let file = match options.open(&name) {
+            Err(reason) if cannot_be_made(reason.kind()) => File::open(&name).ok(),
+            opened => Some(opened?),
+        };
+        if let Some(file) = &file {
+            file_lock::acquire(file, mode, file_lock::LIMIT)?;
         }
         Ok(Self(file))
     }
@@ -31,7 +41,23 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Closing would not do: a child that was forked meanwhile has the file open too.
-        let _ = self.0.unlock();
+        // Closing the file would not release the lock: a child that was forked in the meantime has
+        // the file open too.
+        if let Some(file) = &self.0 {
+            let _ = file.unlock();
+        }
     }
+}
+
+/// Returns the name of the lock file of the database at `path`.
+pub(super) fn name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-lock");
+    name.into()
+}
+
+/// Returns whether a file cannot be created because the disk is full or read-only for this process.
+fn cannot_be_made(reason: ErrorKind) -> bool {
+    use ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(reason, PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
 }

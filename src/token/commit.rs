@@ -1,5 +1,6 @@
-//! The way from the memory to the store. Threads that make objects at once share a commit, and with it a sync: the
-//! first that gets the lock of changes writes what all who wait for it have queued.
+//! Writes objects from memory to the store. Threads that create objects at the same time share a
+//! commit, and so a sync. The first thread that gets the lock of changes writes the objects of all
+//! threads that wait for it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,21 +13,21 @@ use crate::store::seal::TokenKey;
 use crate::store::summary::{Mark, Summary};
 use crate::store::{Change, Role, Row, Snapshot, Tag, Write};
 
-/// What waits to be written.
+/// The jobs that wait to be written.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<Vec<Arc<Job>>>);
 
-/// The row and the record of an object that goes to the store.
+/// The row and the record of an object.
 type Sealed = (Row, Vec<u8>);
 
-/// The objects of one call: all of them come to be, or none.
+/// The objects of one call. Either all of them are created, or no object is.
 struct Job {
     objects: Mutex<Vec<(Object, Option<Sealed>)>>,
     done: OnceLock<Result<Vec<ObjectHandle>>>,
 }
 
 impl Token {
-    /// Makes objects, some of them in the store.
+    /// Creates objects, at least one of them in the store.
     pub(super) fn commit_new(&self, objects: Vec<Object>) -> Result<Vec<ObjectHandle>> {
         let (key, _) = self.key()?;
         let mut sealed = Vec::with_capacity(objects.len());
@@ -46,7 +47,7 @@ impl Token {
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Writes what is queued; the caller holds the lock of changes.
+    /// Writes all queued jobs. The caller holds the lock of changes.
     fn write_queue(&self, key: &TokenKey) {
         let jobs = std::mem::take(&mut *self.queue.0.lock().unwrap_or_else(PoisonError::into_inner));
         let objects: Vec<_> = jobs
@@ -55,7 +56,7 @@ impl Token {
             .collect();
         let stored = objects.iter().flatten().filter_map(|(_, stored)| stored.as_ref());
         let writes: Vec<_> = stored.map(|(row, record)| Write::Insert(row, record)).collect();
-        let outcome = self.commit(key, &writes);
+        let outcome = self.notice_altered_rows().and_then(|()| self.commit(key, &writes));
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
             let made = || objects.into_iter().map(|(object, stored)| self.entered(object, stored)).collect();
@@ -71,8 +72,8 @@ impl Token {
         self.objects.insert(entry)
     }
 
-    /// Writes an object in the place of the one with that tag; `None` where the store has another by now. The caller
-    /// holds the lock of changes.
+    /// Replaces the object that has the tag `old`. Returns `None` if the store's object has another
+    /// tag by now. The caller holds the lock of changes.
     pub(super) fn commit_replacement(&self, id: i64, old: Tag, new: Object) -> Result<Option<Entry>> {
         let (key, _) = self.key()?;
         let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.open)?;
@@ -80,16 +81,16 @@ impl Token {
         Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
     }
 
-    /// Removes the object with that tag; false where the store has another by now. The caller holds the lock of
-    /// changes.
+    /// Removes the object that has the tag `old`. Returns `false` if the store's object has another
+    /// tag by now. The caller holds the lock of changes.
     pub(super) fn commit_removal(&self, id: i64, old: Tag) -> Result<bool> {
         let (key, _) = self.key()?;
         self.commit(&key, &[Write::Delete(id, old)])
     }
 
-    /// Whether all writes were done.
+    /// Commits writes. Returns whether all of them were done.
     fn commit(&self, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
-        // The marks that each write moves: one that comes, one that goes.
+        // The marks that each write adds and subtracts.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
         let life = self.state().life;
         let summarise = |before: &Snapshot, applied: &[bool]| {
@@ -100,13 +101,14 @@ impl Token {
                 }
             })
         };
-        let committed = self.store.commit(writes, &summarise)?;
+        let committed = self.store.commit(writes, &summarise);
+        let committed = committed.inspect_err(|_| self.end_rolled_back_login())?;
         self.acknowledge(committed.before);
         Ok(committed.applied.iter().all(|applied| *applied))
     }
 
-    /// Writes a PIN record in the place of `old`, whatever stands there without; false where it is another by now. The
-    /// caller holds the lock of changes.
+    /// Replaces the PIN record `old` (any record if `old` is `None`). Returns `false` if the record
+    /// is not `old` any more. The caller holds the lock of changes.
     pub(super) fn commit_pin(
         &self,
         (key, life): (&TokenKey, i64),
@@ -115,19 +117,22 @@ impl Token {
         record: &[u8],
     ) -> Result<bool> {
         let summarise = |before: &Snapshot| self.resealed(key, life, before, |_| {});
-        let before = self.store.set_pin(role, old, record, &summarise)?;
+        let before = self.store.set_pin(role, old, record, &summarise);
+        let before = before.inspect_err(|_| self.end_rolled_back_login())?;
         before.into_iter().for_each(|before| self.acknowledge(before));
         Ok(before.is_some())
     }
 
-    /// The summary of the state after that one. `DeviceRemoved` where the token is in another life than that of the key.
-    fn resealed(
+    /// Returns the sealed summary of the state after `before`. Fails with `DeviceRemoved` if the
+    /// token is in another life than the key.
+    pub(super) fn resealed(
         &self,
         key: &TokenKey,
         life: i64,
         before: &Snapshot,
         change: impl FnOnce(&mut Summary),
     ) -> Result<Vec<u8>> {
+        self.expect_no_roll_back(before.change)?;
         if before.change.life() != life {
             return Err(Error::DeviceRemoved);
         }
@@ -144,14 +149,21 @@ impl Token {
         key.seal_summary(&self.serial, &summary)
     }
 
-    /// Notes that the store is in the state after that one.
-    fn acknowledge(&self, before: Change) {
+    /// Notes in the counter that the store has reached this state.
+    pub(super) fn reached(&self, change: Change) {
         if let Some(counter) = &self.counter {
-            // What was committed stays so, whatever becomes of the counter, whose failure is in the log.
-            let _ = counter.note(before.next());
+            // A failure of the counter is in the log. The commit is valid anyway.
+            let _ = counter.note(change);
         }
+    }
+
+    /// Notes that the store is in the state after `before`.
+    pub(super) fn acknowledge(&self, before: Change) {
+        self.reached(before.next());
         let mut state = self.state();
-        // Where another process wrote since, the next look at the rows has to see that.
+        state.latest = state.latest.max(before.next());
+        // If another process wrote in between, `seen` keeps its value, so that the next look loads
+        // the rows.
         if state.seen == Some(before) {
             state.seen = Some(before.next());
         }
@@ -167,7 +179,7 @@ impl Token {
         }
     }
 
-    /// The key of the login, and the life of the token that it is of.
+    /// Returns the token key of the login, and the life of the token that the key belongs to.
     pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
         let state = self.state();
         state.key.clone().map(|key| (key, state.life)).ok_or(Error::UserNotLoggedIn)

@@ -1,29 +1,31 @@
-//! The epoch of a token: one word that says who is logged in, and counts the moments at which what a session remembers
-//! may have become wrong: login, logout, a destroyed or changed object. The low two bits are the login.
+//! The epoch of a token: one word with the login and a counter. The counter changes when something
+//! that a session remembers may be invalid. This happens at a login, at a logout, and when an
+//! object is changed or destroyed. The low two bits are the login.
 
 use crate::object::policy::Login;
 use crate::sync::{AtomicU64, Ordering};
 
-/// One count.
+/// The increment of the counter.
 const STEP: u64 = 4;
-/// The bits of the login.
+/// The mask of the login.
 const LOGIN: u64 = STEP - 1;
 
-/// The epoch.
+/// The epoch of one token.
 pub(super) struct Epoch(AtomicU64);
 
 impl Epoch {
-    /// Of a token that nobody is logged in to.
+    /// Returns the epoch of a token without a login.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(bits(Login::Public)))
     }
 
-    /// A number that changes whenever a handle, a right or a parsed key that a session remembers may be wrong.
+    /// Returns a number that changes whenever a handle, a right or a parsed key that a session
+    /// remembers may be invalid.
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Who is logged in.
+    /// Returns the role that is logged in.
     pub(super) fn login(&self) -> Login {
         match self.get() & LOGIN {
             1 => Login::User,
@@ -32,12 +34,12 @@ impl Epoch {
         }
     }
 
-    /// Another epoch of the same login.
+    /// Starts a new epoch with the same login.
     pub(super) fn bump(&self) {
         self.0.fetch_add(STEP, Ordering::AcqRel);
     }
 
-    /// Publishes who is logged in, in one step with a new epoch.
+    /// Publishes the login together with a new epoch.
     pub(super) fn publish(&self, login: Login) {
         let update = |epoch: u64| Some(((epoch & !LOGIN) + STEP) | bits(login));
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);

@@ -1,4 +1,5 @@
-//! A token: its label, PINs and login, its objects, and the epoch that tells sessions when to look again.
+//! A token: its label, its PINs and login, its objects, and its epoch, from which sessions see that
+//! they must look up their keys again.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +10,16 @@ use tracing::{error, warn};
 use crate::backend::Provider;
 use crate::config::Settings;
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, ObjectHandle, SessionHandle, SlotId};
+use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::object::bits::Flag;
 use crate::object::policy::{Login, Rights};
+use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Home, Object, built_in, computed};
+use crate::object::{Attributes, Home, Object, built_in, computed, strict};
 use crate::store::counter::Counter;
 use crate::store::index::{NAMER_KEY, Namer};
 use crate::store::seal::{self, TokenKey};
+use crate::store::sealing::SealingKey;
 use crate::store::summary::Summary;
 use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
@@ -24,71 +27,81 @@ mod commit;
 mod epoch;
 mod objects;
 mod pin;
+mod rewrite;
 mod scan;
 mod search;
 mod walk;
 
 pub use pin::fits;
+pub use rewrite::Sealing;
 
 use commit::Queue;
 use epoch::Epoch;
 use objects::{Entry, Known, Objects};
+use pin::Tally;
 use scan::Glance;
 use search::{Plan, in_session};
 
 /// A token in its slot.
 pub struct Token {
-    /// The slot.
+    /// The slot ID.
     pub slot: SlotId,
-    /// What the module was configured with.
+    /// The configuration of the module.
     pub settings: Arc<Settings>,
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
     unique_ids: UniqueIds,
-    /// Made at the first search for one.
+    /// The built-in objects. The first search for one creates them.
     built_in: OnceLock<Vec<Arc<Object>>>,
-    /// Makes the names of public objects; whoever reads the file can read those as well.
+    /// Computes the names of public objects. Its key is public: anyone who can read the file can
+    /// also read these objects.
     open: Namer,
-    /// Where one is configured.
+    /// The counter file, if a directory for it is configured.
     counter: Option<Counter>,
-    /// New objects on their way to the store.
+    /// The new objects that wait to be written to the store.
     queue: Queue,
-    /// Held, before the state's lock, while store and memory change together: a search that took over rows of the store
-    /// in between would enter an object twice or drop it.
+    /// Held while store and memory change together, and taken before the lock of `state`. Without
+    /// it, a search that reads rows in between would add an object twice or drop it.
     change: Mutex<()>,
     state: Mutex<State>,
     epoch: Epoch,
     glance: Glance,
+    /// The tally of each PIN, indexed by role.
+    tallies: [Mutex<Tally>; 2],
 }
 
-/// What a login changes. Its lock is never held while a key is made, used or derived from a PIN.
+/// The state that a login changes. Its lock is never held while a key is generated or used, or
+/// while a PIN is tried.
 struct State {
     key: Option<Arc<TokenKey>>,
-    /// The life of the token that the key is of: see [`Change::life`].
+    /// The life of the token that the key belongs to: see [`Change::life`].
     life: i64,
-    /// The state of the store that the rows in memory are of; none before the first search.
+    /// The state of the store that the rows in memory belong to; `None` before the first search.
     seen: Option<Change>,
+    /// The latest state of the store that this process has seen. An earlier one means that the file
+    /// was rolled back.
+    latest: Change,
     sessions: u64,
     read_write_sessions: u64,
 }
 
-/// How many sessions a token has.
+/// The numbers of open sessions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sessions {
-    /// All.
+    /// All sessions.
     pub all: u64,
-    /// The read/write ones.
+    /// The read/write sessions.
     pub read_write: u64,
 }
 
 impl Token {
-    /// Opens the token of a store. Nothing is read until somebody searches or logs in.
+    /// Opens the token of a store. Reads no objects until the first search or login.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
-        let serial = store.header()?.serial;
+        let Header { serial, change: latest, .. } = store.header()?;
         let mut key = [0; NAMER_KEY];
         key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
-        let state = State { key: None, life: 0, seen: None, sessions: 0, read_write_sessions: 0 };
+        let state = State { key: None, life: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
         Ok(Self {
             slot,
@@ -105,10 +118,12 @@ impl Token {
             state: Mutex::new(state),
             epoch: Epoch::new(),
             glance: Glance::default(),
+            tallies: Default::default(),
         })
     }
 
-    /// A new token's header, and its key under the SO PIN; `change` is the state that it will be of.
+    /// Returns the header of a new token, with a new token key wrapped under the SO PIN. `change`
+    /// is the first state of the store.
     pub fn header(
         serial: String,
         slot: u64,
@@ -118,52 +133,60 @@ impl Token {
         change: Change,
     ) -> Result<Header> {
         let key = TokenKey::generate()?;
-        let record = key.wrap(&serial, Role::Officer, so_pin, &settings.pins)?;
+        let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
+        let record = key.wrap(&serial, Role::Officer, so_pin, &settings.pins, sealing.as_ref())?;
+        pin::warn_if_short(&serial, Role::Officer, so_pin);
         let summary = key.seal_summary(&serial, &Summary::empty(change))?;
         let so = PinState { record, failures: 0 };
         Ok(Header { serial, slot, label, so, user: PinState::default(), change, summary })
     }
 
-    /// The serial number.
+    /// Returns the serial number.
     pub fn serial(&self) -> &str {
         &self.serial
     }
 
-    /// The backend that computes for this token.
+    /// Returns the backend of this token.
     pub fn provider(&self) -> &'static Provider {
         self.settings.provider
     }
 
-    /// What the store knows of the token now, other processes' changes too.
+    /// Reads the current header from the store, with the changes of other processes.
     pub fn stored_header(&self) -> Result<Header> {
         self.store.header()
     }
 
-    /// Who is logged in.
+    /// Returns whether the store is currently read-only.
+    pub fn write_protected(&self) -> bool {
+        self.store.write_protected()
+    }
+
+    /// Returns the role that is logged in.
     pub fn login_state(&self) -> Login {
         self.epoch.login()
     }
 
-    /// A number that changes whenever a handle, a right or a parsed key that a session remembers may be wrong.
+    /// Returns a number that changes whenever a handle, a right or a parsed key that a session
+    /// remembers may be invalid.
     pub fn epoch(&self) -> u64 {
         self.epoch.get()
     }
 
-    /// The rights of a session of this token.
+    /// Returns the rights of a session of this token.
     pub fn rights(&self, read_write: bool) -> Rights {
         Rights { login: self.login_state(), read_write }
     }
 
-    /// How many sessions are open.
+    /// Returns the numbers of open sessions.
     pub fn sessions(&self) -> Sessions {
         let state = self.state();
         Sessions { all: state.sessions, read_write: state.read_write_sessions }
     }
 
-    /// Counts a session in.
+    /// Counts a new session. Fails if it is read-only and the SO is logged in.
     pub fn session_opened(&self, read_write: bool) -> Result<()> {
         let mut state = self.state();
-        // PKCS#11 3.2, C_OpenSession: no read-only session beside a logged-in SO.
+        // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
         if !read_write && self.login_state() == Login::Officer {
             return Err(Error::SessionReadWriteSoExists);
         }
@@ -172,7 +195,7 @@ impl Token {
         Ok(())
     }
 
-    /// Counts a session out. With the last one the login ends.
+    /// Removes a session from the count, with its objects. The last session ends the login.
     pub fn session_closed(&self, session: SessionHandle, read_write: bool) {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
@@ -189,10 +212,12 @@ impl Token {
             if state.sessions == 0 && self.login_state() != Login::Public {
                 self.end_login(&mut state);
             }
+            drop(state);
+            self.settle_all();
         }
     }
 
-    /// Ends the login: private objects are wiped from memory, private session objects are gone.
+    /// Ends the login. Wipes private objects from memory and destroys private session objects.
     pub fn logout(&self) -> Result<()> {
         let _change = self.change();
         let mut state = self.state();
@@ -200,10 +225,12 @@ impl Token {
             return Err(Error::UserNotLoggedIn);
         }
         self.end_login(&mut state);
+        drop(state);
+        self.settle_all();
         Ok(())
     }
 
-    /// Makes an object of attributes that were made by the rules.
+    /// Creates an object from attributes that the rules have checked.
     pub fn insert(
         &self,
         rights: Rights,
@@ -219,7 +246,7 @@ impl Token {
         Ok(handle)
     }
 
-    /// Makes several objects at once, or none.
+    /// Creates several objects, or no object if one fails.
     pub fn insert_all<const N: usize>(
         &self,
         rights: Rights,
@@ -230,7 +257,7 @@ impl Token {
         made.try_into().map_err(|_| Error::GeneralError)
     }
 
-    /// The same for a number of objects that is not known before.
+    /// Like `insert_all`, for a number of objects that is only known at run time.
     pub fn insert_list(
         &self,
         rights: Rights,
@@ -251,28 +278,53 @@ impl Token {
         Ok(made)
     }
 
-    /// An object that is in no list yet.
+    /// Returns a new object that is not in memory or in the store yet.
     fn new_object(
         &self,
         rights: Rights,
         session: SessionHandle,
         mut attributes: Attributes,
     ) -> Result<Object> {
-        rights.write(&attributes)?;
+        rights.make(&attributes)?;
+        if self.settings.is_strict() {
+            strict::admit(&attributes)?;
+        }
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
         let token = attributes.flag(A::TOKEN) == Some(true);
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
         self.made(home, attributes)
     }
 
-    /// A logout that came in between let go of the private objects that it saw.
+    /// Returns a template for a new key. Under the policy *strict*, sets the usages that the
+    /// template does not contain to false. `forced` is the template of the base key.
+    pub fn named_usages<'a>(
+        &self,
+        template: &Template<'a>,
+        class: ObjectClass,
+        forced: Option<&Value>,
+    ) -> Template<'a> {
+        if self.settings.is_strict() { strict::named(template, class, forced) } else { template.clone() }
+    }
+
+    /// Fails if a change or a copy of an object adds a usage that the policy does not allow.
+    pub fn check_change(&self, object: &Object, attributes: &Attributes) -> Result<()> {
+        if self.settings.is_strict() { strict::only_lowered(object, attributes) } else { Ok(()) }
+    }
+
+    /// Fails if the policy does not allow a pair with these usages.
+    pub fn check_pair(&self, public: &Attributes, private: &Attributes) -> Result<()> {
+        if self.settings.is_strict() { strict::admit_pair(public, private) } else { Ok(()) }
+    }
+
+    /// Removes private objects if a logout happened during the call: the logout did not see the new
+    /// object.
     fn follow_logout(&self, rights: Rights) {
         if rights.login == Login::User && self.login_state() != Login::User {
             self.objects.remove_private();
         }
     }
 
-    /// An object as the memory holds it.
+    /// Returns the entry of an object in memory.
     fn entry(&self, object: Object, tag: Tag) -> Entry {
         let private = object.flag(Flag::PRIVATE);
         let mut names = self.open.names(object.attributes());
@@ -282,8 +334,9 @@ impl Token {
         Entry { home: object.home, private, tag, names, object: Some(Arc::new(object)) }
     }
 
-    /// Puts what `change` makes of an object in its place. It is made of the object as it is now, other processes'
-    /// changes too: of an older one it would take back that a key is sensitive since.
+    /// Replaces an object with the result of `change`. `change` gets the current object, with the
+    /// changes of other processes. With an older object it could undo, for example, that a key
+    /// became sensitive.
     pub fn replace(
         &self,
         rights: Rights,
@@ -297,8 +350,9 @@ impl Token {
         })
     }
 
-    /// The same for what the token itself keeps of an object, which takes no right to write. `change` may be asked
-    /// again where another process wrote meanwhile; what it was asked for last is what stands there.
+    /// Like `replace`, for attributes that the token itself updates, which needs no right to write.
+    /// `change` may be called again if another process wrote in the meantime. The result of the
+    /// last call is stored.
     pub fn rewrite(
         &self,
         rights: Rights,
@@ -309,6 +363,9 @@ impl Token {
         self.take_changes()?;
         loop {
             let (tag, old) = self.current(rights, handle)?;
+            if old.is_locked() {
+                return Err(Error::UserNotLoggedIn);
+            }
             let attributes = change(&old)?;
             let new = self.made(old.home, attributes)?;
             let entry = match old.home {
@@ -320,14 +377,14 @@ impl Token {
                 self.bump();
                 return Ok(());
             }
-            // Another process was quicker: once more with what it wrote.
+            // Another process was faster: try again with the object that it wrote.
             self.take_changes()?;
         }
     }
 
-    /// Destroys an object.
+    /// Destroys an object. Fails if it is not destroyable or the session may not write it.
     pub fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
-        let seen = self.object(rights, handle)?;
+        let seen = self.visible(rights, handle)?;
         let _change = matches!(seen.home, Home::Token(_)).then(|| self.change());
         loop {
             let (tag, object) = match seen.home {
@@ -349,11 +406,28 @@ impl Token {
         }
     }
 
-    /// The object of a handle, where a session with these rights sees it.
+    /// Returns the object of a handle if a session with these rights sees it. Fails with
+    /// `UserNotLoggedIn` for a token key with `CKA_PRIVATE` false before a login: its secret parts
+    /// are encrypted.
     pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        let object = self.visible(rights, handle)?;
+        if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
+    }
+
+    /// Like `object`, for a key that is about to be used: other errors become `KeyHandleInvalid`.
+    pub fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+        self.object(rights, handle).map_err(|error| match error {
+            Error::UserNotLoggedIn => error,
+            _ => Error::KeyHandleInvalid,
+        })
+    }
+
+    /// Returns the object of a handle to read its attributes. It may be a key whose secret parts
+    /// are encrypted until a login.
+    pub fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         match self.look_up(rights, handle)? {
             Some((_, object)) => Ok(object),
-            // Another process changed it since the rows were read.
+            // Another process has changed it since the rows were read.
             None => {
                 let _change = self.change();
                 self.take_changes()?;
@@ -362,7 +436,7 @@ impl Token {
         }
     }
 
-    /// The same, with its tag, for who holds the lock of changes.
+    /// Returns the object of a handle and its tag. The caller holds the lock of changes.
     fn current(&self, rights: Rights, handle: ObjectHandle) -> Result<(Tag, Arc<Object>)> {
         for _ in 0..2 {
             if let Some(found) = self.look_up(rights, handle)? {
@@ -370,15 +444,15 @@ impl Token {
             }
             self.take_changes()?;
         }
-        // Row and record contradict each other, and nobody is writing.
+        // Row and record contradict each other, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
             self.leave_out(id);
         }
         Err(Error::ObjectHandleInvalid)
     }
 
-    /// The object of a handle and its tag, read and verified where that was not done yet; `None` where the store has
-    /// another record than the row in memory belongs to.
+    /// Returns the object of a handle and its tag. Reads and verifies it if necessary. Returns
+    /// `None` if the record in the store does not match the row in memory.
     fn look_up(&self, rights: Rights, handle: ObjectHandle) -> Result<Option<(Tag, Arc<Object>)>> {
         if handle.0 <= objects::BUILT_IN {
             return self.built_in_object(handle).map(|object| Some((Tag::default(), object)));
@@ -387,19 +461,26 @@ impl Token {
         if entry.private && rights.login != Login::User {
             return Err(Error::ObjectHandleInvalid);
         }
-        match (entry.object, entry.home) {
+        // A key that was read before the login must be read again, for its secret parts.
+        let read = entry.object.filter(|object| !object.is_locked() || self.state().key.is_none());
+        match (read, entry.home) {
             (Some(object), _) => Ok(Some((entry.tag, object))),
             (None, Home::Session(_) | Home::BuiltIn) => Err(Error::ObjectHandleInvalid),
             (None, Home::Token(id)) => {
                 let Some(object) = self.read(id, entry.tag)? else { return Ok(None) };
                 self.objects.keep(handle, entry.tag, &object);
+                // A logout that happened in between did not see this key, so the key is forgotten
+                // here.
+                if object.sort().is_hidden() && !object.is_locked() && self.state().key.is_none() {
+                    self.objects.forget_key(handle);
+                }
                 Ok(Some((entry.tag, object)))
             }
         }
     }
 
-    /// Reads and verifies a record. Before a login nobody can verify; what is public is read as it stands, and again at
-    /// the login.
+    /// Reads and verifies a record. Before a login it cannot be verified: a public object is read
+    /// without that, and is read again at the login.
     fn read(&self, id: i64, tag: Tag) -> Result<Option<Arc<Object>>> {
         let Some(record) = self.store.record(id)? else { return Ok(None) };
         if seal::tag(&record) != Some(tag) {
@@ -420,13 +501,14 @@ impl Token {
         }
     }
 
-    /// An object that was altered on disk is named in the log and not used; the others stay usable.
+    /// Stops using an object that was altered on disk, and names it in the log. The other objects
+    /// stay usable.
     fn leave_out(&self, id: i64) {
         error!(token = self.serial, record = id, "an object was altered on disk and is not used");
         self.objects.retain_rows(|other| other != id);
     }
 
-    /// The objects that have all of these attributes, in the order in which they came.
+    /// Returns the objects that have all of these attributes, in the order of their handles.
     pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
         let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
         if wanted
@@ -437,17 +519,18 @@ impl Token {
         }
         let key = self.state().key.clone().filter(|_| rights.login == Login::User);
         let plan = Plan::new(wanted, &self.open, key.as_ref().map(|key| key.namer()));
-        self.objects.search(&plan, |handle| self.object(rights, handle).ok())
+        self.objects.search(&plan, |handle| self.visible(rights, handle).ok())
     }
 
-    /// An object of attributes that were made by the rules, where those that it computes are what the caller said.
+    /// Returns an object with these attributes. Fails if the template's values of computed
+    /// attributes are wrong.
     fn made(&self, home: Home, attributes: Attributes) -> Result<Object> {
         let object = Object::new(home, attributes, self.provider())?;
         computed::verify(object.attributes(), object.sort(), self.provider())?;
         Ok(object)
     }
 
-    /// The built-in object of a handle.
+    /// Returns the built-in object of a handle.
     fn built_in_object(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
         let place = usize::try_from(handle.0).ok().and_then(|number| number.checked_sub(1));
         let object = place.and_then(|place| self.built_in().get(place));
@@ -468,7 +551,7 @@ impl Token {
         })
     }
 
-    /// Takes over what other processes wrote, where PKCS#11 lets it show.
+    /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub fn refresh(&self) -> Result<()> {
         let seen = self.state().seen;
         if let Some(seen) = seen
@@ -492,14 +575,16 @@ impl Token {
         self.epoch.bump();
     }
 
-    /// Ends the login. The caller holds the lock of changes: rows that are taken over meanwhile would stay.
+    /// Ends the login. The caller holds the lock of changes: otherwise a concurrent load could add
+    /// private objects again.
     fn end_login(&self, state: &mut State) {
         self.publish(Login::Public);
         state.key = None;
         self.objects.remove_private();
+        self.objects.forget_keys();
     }
 
-    /// Publishes who is logged in, in one step with a new epoch. The state's lock is held by the caller.
+    /// Publishes the login together with a new epoch. The caller holds the lock of `state`.
     fn publish(&self, login: Login) {
         self.epoch.publish(login);
     }
@@ -513,13 +598,14 @@ impl Drop for Token {
     }
 }
 
-/// A record's number: random, so that processes need not agree on one.
+/// Returns a random record number, so that processes need not coordinate their numbers.
 fn record_id() -> Result<i64> {
     seal::random::<8>().map(|bytes| i64::from_le_bytes(bytes) & i64::MAX)
 }
 
-/// Makes `CKA_UNIQUE_ID`: numbers in hexadecimal, from a random one of 128 bits on that is drawn when the token is opened.
-/// Each process opens it for itself, the child of a fork too: none gives what another gave.
+/// Generates values of `CKA_UNIQUE_ID`: consecutive numbers in hexadecimal. The first one is a
+/// random number of 128 bits, which is drawn when the token is opened. Each process draws its own
+/// number, also the child of a fork, so that no two processes generate the same value.
 struct UniqueIds {
     first: u128,
     given: AtomicU64,
@@ -533,13 +619,13 @@ impl UniqueIds {
     fn next(&self) -> [u8; 32] {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         let mut text = [b'0'; 32];
-        // 128 bits are 32 digits.
+        // 128 bits are 32 hexadecimal digits, so that this cannot fail.
         let _ = write!(&mut text[..], "{:032x}", self.first.wrapping_add(number.into()));
         text
     }
 }
 
-/// A token's serial number: 64 random bits in hexadecimal.
+/// Returns a new serial number: 64 random bits in hexadecimal.
 pub fn new_serial() -> Result<String> {
     seal::random::<8>().map(|bytes| format!("{:016x}", u64::from_be_bytes(bytes)))
 }

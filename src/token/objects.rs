@@ -1,6 +1,7 @@
-//! The objects of a token in memory: by handle, by row, by session, and by the names that callers search for.
+//! The objects of a token in memory. They are indexed by handle, by row, by session, and by the
+//! names that callers search for.
 //!
-//! Of an object in the store only its row is here until somebody uses it.
+//! A token object has only its row in memory until its first use.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,36 +17,36 @@ use crate::object::{Home, Object};
 use crate::store::index::Names;
 use crate::store::{Row, Tag};
 
-/// The handles up to this one are those of the built-in objects.
+/// The largest handle of a built-in object.
 pub(super) const BUILT_IN: u64 = 0x1000;
 
-/// Objects with their handles. A handle is never given twice.
+/// The objects with their handles. A handle is never reused.
 #[derive(Default)]
 pub(super) struct Objects {
     by_handle: DashMap<ObjectHandle, Entry, Spread>,
     by_row: Mutex<HashMap<i64, ObjectHandle>>,
     by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>, Spread>,
-    /// Name to the objects that have it.
+    /// Maps a name to the objects that have it.
     index: DashMap<u64, Posting, Spread>,
     walk: RwLock<Walk>,
     last: AtomicU64,
 }
 
-/// An object, or its row alone.
+/// An object, or only its row.
 pub(super) struct Entry {
-    /// Where it lives.
+    /// Where the object lives.
     pub(super) home: Home,
     /// `CKA_PRIVATE`
     pub(super) private: bool,
-    /// The tag of its record; of no meaning for an object of a session.
+    /// The tag of its record. It has no meaning for a session object.
     pub(super) tag: Tag,
-    /// The names that it is found by.
+    /// The names that a search finds the object by.
     pub(super) names: Names,
-    /// It, once it was used.
+    /// The object, after its first use.
     pub(super) object: Option<Arc<Object>>,
 }
 
-/// An entry as somebody uses it: all but the names.
+/// The content of an entry without the names.
 pub(super) struct Known {
     pub(super) home: Home,
     pub(super) private: bool,
@@ -54,7 +55,7 @@ pub(super) struct Known {
 }
 
 impl Entry {
-    /// A row whose record was not read yet.
+    /// Returns the entry of a row whose record was not read yet.
     pub(super) fn of_row(row: Row) -> Self {
         Self { home: Home::Token(row.id), private: row.private, tag: row.tag, names: row.names, object: None }
     }
@@ -64,7 +65,7 @@ impl Entry {
     }
 }
 
-/// The objects of a name.
+/// The objects that have one name.
 enum Posting {
     One(ObjectHandle),
     #[allow(clippy::box_collection, reason = "most names are one object's, and there are as many as objects")]
@@ -88,7 +89,7 @@ impl Posting {
         }
     }
 
-    /// Whether the last one is gone.
+    /// Removes an object. Returns whether no object is left.
     fn remove(&mut self, handle: ObjectHandle) -> bool {
         match self {
             Self::One(only) => *only == handle,
@@ -108,7 +109,7 @@ impl Posting {
 }
 
 impl Objects {
-    /// What is known of a handle.
+    /// Returns the content of the entry of a handle.
     pub(super) fn get(&self, handle: ObjectHandle) -> Option<Known> {
         self.by_handle.get(&handle).map(|entry| Known {
             home: entry.home,
@@ -118,7 +119,7 @@ impl Objects {
         })
     }
 
-    /// Takes an object in.
+    /// Adds an object. Returns its new handle.
     pub(super) fn insert(&self, entry: Entry) -> ObjectHandle {
         let handle = ObjectHandle(BUILT_IN + self.last.fetch_add(1, Ordering::Relaxed) + 1);
         match entry.home {
@@ -137,7 +138,7 @@ impl Objects {
         handle
     }
 
-    /// Puts an object in the place of another.
+    /// Replaces the object of a handle.
     pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
         let place = entry.place(handle);
         self.enter(handle, &entry);
@@ -149,16 +150,19 @@ impl Objects {
         self.walk.write().unwrap_or_else(PoisonError::into_inner).change(place);
     }
 
-    /// Keeps what was read of a record, if the row is still the one that it belongs to.
+    /// Stores an object that was read, if its row is unchanged.
     pub(super) fn keep(&self, handle: ObjectHandle, tag: Tag, object: &Arc<Object>) {
         if let Some(mut entry) = self.by_handle.get_mut(&handle)
             && entry.tag == tag
         {
-            entry.object.get_or_insert_with(|| Arc::clone(object));
+            // A locked key is replaced by the same key that was read with the token key.
+            if entry.object.as_ref().is_none_or(|known| known.is_locked()) {
+                entry.object = Some(Arc::clone(object));
+            }
         }
     }
 
-    /// Lets an object go; it is wiped when its last user is done.
+    /// Removes an object. It is wiped when its last user releases it.
     pub(super) fn remove(&self, handle: ObjectHandle) {
         let Some((_, entry)) = self.by_handle.remove(&handle) else { return };
         match entry.home {
@@ -177,9 +181,10 @@ impl Objects {
         self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
     }
 
-    /// Takes over a row of the store; its handle stays. What was read of it before is forgotten where the row is
-    /// another one, or `anew` (nobody could verify it when it was read).
-    pub(super) fn take_row(&self, row: Row, anew: bool) {
+    /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
+    /// row is different. Also forgets it if `reverify` is true: it was read when it could not be
+    /// verified.
+    pub(super) fn take_row(&self, row: Row, reverify: bool) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {
             self.insert(Entry::of_row(row));
@@ -189,37 +194,37 @@ impl Objects {
             .by_handle
             .get(&handle)
             .is_some_and(|entry| entry.tag == row.tag && entry.names[..] == row.names[..]);
-        if anew || !same {
+        if reverify || !same {
             self.replace(handle, Entry::of_row(row));
         }
     }
 
-    /// The handle and the tag of a row.
+    /// Returns the handle and the tag of a row.
     pub(super) fn of_row(&self, id: i64) -> Option<(ObjectHandle, Tag)> {
         let handle = self.rows().get(&id).copied()?;
         Some((handle, self.by_handle.get(&handle)?.tag))
     }
 
-    /// A row as it is known.
+    /// Returns a row as it is in memory.
     pub(super) fn row(&self, id: i64) -> Option<Row> {
         let handle = self.rows().get(&id).copied()?;
         let entry = self.by_handle.get(&handle)?;
         Some(Row { id, private: entry.private, tag: entry.tag, names: entry.names.clone() })
     }
 
-    /// How many objects have a row.
+    /// Returns the number of objects that have a row.
     pub(super) fn row_count(&self) -> usize {
         self.rows().len()
     }
 
-    /// Lets the objects go whose rows are not wanted any more.
+    /// Removes the token objects for whose rows `keep` is false.
     pub(super) fn retain_rows(&self, keep: impl Fn(i64) -> bool) {
         let gone: Vec<_> =
             self.rows().iter().filter(|(id, _)| !keep(**id)).map(|(_, handle)| *handle).collect();
         gone.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Lets the private objects go.
+    /// Removes the private objects.
     pub(super) fn remove_private(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let going: Vec<_> = walk.iter().filter(|place| place.private()).map(Place::handle).collect();
@@ -227,14 +232,33 @@ impl Objects {
         going.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Lets the objects of a session go; whether it had any.
+    /// Forgets the token keys that were read. Their rows stay; their secret parts are wiped.
+    pub(super) fn forget_keys(&self) {
+        let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
+        let stored: Vec<_> = walk.iter().filter(|place| place.token()).map(Place::handle).collect();
+        drop(walk);
+        stored.into_iter().for_each(|handle| self.forget_key(handle));
+    }
+
+    /// Forgets one token key that was read.
+    pub(super) fn forget_key(&self, handle: ObjectHandle) {
+        if let Some(mut entry) = self.by_handle.get_mut(&handle)
+            && matches!(entry.home, Home::Token(_))
+            && entry.object.as_ref().is_some_and(|object| object.sort().is_hidden())
+        {
+            entry.object = None;
+        }
+    }
+
+    /// Removes the objects of a session. Returns whether it had any.
     pub(super) fn remove_session(&self, session: SessionHandle) -> bool {
         let Some((_, going)) = self.by_session.remove(&session) else { return false };
         going.into_iter().for_each(|handle| self.remove(handle));
         true
     }
 
-    /// The objects that fit, by handle. `load` reads an object, where its names alone do not tell.
+    /// Returns the objects that match, sorted by handle. `load` reads an object if the index cannot
+    /// decide.
     pub(super) fn search(
         &self,
         plan: &Plan<'_>,
@@ -256,7 +280,7 @@ impl Objects {
         found
     }
 
-    /// Every object that is seen.
+    /// Returns every visible object that has the wanted flags.
     fn walked(&self, plan: &Plan<'_>) -> Vec<ObjectHandle> {
         let fits = |place: &Place| {
             (plan.all || !place.private())
@@ -267,7 +291,7 @@ impl Objects {
         walk.iter().filter(fits).map(Place::handle).collect()
     }
 
-    /// How many objects have one of these names.
+    /// Returns the number of objects that have one of these names.
     fn reach(&self, names: &Named) -> usize {
         names.iter().filter_map(|name| self.index.get(&name)).map(|posting| posting.len()).sum()
     }
@@ -308,14 +332,15 @@ impl Objects {
     }
 }
 
-/// Whether an object has all the names and flags of a search.
+/// Returns whether an object has all the names and flags of a search.
 fn fits(plan: &Plan<'_>, entry: &Entry) -> bool {
     plan.names.iter().all(|names| names.iter().any(|name| entry.names.contains(&name)))
         && plan.token.is_none_or(|token| token == matches!(entry.home, Home::Token(_)))
         && plan.private.is_none_or(|private| private == entry.private)
 }
 
-/// Handles count up and names are hashes already: a multiplication spreads both over shards and buckets.
+/// Hashes handles and names. Handles are consecutive and names are already hashes, so that a
+/// multiplication spreads both over shards and buckets.
 type Spread = BuildHasherDefault<Multiply>;
 
 #[derive(Default)]
@@ -333,7 +358,8 @@ impl Hasher for Multiply {
     }
 
     fn write_u64(&mut self, word: u64) {
-        // 2^64 divided by the golden ratio; the rotation brings the best bits to where both ends are used.
+        // 2^64 divided by the golden ratio. The rotation moves the best bits to the ends that the
+        // map uses.
         self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
         self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

@@ -1,35 +1,106 @@
 //! PINs and the login (PKCS#11 3.2, `C_InitToken`, `C_InitPIN`, `C_SetPIN`, `C_Login`).
 //!
-//! A PIN is tried without any lock held: Argon2id takes its time, and other sessions go on meanwhile.
+//! No lock of the token in memory is held while a PIN is tried: Argon2id is slow, and other
+//! sessions continue in the meantime.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tracing::{info, warn};
+use rustix::time::{ClockId, clock_gettime};
+use tracing::{error, info, warn};
 
 use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::seal::{self, TokenKey};
+use crate::store::sealing::{self, SealingKey};
 use crate::store::trial::Trial;
 use crate::store::{PinState, Role};
 
-/// What a PIN opens.
-struct Unwrapped {
-    key: TokenKey,
-    /// The life of the token that the key is of.
-    life: i64,
-    record: Vec<u8>,
+/// If the waiting attempts take longer than this, another attempt is refused.
+const LONGEST_QUEUE: Duration = Duration::from_secs(20);
+
+/// Where the failure of an attempt is counted.
+enum Counted {
+    /// On disk, in the store.
+    OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] Trial),
+    /// Only in the memory of this process.
+    InMemory,
 }
 
+impl Counted {
+    /// Returns the number of failures that the store has counted for the attempt.
+    fn on_disk(&self) -> u32 {
+        match self {
+            Self::OnDisk(_) => 1,
+            Self::InMemory => 0,
+        }
+    }
+}
+
+/// The failures of a PIN that the store does not count correctly.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// The number of consecutive wrong PINs that could not be counted on disk.
+    uncounted: u32,
+    /// The number of failures on disk that were not wrong PINs and could not be subtracted yet.
+    owed: u32,
+}
+
+/// The turns of attempts that cannot be counted on disk. They run one after the other, so that more
+/// threads do not allow more attempts.
+static UNCOUNTED: Turns = Turns(AtomicU64::new(0));
+
+/// The start of the next free turn, in milliseconds of the monotonic clock. This is not a lock: a
+/// forked child could inherit a lock from a thread that the child does not have.
+struct Turns(AtomicU64);
+
+impl Turns {
+    /// Waits until a turn of this length has come and passed. Returns `false` without waiting if
+    /// the queue is too long.
+    fn wait(&self, length: Duration) -> bool {
+        let (now, length) = (milliseconds(), u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+        let longest = u64::try_from(LONGEST_QUEUE.as_millis()).unwrap_or(u64::MAX);
+        let begin = |free: u64| free.max(now);
+        let reserve = |free| (begin(free) - now <= longest).then(|| begin(free).saturating_add(length));
+        let Ok(free) = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve) else {
+            return false;
+        };
+        std::thread::sleep(Duration::from_millis(begin(free).saturating_add(length) - now));
+        true
+    }
+}
+
+fn milliseconds() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Both numbers are positive on this clock.
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+/// The result of a successful attempt.
+pub(super) struct Unwrapped {
+    pub(super) key: TokenKey,
+    /// The life of the token that the key belongs to.
+    pub(super) life: i64,
+    pub(super) record: Vec<u8>,
+}
+
+/// An attacker who has the file can guess a PIN with fewer bytes within hours. Such a PIN is
+/// allowed, and the log warns about it.
+const SHORT: usize = 8;
+
 impl Token {
-    /// Initialises the token anew: needs the SO PIN that it has, destroys all objects and the user PIN.
+    /// Initialises the token again. Needs the current SO PIN. Destroys all objects and the user
+    /// PIN.
     pub fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
         if self.sessions().all != 0 {
             return Err(Error::SessionExists);
         }
         self.unwrap(Role::Officer, so_pin)?;
         let old = self.store.header()?;
+        self.expect_no_roll_back(old.change)?;
         let header =
             Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_life())?;
         let _change = self.change();
@@ -37,17 +108,20 @@ impl Token {
         self.take_changes()
     }
 
-    /// Logs in: the token key comes out of the PIN record, and with it the private objects.
+    /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
+    /// user.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
         let Unwrapped { key, life, record } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
         self.enter(role, &key, life)?;
+        self.store.tidy();
+        self.upgrade(&key, life, self.login_state());
         self.strengthen((&key, life), role, &record, pin);
         Ok(())
     }
 
-    /// The login with the token key at hand.
+    /// Logs in with the unwrapped token key.
     fn enter(&self, role: Role, key: &Arc<TokenKey>, life: i64) -> Result<()> {
         let login = match role {
             Role::User => Login::User,
@@ -67,7 +141,7 @@ impl Token {
             self.end_login(&mut self.state());
             return Err(error);
         }
-        // Sessions came and went meanwhile.
+        // Sessions may have been opened or closed in the meantime.
         let mut state = self.state();
         let refused = match state.sessions {
             0 => Some(Error::SessionHandleInvalid),
@@ -88,21 +162,26 @@ impl Token {
         }
     }
 
-    /// Makes a PIN's record anew where its parameters are weaker than those that are configured now. The login holds
-    /// whatever comes of it; another process may have been quicker, with a new PIN too.
+    /// Replaces a PIN record whose parameters are weaker than the configured ones. The login stays
+    /// valid if this fails. Another process may have been faster, even with a new PIN.
     fn strengthen(&self, key: (&TokenKey, i64), role: Role, old: &[u8], pin: &[u8]) {
         let Some(rules) = seal::stronger(old, &self.settings.pins) else { return };
-        let renewed = key.0.wrap(&self.serial, role, pin, &rules).and_then(|record| {
+        let sealing = self.sealing_for(old, None);
+        let renewed =
+            sealing.and_then(|sealing| key.0.wrap(&self.serial, role, pin, &rules, sealing.as_ref()));
+        let renewed = renewed.and_then(|record| {
             let _change = self.change();
             self.commit_pin(key, role, Some(old), &record)
         });
         match renewed {
-            Ok(done) => info!(token = self.serial, ?role, done, "the PIN's record is made anew"),
-            Err(reason) => warn!(token = self.serial, ?role, ?reason, "the PIN's record stays weak"),
+            Ok(done) => info!(token = self.serial, ?role, done, "a login replaces the weak PIN record"),
+            Err(reason) => {
+                warn!(token = self.serial, ?role, ?reason, "the weak PIN record could not be replaced")
+            }
         }
     }
 
-    /// Verifies the user's PIN once more, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
+    /// Verifies the user's PIN again, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
     pub fn authenticate(&self, pin: &[u8]) -> Result<()> {
         if self.login_state() != Login::User {
             return Err(Error::UserNotLoggedIn);
@@ -110,7 +189,7 @@ impl Token {
         self.unwrap(Role::User, pin).map(drop)
     }
 
-    /// `C_InitPIN`: the SO sets the user's PIN, which unlocks it too.
+    /// `C_InitPIN`: sets the user's PIN for the SO. This also unlocks the PIN.
     pub fn init_pin(&self, pin: &[u8]) -> Result<()> {
         if self.login_state() != Login::Officer {
             return Err(Error::UserNotLoggedIn);
@@ -120,7 +199,7 @@ impl Token {
         self.wrap((&key, life), Role::User, None, pin)
     }
 
-    /// `C_SetPIN`: the SO's PIN while the SO is logged in, the user's otherwise.
+    /// `C_SetPIN`: changes the SO PIN if the SO is logged in, and the user PIN otherwise.
     pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
         self.refresh()?;
         let role = match self.login_state() {
@@ -132,7 +211,20 @@ impl Token {
         self.wrap((&key, life), role, Some(&record), new)
     }
 
-    /// Whether a PIN has a length that is allowed.
+    /// Sets a new SO PIN with the user's PIN, for an SO PIN that is locked or lost. No PKCS#11
+    /// function does this, so that a session of the user cannot become one of the SO.
+    pub fn reset_so_pin(&self, user_pin: &[u8], new: &[u8]) -> Result<()> {
+        self.fits(new)?;
+        let Unwrapped { key, life, .. } = self.unwrap(Role::User, user_pin)?;
+        self.wrap((&key, life), Role::Officer, None, new)
+    }
+
+    /// Resets the failures of both PINs to zero.
+    pub fn reset_failures(&self) -> Result<()> {
+        [Role::Officer, Role::User].into_iter().try_for_each(|role| self.store.forgive(role))
+    }
+
+    /// Fails with `PinLenRange` if the PIN is too short or too long.
     pub fn fits(&self, pin: &[u8]) -> Result<()> {
         fits(pin, &self.settings.pins)
     }
@@ -145,47 +237,198 @@ impl Token {
         }
     }
 
-    /// What a PIN record holds. The failure is on disk before the PIN is tried.
+    /// Reads the configured sealing key; `None` if the configuration has none.
+    pub(super) fn sealing_key(&self) -> Result<Option<SealingKey>> {
+        self.settings.sealing_key.as_ref().map(SealingKey::read).transpose()
+    }
+
+    /// Returns the sealing key that a PIN record needs: the configured one or `other`. Fails with
+    /// `DeviceError` if it is neither.
+    fn sealing_for(&self, record: &[u8], other: Option<&SealingKey>) -> Result<Option<SealingKey>> {
+        let Some(needed) = seal::sealing_id(record) else { return Ok(None) };
+        if let Some(other) = other.filter(|other| other.id() == needed) {
+            return Ok(Some(other.duplicate()));
+        }
+        let key = self.sealing_key()?;
+        let found = key.as_ref().map_or("none".to_owned(), |key| sealing::text(key.id()));
+        if let Some(key) = key.filter(|key| key.id() == needed) {
+            return Ok(Some(key));
+        }
+        error!(
+            token = self.serial,
+            needed = sealing::text(needed),
+            found,
+            "no PIN opens the token without its sealing key; [store] sealing-key must name it"
+        );
+        Err(Error::DeviceError)
+    }
+
+    /// Unwraps the token key with a PIN. A failure is counted on disk before the PIN is tried, so
+    /// that killing the process gains no attempts. It stays counted only if the PIN is wrong.
     fn unwrap(&self, role: Role, pin: &[u8]) -> Result<Unwrapped> {
-        let header = self.store.header()?;
+        self.unwrap_with(role, pin, None)
+    }
+
+    /// Like `unwrap`, for a record that may need the sealing key `other`, which is not configured.
+    pub(super) fn unwrap_with(
+        &self,
+        role: Role,
+        pin: &[u8],
+        other: Option<&SealingKey>,
+    ) -> Result<Unwrapped> {
+        let header = self.current_header()?;
         let PinState { record, failures } = header.pin(role);
         if record.is_empty() {
             return Err(Error::UserPinNotInitialized);
         }
-        let _trial = self.count(role).inspect_err(|_| {
-            warn!(token = self.serial, ?role, failures, "login refused: the PIN is locked");
+        // A failure before the count does not cost an attempt.
+        let sealing = self.sealing_for(record, other)?;
+        let prepared = TokenKey::prepare(role, record, sealing)?;
+        let counted = self.count(role, *failures).inspect_err(|error| {
+            warn!(token = self.serial, ?role, failures, ?error, "PIN refused before it was tried");
         })?;
-        let key = TokenKey::unwrap(&self.serial, role, pin, record)
-            .inspect_err(|_| warn!(token = self.serial, ?role, "login failed"))?;
-        self.store.forgive(role)?;
-        Ok(Unwrapped { key, life: header.change.life(), record: record.clone() })
+        match prepared.open(&self.serial, pin) {
+            Ok(key) => {
+                self.forgive(role, *failures, &counted);
+                Ok(Unwrapped { key, life: header.change.life(), record: record.clone() })
+            }
+            Err(error) => {
+                warn!(token = self.serial, ?role, ?error, "login failed");
+                match error {
+                    Error::PinIncorrect => self.keep_count(role, &counted),
+                    _ => self.take_back(role, &counted),
+                }
+                Err(error)
+            }
+        }
     }
 
-    /// Counts a failure. Where the limit is reached some may be about to be forgiven: it is reached when nobody else
-    /// tries a PIN.
-    fn count(&self, role: Role) -> Result<Trial> {
-        let limit = self.settings.pins.retries;
+    /// Counts a failure before the PIN is tried. At the limit, waits until no other attempt runs:
+    /// other attempts may succeed and reset the count.
+    fn count(&self, role: Role, failures: u32) -> Result<Counted> {
+        self.settle(role);
+        let limit = self.settings.pins.retries.saturating_sub(self.tally(role).uncounted);
         let trial = self.store.trial(false)?;
-        match self.store.attempt(role, limit) {
+        let outcome = match self.store.attempt(role, limit) {
             Err(Error::PinLocked) => {
                 drop(trial);
                 let alone = self.store.trial(true)?;
                 self.store.attempt(role, limit).map(|()| alone)
             }
             outcome => outcome.map(|()| trial),
+        };
+        match outcome {
+            Ok(trial) => Ok(Counted::OnDisk(trial)),
+            Err(reason @ (Error::DeviceMemory | Error::TokenWriteProtected)) => {
+                self.count_in_memory(role, failures, reason)?;
+                Ok(Counted::InMemory)
+            }
+            Err(error) => Err(error),
         }
     }
 
-    /// Sets a PIN in the place of the one with the record `old`. Where another process was quicker, that PIN is the
-    /// right one no more.
+    /// Allows an attempt although the disk is full or read-only: a server that restarts must be
+    /// able to log in. Each such attempt waits for a delay. Wrong ones count in memory and can lock
+    /// the PIN for this process.
+    fn count_in_memory(&self, role: Role, failures: u32, reason: Error) -> Result<()> {
+        warn!(
+            token = self.serial,
+            ?role,
+            ?reason,
+            "a wrong PIN cannot be counted on disk; the PIN is tried after a delay"
+        );
+        let delay = Duration::from_secs(self.settings.pins.uncounted_delay.into());
+        if !UNCOUNTED.wait(delay) {
+            return Err(reason);
+        }
+        // Read after the wait, because other attempts may have failed in the meantime.
+        let known = failures.saturating_add(self.tally(role).uncounted);
+        if known < self.settings.pins.retries { Ok(()) } else { Err(Error::PinLocked) }
+    }
+
+    /// Resets the failures after a right PIN. The login is valid even if this fails; the next login
+    /// resets them.
+    fn forgive(&self, role: Role, failures: u32, counted: &Counted) {
+        self.tally(role).uncounted = 0;
+        if failures == 0 && matches!(counted, Counted::InMemory) {
+            return;
+        }
+        match self.store.forgive(role) {
+            Ok(()) => self.tally(role).owed = 0,
+            Err(reason) => {
+                warn!(
+                    token = self.serial,
+                    ?role,
+                    ?reason,
+                    "the PIN was right, but the count of wrong PINs could not be reset"
+                );
+                self.tally(role).owed += counted.on_disk();
+            }
+        }
+    }
+
+    /// Subtracts the failure of an attempt that did not finish.
+    fn take_back(&self, role: Role, counted: &Counted) {
+        self.tally(role).owed += counted.on_disk();
+        self.settle(role);
+    }
+
+    /// Keeps the failure of a wrong PIN.
+    fn keep_count(&self, role: Role, counted: &Counted) {
+        if matches!(counted, Counted::InMemory) {
+            self.tally(role).uncounted += 1;
+        }
+    }
+
+    /// Subtracts the failures of both PINs that could not be subtracted earlier.
+    pub(super) fn settle_all(&self) {
+        [Role::Officer, Role::User].into_iter().for_each(|role| self.settle(role));
+    }
+
+    fn settle(&self, role: Role) {
+        let owed = std::mem::take(&mut self.tally(role).owed);
+        if owed == 0 {
+            return;
+        }
+        if let Err(reason) = self.store.take_back(role, owed) {
+            warn!(
+                token = self.serial,
+                ?role,
+                owed,
+                ?reason,
+                "failures that were not wrong PINs could not be subtracted"
+            );
+            self.tally(role).owed += owed;
+        }
+    }
+
+    fn tally(&self, role: Role) -> MutexGuard<'_, Tally> {
+        self.tallies[role as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the PIN that has the record `old`. Fails with `PinIncorrect` if another process has
+    /// replaced that PIN in the meantime.
     fn wrap(&self, key: (&TokenKey, i64), role: Role, old: Option<&[u8]>, pin: &[u8]) -> Result<()> {
-        let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins)?;
+        let sealing = self.sealing_key()?;
+        let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref())?;
+        warn_if_short(&self.serial, role, pin);
         let _change = self.change();
         if self.commit_pin(key, role, old, &record)? { Ok(()) } else { Err(Error::PinIncorrect) }
     }
 }
 
-/// Whether a PIN has a length that the rules allow.
+/// Warns if a new PIN is easy to guess.
+pub(super) fn warn_if_short(token: &str, role: Role, pin: &[u8]) {
+    if pin.len() < SHORT {
+        warn!(
+            token,
+            ?role,
+            "the PIN has fewer than {SHORT} characters: an attacker who has the file can guess it"
+        );
+    }
+}
+
+/// Fails with `PinLenRange` if the rules do not allow the length of the PIN.
 pub fn fits(pin: &[u8], rules: &PinRules) -> Result<()> {
     let fits = (rules.min_length..=rules.max_length).contains(&pin.len());
     if fits { Ok(()) } else { Err(Error::PinLenRange) }

@@ -1,4 +1,5 @@
-//! The way from the store's rows to the memory: at a login, at the first search, and when another process wrote.
+//! Loads rows of the store into memory: at a login, at the first search, and after another process
+//! wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,28 +14,29 @@ use crate::object::policy::Login;
 use crate::store::counter::Counter;
 use crate::store::seal::TokenKey;
 use crate::store::summary::Summary;
-use crate::store::{Change, Row};
+use crate::store::{Change, Header, Row};
 
-/// Tokens of at most so many objects have every record read and verified at login, so that the log tells at once what
-/// was altered; the records of larger ones are verified when they are used.
+/// The largest number of objects of which a login reads and verifies every record, so that the log
+/// names altered ones at once. Records of larger tokens are verified at their first use.
 const FEW: usize = 256;
 
-/// A look at a large token takes its time: the pause after it is at least so many times as long.
+/// The shortest pause after a look, as a multiple of its duration: a look at a large token is slow.
 const SHARE: u128 = 16;
 
-/// When the next look is due of who uses keys and never searches: a second of a clock that is cheap to read.
+/// The time of the next check for external changes by sessions that use keys and never search. In
+/// seconds of a coarse clock, which is cheap to read.
 #[derive(Default)]
 pub(super) struct Glance(AtomicI64);
 
 impl Glance {
-    /// Whether a look is due. One thread is told so.
+    /// Returns whether a look is due. Returns `true` to one thread only.
     fn due(&self, now: i64) -> bool {
         let due = self.0.load(Ordering::Relaxed);
         let next = now.saturating_add(1);
         now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// A look that began then is over.
+    /// Sets the time of the next look, after one that began at this time.
     fn over(&self, began: Instant) {
         let pause = began.elapsed().as_millis() * SHARE / 1000;
         let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
@@ -47,8 +49,8 @@ fn second() -> i64 {
 }
 
 impl Token {
-    /// Takes over what other processes wrote, once a second: a client that keeps the handle of a key and never searches
-    /// hears that the key was destroyed, or that the token is another one.
+    /// Loads the changes of other processes, at most once a second. So a client that keeps a key
+    /// handle and never searches notices that the key was destroyed or the token was replaced.
     #[inline]
     pub fn glance(&self) -> Result<()> {
         let now = second();
@@ -58,14 +60,15 @@ impl Token {
     #[cold]
     fn look(&self) -> Result<()> {
         let began = Instant::now();
-        // Where nothing was read, nothing is out of date.
+        // If no rows were loaded, there is nothing to update.
         let outcome = if self.state().seen.is_some() { self.refresh() } else { Ok(()) };
         self.glance.over(began);
         outcome
     }
 
-    /// Takes over what other processes wrote. The caller holds the lock of changes. `DeviceRemoved` where one initialised
-    /// the token anew: the login was to the token before, and ends; the caller hears of it once.
+    /// Loads the changes of other processes. The caller holds the lock of changes. Fails once with
+    /// `DeviceRemoved` if another process initialised the token or gave it a new key: the login
+    /// ends.
     pub(super) fn take_changes(&self) -> Result<()> {
         let (seen, key, life) = {
             let state = self.state();
@@ -77,7 +80,10 @@ impl Token {
             return Ok(());
         }
         if key.is_some() && self.store.header()?.change.life() != life {
-            warn!(token = self.serial, "another process initialised the token anew: the login ends");
+            warn!(
+                token = self.serial,
+                "another process initialised the token again or gave it a new key: the login ends"
+            );
             self.end_login(&mut self.state());
             self.take_rows(None, Login::Public, true)?;
             return Err(Error::DeviceRemoved);
@@ -87,15 +93,47 @@ impl Token {
         Ok(())
     }
 
-    /// Takes over all rows at a login, and verifies them; the caller holds the lock of changes.
+    /// Loads all rows again if another process changed the file without a new state. So the log
+    /// names a row that was removed or renamed while this process runs. The caller holds the lock
+    /// of changes.
+    pub(super) fn notice_altered_rows(&self) -> Result<()> {
+        let seen = self.state().seen;
+        match seen {
+            Some(seen) if self.store.suspicious_since(seen)? => self.take_changes(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Loads all rows at a login, and verifies them. The caller holds the lock of changes.
     pub(super) fn take_all(&self, key: &Arc<TokenKey>, login: Login) -> Result<()> {
-        let noted = self.counter.as_ref().map(Counter::read).transpose()?;
+        let noted = self.noted()?;
         self.take_rows(Some(key), login, true)?;
-        match (noted, self.state().seen) {
-            (Some(noted), Some(seen)) if seen < noted => {
+        let seen = self.state().seen;
+        seen.map_or(Ok(()), |seen| self.expect_not_before(noted, seen))
+    }
+
+    /// Returns the token's header. Fails if the file was rolled back to an earlier state.
+    pub(super) fn current_header(&self) -> Result<Header> {
+        let noted = self.noted()?;
+        let header = self.store.header()?;
+        self.expect_not_before(noted, header.change)?;
+        self.expect_no_roll_back(header.change)?;
+        Ok(header)
+    }
+
+    /// Returns the state in the counter. Callers read it before the store, because other processes
+    /// may note later states in the meantime.
+    fn noted(&self) -> Result<Option<Change>> {
+        self.counter.as_ref().map(Counter::read).transpose()
+    }
+
+    /// Fails with `DeviceError` if the counter has a later state than the store.
+    fn expect_not_before(&self, noted: Option<Change>, found: Change) -> Result<()> {
+        match noted {
+            Some(noted) if found < noted => {
                 error!(
                     token = self.serial,
-                    state = seen.0,
+                    state = found.0,
                     noted = noted.0,
                     "the token's file is an older copy; remove its counter to use it nevertheless"
                 );
@@ -105,9 +143,43 @@ impl Token {
         }
     }
 
-    /// Takes over the rows that such a login sees and leaves out those that were altered. `anew` where it is a login:
-    /// what was read before could not be verified.
-    fn take_rows(&self, key: Option<&TokenKey>, login: Login, anew: bool) -> Result<()> {
+    /// Fails with `DeviceRemoved` if this state of the store is earlier than one that this process
+    /// has seen.
+    pub(super) fn expect_no_roll_back(&self, found: Change) -> Result<()> {
+        let latest = self.state().latest;
+        if found >= latest {
+            return Ok(());
+        }
+        error!(
+            token = self.serial,
+            state = found.0,
+            seen = latest.0,
+            "the token's file was replaced by an older copy under a running process; end the process to use it"
+        );
+        Err(Error::DeviceRemoved)
+    }
+
+    /// Ends the login if the store is in an earlier state than one that this process has seen. The
+    /// caller holds the lock of changes.
+    pub(super) fn end_rolled_back_login(&self) {
+        if self.store.header().is_ok_and(|header| header.change < self.state().latest) {
+            self.forget_rolled_back_rows();
+        }
+    }
+
+    /// Forgets all rows of a store that was rolled back. The caller holds the lock of changes.
+    fn forget_rolled_back_rows(&self) {
+        let mut state = self.state();
+        // With `None`, the next look finds the older state again.
+        state.seen = None;
+        self.end_login(&mut state);
+        drop(state);
+        self.objects.retain_rows(|_| false);
+    }
+
+    /// Loads the rows that are visible to this login, and skips those that were altered. `reverify`
+    /// is true at a login: objects that were read before could not be verified.
+    pub(super) fn take_rows(&self, key: Option<&TokenKey>, login: Login, reverify: bool) -> Result<()> {
         let mut found = key.map(|_| Summary::empty(Change(0)));
         let mut present = Vec::new();
         let snapshot = self.store.load(&mut |row: Row| {
@@ -116,21 +188,26 @@ impl Token {
             }
             if !row.private || login == Login::User {
                 present.push(row.id);
-                let anew = anew && !row.private;
-                self.objects.take_row(row, anew);
+                let reverify = reverify && !row.private;
+                self.objects.take_row(row, reverify);
             }
         })?;
-        self.state().seen = Some(snapshot.change);
+        if let Err(error) = self.expect_no_roll_back(snapshot.change) {
+            self.forget_rolled_back_rows();
+            return Err(error);
+        }
+        {
+            let mut state = self.state();
+            state.latest = snapshot.change;
+            state.seen = Some(snapshot.change);
+        }
         if self.objects.row_count() != present.len() {
             self.objects.retain_rows(|id| present.binary_search(&id).is_ok());
         }
         let (Some(key), Some(found)) = (key, found) else { return Ok(()) };
         let sealed = key.open_summary(&self.serial, snapshot.change, &snapshot.summary);
         let Some(sealed) = sealed else {
-            error!(
-                token = self.serial,
-                "the summary of the objects was altered on disk; none of them is used"
-            );
+            error!(token = self.serial, "the summary of the objects was altered on disk; no object is used");
             self.objects.retain_rows(|_| false);
             return Ok(());
         };
@@ -139,18 +216,18 @@ impl Token {
             error!(
                 token = self.serial,
                 left_out = ?accused,
-                "objects were removed, added or replaced on disk; what is left of their group is not used"
+                "objects were removed, added or replaced on disk; the other objects of their groups are not used"
             );
             self.objects.retain_rows(|id| accused.binary_search(&id).is_err());
         }
-        if anew && present.len() <= FEW {
+        if reverify && present.len() <= FEW {
             present.iter().for_each(|id| self.verify(*id));
         }
         Ok(())
     }
 
     fn verify(&self, id: i64) {
-        // Its failure is in the log, and the object is left out.
+        // If this fails, the failure is in the log and the object is not used.
         if let Some((handle, tag)) = self.objects.of_row(id)
             && let Ok(Some(object)) = self.read(id, tag)
         {

@@ -1,11 +1,12 @@
-//! A search, taken apart into what the index knows and what only the objects themselves tell.
+//! A search, divided into the part that the index answers and the part that needs the objects.
 
 use crate::id::AttributeType as A;
 use crate::object::Object;
 use crate::object::value::Value;
 use crate::store::index::Namer;
 
-/// The names that one wanted value has: in public objects, in private ones of sessions, in private ones of the store.
+/// The names of one wanted value: in public objects, in private session objects, and in private
+/// token objects.
 pub(super) struct Named([Option<u64>; 3]);
 
 impl Named {
@@ -14,23 +15,23 @@ impl Named {
     }
 }
 
-/// A search.
+/// The plan of one search.
 pub(super) struct Plan<'a> {
-    /// A set for each wanted value that has a name.
+    /// The names of each wanted value that has names.
     pub(super) names: Vec<Named>,
     /// `CKA_TOKEN`
     pub(super) token: Option<bool>,
     /// `CKA_PRIVATE`
     pub(super) private: Option<bool>,
-    /// What is compared object by object.
+    /// The attributes that are compared object by object.
     pub(super) rest: Vec<&'a (A, Value)>,
-    /// Whether private objects are seen.
+    /// Whether the session sees private objects.
     pub(super) all: bool,
 }
 
 impl<'a> Plan<'a> {
-    /// Of the attributes that are wanted. `sealed` makes the names of the store's private objects; without it they are
-    /// not seen.
+    /// Plans a search for these attributes. `sealed` computes the names of private token objects.
+    /// Without it, the search finds no private objects.
     pub(super) fn new(wanted: &'a [(A, Value)], open: &Namer, sealed: Option<&Namer>) -> Self {
         let mut plan =
             Self { names: Vec::new(), token: None, private: None, rest: Vec::new(), all: sealed.is_some() };
@@ -56,13 +57,14 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Whether an object has what has no name.
+    /// Returns whether an object has the wanted attributes that have no names.
     pub(super) fn rest_fits(&self, object: &Object) -> bool {
         self.rest.iter().all(|(id, value)| object.shows(*id, value))
     }
 }
 
-/// The name of a private session object, which nobody but the user may find: another than a public object has.
+/// Returns the index key of a private session object. It is inverted, so that it never equals that
+/// of a public object: only the user may find private objects.
 pub(super) fn in_session(name: u64) -> u64 {
     !name
 }

@@ -1,14 +1,14 @@
-//! All handles in order, a word each: a walk over all objects touches nothing else.
+//! All handles in order, in one word each. A walk over all objects reads only these words.
 
 use crate::id::ObjectHandle;
 
-/// Bits above those of a handle.
+/// The flags use the bits above those of a handle.
 const PRIVATE: u64 = 1 << 63;
 const TOKEN: u64 = 1 << 62;
 const GONE: u64 = 1 << 61;
 const HANDLE: u64 = GONE - 1;
 
-/// What a walk tells of an object.
+/// A handle with the flags of its object.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u64);
 
@@ -35,7 +35,8 @@ impl Place {
     }
 }
 
-/// The places, by handle. Those of objects that are gone stay until they are half of all.
+/// The places, sorted by handle. Places of removed objects stay until they are more than half of
+/// all places.
 #[derive(Default)]
 pub(super) struct Walk {
     places: Vec<Place>,
@@ -43,20 +44,21 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Takes a place in. Handles come nearly in order: threads that made them at once may be a few apart.
+    /// Inserts a place. Handles arrive nearly in order: handles of concurrent threads may be
+    /// swapped.
     pub(super) fn insert(&mut self, place: Place) {
         let later = self.places.iter().rev().take_while(|other| other.handle() > place.handle()).count();
         self.places.insert(self.places.len() - later, place);
     }
 
-    /// An object became private or public.
+    /// Replaces the place of an object, for example after the object became private.
     pub(super) fn change(&mut self, place: Place) {
         if let Some(at) = self.find(place.handle()) {
             self.places[at] = place;
         }
     }
 
-    /// Lets an object's place go.
+    /// Removes the place of an object.
     pub(super) fn remove(&mut self, handle: ObjectHandle) {
         let Some(at) = self.find(handle) else { return };
         self.places[at].0 |= GONE;
@@ -68,7 +70,7 @@ impl Walk {
         }
     }
 
-    /// The places, in order.
+    /// Returns the places in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Place> {
         self.places.iter().copied().filter(|place| !place.gone())
     }

@@ -1,7 +1,7 @@
 //! Child processes that are this binary once more, and what they are told.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -44,7 +44,36 @@ pub struct Process {
 impl Process {
     /// Starts a child with more environment.
     pub fn start(role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this binary"))
+        let own = std::env::current_exe().expect("this binary");
+        Self::spawn(&mut Command::new(own), role, directory, more)
+    }
+
+    /// Starts a child by a program that ends as the child: its arguments come before those of the child.
+    pub fn start_by(
+        program: &str,
+        arguments: &[&str],
+        role: &str,
+        directory: &Directory,
+        more: &[(&str, String)],
+    ) -> Self {
+        let own = std::env::current_exe().expect("this binary");
+        Self::start_binary(program, arguments, &own, role, directory, more)
+    }
+
+    /// The same with a copy of this binary.
+    pub fn start_binary(
+        program: &str,
+        arguments: &[&str],
+        binary: &Path,
+        role: &str,
+        directory: &Directory,
+        more: &[(&str, String)],
+    ) -> Self {
+        Self::spawn(Command::new(program).args(arguments).arg(binary), role, directory, more)
+    }
+
+    fn spawn(command: &mut Command, role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
+        let mut child = command
             .env(ROLE, role)
             .env(DIRECTORY, directory.path())
             .envs(more.iter().map(|(name, value)| (name, value)))
@@ -80,6 +109,13 @@ impl Process {
         self.said()
     }
 
+    /// Waits for its end; whether it is a good one.
+    pub fn lives(mut self) -> bool {
+        let status = self.child.wait().expect("a child");
+        self.said();
+        status.success()
+    }
+
     fn said(&mut self) -> Vec<String> {
         let said = self.said.take().expect("once").join().expect("a reader");
         // A line that the kill cut short was not said.
@@ -113,7 +149,7 @@ pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
 pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
     let module = Module::new();
     let parameters = format!(
-        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries} }}",
+        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}",
         directory.path().display(),
         provider.name
     );

@@ -1,163 +1,502 @@
-//! Keys and PINs in the memory of a process: after `C_Logout` and after `C_Finalize` there are none.
+//! Keys and PINs in the memory of a process: after `C_Logout` and after `C_Finalize` there are none, whatever the type of
+//! the key and whatever was done with it.
 //!
-//! The secrets are written here only while they are handed over, and wiped then; what is looked for is kept in a form
-//! of its own, every byte turned over.
+//! A parent makes the keys and tells a child of them in a form that the scan does not find. The child does one thing at a
+//! time: it logs in, uses one key by one mechanism, has to find the key in its memory, logs out, and must not find it.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use jeton::backend::Provider;
+use argon2::{Algorithm, Argon2, Params as Cost, Version};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::{Output, User};
-use jeton::object::template::{Given, Raw};
-use zeroize::Zeroizing;
+use jeton::mechanism::{self, Action};
+use jeton::module::{Module, User};
+use jeton::object::attribute::{self, Need, Sorts, secret_class};
+use jeton::object::template::{Given, Raw, Template};
+use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
 
-use crate::keys::{ED25519, P256, key_object};
-use crate::process::{Process, Random, directory, token, unlock, with};
-use crate::support::{Attributes, Client, plain};
+use crate::keys::{Kind, key_object};
+use crate::process::{Process, Random, directory, number};
+use crate::scan::{Scanner, Sought, Turned};
+use crate::support::{Client, Directory, LABEL, none};
+use crate::uses::{Scene, generate, shown};
 
-/// Bytes that are looked for; parts of this length are enough to be one.
-const PART: usize = 16;
-
-/// A secret in its turned form.
-struct Sought {
-    name: &'static str,
-    turned: Vec<u8>,
+/// What the parent tells the child.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    /// The SO's, the user's, the one that comes after it, and a wrong one.
+    pins: [Turned; 4],
+    samples: Vec<Sample>,
+    /// The public key of a pair of the same kind, by the name of the sample.
+    peers: BTreeMap<String, Turned>,
 }
 
-impl Sought {
-    /// One of so many bytes that nobody else has.
-    fn new(name: &'static str, len: usize, random: &mut Random) -> Self {
-        Self { name, turned: (0..len).map(|_| random.below(254) as u8 + 1).collect() }
+/// A private key with its public one, or a secret key.
+#[derive(Serialize, Deserialize)]
+struct Sample {
+    name: String,
+    key: Vec<(u64, Turned)>,
+    public: Vec<(u64, Turned)>,
+    secrets: Vec<Sought>,
+}
+
+/// Looks at the keys alone that have one of these words in their names.
+const KEYS: &str = "JETON_CRASH_KEYS";
+const PLAN: &str = "plan.json";
+
+/// All kinds of pairs.
+fn kinds() -> Vec<Kind> {
+    let mut kinds: Vec<_> =
+        Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING).collect();
+    kinds.push(Kind::Dh);
+    let mut known = BTreeSet::new();
+    kinds.retain(|kind| known.insert(format!("{kind:?}")));
+    kinds
+}
+
+/// Types and lengths of secret keys.
+const SECRETS: [(&str, KeyType, usize); 14] = [
+    ("AES-128", KeyType::AES, 16),
+    ("AES-192", KeyType::AES, 24),
+    ("AES-256", KeyType::AES, 32),
+    ("AES-XTS", KeyType::AES_XTS, 64),
+    ("ChaCha20", KeyType::CHACHA20, 32),
+    ("generic", KeyType::GENERIC_SECRET, 48),
+    ("a long generic one", KeyType::GENERIC_SECRET, 300),
+    ("HMAC-SHA-1", KeyType::SHA_1_HMAC, 32),
+    ("HMAC-SHA-256", KeyType::SHA256_HMAC, 32),
+    ("HMAC-SHA-512", KeyType::SHA512_HMAC, 64),
+    ("HMAC-SHA3-256", KeyType::SHA3_256_HMAC, 32),
+    ("HKDF", KeyType::HKDF, 32),
+    ("DES3", KeyType::DES3, 24),
+    ("HOTP", KeyType::HOTP, 32),
+];
+
+fn secret_sample((name, key_type, len): (&str, KeyType, usize), random: &mut Random) -> Sample {
+    let mut value: Vec<_> = (0..len).map(|_| random.below(256) as u8).collect();
+    match key_type {
+        KeyType::DES3 => des3::set_parity(&mut value),
+        // A pre-master secret begins with a version.
+        KeyType::GENERIC_SECRET => value[..2].copy_from_slice(&[3, 3]),
+        _ => (),
+    }
+    let object = key_object(secret_class(key_type), key_type).and(&shown()).bytes(A::VALUE, &value);
+    let key = object.ids().map(|id| (id.0, Turned::of(object.value(id)))).collect();
+    Sample { name: name.into(), key, public: Vec::new(), secrets: vec![Sought::new(name, &value)] }
+}
+
+fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, Vec<u8>) {
+    let made = client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair");
+    let half = |class, object: ObjectHandle| {
+        let sort = Sorts::of(class, Some(kind.key_type().0)).expect("a sort");
+        let wanted = attribute::rules(sort).filter(|rule| rule.create == Need::Must || rule.secret);
+        wanted
+            .filter_map(|rule| Some((rule, client.read(session, object, rule.id).ok()?)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect::<Vec<_>>()
+    };
+    let public = half(ObjectClass::PUBLIC_KEY, made.0);
+    let private = half(ObjectClass::PRIVATE_KEY, made.1);
+    let name = format!("{kind:?}");
+    // ML-KEM's and ML-DSA's private keys have digests of the public one in them.
+    let key = public.last().map(|(_, value)| value.clone()).unwrap_or_default();
+    let (mut sha3, mut shake) = ([0; 32], [0; 64]);
+    for (hash, out) in [(Hash::Sha3_256, &mut sha3[..]), (Hash::Shake256, &mut shake[..])] {
+        Provider::ALL[0].digest.hash(hash, &key, out).expect("a digest");
+    }
+    let known: Vec<&[u8]> =
+        public.iter().map(|(_, value)| &value[..]).chain([&sha3[..], &shake[..]]).collect();
+    let secrets = private.iter().filter(|(rule, _)| rule.secret).map(|(rule, value)| {
+        let sought = Sought::new(format!("{name} {}", rule.id), value);
+        known.iter().fold(sought, |sought, public| sought.but(public))
+    });
+    let turned = |half: &[(_, Vec<u8>)]| -> Vec<(u64, Turned)> {
+        half.iter()
+            .map(|(rule, value): &(&attribute::Rule, Vec<u8>)| (rule.id.0, Turned::of(value)))
+            .collect()
+    };
+    let secrets = secrets.collect();
+    let mut sample = Sample { name, secrets, key: turned(&private), public: turned(&public) };
+    // CKM_ECDH_AES_KEY_WRAP: keys on curves neither wrap nor unwrap by default.
+    if [KeyType::EC, KeyType::EC_MONTGOMERY].contains(&kind.key_type()) {
+        sample.key.push((A::UNWRAP.0, Turned::of(&[1])));
+        sample.public.push((A::WRAP.0, Turned::of(&[1])));
+    }
+    for (id, value) in [(A::SENSITIVE, 0), (A::EXTRACTABLE, 1)] {
+        sample.key.push((id.0, Turned::of(&[value])));
+    }
+    (sample, key)
+}
+
+/// A key of a PIN's record and the token key below it, as the store's file has them.
+fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let file = std::fs::read_dir(directory.path()).expect("a directory").find_map(|entry| {
+        let path = entry.expect("an entry").path();
+        path.extension().is_some_and(|extension| extension == "jeton").then_some(path)
+    });
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let store = Connection::open_with_flags(file.expect("a token"), flags).expect("a store");
+    let (serial, record): (String, Vec<u8>) = store
+        .query_row(&format!("SELECT serial, {column} FROM token"), [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("a token");
+    let (memory, passes, salt, wrapped): (u32, u32, [u8; 16], Vec<u8>) =
+        postcard::from_bytes(&record).expect("a record of a PIN");
+    let cost = Cost::new(memory, passes, 1, Some(32)).expect("a cost");
+    let mut key = vec![0; 32];
+    let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, cost);
+    argon.hash_password_into(pin, &salt, &mut key).expect("a key");
+    let context =
+        [&wrapped[..2], &memory.to_le_bytes(), &passes.to_le_bytes(), &salt, serial.as_bytes()].concat();
+    let nonce: [u8; 24] = wrapped[2..26].try_into().expect("a nonce");
+    let opened = XChaCha20Poly1305::new_from_slice(&key)
+        .expect("a key")
+        .decrypt(&XNonce::from(nonce), Payload { msg: &wrapped[26..], aad: &context });
+    (key, opened.expect("the token key"))
+}
+
+/// In a process of its own: what a PIN's record hides, in the form that the scan looks for.
+pub fn unwrap_child() {
+    let directory = directory();
+    let plan = Plan::read(&directory);
+    let (officer, _) = unwrap(&directory, "so_pin", &plan.pins[0].bytes());
+    let pin = std::env::var("JETON_CRASH_NAME").expect("a number").parse::<usize>().expect("a number");
+    let (user, token) = unwrap(&directory, "user_pin", &plan.pins[pin].bytes());
+    let sought = [
+        Sought::new("the token key", &token),
+        Sought::new("the key of the user's PIN", &user),
+        Sought::new("the key of the SO's PIN", &officer),
+    ];
+    println!("{}", serde_json::to_string(&sought).expect("text"));
+}
+
+fn hidden_by(directory: &Directory, pin: usize) -> Vec<Sought> {
+    let said = Process::start("unwrap", directory, &[("JETON_CRASH_NAME", pin.to_string())]).wait();
+    serde_json::from_str(said.last().expect("a line")).expect("secrets")
+}
+
+impl Plan {
+    fn new(client: &Client, session: SessionHandle, random: &mut Random) -> Self {
+        let mut samples: Vec<_> = SECRETS.into_iter().map(|key| secret_sample(key, random)).collect();
+        let mut peers = BTreeMap::new();
+        for kind in kinds() {
+            let (sample, public) = pair_sample(client, session, kind);
+            peers.insert(sample.name.clone(), Turned::of(&public));
+            samples.push(sample);
+        }
+        let pins =
+            [(); 4].map(|()| Turned::of(&(0..32).map(|_| random.below(254) as u8 + 1).collect::<Vec<_>>()));
+        Self { pins, samples, peers }
     }
 
-    /// The secret, for as long as it is handed over.
-    fn bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(self.turned.len()));
-        bytes.extend(self.turned.iter().map(|byte| !byte));
-        bytes
-    }
-
-    /// Its parts, also those of the number in the machine's order of bytes.
-    fn parts(&self) -> impl Iterator<Item = Vec<u8>> {
-        let backwards: Vec<_> = self.turned.iter().rev().copied().collect();
-        let parts = |bytes: Vec<u8>| bytes.chunks_exact(PART).map(<[u8]>::to_vec).collect::<Vec<_>>();
-        parts(self.turned.clone()).into_iter().chain(parts(backwards))
+    fn read(directory: &Directory) -> Self {
+        let text = std::fs::read(directory.path().join(PLAN)).expect("a plan");
+        serde_json::from_slice(&text).expect("a plan")
     }
 }
 
-/// Where in this process' memory parts of a secret stand.
-fn scan(all: &[Sought]) -> Vec<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("a proc file system");
-    let memory = File::open("/proc/self/mem").expect("a proc file system");
-    let parts: Vec<_> =
-        all.iter().flat_map(|sought| sought.parts().map(move |part| (sought.name, part))).collect();
-    let mut found = Vec::new();
-    let first: Vec<_> = (0..=u8::MAX).map(|byte| parts.iter().any(|(_, part)| part[0] == !byte)).collect();
-    let mut pages = Zeroizing::new(vec![0u8; 1 << 16]);
-    let own = pages.as_ptr_range();
-    let own = own.start as u64..own.end as u64;
-    for line in
-        maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw")))
-    {
-        let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
-        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).expect("an address"));
-        let mut at = start;
-        while at < end {
-            let len = pages.len().min((end - at) as usize);
-            // What cannot be read (a guard page) holds nothing.
-            let Ok(()) = memory.read_exact_at(&mut pages[..len], at) else { break };
-            for (offset, window) in pages[..len].windows(PART).enumerate() {
-                let place = at + offset as u64;
-                if !first[usize::from(window[0])] || own.contains(&place) {
-                    continue;
-                }
-                let area = line.split_whitespace().nth(5).unwrap_or("anonymous");
-                let turned = |part: &[u8]| part.iter().zip(window).all(|(turned, byte)| *turned == !*byte);
-                let hits = parts.iter().filter(|(_, part)| turned(part));
-                found.extend(hits.map(|(name, _)| format!("{name} at {place:#x}, {area}")));
-            }
-            if at + len as u64 >= end {
-                break;
-            }
-            // A part may lie across.
-            at += (len - PART + 1) as u64;
+/// The child's own.
+struct Run {
+    client: Client,
+    plan: Plan,
+    parameters: String,
+    /// The PINs, the token key and what wraps it.
+    always: Vec<Sought>,
+    leaks: usize,
+    /// Which mechanisms were used, and why others were not.
+    used: BTreeSet<M>,
+    refused: BTreeMap<M, String>,
+}
+
+impl Run {
+    fn new(directory: &Arc<Directory>, provider: &str) -> Self {
+        let module = Module::new();
+        let parameters = format!(
+            "token-dir = '{}', backend = '{provider}', pin = {{ memory-kib = 8, passes = 1 }}, \
+             mechanisms = {{ legacy = true }}",
+            directory.path().display()
+        );
+        module.initialize(Some(&parameters)).expect("a module");
+        let slot = module.slots(true).expect("slots")[0];
+        let client = Client { module, slot, directory: Arc::clone(directory) };
+        let plan = Plan::read(directory);
+        let names = ["the SO's PIN", "a PIN", "its successor", "a wrong PIN"];
+        let always = plan.pins.iter().zip(names).map(|(pin, name)| Sought::new(name, &pin.bytes())).collect();
+        let (used, refused) = (BTreeSet::new(), BTreeMap::new());
+        Self { client, plan, parameters, always, leaks: 0, used, refused }
+    }
+
+    fn log_in(&self, user: User, pin: usize) -> SessionHandle {
+        let session = self.client.open();
+        self.client.module.login(session, user, &self.plan.pins[pin].bytes()).expect("a login");
+        session
+    }
+
+    fn log_out(&self, session: SessionHandle) {
+        self.client.module.logout(session).expect("a logout");
+        self.client.module.close_session(session).expect("a session");
+    }
+
+    /// Says what is found where nothing should be.
+    fn expect_none(&mut self, when: &str, more: &[Sought]) {
+        for (name, parts, place) in Scanner::new(self.always.iter().chain(more)).scan() {
+            println!("left {when}: {parts} parts of {name} at {place}");
+            self.leaks += 1;
         }
     }
-    found
+
+    /// Sees that the scan finds these now.
+    fn expect(&self, when: &str, all: &[Sought]) {
+        let found = Scanner::new(all).scan();
+        for sought in all {
+            let known = found.iter().any(|(name, ..)| name.starts_with(&sought.name));
+            assert!(known, "{when}: the scan does not find {}", sought.name);
+        }
+    }
+
+    /// PINs: wrong, right, changed; both roles.
+    fn pins(&mut self) {
+        let session = self.client.open();
+        let wrong = self.plan.pins[3].bytes();
+        self.client.module.login(session, User::User, &wrong).expect_err("a wrong PIN");
+        drop(wrong);
+        self.expect_none("after a wrong PIN", &[]);
+        self.always.extend(hidden_by(&self.client.directory, 1));
+        let session = self.log_in(User::User, 1);
+        self.expect("after C_Login", &self.always[4..5]);
+        let [old, new] = [1, 2].map(|pin| self.plan.pins[pin].bytes());
+        self.client.module.set_pin(session, &old, &new).expect("a PIN");
+        drop((old, new));
+        self.log_out(session);
+        self.always.extend(hidden_by(&self.client.directory, 2));
+        self.expect_none("after C_SetPIN and C_Logout", &[]);
+        let session = self.log_in(User::SecurityOfficer, 0);
+        self.expect("after the SO's C_Login", &self.always[4..5]);
+        let pin = self.plan.pins[1].bytes();
+        self.client.module.init_pin(session, &pin).expect("a PIN");
+        drop(pin);
+        self.log_out(session);
+        self.always.extend(hidden_by(&self.client.directory, 1));
+        self.expect_none("after C_InitPIN and C_Logout", &[]);
+    }
+
+    /// An object of a sample; its values are in memory for as long as that takes.
+    fn create(
+        &self,
+        session: SessionHandle,
+        object: &[(u64, Turned)],
+        class: ObjectClass,
+        more: &[(A, u8)],
+    ) -> ObjectHandle {
+        let values: Vec<_> = object.iter().map(|(id, value)| (A(*id), value.bytes())).collect();
+        let mut template = Template(Vec::new());
+        let class = none().number(A::CLASS, class.0);
+        let given = values.iter().any(|(id, _)| *id == A::CLASS);
+        if !given {
+            template.0.push(Given { id: A::CLASS, value: Raw::Bytes(class.value(A::CLASS)) });
+        }
+        for (id, value) in &values {
+            template.0.push(Given { id: *id, value: Raw::Bytes(value) });
+        }
+        for (id, value) in more {
+            template.0.push(Given { id: *id, value: Raw::Bytes(std::slice::from_ref(value)) });
+        }
+        self.client.module.create_object(session, &template).expect("an object")
+    }
+
+    /// The scene of a sample, somebody being logged in.
+    fn scene(&self, session: SessionHandle, sample: &Sample) -> Scene<'_> {
+        let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[]);
+        let public = match sample.public.is_empty() {
+            true => key,
+            false => self.create(session, &sample.public, ObjectClass::PUBLIC_KEY, &[(A::PRIVATE, 1)]),
+        };
+        let other = self.plan.samples.iter().find(|other| other.name == "generic").expect("a key");
+        // A key in a parameter of a derivation needs CKA_DERIVE like the base key.
+        let other = self.create(session, &other.key[..], ObjectClass::SECRET_KEY, &[(A::DERIVE, 1)]);
+        let peer = self.plan.peers.get(&sample.name).map(|peer| peer.bytes().to_vec()).unwrap_or_default();
+        Scene { client: &self.client, session, key, public, other, peer, made: Vec::new() }
+    }
+
+    fn other(&self) -> Sought {
+        let other = self.plan.samples.iter().find(|other| other.name == "generic").expect("a key");
+        other.secrets[0].clone()
+    }
+
+    /// Uses a key by every mechanism that takes it.
+    fn sample(&mut self, number: usize) {
+        let sample = Sample { ..self.plan.samples.swap_remove(number) };
+        self.plan.samples.push(Sample {
+            name: sample.name.clone(),
+            key: sample.key.clone(),
+            public: sample.public.clone(),
+            secrets: sample.secrets.clone(),
+        });
+        let last = self.plan.samples.len() - 1;
+        self.plan.samples.swap(number, last);
+        let type_of =
+            |id: A| sample.key.iter().find(|(known, _)| *known == id.0).map(|(_, value)| value.bytes());
+        let key_type = type_of(A::KEY_TYPE)
+            .map(|bytes| KeyType(u64::from_ne_bytes(bytes[..].try_into().expect("a number"))));
+        let mut looked_for = sample.secrets.clone();
+        looked_for.push(self.other());
+        let mut refused = Vec::new();
+        // Which of them take it.
+        let session = self.log_in(User::User, 1);
+        let mut scene = self.scene(session, &sample);
+        let mut fitting = Vec::new();
+        for row in mechanism::all().filter(|row| may_take(row, key_type)) {
+            match scene.work(row) {
+                Ok(()) => fitting.push(row),
+                Err(reason) => refused.push((row.id, format!("{}: {reason:?}", sample.name))),
+            }
+        }
+        drop(scene);
+        for (id, reason) in refused {
+            // A key of another type says nothing of the mechanism.
+            let kept = self.refused.entry(id).or_insert_with(|| reason.clone());
+            if !reason.contains("TypeInconsistent") {
+                *kept = reason;
+            }
+        }
+        self.log_out(session);
+        for row in fitting {
+            let session = self.log_in(User::User, 1);
+            let mut scene = self.scene(session, &sample);
+            let outcome = scene.work(row);
+            let made = std::mem::take(&mut scene.made);
+            let what = format!("{} with {}", row.id, sample.name);
+            match outcome {
+                Ok(()) => {
+                    self.used.insert(row.id);
+                    self.expect(&what, &sample.secrets);
+                }
+                Err(reason) => drop(self.refused.insert(row.id, format!("{}: {reason:?}", sample.name))),
+            }
+            self.log_out(session);
+            let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();
+            self.expect_none(&format!("after C_Logout, {what}"), &all);
+        }
+        // As token objects, copied, read back at a login, destroyed.
+        let session = self.log_in(User::User, 1);
+        let class = if sample.public.is_empty() { ObjectClass::SECRET_KEY } else { ObjectClass::PRIVATE_KEY };
+        let stored = self.create(session, &sample.key, class, &[(A::TOKEN, 1)]);
+        self.client.copy(session, stored, &none().flag(A::TOKEN, false)).expect("a copy");
+        self.log_out(session);
+        self.expect_none(&format!("after C_Logout, {} stored and copied", sample.name), &looked_for);
+        let session = self.log_in(User::User, 1);
+        for key in self.client.find(session, &none().flag(A::TOKEN, true)) {
+            self.client.read(session, key, A::PUBLIC_KEY_INFO).ok();
+            self.client.module.destroy_object(session, key).expect("an object");
+        }
+        self.log_out(session);
+        self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
+        // All of them without a logout.
+        let session = self.log_in(User::User, 1);
+        let mut scene = self.scene(session, &sample);
+        for row in mechanism::all().filter(|row| may_take(row, key_type)) {
+            let _ = scene.work(row);
+        }
+        let made = std::mem::take(&mut scene.made);
+        self.expect(&sample.name, &sample.secrets);
+        self.client.module.finalize().expect("a module");
+        let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();
+        self.expect_none(&format!("after C_Finalize, {}", sample.name), &all);
+        self.client.module.initialize(Some(&self.parameters)).expect("a module");
+    }
+
+    /// Keys that the token makes.
+    fn generated(&mut self) {
+        for row in
+            mechanism::all().filter(|row| matches!(row.action, Action::Generate | Action::GeneratePreMaster))
+        {
+            let session = self.log_in(User::User, 1);
+            let made =
+                generate(&self.client, session, row).unwrap_or_else(|error| panic!("{}: {error:?}", row.id));
+            self.expect(&row.id.to_string(), &made);
+            self.log_out(session);
+            self.expect_none(&format!("after C_Logout, {}", row.id), &made);
+        }
+        for kind in kinds() {
+            let session = self.log_in(User::User, 1);
+            let (sample, _) = pair_sample(&self.client, session, kind);
+            self.expect(&sample.name, &sample.secrets);
+            self.log_out(session);
+            self.expect_none(&format!("after C_Logout, {} generated", sample.name), &sample.secrets);
+        }
+    }
 }
 
-fn import(client: &Client, session: SessionHandle, sort: &Attributes, value: &[u8]) -> ObjectHandle {
-    let mut template = sort.template();
-    template.0.push(Given { id: A::VALUE, value: Raw::Bytes(value) });
-    client.module.create_object(session, &template).expect("a key")
-}
-
-/// What is done with the keys while somebody is logged in.
-fn use_keys(client: &Client, session: SessionHandle) {
-    let found = client.find(session, &Attributes::of(ObjectClass::SECRET_KEY));
-    assert_eq!(found.len(), 1);
-    client.module.encrypt_init(session, &plain(M::AES_ECB), found[0]).expect("an operation");
-    client.module.encrypt(session, &[0; 32], Output::Buffer(&mut [0; 32])).expect("a ciphertext");
-    client.sign(session, &plain(M::AES_CMAC), found[0], b"data").expect("a code");
-    for (sort, mechanism) in [(KeyType::EC, M::ECDSA_SHA256), (KeyType::EC_EDWARDS, M::EDDSA)] {
-        let key = client.find_one(session, &key_object(ObjectClass::PRIVATE_KEY, sort));
-        client.sign(session, &plain(mechanism), key, b"data").expect("a signature");
+/// Whether it is worth an attempt.
+fn may_take(row: &mechanism::Mechanism, key_type: Option<KeyType>) -> bool {
+    match row.action {
+        Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,
+        Action::GenerateFromPassword | Action::GeneratePreMaster => false,
+        Action::Digest(_) => key_type == Some(KeyType::GENERIC_SECRET),
+        _ => true,
     }
 }
 
 pub fn child() {
     let name = std::env::var("JETON_CRASH_NAME").expect("a backend");
-    let provider = Provider::named(&name).expect("a backend");
-    let client = with(&directory(), 10, provider);
-    let mut random = Random::new();
-    let mut sought =
-        ["an AES key", "an EC scalar", "an Ed25519 seed", "a PIN", "its successor", "a wrong PIN"]
-            .map(|name| Sought::new(name, 32, &mut random));
-    // Less than the order of the curve, and no zero.
-    sought[1].turned[0] = 0xee;
-    let [aes, scalar, seed, pin, successor, wrong] = &sought;
-
-    unlock(&client, &pin.bytes());
-    let session = client.open();
-    let log_in = |pin: &Sought| client.module.login(session, User::User, &pin.bytes());
-    log_in(wrong).expect_err("a wrong PIN");
-    log_in(pin).expect("the user");
-    let secret = key_object(ObjectClass::SECRET_KEY, KeyType::AES).stored().flag(A::SENSITIVE, true);
-    import(&client, session, &secret, &aes.bytes());
-    let private = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).stored().bytes(A::EC_PARAMS, P256);
-    import(&client, session, &private, &scalar.bytes());
-    let private =
-        key_object(ObjectClass::PRIVATE_KEY, KeyType::EC_EDWARDS).stored().bytes(A::EC_PARAMS, ED25519);
-    import(&client, session, &private, &seed.bytes());
-    client.module.set_pin(session, &pin.bytes(), &successor.bytes()).expect("a PIN");
-    use_keys(&client, session);
-    println!("found {}", scan(&sought).len());
-    client.module.logout(session).expect("the user");
-    tell("after C_Logout", &sought);
-
-    log_in(successor).expect("the user");
-    use_keys(&client, session);
-    client.module.finalize().expect("a module");
-    tell("after C_Finalize", &sought);
-}
-
-fn tell(when: &str, sought: &[Sought]) {
-    scan(sought).into_iter().for_each(|place| println!("{when}: {place}"));
+    let mut run = Run::new(&directory(), &name);
+    run.pins();
+    let wanted: String = number(KEYS, String::new());
+    for number in 0..run.plan.samples.len() {
+        let name = &run.plan.samples[number].name;
+        if wanted.is_empty() || wanted.split(',').any(|part| name.contains(part)) {
+            run.sample(number);
+        }
+    }
+    if !wanted.is_empty() {
+        println!("mechanisms {}", run.used.len());
+        return;
+    }
+    run.generated();
+    let rows = mechanism::all().filter(|row| may_take(row, Some(KeyType::GENERIC_SECRET)));
+    let unused: Vec<_> = rows.filter(|row| !run.used.contains(&row.id)).map(|row| row.id).collect();
+    let reasons: Vec<_> = unused.iter().map(|id| format!("{id}: {:?}", run.refused.get(id))).collect();
+    assert!(unused.is_empty(), "mechanisms that no key was used with: {reasons:#?}");
+    println!("mechanisms {}", run.used.len());
 }
 
 pub fn case() {
     let mut left = Vec::new();
-    for provider in Provider::ALL {
-        let directory = token();
-        let more = [("JETON_CRASH_NAME", provider.name.to_owned())];
-        let said = Process::start("secrets", &directory, &more).wait();
-        let found = said.iter().find_map(|line| line.strip_prefix("found ")).expect("a count");
-        println!("{}: parts of secrets found while they are used: {found}", provider.name);
-        assert_ne!(found, "0", "the scan finds nothing");
-        let places = said.into_iter().filter(|line| line.starts_with("after "));
+    let mut random = Random::new();
+    let wanted: String = number("JETON_CRASH_BACKEND", String::new());
+    for provider in Provider::ALL.iter().filter(|provider| provider.name.contains(&wanted)) {
+        let directory = Directory::new();
+        let maker = Client::new(Provider::ALL[0]);
+        let plan = Plan::new(&maker, maker.user(), &mut random);
+        std::fs::write(directory.path().join(PLAN), serde_json::to_string(&plan).expect("text"))
+            .expect("a file");
+        set_up(&directory, &plan);
+        let said =
+            Process::start("secrets", &directory, &[("JETON_CRASH_NAME", provider.name.to_owned())]).wait();
+        let used = said.iter().find_map(|line| line.strip_prefix("mechanisms ")).expect("a count");
+        println!(
+            "{}: keys of {} kinds, used by {used} mechanisms, were found while they were used",
+            provider.name,
+            plan.samples.len()
+        );
+        let places = said.into_iter().filter(|line| line.starts_with("left "));
         left.extend(places.map(|line| format!("{}: {line}", provider.name)));
     }
     assert!(left.is_empty(), "secrets left in memory:\n{}", left.join("\n"));
     println!("after C_Logout and C_Finalize: none");
+}
+
+/// A token with the PINs of the plan.
+fn set_up(directory: &Arc<Directory>, plan: &Plan) {
+    let module = Module::new();
+    module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
+    let slot = module.slots(true).expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
+    module.init_token(slot, &plan.pins[0].bytes(), LABEL).expect("a token");
+    let session = module.open_session(slot, true).expect("a session");
+    module.login(session, User::SecurityOfficer, &plan.pins[0].bytes()).expect("the SO");
+    module.init_pin(session, &plan.pins[1].bytes()).expect("the user's PIN");
+    module.finalize().expect("a module");
 }

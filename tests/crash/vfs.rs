@@ -1,4 +1,5 @@
 //! A VFS of SQLite over the default one that records what is written, and when it is synced (<https://sqlite.org/vfs.html>).
+//! It can also let single calls fail.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
@@ -7,8 +8,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::ffi::{
-    SQLITE_OK, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
-    sqlite3_vfs_find, sqlite3_vfs_register,
+    SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR_DELETE, SQLITE_IOERR_FSYNC, SQLITE_IOERR_SHMMAP,
+    SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE, SQLITE_OK, SQLITE_READONLY,
+    SQLITE_READONLY_DIRECTORY, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods,
+    sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
 /// What happened, in order; files by name.
@@ -44,8 +47,76 @@ pub fn note(event: Event) {
     }
 }
 
-/// Makes the recording VFS that of all connections from now on, and starts to record.
+/// Makes the VFS that of all connections from now on, and starts to record.
 pub fn start() {
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    install();
+}
+
+/// How the calls of a file system fail.
+#[derive(Debug, Clone, Copy)]
+pub enum Failure {
+    /// ENOSPC
+    Full,
+    /// EIO
+    Broken,
+    /// EROFS
+    ReadOnly,
+}
+
+/// The calls that can fail.
+#[derive(Clone, Copy)]
+enum Call {
+    Open,
+    Write,
+    Sync,
+    Truncate,
+    Delete,
+    Index,
+}
+
+/// Which calls fail: from that number on, so many.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    pub how: Failure,
+    pub first: u64,
+    pub count: u64,
+}
+
+static FAULT: Mutex<(Option<Fault>, u64)> = Mutex::new((None, 0));
+
+/// Sets which calls fail, and counts them from 0 again. The number of calls since it was last set.
+pub fn set_fault(fault: Option<Fault>) -> u64 {
+    let mut state = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut *state, (fault, 0)).1
+}
+
+/// Counts a call; what SQLite is told if it fails. These are the answers of SQLite's own VFS to the errors.
+fn fails(call: Call) -> Option<c_int> {
+    let mut state = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = state.1;
+    state.1 += 1;
+    let fault = state.0?;
+    if number < fault.first || number - fault.first >= fault.count {
+        return None;
+    }
+    Some(match (call, fault.how) {
+        (Call::Write, Failure::Full) => SQLITE_FULL,
+        (Call::Write, Failure::Broken) => SQLITE_IOERR_WRITE,
+        (Call::Write, Failure::ReadOnly) => SQLITE_READONLY,
+        (Call::Open, Failure::ReadOnly) => SQLITE_READONLY_DIRECTORY,
+        // `SQLITE_READONLY` would mean here that there is an index, which may be read.
+        (Call::Open, _) | (Call::Index, Failure::ReadOnly) => SQLITE_CANTOPEN,
+        (Call::Index, Failure::Full) => SQLITE_IOERR_SHMSIZE,
+        (Call::Index, Failure::Broken) => SQLITE_IOERR_SHMMAP,
+        (Call::Sync, _) => SQLITE_IOERR_FSYNC,
+        (Call::Truncate, _) => SQLITE_IOERR_TRUNCATE,
+        (Call::Delete, _) => SQLITE_IOERR_DELETE,
+    })
+}
+
+/// Makes the VFS that of all connections from now on.
+pub fn install() {
     // SAFETY: NULL asks for the default one, which lives as long as the process.
     let base = unsafe { sqlite3_vfs_find(std::ptr::null()) };
     BASE.store(base, Ordering::Release);
@@ -58,7 +129,6 @@ pub fn start() {
         xDelete: Some(delete),
         ..*base
     });
-    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     // SAFETY: the VFS is never freed; its other functions are those of the base, which need nothing but its fields.
     assert_eq!(unsafe { sqlite3_vfs_register(Box::into_raw(vfs), 1) }, SQLITE_OK);
 }
@@ -137,9 +207,13 @@ unsafe extern "C" fn open(
     out: *mut c_int,
 ) -> c_int {
     let base = BASE.load(Ordering::Acquire);
+    // SAFETY: SQLite gave memory for a file. Without methods it is not closed.
+    unsafe { (*file).pMethods = std::ptr::null() };
+    if let Some(outcome) = fails(Call::Open) {
+        return outcome;
+    }
     // SAFETY: SQLite's arguments go on to the base, with the part of the memory that is the base's.
     unsafe {
-        (*file).pMethods = std::ptr::null();
         let outcome = (*base).xOpen.expect("a function")(base, path, real(file), flags, out);
         if outcome == SQLITE_OK {
             let own = file.cast::<File>();
@@ -153,6 +227,9 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync_dir: c_int) -> c_int {
     let base = BASE.load(Ordering::Acquire);
     let file = last_part(path);
+    if let Some(outcome) = fails(Call::Delete) {
+        return outcome;
+    }
     // SAFETY: SQLite's arguments go on to the base.
     let outcome = unsafe { (*base).xDelete.expect("a function")(base, path, sync_dir) };
     if outcome == SQLITE_OK {
@@ -186,6 +263,9 @@ unsafe extern "C" fn write(
     len: c_int,
     at: sqlite3_int64,
 ) -> c_int {
+    if let Some(outcome) = fails(Call::Write) {
+        return outcome;
+    }
     let outcome = forward!(file, xWrite, from, len, at);
     if outcome == SQLITE_OK {
         // SAFETY: SQLite gives `len` bytes to be written.
@@ -197,6 +277,9 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: sqlite3_int64) -> c_int {
+    if let Some(outcome) = fails(Call::Truncate) {
+        return outcome;
+    }
     let outcome = forward!(file, xTruncate, len);
     if outcome == SQLITE_OK {
         // SAFETY: an open file.
@@ -206,6 +289,9 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: sqlite3_int64) -> c_
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    if let Some(outcome) = fails(Call::Sync) {
+        return outcome;
+    }
     let outcome = forward!(file, xSync, flags);
     if outcome == SQLITE_OK {
         // SAFETY: an open file.
@@ -249,6 +335,11 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
+    if extend != 0
+        && let Some(outcome) = fails(Call::Index)
+    {
+        return outcome;
+    }
     forward!(file, xShmMap, page, size, extend, out)
 }
 

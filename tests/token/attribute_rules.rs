@@ -224,6 +224,12 @@ fn changes_and_copies_follow_the_table() {
                 }
                 Change::Free => (Ok(()), Ok(())),
                 Change::Copy => (refused, Ok(())),
+                // A copy gives up what it likes and gains nothing.
+                Change::CopyRaise if other == [1] => (refused, Ok(())),
+                Change::CopyLower if other == [0] => (refused, Ok(())),
+                Change::CopyRaise | Change::CopyLower => (refused, Err(Error::TemplateInconsistent)),
+                Change::Usage if other == [0] => (Ok(()), Ok(())),
+                Change::Usage => (Ok(()), Err(Error::TemplateInconsistent)),
                 Change::Clear => (Err(Error::AttributeValueInvalid), Err(Error::AttributeValueInvalid)),
                 Change::Raise | Change::Lower => {
                     let (to, back) = if rule.change == Change::Raise { ([1], [0]) } else { ([0], [1]) };

@@ -31,8 +31,22 @@ Rules that are no column:
   `CKA_DECAPSULATE_TEMPLATE`) give the received key their attributes; a template that says otherwise is
   `CKR_TEMPLATE_INCONSISTENT`, in `C_EncapsulateKey` `CKR_KEY_HANDLE_INVALID`. A key that does not match
   `CKA_WRAP_TEMPLATE` is `CKR_KEY_HANDLE_INVALID` in `C_WrapKey`.
-- `CKA_MODIFIABLE`, `CKA_COPYABLE` and `CKA_DESTROYABLE` false make their function answer `CKR_ACTION_PROHIBITED`, and
-  so does a trusted certificate to everybody but the SO.
+- `CKA_MODIFIABLE`, `CKA_COPYABLE` and `CKA_DESTROYABLE` false make their function answer `CKR_ACTION_PROHIBITED`. For
+  everybody but the SO `C_SetAttributeValue` answers the same for a trusted certificate or key.
+- Where `C_CopyObject` can only raise or only lower a flag, the other change is `CKR_TEMPLATE_INCONSISTENT`. A copy has
+  `CKA_TRUSTED` false, whatever was copied.
+- `CKA_TRUSTED` true inside a template on a key is the SO's to set, as outside (`CKR_ATTRIBUTE_READ_ONLY`).
+- With `CKA_DECRYPT` false, `CKA_UNWRAP`, `CKA_DECAPSULATE` and `CKA_SIGN_RECOVER` are false by default. With `CKA_SIGN`
+  false, `CKA_SIGN_RECOVER` is false by default.
+- A key that `CKM_CONCATENATE_BASE_AND_KEY`, `CKM_CONCATENATE_BASE_AND_DATA`, `CKM_CONCATENATE_DATA_AND_BASE`,
+  `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, or `CKM_IKE1_EXTENDED_DERIVE` by cutting, gives of a key that
+  cannot be read is held to what a copy is held to. `CKA_ENCRYPT`, `CKA_DECRYPT`, `CKA_SIGN`, `CKA_VERIFY`, `CKA_WRAP`,
+  `CKA_UNWRAP` and `CKA_DERIVE` are false where a base key was made without a usage that its type has by default, or has
+  `CKA_MODIFIABLE` false and lacks the usage. `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised, `CKA_PRIVATE` and
+  `CKA_WRAP_WITH_TRUSTED` are not lowered, `CKA_ALLOWED_MECHANISMS` has no mechanism that a base key's list has not, and
+  the templates of the base key stay (`CKR_TEMPLATE_INCONSISTENT` otherwise).
+- `CKA_JETON_COPIED` is on keys with bytes of a key that cannot be read: 1 after a concatenation, 2 after another
+  derivation that copies. A concatenation is never cut, and no such key gives the version of a TLS pre-master secret.
 - `CKA_ALWAYS_AUTHENTICATE` true needs `CKA_PRIVATE` true, and an end date is not before the start date
   (`CKR_TEMPLATE_INCONSISTENT`).
 - `CKA_CHECK_VALUE` and, of keys, `CKA_PUBLIC_KEY_INFO` are computed; a value that is given must be that one
@@ -166,6 +180,9 @@ fn changed(class: ObjectClass, rule: &Rule) -> (&'static str, &'static str) {
         _ if built_in(class) => ("no", "no"),
         Change::Free => ("yes", "yes"),
         Change::Copy => ("no", "yes"),
+        Change::CopyRaise => ("no", "to true"),
+        Change::CopyLower => ("no", "to false"),
+        Change::Usage => ("yes", "to false"),
         Change::Raise => ("to true", "to true"),
         Change::Lower => ("to false", "to false"),
         Change::Officer => ("by the SO", "by the SO"),

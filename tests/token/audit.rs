@@ -1,8 +1,10 @@
 //! The audit log: what is recorded, and that its lines are a chain. That an edit shows: `jeton audit verify`, in
 //! `driver/src/audit.rs`.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
@@ -161,4 +163,39 @@ fn a_log_that_cannot_be_written_is_refused_at_the_start() {
     let module = jeton::module::Module::new();
     let refused = module.initialize(Some(&directory.parameters(Provider::ALL[0], &configuration)));
     assert_eq!(refused, Err(Error::DeviceError));
+}
+
+#[test]
+fn a_held_lock_of_the_log_stops_no_call_for_ever() {
+    // Each end waits for the whole limit: all of them at once.
+    std::thread::scope(|scope| {
+        for provider in Provider::ALL {
+            scope.spawn(|| {
+                let (client, file) = audited(provider);
+                let holder = File::open(&file).expect("the log");
+                let session = client.open();
+                // The line about the new token is written by a thread.
+                while holder.metadata().expect("the log").len() == 0 {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                holder.lock().expect("the lock");
+                let start = Instant::now();
+                let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+                assert_eq!(login, Ok(()));
+                assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+                assert_eq!(client.module.finalize(), Ok(()));
+                assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+                holder.unlock().expect("the lock");
+                // The record is lost; the chain goes on.
+                let configuration = format!(", audit = {{ file = '{}' }}", file.display());
+                let client = Client::beside(&client.directory, provider, &configuration);
+                let session = client.open();
+                let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
+                assert_eq!(login, Ok(()));
+                client.module.finalize().expect("a module");
+                let functions: Vec<_> = records(&file, provider).iter().map(said).collect();
+                assert_eq!(functions.len(), 2, "{functions:?}");
+            });
+        }
+    });
 }

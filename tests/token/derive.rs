@@ -319,7 +319,7 @@ fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
         let history =
             |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
         let protection = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
-        let data = |id| (id, Params::Data([1; 4].into()));
+        let data = |id| (id, Params::Data([1; 32].into()));
         for with in [
             data(M::CONCATENATE_BASE_AND_DATA),
             data(M::CONCATENATE_DATA_AND_BASE),
@@ -327,7 +327,11 @@ fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
             (M::CONCATENATE_BASE_AND_KEY, Params::Key(open)),
         ] {
-            let small = none().number(A::VALUE_LEN, 4);
+            // A concatenation is not cut, and nothing to less than half.
+            let small = match with.0 {
+                M::XOR_BASE_AND_DATA | M::EXTRACT_KEY_FROM_KEY => none().number(A::VALUE_LEN, 16),
+                _ => none(),
+            };
             for more in [none().flag(A::SENSITIVE, false), none().flag(A::EXTRACTABLE, true)] {
                 let refused = derive(&client, session, with.clone(), closed, &small.clone().and(&more));
                 assert_eq!(refused, Err(Error::TemplateInconsistent), "{}", with.0);

@@ -222,7 +222,8 @@ fn the_so_alone_trusts_a_public_key() {
         client.module.logout(session).expect("the SO");
         client.login(session);
         let key = client.find_one(session, &none().flag(A::TRUSTED, true));
-        assert_eq!(client.set(session, key, &none().flag(A::TRUSTED, false)), Err(Error::AttributeReadOnly));
+        // A trusted key is as a trusted certificate: the user changes nothing of it.
+        assert_eq!(client.set(session, key, &none().flag(A::TRUSTED, false)), Err(Error::ActionProhibited));
     });
 }
 

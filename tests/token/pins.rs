@@ -1,8 +1,16 @@
 //! PINs, the login and what the token says of them.
 
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jeton::backend::Provider;
+use jeton::config::Settings;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, token_flag as flag};
 use jeton::module::{Module, User};
+use jeton::store::sqlite::SqliteStore;
+use jeton::token::Token;
 use rusqlite::Connection;
 
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend};
@@ -140,9 +148,8 @@ fn a_record_that_cannot_be_strengthened_keeps_nobody_out() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let made = record(&client);
-        let refuse =
-            "CREATE TRIGGER refuse BEFORE UPDATE OF user_pin ON token BEGIN SELECT RAISE(ABORT, 'no'); END";
-        database(&client).execute_batch(refuse).expect("a trigger");
+        // Nothing is written over a summary that was altered.
+        database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
         let module = Module::new();
         let place = client.directory.path().display();
         let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
@@ -150,8 +157,6 @@ fn a_record_that_cannot_be_strengthened_keeps_nobody_out() {
         let session = module.open_session(client.slot, true).expect("a session");
         assert_eq!(module.login(session, User::User, PIN), Ok(()));
         assert_eq!(record(&client), made);
-        let private = data("a").stored().flag(A::PRIVATE, true);
-        module.create_object(session, &private.template()).expect("an object");
     });
 }
 
@@ -229,5 +234,137 @@ fn a_token_initialised_anew_keeps_its_serial_and_nothing_else() {
         let session = client.open();
         assert_eq!(client.find(session, &data("a")), []);
         assert_eq!(client.module.login(session, User::User, PIN), Err(Error::UserPinNotInitialized));
+    });
+}
+
+/// The token without PKCS#11, as the tool opens it.
+fn token_file(client: &Client, provider: &Provider) -> Token {
+    let settings = Settings::load(Some(&client.directory.parameters(provider, "")), false).expect("settings");
+    let serial = client.module.token(client.slot).expect("a token").serial;
+    let path = client.directory.path().join(serial).with_extension("jeton");
+    let store = SqliteStore::open(&path).expect("the token file");
+    Token::open(client.slot, Arc::new(settings), Box::new(store)).expect("a token")
+}
+
+/// The failures of the SO and of the user on disk.
+fn failures(client: &Client) -> (u32, u32) {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    database(client).query_row("SELECT so_failures, user_failures FROM token", [], read).expect("failures")
+}
+
+#[test]
+fn the_users_pin_sets_a_new_so_pin_in_place_of_a_locked_one() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let private = data("kept").stored().flag(A::PRIVATE, true);
+        client.create(session, &private).expect("an object");
+        client.module.close_session(session).expect("a session");
+        for _ in 0..3 {
+            assert_eq!(client.module.init_token(client.slot, WRONG, LABEL), Err(Error::PinIncorrect));
+        }
+        assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
+
+        let token = token_file(&client, provider);
+        assert_eq!(token.reset_so_pin(WRONG, b"a new SO PIN"), Err(Error::PinIncorrect));
+        assert_eq!(failures(&client), (3, 1));
+        assert_eq!(token.reset_so_pin(PIN, b"123"), Err(Error::PinLenRange));
+        assert_eq!(token.reset_so_pin(PIN, b"a new SO PIN"), Ok(()));
+        assert_eq!(failures(&client), (0, 0));
+
+        let session = client.open();
+        let login = |user, pin| client.module.login(session, user, pin);
+        assert_eq!(login(User::SecurityOfficer, SO_PIN), Err(Error::PinIncorrect));
+        assert_eq!(login(User::SecurityOfficer, b"a new SO PIN"), Ok(()));
+        assert_eq!(client.module.init_pin(session, b"another"), Ok(()));
+        client.module.logout(session).expect("the SO");
+        assert_eq!(login(User::User, b"another"), Ok(()));
+        assert_eq!(client.find(session, &private).len(), 1);
+    });
+}
+
+#[test]
+fn locked_pins_are_unlocked_without_a_pin_and_stay_the_same() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        for user in [User::User, User::SecurityOfficer] {
+            (0..3).for_each(|_| {
+                assert_eq!(client.module.login(session, user, WRONG), Err(Error::PinIncorrect))
+            });
+        }
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
+        assert_eq!(token_file(&client, provider).reset_failures(), Ok(()));
+        assert_eq!(failures(&client), (0, 0));
+        assert_eq!(client.module.login(session, User::User, WRONG), Err(Error::PinIncorrect));
+        assert_eq!(client.module.login(session, User::User, PIN), Ok(()));
+        client.module.logout(session).expect("the user");
+        assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
+    });
+}
+
+#[test]
+fn a_damaged_pin_record_costs_no_try() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
+            .query_row("SELECT so_pin, user_pin FROM token", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .expect("the records");
+        database(&client).execute("UPDATE token SET so_pin = x'ff', user_pin = x'ff'", []).expect("damage");
+        let session = client.open();
+        for _ in 0..5 {
+            for user in [User::User, User::SecurityOfficer] {
+                assert_eq!(client.module.login(session, user, PIN), Err(Error::TokenNotRecognized));
+            }
+            assert_eq!(client.module.set_pin(session, PIN, b"a new one"), Err(Error::TokenNotRecognized));
+        }
+        client.module.close_session(session).expect("a session");
+        for _ in 0..5 {
+            let refused = client.module.init_token(client.slot, SO_PIN, LABEL);
+            assert_eq!(refused, Err(Error::TokenNotRecognized));
+        }
+        assert_eq!(failures(&client), (0, 0));
+        database(&client).execute("UPDATE token SET so_pin = ?1, user_pin = ?2", [so, user]).expect("repair");
+        client.user();
+    });
+}
+
+#[test]
+fn a_right_pin_that_is_refused_for_another_reason_costs_no_try() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.open();
+        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        for _ in 0..5 {
+            let refused = client.module.login(session, User::SecurityOfficer, SO_PIN);
+            assert_eq!(refused, Err(Error::SessionReadOnlyExists));
+            assert_eq!(failures(&client), (0, 0));
+        }
+        client.module.close_session(read_only).expect("a session");
+        assert_eq!(client.module.login(session, User::SecurityOfficer, SO_PIN), Ok(()));
+    });
+}
+
+#[test]
+fn a_held_lock_of_the_trial_delays_a_login_and_never_stops_it_for_ever() {
+    // Each login waits for the whole limit: all of them at once.
+    std::thread::scope(|scope| {
+        for provider in Provider::ALL {
+            scope.spawn(|| {
+                let client = Client::new(provider);
+                let serial = client.module.token(client.slot).expect("a token").serial;
+                let path = client.directory.path().join(serial).with_extension("jeton-lock");
+                let holder = File::open(path).expect("the lock");
+                holder.lock().expect("the lock");
+                let session = client.open();
+                let start = Instant::now();
+                assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));
+                let time = start.elapsed();
+                assert!((15..60).contains(&time.as_secs()), "{time:?}");
+                assert_eq!(failures(&client), (0, 0));
+                holder.unlock().expect("the lock");
+                client.login(session);
+            });
+        }
     });
 }

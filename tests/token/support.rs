@@ -53,7 +53,7 @@ impl Directory {
     /// The parameters of a module that keeps its tokens here, with PINs that cost no time.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
         format!(
-            "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3 }} {more}",
+            "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3, uncounted-delay = 0 }} {more}",
             self.path.display(),
             provider.name
         )

@@ -1,6 +1,7 @@
 //! A token whose file was altered by somebody who can write to it and has no PIN.
 
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
 use jeton::module::{Module, User};
+use jeton::store::Change;
+use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::keys::{Kind, pair};
@@ -150,6 +153,101 @@ fn rows_that_were_added_doubled_or_renamed_are_refused() {
     }
 }
 
+/// What makes a file that SQLite would obey, or that is not a token's: triggers that take back each failure of a PIN or
+/// delete each new row, and all else that a schema can have.
+const PLANTED: [&str; 11] = [
+    "CREATE TRIGGER planted AFTER UPDATE OF user_failures ON token WHEN NEW.user_failures > 0
+     BEGIN UPDATE token SET user_failures = 0; END",
+    "CREATE TRIGGER planted AFTER INSERT ON object BEGIN DELETE FROM object WHERE id = NEW.id; END",
+    "CREATE VIEW planted AS SELECT * FROM object",
+    "ALTER TABLE object RENAME TO real; CREATE VIEW object AS SELECT * FROM real",
+    "CREATE INDEX planted ON object(tag)",
+    "CREATE UNIQUE INDEX planted ON object(private)",
+    "CREATE TABLE planted(a)",
+    "CREATE VIRTUAL TABLE planted USING fts5(a)",
+    "ALTER TABLE object ADD COLUMN planted INTEGER DEFAULT 0",
+    "DROP TABLE record",
+    "ANALYZE",
+];
+
+#[test]
+fn a_file_with_another_schema_is_refused() {
+    for statements in PLANTED {
+        each_backend(|provider| {
+            let client = Client::new(provider);
+            let session = client.user();
+            stored(&client, session, &["one"]);
+            client.module.finalize().expect("a module");
+            tamper(&client, statements);
+            let other = Client::beside(&client.directory, provider, "");
+            let refused = other.module.open_session(other.slot, true);
+            assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
+        });
+    }
+}
+
+#[test]
+fn a_schema_that_changes_under_a_live_process_is_refused_and_never_obeyed() {
+    for statements in PLANTED {
+        each_backend(|provider| {
+            let client = Client::new(provider);
+            let session = client.user();
+            stored(&client, session, &["one"]);
+            tamper(&client, statements);
+            assert!(client.create(session, &data("two").stored()).is_err(), "{statements}");
+            client.module.logout(session).expect("the user");
+            let wrong = client.module.login(session, User::User, b"a wrong one");
+            assert!(!matches!(wrong, Ok(()) | Err(Error::PinIncorrect)), "{statements}: {wrong:?}");
+        });
+    }
+}
+
+#[test]
+fn a_file_with_a_rollback_journal_beside_it_is_refused() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        client.module.finalize().expect("a module");
+        let path = file(&client.directory);
+        std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
+        let other = Client::beside(&client.directory, provider, "");
+        let refused = other.module.open_session(other.slot, true);
+        assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
+    });
+}
+
+#[test]
+fn rows_that_are_altered_under_a_live_process_are_noticed_at_the_next_write_and_search() {
+    const LABELS: [&str; 4] = ["a", "b", "c", "d"];
+    for statements in [
+        "DELETE FROM object WHERE id = (SELECT max(id) FROM object)",
+        "UPDATE record SET id = id - 64 WHERE id = (SELECT max(id) FROM object);
+         UPDATE object SET id = id - 64 WHERE id = (SELECT max(id) FROM object)",
+        "UPDATE object SET private = 0 WHERE id = (SELECT max(id) FROM object)",
+    ] {
+        each_backend(|provider| {
+            let client = Client::new(provider);
+            let session = client.user();
+            let objects = stored(&client, session, &LABELS);
+            assert_eq!(client.find(session, &none()).len(), LABELS.len());
+            tamper(&client, statements);
+            // Loading the rows for this takes at most a sixteenth of the time.
+            std::thread::sleep(Duration::from_millis(200));
+            client.create(session, &data("after").stored()).expect("data");
+            let known = objects.iter().filter(|object| client.module.object(session, **object).is_ok());
+            assert!(known.count() < LABELS.len(), "{statements}");
+            assert!(client.find(session, &data("after")).len() <= 1);
+
+            let client = Client::new(provider);
+            let session = client.user();
+            stored(&client, session, &LABELS);
+            assert_eq!(client.find(session, &none()).len(), LABELS.len());
+            tamper(&client, statements);
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(client.find(session, &none()).len() < LABELS.len(), "{statements}");
+        });
+    }
+}
+
 #[test]
 fn nothing_is_written_over_a_summary_that_was_altered() {
     each_backend(|provider| {
@@ -213,6 +311,159 @@ fn a_copy_with_an_older_pin_is_refused_where_a_counter_is_kept() {
     });
 }
 
+/// Configuration with a counter in that directory.
+fn with_counter(counters: &Directory) -> String {
+    format!(", store = {{ counter-dir = '{}' }}", counters.path().display())
+}
+
+/// The number in the only counter of a directory.
+fn counted(counters: &Directory) -> i64 {
+    let mut files = std::fs::read_dir(counters.path()).expect("the directory");
+    let counter = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "counter");
+    let path = files.find_map(|entry| Some(entry.expect("an entry").path()).filter(counter));
+    std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
+}
+
+/// Puts an earlier content of the store into the file of a live token, in place of the attacker.
+fn roll_back(client: &Client, copy: &Path) {
+    let copy = copy.display();
+    let text = format!(
+        "ATTACH '{copy}' AS older; BEGIN;
+         DELETE FROM main.object; INSERT INTO main.object SELECT * FROM older.object;
+         DELETE FROM main.record; INSERT INTO main.record SELECT * FROM older.record;
+         UPDATE main.token SET (so_pin, user_pin, change, summary) =
+             (SELECT so_pin, user_pin, change, summary FROM older.token); COMMIT"
+    );
+    tamper(client, &text);
+}
+
+/// A call of a session with the user logged in; it is given an object in the store.
+type Attempt = fn(&Client, SessionHandle, ObjectHandle) -> Result<(), Error>;
+
+/// Each call that writes to the store, reads it or tries a PIN.
+const ATTEMPTS: [(&str, Attempt); 8] = [
+    ("create", |client, session, _| client.create(session, &data("new").stored()).map(drop)),
+    ("copy", |client, session, object| client.copy(session, object, &none().label("a copy")).map(drop)),
+    ("generate", |client, session, _| {
+        let pair = none().stored();
+        let public = Kind::P256.request().and(&pair);
+        client.generate(session, Kind::P256.generator(), &public, &pair).map(drop)
+    }),
+    ("set", |client, session, object| client.set(session, object, &none().label("new"))),
+    ("destroy", |client, session, object| client.module.destroy_object(session, object)),
+    ("find", |client, session, _| client.module.find_init(session, &none().template())),
+    ("set PIN", |client, session, _| client.module.set_pin(session, PIN, b"a new one")),
+    ("login", |client, session, _| {
+        client.module.logout(session).expect("the user");
+        client.module.login(session, User::User, PIN)
+    }),
+];
+
+#[test]
+fn a_roll_back_under_a_login_is_noticed_by_every_call_and_never_lowers_the_counter() {
+    each_backend(|provider| {
+        for (name, attempt) in ATTEMPTS {
+            let client = Client::new(provider);
+            let counters = Directory::new();
+            let configuration = with_counter(&counters);
+            let client = Client::beside(&client.directory, provider, &configuration);
+            let session = client.user();
+            let older = client.directory.path().join("older");
+            let object = stored(&client, session, &["one"])[0];
+            connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
+            stored(&client, session, &["two", "three"]);
+            let before = counted(&counters);
+            roll_back(&client, &older);
+
+            let refused = attempt(&client, session, object).expect_err(name);
+            assert!([Error::DeviceRemoved, Error::DeviceError].contains(&refused), "{name}: {refused:?}");
+            assert!(counted(&counters) >= before, "{name} lowered the counter");
+            // The login is over, and none follows: neither here nor in another process.
+            assert_eq!(
+                client.module.find_init(session, &none().template()),
+                Err(Error::DeviceRemoved),
+                "{name}"
+            );
+            let again = client.module.login(session, User::User, PIN);
+            assert_eq!(again, Err(Error::DeviceError), "{name}");
+            let other = Client::beside(&client.directory, provider, &configuration);
+            let session = other.open();
+            assert_eq!(other.module.login(session, User::User, PIN), Err(Error::DeviceError), "{name}");
+            assert!(counted(&counters) >= before, "{name} lowered the counter");
+        }
+    });
+}
+
+#[test]
+fn a_process_notices_a_roll_back_without_a_counter_too() {
+    each_backend(|provider| {
+        for (name, attempt) in ATTEMPTS {
+            let client = Client::new(provider);
+            let session = client.user();
+            let older = client.directory.path().join("older");
+            let object = stored(&client, session, &["one"])[0];
+            connect(&client).execute("VACUUM INTO ?1", [older.to_str()]).expect("a copy");
+            stored(&client, session, &["two", "three"]);
+            roll_back(&client, &older);
+            assert_eq!(attempt(&client, session, object), Err(Error::DeviceRemoved), "{name}");
+            let again = client.module.login(session, User::User, PIN);
+            assert_eq!(again, Err(Error::DeviceRemoved), "{name}");
+            // A process that starts now has seen no later state.
+            assert_eq!(seen(&client.directory, provider), ["one"], "{name}");
+        }
+    });
+}
+
+#[test]
+fn older_files_under_a_login_are_repaired_or_refused_and_never_lower_the_counter() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let counters = Directory::new();
+        let client = Client::beside(&client.directory, provider, &with_counter(&counters));
+        let session = client.user();
+        let path = file(&client.directory);
+        let journal = path.with_extension("jeton-wal");
+        stored(&client, session, &["one"]);
+        let copies = [&path, &journal].map(|path| (path, std::fs::read(path).expect("a file")));
+        stored(&client, session, &["two", "three"]);
+        let before = counted(&counters);
+        copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("a file"));
+        // SQLite goes on with the pages that it has in memory. Writing them may even repair the file.
+        let written = client.create(session, &data("new").stored()).is_ok();
+        assert!(counted(&counters) >= before);
+        client.module.finalize().expect("a module");
+        let other = Client::beside(&client.directory, provider, &with_counter(&counters));
+        let session = other.module.open_session(other.slot, true);
+        let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
+        assert!(counted(&counters) >= before);
+        if accepted {
+            other.module.finalize().expect("a module");
+            assert!(written);
+            assert_eq!(seen(&client.directory, provider), ["new", "one", "three", "two"]);
+        }
+    });
+}
+
+#[test]
+fn a_counter_keeps_the_later_of_two_states() {
+    let directory = Directory::new();
+    let counter = Counter::of(directory.path(), "0123456789abcdef");
+    for (noted, kept) in [(7, 7), (4, 7), (8, 8), (8, 8), (1, 8)] {
+        counter.note(Change(noted)).expect("a counter");
+        assert_eq!(counter.read(), Ok(Change(kept)));
+    }
+    // Threads of several processes note their states in any order.
+    std::thread::scope(|scope| {
+        for first in 0..8 {
+            let counter = &counter;
+            scope.spawn(move || {
+                (0..50).for_each(|turn| counter.note(Change(100 + turn * 8 + first)).expect("a counter"));
+            });
+        }
+    });
+    assert_eq!(counter.read(), Ok(Change(100 + 49 * 8 + 7)));
+}
+
 /// What is told of an object: its label, other values, whether it signs.
 type Told = (Vec<u8>, Vec<u8>, bool);
 
@@ -252,19 +503,90 @@ fn told(module: &Module) -> Result<Vec<Told>, Error> {
     Ok(all)
 }
 
-#[test]
-fn a_flipped_byte_never_changes_what_is_told() {
-    // Every byte in turn takes minutes; a stride that is a prime reaches every table of the file.
-    let stride = std::env::var("JETON_FLIP_STRIDE").map_or(397, |text| text.parse().expect("a number"));
-    let provider = Provider::ALL[0];
+/// The files of a token: the name's suffix and the content of each.
+type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// A token of three objects as a process that was killed leaves it: the newest data stand in `-wal` alone.
+fn killed(provider: &'static Provider) -> (Client, Files) {
     let client = Client::new(provider);
     let session = client.user();
     stored(&client, session, &["private"]);
-    pair(&client, session, Kind::P256, &none().stored().label("pair"));
-    let parameters = client.directory.parameters(provider, "");
     client.module.finalize().expect("a module");
+    let client = Client::beside(&client.directory, provider, "");
+    let session = client.user();
+    pair(&client, session, Kind::P256, &none().stored().label("pair"));
     let path = file(&client.directory);
-    let whole = std::fs::read(&path).expect("the token file");
+    let read = |suffix| (suffix, std::fs::read(named(&path, suffix)).expect("a file of the token"));
+    let files = ["", "-wal", "-shm"].map(read).to_vec();
+    client.module.finalize().expect("a module");
+    (client, files)
+}
+
+fn named(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Puts the files there, in place of what is there.
+fn restore(path: &Path, files: &Files) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(named(path, suffix));
+    }
+    for (suffix, content) in files {
+        std::fs::write(named(path, suffix), content).expect("a file of the token");
+    }
+}
+
+/// How many flips of each file CI tries, spread over all of it.
+const FLIPS: usize = 60;
+/// Bytes of the header of the index ("WAL-mode File Format", 2.1), and a few after it.
+const INDEX_HEAD: usize = 168;
+/// The lowest bit, one in the middle, and all bits.
+const MASKS: [u8; 3] = [0x01, 0x10, 0xff];
+
+/// The places of a file where bytes are flipped. `JETON_FLIP_STRIDE=1` tries every byte, which takes minutes:
+///
+/// ```text
+/// JETON_FLIP_STRIDE=1 cargo test --release -p jeton --test token -- flipped --nocapture
+/// ```
+fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
+    let stride = std::env::var("JETON_FLIP_STRIDE").ok().map(|text| text.parse().expect("a number"));
+    // Odd, so that it does not fall into step with pages and records.
+    let stride = stride.unwrap_or((len / FLIPS) | 1);
+    (0..len).step_by(stride).enumerate().flat_map(move |(count, at)| {
+        let some = if stride == 1 { &MASKS[..] } else { &MASKS[count % MASKS.len()..][..1] };
+        some.iter().map(move |mask| (at, *mask))
+    })
+}
+
+/// What the flips of a file led to.
+#[derive(Debug, Default)]
+struct Tally {
+    same: usize,
+    fewer: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn count(&mut self, told: Result<Vec<Told>, Error>, truth: &[Told], what: &str) {
+        match told {
+            Ok(all) if all == truth => self.same += 1,
+            Ok(all) => {
+                assert!(all.iter().all(|object| truth.contains(object)), "{what}");
+                self.fewer += 1;
+            }
+            Err(_) => self.refused += 1,
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_never_changes_what_is_told() {
+    let provider = &Provider::ALL[0];
+    let (client, files) = killed(provider);
+    let path = file(&client.directory);
+    let parameters = client.directory.parameters(provider, "");
     let open = || {
         let module = Module::new();
         module.initialize(Some(&parameters)).expect("a module");
@@ -272,30 +594,56 @@ fn a_flipped_byte_never_changes_what_is_told() {
         module.finalize().expect("a module");
         outcome
     };
+    // What a process leaves that ends.
+    restore(&path, &files);
     let truth = open().expect("a sound token");
     assert_eq!(truth.len(), 3);
-    let (mut same, mut fewer, mut refused) = (0, 0, 0);
-    for at in (0..whole.len()).step_by(stride) {
-        let mut altered = whole.clone();
-        altered[at] ^= 0x10;
-        std::fs::write(&path, &altered).expect("the token file");
-        for journal in ["-wal", "-shm"] {
-            let mut name = path.clone().into_os_string();
-            name.push(journal);
-            let _ = std::fs::remove_file(name);
-        }
-        match open() {
-            Ok(all) if all == truth => same += 1,
-            Ok(all) => {
-                assert!(all.iter().all(|object| truth.contains(object)), "byte {at}");
-                fewer += 1;
+    let closed = vec![("", std::fs::read(&path).expect("the token file"))];
+    for (state, files) in [("killed", files), ("closed", closed)] {
+        for (number, (suffix, content)) in files.iter().enumerate() {
+            let mut tally = Tally::default();
+            for (at, mask) in places(content.len()) {
+                let mut altered = files.clone();
+                altered[number].1[at] ^= mask;
+                restore(&path, &altered);
+                tally.count(open(), &truth, &format!("{state}, file {suffix:?}, byte {at}, mask {mask:#x}"));
             }
-            Err(_) => refused += 1,
+            println!("{state}, file {suffix:?}, {} bytes: {tally:?}", content.len());
+            // The first process that opens the token makes `-shm` anew.
+            assert!(*suffix == "-shm" || tally.fewer + tally.refused > 0, "{suffix:?}");
         }
     }
-    println!(
-        "{} bytes, every {stride}th flipped: {same} of no effect, {fewer} left objects out, {refused} refused",
-        whole.len()
-    );
-    assert!(fewer > 0 && refused > 0);
+}
+
+/// The index of the log is shared memory: what one process flips, the others read.
+#[test]
+fn a_flipped_byte_of_an_index_in_use_never_changes_what_is_told() {
+    let provider = &Provider::ALL[0];
+    let (client, files) = killed(provider);
+    let path = file(&client.directory);
+    let parameters = client.directory.parameters(provider, "");
+    restore(&path, &files);
+    let len = files[2].1.len();
+    let mut tally = Tally::default();
+    let mut truth = None;
+    // The header of the index and the places of the first pages: all of them.
+    let head = (0..INDEX_HEAD).map(|at| (at, MASKS[at % MASKS.len()]));
+    // The first place is none: it tells the truth.
+    for (at, mask) in [(0, 0)].into_iter().chain(head).chain(places(len)) {
+        restore(&path, &files);
+        let holder = Client::beside(&client.directory, provider, "");
+        holder.user();
+        let index = std::fs::File::options().read(true).write(true).open(named(&path, "-shm"));
+        let index = index.expect("the index");
+        let mut byte = [0];
+        index.read_exact_at(&mut byte, at as u64).expect("a byte");
+        index.write_all_at(&[byte[0] ^ mask], at as u64).expect("a byte");
+        let module = Module::new();
+        module.initialize(Some(&parameters)).expect("a module");
+        let outcome = told(&module);
+        let truth = truth.get_or_insert_with(|| outcome.clone().expect("a sound token"));
+        tally.count(outcome, truth, &format!("index, byte {at}, mask {mask:#x}"));
+        let _ = (module.finalize(), holder.module.finalize());
+    }
+    println!("index in use, {len} bytes: {tally:?}");
 }

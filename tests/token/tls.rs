@@ -20,12 +20,13 @@
 
 use jeton::backend::Hash;
 use jeton::error::Error;
-use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
 use jeton::mechanism::{Invocation, Params};
 use jeton::module::{Connection, Derived, Output};
 
 use crate::derive::{base, derive, shown, value};
+use crate::keys::key_object;
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 /// The code that is as long as the buffer.
@@ -134,6 +135,34 @@ fn master_secrets_are_known_and_tell_the_version() {
             ] {
                 let refused = derive(&client, session, with(), key, &wrong);
                 assert_eq!(refused, Err(Error::TemplateInconsistent));
+            }
+        }
+    });
+}
+
+/// The version of a pre-master secret is its first two bytes. A rotation brings any two bytes there.
+#[test]
+fn a_copy_of_an_unreadable_key_gives_no_version() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let hidden = none().flag(A::SENSITIVE, true).flag(A::DERIVE, true).bytes(A::VALUE, &pre_master());
+        let hidden = hidden.and(&key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET));
+        let hidden = client.create(session, &hidden).expect("a key");
+        let master = Params::TlsMaster { prf: SHA256, randoms: randoms() };
+        let extended = Params::TlsExtendedMaster { prf: SHA256, session_hash: bytes(0, 32).into() };
+        let rotate = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(16));
+        let xor = (M::XOR_BASE_AND_DATA, Params::Data([0; 48].into()));
+        for copying in [rotate, xor] {
+            let length = none().number(A::VALUE_LEN, 48);
+            let template = if copying.0 == M::EXTRACT_KEY_FROM_KEY { length } else { none() };
+            let copy = derive(&client, session, copying, hidden, &template).expect("a key");
+            for with in [
+                (M::TLS12_MASTER_KEY_DERIVE, master.clone()),
+                (M::TLS12_EXTENDED_MASTER_KEY_DERIVE, extended.clone()),
+            ] {
+                let refused = derive(&client, session, with, copy, &none());
+                assert_eq!(refused, Err(Error::KeyTypeInconsistent));
             }
         }
     });

@@ -1,5 +1,5 @@
-//! What "Message-based encryption functions" and "Message-based decryption functions" have in common: all but the
-//! direction.
+//! The common part of "Message-based encryption functions" and "Message-based decryption
+//! functions": everything except the direction.
 
 use std::ffi::c_void;
 
@@ -14,23 +14,23 @@ use crate::input::{In, Out, transform};
 use crate::number::{object, session};
 use crate::params::message::{Message, Nonce, Tag, message, message_mechanism};
 
-/// The parameter of a message: pointer and length, not yet looked at.
+/// The parameter of a message: pointer and length, not yet checked.
 #[derive(Clone, Copy)]
 pub(super) struct Parameter(pub *mut c_void, pub CK_ULONG);
 
-/// Whose message it is.
+/// The session and direction of a message.
 #[derive(Clone, Copy)]
 struct Of {
     module: &'static Module,
     session: SessionHandle,
     direction: Direction,
-    /// Whether the message was begun.
+    /// Whether the message has begun.
     begun: bool,
 }
 
 impl Parameter {
-    /// What is wrong with the order of the calls is told before what is wrong with the parameter, which is the one of the
-    /// operation's cipher.
+    /// Reads the parameter, whose type depends on the operation's cipher. A wrong order of calls
+    /// takes precedence over a bad parameter.
     ///
     /// # Safety
     ///
@@ -79,8 +79,8 @@ pub(super) unsafe fn whole(
 ) -> CK_RV {
     call_in(handle, |module| {
         let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with their lengths; `work`
-        // is given the only slices of that memory that are in use.
+        // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with
+        // their lengths; `work` is given the only slices of that memory that are in use.
         unsafe {
             let of = Of { module, session, direction, begun: false };
             let mut message = parameter.parse(of, Tag::Write)?;
@@ -119,7 +119,7 @@ pub(super) unsafe fn begin(
     })
 }
 
-/// The parameter is read at the last part alone, where the tag is: the nonce is that of the beginning.
+/// Only the last part reads the parameter, for the tag. The nonce is that of the beginning.
 ///
 /// # Safety
 ///
@@ -155,8 +155,8 @@ pub(super) unsafe fn next(
 /// The contract of PKCS#11.
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
     let Of { module, session, direction, .. } = of;
-    // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths; `work` is given the only
-    // slices of that memory that are in use.
+    // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths; `work`
+    // is given the only slices of that memory that are in use.
     unsafe {
         let mut message = parameter.parse(of, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| {
@@ -174,7 +174,7 @@ unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
 ///
 /// The contract of PKCS#11 for pParameter, no slice of which is in use.
 unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
-    // A call that asked for the length made nothing.
+    // A call that asks for the length changes nothing.
     if direction == Direction::Encrypt && !out.0.is_null() {
         // SAFETY: the caller's promise; the tag was asked for to be written.
         unsafe {

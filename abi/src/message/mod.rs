@@ -1,4 +1,4 @@
-//! The message-based functions: a chapter of the specification is a file.
+//! The message-based functions. Each chapter of the specification is a file.
 
 mod crypt;
 mod decrypt;

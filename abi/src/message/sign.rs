@@ -1,4 +1,4 @@
-//! "Message-based signing and MACing functions". No mechanism has a parameter of each message.
+//! "Message-based signing and MACing functions". No mechanism has a parameter for each message.
 
 use std::ffi::c_void;
 

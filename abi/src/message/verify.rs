@@ -1,4 +1,5 @@
-//! "Message-based functions for verifying signatures and MACs". No mechanism has a parameter of each message.
+//! "Message-based functions for verifying signatures and MACs". No mechanism has a parameter for
+//! each message.
 
 use std::ffi::c_void;
 

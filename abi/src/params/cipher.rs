@@ -8,28 +8,30 @@ use super::{copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The most additional authenticated data in bytes. It is held as long as the operation; headers of protocols, for which
-/// it is made, are a thousand times shorter.
+/// Maximum length of additional authenticated data in bytes. It is kept during the operation. Its
+/// purpose is protocol headers, which are a thousand times shorter.
 const MAX_AAD: u64 = 1 << 20;
-/// The longest initialisation vector of GCM in bytes (PKCS#11 3.2, "AES-GCM").
+/// Maximum length of a GCM initialisation vector in bytes (PKCS#11 3.2, "AES-GCM").
 const MAX_GCM_IV: u64 = 256;
-/// The longest message that CCM may announce in bytes. The whole of it is held in memory before anything comes out.
+/// Maximum length in bytes of a message that CCM may announce. CCM holds the full message in memory
+/// before it returns output.
 const MAX_CCM_MESSAGE: u64 = 1 << 31;
-/// The nonce of ChaCha20-Poly1305 in bytes (RFC 8439, 2.8). That of 64 bits, which the specification has too, cannot be
-/// drawn at random and belongs to a construction that no RFC describes.
+/// The length of a ChaCha20-Poly1305 nonce in bytes (RFC 8439, 2.8). The specification also has
+/// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that
+/// uses them.
 const CHACHA20_POLY1305_NONCE: u64 = 12;
-/// The tag of ChaCha20-Poly1305 in bytes.
+/// The length of a ChaCha20-Poly1305 tag in bytes.
 const POLY1305_TAG: usize = 16;
 
-/// Lengths of a tag of GCM in bits (SP 800-38D, 5.2.1.2).
+/// The valid lengths of a GCM tag in bits (SP 800-38D, 5.2.1.2).
 const GCM_TAGS: [u64; 7] = [32, 64, 96, 104, 112, 120, 128];
-/// Lengths of a tag of CCM in bytes (SP 800-38C, A.1).
+/// The valid lengths of a CCM tag in bytes (SP 800-38C, A.1).
 const CCM_TAGS: [u64; 7] = [4, 6, 8, 10, 12, 14, 16];
-/// The bits of counter and nonce in the variants of ChaCha20 (PKCS#11 3.2, "ChaCha20: Nonce and block counter lengths"):
-/// the original and the IETF's.
+/// The number of counter and nonce bits in the original ChaCha20 and in the IETF variant (PKCS#11
+/// 3.2, "ChaCha20: Nonce and block counter lengths").
 const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
 
-/// `CK_GCM_PARAMS` as the text of 2.40 had it, before the header's `ulIvBits` became part of it.
+/// `CK_GCM_PARAMS` as in the text of 2.40, before it included the field `ulIvBits` of the header.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct GcmWithoutBits {
@@ -40,12 +42,12 @@ pub(super) struct GcmWithoutBits {
     pub(super) tag_bits: CK_ULONG,
 }
 
-/// The initialisation vector as it is.
+/// Reads an initialisation vector, which is the parameter itself.
 pub(super) fn iv(len: usize, parameter: &[u8]) -> Result<Params> {
     if parameter.len() == len { Ok(Params::Iv(parameter.into())) } else { Err(Error::MechanismParamInvalid) }
 }
 
-/// `CK_AES_CTR_PARAMS`
+/// Reads `CK_AES_CTR_PARAMS`.
 pub(super) fn counter(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer and bytes.
     let given: CK_AES_CTR_PARAMS = unsafe { read(parameter) }?;
@@ -55,11 +57,11 @@ pub(super) fn counter(parameter: &[u8]) -> Result<Params> {
     }
 }
 
-/// `CK_GCM_PARAMS`; the length tells which of its two forms it is.
+/// Reads `CK_GCM_PARAMS`. Its length shows which of the two forms it has.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
     let given = if parameter.len() == size_of::<GcmWithoutBits>() {
         // SAFETY: integers and pointers.
@@ -74,7 +76,7 @@ pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
 
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<Params> {
     let tag_bits = wide(given.tag_bits);
     if given.iv_len == 0 || !GCM_TAGS.contains(&tag_bits) {
@@ -87,7 +89,8 @@ pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<Params> {
     Ok(Params::Aead { nonce, aad, tag_len: tag_bits as usize / 8, data_len: 0 })
 }
 
-/// The length in bits says what the length in bytes says, or nothing: clients leave it 0.
+/// Converts the form with `ulIvBits`. That field must be 0, as some clients leave it, or equal the
+/// length in bytes.
 fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
     if given.ulIvBits != 0 && given.ulIvLen.checked_mul(8) != Some(given.ulIvBits) {
         return Err(Error::MechanismParamInvalid);
@@ -101,11 +104,11 @@ fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
     })
 }
 
-/// `CK_CCM_PARAMS`
+/// Reads `CK_CCM_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_CCM_PARAMS = unsafe { read(parameter) }?;
@@ -115,13 +118,14 @@ pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
 
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
     let (data_len, nonce_len, tag_len) =
         (wide(given.ulDataLen), wide(given.ulNonceLen), wide(given.ulMACLen));
     let fits = (7..=13).contains(&nonce_len)
         && data_len <= MAX_CCM_MESSAGE
-        // SP 800-38C, A.1: the length of the message has the bytes that the nonce leaves of 15.
+        // SP 800-38C, A.1: the length field of the message has 15 bytes minus the length of the
+        // nonce.
         && data_len.checked_shr(8 * (15 - nonce_len as u32)).unwrap_or(0) == 0;
     if !fits || !CCM_TAGS.contains(&tag_len) {
         return Err(Error::MechanismParamInvalid);
@@ -133,11 +137,11 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
     Ok(Params::Aead { nonce, aad, tag_len: tag_len as usize, data_len: data_len as usize })
 }
 
-/// `CK_CHACHA20_PARAMS`
+/// Reads `CK_CHACHA20_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_CHACHA20_PARAMS = unsafe { read(parameter) }?;
@@ -148,17 +152,18 @@ pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
     let bytes = unsafe { copy(In(given.pBlockCounter, given.blockCounterBits / 8), 8) }?;
     // SAFETY: the caller's promise.
     let nonce = unsafe { copy(In(given.pNonce, given.ulNonceBits / 8), 12) }?;
-    // RFC 8439, 2.3: the counter stands in the state as it is given here, in little-endian order.
+    // RFC 8439, 2.3: the state holds the counter in little-endian order, and so does this
+    // parameter.
     let mut counter = [0; 8];
     counter.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
     Ok(Params::ChaCha20 { nonce, counter: u64::from_le_bytes(counter) })
 }
 
-/// `CK_SALSA20_CHACHA20_POLY1305_PARAMS`
+/// Reads `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_SALSA20_CHACHA20_POLY1305_PARAMS = unsafe { read(parameter) }?;
@@ -170,8 +175,8 @@ pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Aead { nonce, aad, tag_len: POLY1305_TAG, data_len: 0 })
 }
 
-/// The length of the nonce of ChaCha20-Poly1305 in bytes. PKCS#11 3.2 has it given in bits, clients give bytes; no
-/// length is both.
+/// Returns the length of a ChaCha20-Poly1305 nonce in bytes. PKCS#11 3.2 passes it in bits, but
+/// clients pass bytes. No valid length is ambiguous.
 pub(super) fn poly1305_nonce_len(given: CK_ULONG) -> Result<u64> {
     match given {
         NONCE_BYTES | NONCE_BITS => Ok(CHACHA20_POLY1305_NONCE),
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn gcm_refuses_lengths_that_are_none() {
+    fn gcm_refuses_invalid_lengths() {
         let beyond = MAX_AAD as CK_ULONG + 1;
         for wrong in [
             gcm_with(0, 0, 0, 128),

@@ -1,4 +1,4 @@
-//! The parameters of mechanisms that make a key out of another.
+//! The parameters of mechanisms that derive a key from another key.
 
 use cryptoki_sys::*;
 use jeton::backend::Hash;
@@ -9,11 +9,12 @@ use super::{MAX_DATA, boolean, copy, hash, named, read};
 use crate::input::In;
 use crate::number::{object, wide};
 
-/// The longest public key of a peer in bytes: a point of P-521 in its octet string has 136.
+/// Maximum length of a peer's public key in bytes. A point of P-521 in its octet string has 136.
 const MAX_PEER: u64 = 256;
-/// The longest "Big integer" in bytes: a public value of Diffie-Hellman with 8192 bits, and zeros in front of it.
+/// Maximum length of a "Big integer" in bytes: a Diffie-Hellman public value of 8192 bits with
+/// leading zeros.
 const MAX_INTEGER: usize = 1024 + 16;
-/// One more than the number of the last bit of the longest secret key, which has 4096 bytes.
+/// The number of bits in the longest secret key, which has 4096 bytes.
 const MAX_BIT: u64 = 8 * 4096;
 
 /// The key derivation functions of X9.63 (PKCS#11 3.2, "EC: Key Derivation Functions").
@@ -30,11 +31,11 @@ const KDFS: [(CK_EC_KDF_TYPE, Option<Hash>); 10] = [
     (CKD_SHA3_512_KDF, Some(Hash::Sha3_512)),
 ];
 
-/// `CK_ECDH1_DERIVE_PARAMS`
+/// Reads `CK_ECDH1_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ecdh(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_ECDH1_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -51,11 +52,11 @@ pub(super) unsafe fn ecdh(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Ecdh { kdf, shared, peer })
 }
 
-/// `CK_ECDH_AES_KEY_WRAP_PARAMS`
+/// Reads `CK_ECDH_AES_KEY_WRAP_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ecdh_aes_wrap(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and a pointer.
     let given: CK_ECDH_AES_KEY_WRAP_PARAMS = unsafe { read(parameter) }?;
@@ -67,7 +68,7 @@ pub(super) unsafe fn ecdh_aes_wrap(parameter: &[u8]) -> Result<Params> {
     Ok(Params::EcdhAesWrap { aes_bits, kdf, shared })
 }
 
-/// A "Big integer", which is the parameter itself.
+/// Reads a "Big integer", which is the parameter itself.
 pub(super) fn integer(parameter: &[u8]) -> Result<Params> {
     if !(1..=MAX_INTEGER).contains(&parameter.len()) {
         return Err(Error::MechanismParamInvalid);
@@ -75,11 +76,11 @@ pub(super) fn integer(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Data(parameter.into()))
 }
 
-/// `CK_HKDF_PARAMS`
+/// Reads `CK_HKDF_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_HKDF_PARAMS = unsafe { read(parameter) }?;
@@ -88,7 +89,8 @@ pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     let hash = hash(given.prfHashMechanism)?;
-    // Salt is for the extraction and information for the expansion: without, the fields may hold anything.
+    // Only the extraction uses the salt, and only the expansion uses the information. Without the
+    // step the fields may hold any value.
     // SAFETY: the caller's promise.
     let salt = if extract { unsafe { salt(&given) }? } else { HkdfSalt::Null };
     let info = if expand { In(given.pInfo, given.ulInfoLen) } else { In(std::ptr::null(), 0) };
@@ -110,11 +112,11 @@ unsafe fn salt(given: &CK_HKDF_PARAMS) -> Result<HkdfSalt> {
     }
 }
 
-/// `CK_KEY_DERIVATION_STRING_DATA`
+/// Reads `CK_KEY_DERIVATION_STRING_DATA`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn data(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer and a pointer.
     let given: CK_KEY_DERIVATION_STRING_DATA = unsafe { read(parameter) }?;
@@ -122,11 +124,11 @@ pub(super) unsafe fn data(parameter: &[u8]) -> Result<Params> {
     unsafe { copy(In(given.pData, given.ulLen), MAX_DATA) }.map(Params::Data)
 }
 
-/// `CK_AES_CBC_ENCRYPT_DATA_PARAMS`
+/// Reads `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn cbc_data(parameter: &[u8]) -> Result<Params> {
     // SAFETY: bytes, an integer and a pointer.
     let given: CK_AES_CBC_ENCRYPT_DATA_PARAMS = unsafe { read(parameter) }?;
@@ -135,13 +137,13 @@ pub(super) unsafe fn cbc_data(parameter: &[u8]) -> Result<Params> {
     Ok(Params::CbcData { iv: given.iv, data })
 }
 
-/// `CK_OBJECT_HANDLE`. Whether it names a key the session knows.
+/// Reads a `CK_OBJECT_HANDLE`. The session checks later that it names a key.
 pub(super) fn key(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer.
     unsafe { read::<CK_OBJECT_HANDLE>(parameter) }.map(|handle| Params::Key(object(handle)))
 }
 
-/// `CK_EXTRACT_PARAMS`
+/// Reads `CK_EXTRACT_PARAMS`.
 pub(super) fn bit(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer.
     let number = wide(unsafe { read::<CK_EXTRACT_PARAMS>(parameter) }?);

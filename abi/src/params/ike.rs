@@ -9,11 +9,11 @@ use super::{MAX_DATA, boolean, copy, prf, read};
 use crate::input::In;
 use crate::number::object;
 
-/// `CK_IKE_PRF_DERIVE_PARAMS`
+/// Reads `CK_IKE_PRF_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ike_prf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_IKE_PRF_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -28,11 +28,11 @@ pub(super) unsafe fn ike_prf(parameter: &[u8]) -> Result<Params> {
     Ok(Params::IkePrf { prf: prf(given.prfMechanism)?, data_as_key, nonces, new_key })
 }
 
-/// `CK_IKE1_PRF_DERIVE_PARAMS`
+/// Reads `CK_IKE1_PRF_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ike1_prf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_IKE1_PRF_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -47,11 +47,11 @@ pub(super) unsafe fn ike1_prf(parameter: &[u8]) -> Result<Params> {
     })
 }
 
-/// `CK_IKE1_EXTENDED_DERIVE_PARAMS`
+/// Reads `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ike1_extended(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_IKE1_EXTENDED_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -61,11 +61,11 @@ pub(super) unsafe fn ike1_extended(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Ike1Extended { prf: prf(given.prfMechanism)?, shared, extra })
 }
 
-/// `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`
+/// Reads `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn ike2_prf_plus(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_IKE2_PRF_PLUS_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -79,7 +79,7 @@ fn key(there: bool, handle: CK_OBJECT_HANDLE) -> Option<ObjectHandle> {
     there.then(|| object(handle))
 }
 
-/// Two byte strings, one after the other.
+/// Returns the concatenation of two byte strings.
 ///
 /// # Safety
 ///

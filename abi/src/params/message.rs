@@ -1,8 +1,8 @@
-//! The parameter of one message of an authenticated cipher, which is read and written: the nonce that was generated and
-//! the tag go back to where its pointers lead.
+//! The parameter of one message of an AEAD cipher. The function reads it and writes to it: the
+//! generated nonce and the tag go to the memory that its pointers name.
 //!
-//! Its length tells which struct it is, for no two of the three are equally long. That the mechanism takes it is the
-//! core's to see.
+//! Its length shows which struct it is, because the three structs have different lengths. The core
+//! checks that the mechanism accepts this struct.
 
 use std::ffi::c_void;
 use std::ptr::slice_from_raw_parts_mut;
@@ -26,54 +26,54 @@ pub(super) const GENERATORS: [(CK_ULONG, Generator); 5] = [
     (CKG_GENERATE_COUNTER_XOR, Generator::CounterXor),
 ];
 
-/// What a function does with the tag of a message.
+/// How a function uses the tag of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// Nothing yet: the message begins.
+    /// Does not use it, because the message begins.
     Later,
-    /// Reads it, to decrypt.
+    /// Reads it to decrypt.
     Read,
-    /// Writes it.
+    /// Writes it after the encryption.
     Write,
 }
 
-/// What a function does with the nonce.
+/// How a function uses the nonce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nonce {
-    /// Takes it as it is; whatever would generate it is ignored.
+    /// Uses the caller's nonce and ignores the generator.
     Given,
-    /// Has it generated, where the parameter says so.
+    /// Generates the nonce if the parameter asks for it.
     Generated,
 }
 
-/// The parameter, and the places in it.
+/// The parameter, with the addresses of the nonce and the tag in it.
 pub(crate) struct Message {
     pub(crate) params: MessageParams,
     pub(super) nonce: *mut CK_BYTE,
     pub(super) tag: *mut CK_BYTE,
 }
 
-/// The three structs as one.
+/// The fields of the three structs.
 struct Fields {
     scheme: AeadScheme,
     nonce: *mut CK_BYTE,
-    /// Bytes.
+    /// In bytes.
     nonce_len: u64,
     fixed_bits: u64,
     generator: CK_GENERATOR_FUNCTION,
     tag: *mut CK_BYTE,
-    /// Bytes.
+    /// In bytes.
     tag_len: u64,
     data_len: u64,
 }
 
-/// The parameter of a message of that cipher. What points in the struct of another is not followed: where one has an
-/// address, another has a length.
+/// Reads the parameter of a message of that cipher. Refuses the struct of another cipher before it
+/// follows a pointer, because one struct has an address where another has a length.
 ///
 /// # Safety
 ///
-/// `pointer`, unless `NULL`, is readable for `len` bytes, and so, in the struct of that cipher, is the nonce, and the tag
-/// that is to be read.
+/// `pointer` is `NULL` or readable for `len` bytes. In the struct of that cipher, the nonce is
+/// readable, and with [`Tag::Read`] the tag too.
 pub(crate) unsafe fn message(
     scheme: AeadScheme,
     pointer: *mut c_void,
@@ -93,9 +93,9 @@ pub(crate) unsafe fn message(
     Ok(Message { params, nonce: places.0, tag: places.1 })
 }
 
-/// The mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`; `None` for `NULL`, which ends the operation. Its
-/// parameter may be there, as in the specification's example, or not: each message has its own, and nothing in this one
-/// holds for all of them.
+/// Reads the mechanism of `C_MessageEncryptInit` and `C_MessageDecryptInit`. Returns `None` for
+/// `NULL`, which ends the operation. The parameter may be present, as in the specification's
+/// example, or absent. Each message has its own parameter, so this one is not used.
 ///
 /// # Safety
 ///
@@ -115,11 +115,12 @@ pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<O
     Ok(Some(Invocation { mechanism, params: Params::None }))
 }
 
-/// The mechanism of `C_WrapKeyAuthenticated` and `C_UnwrapKeyAuthenticated`, whose parameter is that of a message.
+/// Reads the mechanism of `C_WrapKeyAuthenticated` and `C_UnwrapKeyAuthenticated`, whose parameter
+/// is that of a message.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable; as for [`message`] for the parameter in it.
+/// `pointer` is `NULL` or readable. For the parameter in it, the contract of [`message`] holds.
 pub(crate) unsafe fn mechanism_with_message(
     pointer: *const CK_MECHANISM,
     nonce: Nonce,
@@ -139,14 +140,14 @@ pub(crate) unsafe fn mechanism_with_message(
 ///
 /// `pointer` is readable.
 unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static Mechanism, AeadScheme)> {
-    // SAFETY: readable by the caller's promise; alignment is not asked for.
+    // SAFETY: readable by the caller's promise. Alignment is not needed.
     let given = unsafe { pointer.read_unaligned() };
     let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
     let scheme = mechanism.aead().ok_or(Error::MechanismInvalid)?;
     Ok((given, mechanism, scheme))
 }
 
-/// That a message has no parameter, as for every mechanism that signs.
+/// Fails with `MechanismParamInvalid` if a message has a parameter. Signature mechanisms have none.
 pub(crate) fn no_parameter(len: CK_ULONG) -> Result<()> {
     if len == 0 { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }
@@ -155,7 +156,7 @@ fn fields(parameter: &[u8]) -> Result<Fields> {
     const GCM: usize = size_of::<CK_GCM_MESSAGE_PARAMS>();
     const CCM: usize = size_of::<CK_CCM_MESSAGE_PARAMS>();
     const POLY: usize = size_of::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>();
-    // SAFETY: integers and pointers, each of the three.
+    // SAFETY: each of the three structs has only integers and pointers.
     unsafe {
         match parameter.len() {
             GCM => gcm(read(parameter)?),
@@ -212,23 +213,24 @@ fn chacha20_poly1305(given: CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS) -> Result<F
 impl Fields {
     /// # Safety
     ///
-    /// The nonce is readable, and so is the tag where it is to be read.
+    /// The nonce is readable, and with [`Tag::Read`] the tag too.
     unsafe fn parse(self, nonce: Nonce, tag: Tag) -> Result<MessageParams> {
         let len = |len: u64| usize::try_from(len).map_err(|_| Error::MechanismParamInvalid);
         let (nonce_len, tag_len) = (len(self.nonce_len)?, len(self.tag_len)?);
-        // The lengths come first: what no cipher takes is not read.
+        // The lengths are checked first, so that no memory is read for a length that the cipher
+        // does not accept.
         let lost = self.nonce.is_null() || (tag != Tag::Later && self.tag.is_null());
         if lost || !self.scheme.takes(nonce_len, tag_len) {
             return Err(Error::MechanismParamInvalid);
         }
-        // SAFETY: not null, at most 256 bytes long; the rest is the caller's promise.
+        // SAFETY: not null, at most 256 bytes long. The rest is the caller's promise.
         let bytes = unsafe { &*slice_from_raw_parts_mut(self.nonce, nonce_len) };
         let mut params = MessageParams::new(self.scheme, bytes, tag_len)?.announced(len(self.data_len)?);
         if nonce == Nonce::Generated {
             params = params.generated(named(&GENERATORS, self.generator)?, len(self.fixed_bits)?)?;
         }
         if tag == Tag::Read {
-            // SAFETY: not null, at most 16 bytes long; the rest is the caller's promise.
+            // SAFETY: not null, at most 16 bytes long. The rest is the caller's promise.
             params = params.tagged(unsafe { &*slice_from_raw_parts_mut(self.tag, tag_len) })?;
         }
         Ok(params)
@@ -236,7 +238,7 @@ impl Fields {
 }
 
 impl Message {
-    /// Writes the nonce back that was generated.
+    /// Writes the generated nonce to the caller's memory.
     ///
     /// # Safety
     ///
@@ -244,19 +246,21 @@ impl Message {
     pub(crate) unsafe fn write_nonce(&self) {
         if self.params.generator() != Generator::None {
             let nonce = self.params.nonce();
-            // SAFETY: `parse` refused null, and read as many bytes here; writable by the caller's promise.
+            // SAFETY: `parse` refused null, and read the same number of bytes here. Writable by the
+            // caller's promise.
             unsafe { std::ptr::copy(nonce.as_ptr(), self.nonce, nonce.len()) };
         }
     }
 
-    /// Writes the tag.
+    /// Writes the tag to the caller's memory.
     ///
     /// # Safety
     ///
-    /// Asked for with [`Tag::Write`]; the place in the parameter is writable, and no slice of that memory is in use.
+    /// The parameter was read with [`Tag::Write`]. The memory of the tag is writable, and no slice
+    /// of it is in use.
     pub(crate) unsafe fn write_tag(&self) {
         let tag = self.params.tag();
-        // SAFETY: `parse` refused null; writable for the length of the tag by the caller's promise.
+        // SAFETY: `parse` refused null. Writable for the length of the tag by the caller's promise.
         unsafe { std::ptr::copy(tag.as_ptr(), self.tag, tag.len()) };
     }
 }

@@ -1,8 +1,9 @@
-//! `CK_MECHANISM` with the parameter behind it: the one place that reads C parameter structs. Here is the way from a
-//! mechanism to its parameter and what all of them need; the structs stand in a file for each kind of mechanism.
+//! Reads `CK_MECHANISM` and its parameter. Only this folder reads C parameter structs. This file
+//! finds the parameter of a mechanism and has the functions that all structs need. Each kind of
+//! mechanism has its own file for its structs.
 //!
-//! A parameter that is not what its mechanism takes is `MechanismParamInvalid`, whatever is wrong with it. What it
-//! points to is copied, after its length was held against a limit.
+//! Every error in a parameter is `MechanismParamInvalid`. The data that a parameter points to is
+//! copied after its length was checked against a limit.
 
 use std::mem::size_of;
 
@@ -11,6 +12,7 @@ use jeton::backend::{Hash, Nonce};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::{self, Code, Invocation, Params, Shape};
+use jeton::secret::try_boxed;
 
 use crate::input::In;
 use crate::number::wide;
@@ -31,31 +33,33 @@ pub(crate) mod wrap;
 
 pub(crate) use places::Places;
 
-/// The longest label, salt, shared information or other input of a key derivation in bytes. The specification has no
-/// limit; nothing that is made from it has more than 4096 bytes.
+/// Maximum length in bytes of a label, salt, shared information or other input of a key derivation.
+/// The specification has no limit. This one is larger than every derived key.
 const MAX_DATA: u64 = 1 << 16;
 
-/// The mechanism; `None` for a `NULL` pointer, which ends an operation in the Init functions.
+/// Reads the mechanism. Returns `None` for a `NULL` pointer, which ends an operation in the Init
+/// functions.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable, and so is the parameter in it, with what that points to.
+/// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
+/// parameter points to.
 pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Invocation>> {
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: not null; readable by the caller's promise.
+    // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };
     let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
     let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
-    // SAFETY: the caller's promise, for what the parameter points to.
+    // SAFETY: the caller's promise, for the memory that the parameter points to.
     let params = unsafe { params(mechanism.shape, parameter) }?;
     Ok(Some(Invocation { mechanism, params }))
 }
 
-/// The mechanism of a function that has no use for `NULL`.
+/// Reads the mechanism of a function that does not accept `NULL`.
 ///
 /// # Safety
 ///
@@ -67,9 +71,9 @@ pub(crate) unsafe fn mechanism_given(pointer: *const CK_MECHANISM) -> Result<Inv
 
 /// # Safety
 ///
-/// What the struct in `parameter` points to is readable.
+/// The memory that the struct in `parameter` points to is readable.
 unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
-    // SAFETY: the caller's promise, for each of those that follow a pointer.
+    // SAFETY: the caller's promise, for each function that follows a pointer.
     unsafe {
         match shape {
             Shape::None if parameter.is_empty() => Ok(Params::None),
@@ -121,30 +125,31 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
     }
 }
 
-/// A parameter struct, which has exactly the length of its type.
+/// Reads a parameter struct. The parameter must have exactly the length of its type.
 ///
 /// # Safety
 ///
-/// `T` is a struct for which any bytes are a value.
+/// Any bytes are a valid `T`.
 unsafe fn read<T: Copy>(parameter: &[u8]) -> Result<T> {
     if parameter.len() != size_of::<T>() {
         return Err(Error::MechanismParamInvalid);
     }
-    // SAFETY: as long as a `T`; any bytes are one by the caller's promise; alignment is not asked for.
+    // SAFETY: as long as a `T`. Any bytes are valid by the caller's promise. Alignment is not
+    // needed.
     Ok(unsafe { parameter.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// A copy of what a parameter struct points to, of at most `limit` bytes.
+/// Copies the data that a parameter struct points to, of at most `limit` bytes.
 ///
 /// # Safety
 ///
 /// The bytes are readable.
 unsafe fn copy(bytes: In, limit: u64) -> Result<Box<[u8]>> {
     // SAFETY: the caller's promise.
-    unsafe { bounded(bytes, limit) }.map(Box::from)
+    unsafe { bounded(bytes, limit) }.and_then(try_boxed)
 }
 
-/// The same of a nonce.
+/// Copies a nonce that a parameter struct points to, of at most `limit` bytes.
 ///
 /// # Safety
 ///
@@ -154,7 +159,7 @@ unsafe fn nonce(bytes: In, limit: u64) -> Result<Nonce> {
     unsafe { bounded(bytes, limit) }.map(Nonce::from)
 }
 
-/// What a parameter struct points to, where it has at most `limit` bytes.
+/// Returns the data that a parameter struct points to. Fails if it has more than `limit` bytes.
 ///
 /// # Safety
 ///
@@ -175,40 +180,41 @@ fn boolean(given: CK_BBOOL) -> Result<bool> {
     }
 }
 
-/// The hash that a digest mechanism names.
+/// Returns the hash that a digest mechanism names.
 fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
     mechanism::hash_named(MechanismType(wide(given))).ok_or(Error::MechanismParamInvalid)
 }
 
-/// The pseudo-random function that the mechanism of a code names.
+/// Returns the pseudo-random function that a MAC mechanism names.
 fn prf(given: CK_MECHANISM_TYPE) -> Result<Code> {
     let code = mechanism::code_named(MechanismType(wide(given)));
     let code = code.filter(|code| matches!(code, Code::Hmac(_) | Code::AesCmac | Code::AesXcbc(16)));
     code.ok_or(Error::MechanismParamInvalid)
 }
 
-/// A copy of an array that a parameter struct points to, of at most `limit` items.
+/// Copies an array that a parameter struct points to, of at most `limit` items.
 ///
 /// # Safety
 ///
-/// The array is readable; any bytes are a `T`.
+/// The array is readable, and any bytes are a valid `T`.
 unsafe fn items<T: Copy>(first: *const T, count: CK_ULONG, limit: u64) -> Result<Vec<T>> {
     if wide(count) > limit || (first.is_null() && count > 0) {
         return Err(Error::MechanismParamInvalid);
     }
-    // The limit is far below what an address can reach.
+    // The limits are small, so the addresses cannot overflow.
     let count = usize::try_from(count).map_err(|_| Error::MechanismParamInvalid)?;
-    // SAFETY: not null where there is an item; each is readable by the caller's promise, aligned or not.
+    // SAFETY: not null if there is an item. Each item is readable by the caller's promise, aligned
+    // or not.
     Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
-/// What a number stands for in a table.
+/// Returns the entry for a number in a table.
 fn named<T: Copy>(table: &[(CK_ULONG, T)], given: CK_ULONG) -> Result<T> {
     let row = table.iter().find(|(number, _)| *number == given);
     row.map(|(_, meaning)| *meaning).ok_or(Error::MechanismParamInvalid)
 }
 
-/// What the tests of the parameters share.
+/// Helpers for the tests of the parameters.
 #[cfg(test)]
 mod testing {
     use std::ptr::from_ref;
@@ -219,13 +225,13 @@ mod testing {
 
     pub(super) const INVALID: Option<Error> = Some(Error::MechanismParamInvalid);
     pub(super) const HUGE: CK_ULONG = CK_ULONG::MAX;
-    /// Something to point to.
+    /// The memory that test parameters point to.
     pub(super) const BYTES: [u8; 257] = [7; 257];
 
     pub(super) fn invoke(mechanism: CK_MECHANISM_TYPE, parameter: *const u8, len: usize) -> Result<Params> {
         let given =
             CK_MECHANISM { mechanism, pParameter: parameter.cast_mut().cast(), ulParameterLen: length(len) };
-        // SAFETY: the tests pass live memory, or what must not be read.
+        // SAFETY: the tests pass live memory, or pointers that must not be read.
         unsafe { mechanism_given(&raw const given) }.map(|invocation| invocation.params)
     }
 
@@ -233,12 +239,13 @@ mod testing {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
 
-    /// A mechanism's struct is read at an odd address, and refused when it is `NULL`, empty, short, long or endless.
+    /// Checks that the struct of a mechanism is read at an odd address. It must be refused if it is
+    /// `NULL`, empty, too short, too long, or has the maximum length.
     pub(super) fn wants<T: Copy>(mechanism: CK_MECHANISM_TYPE, good: &T) {
         let len = size_of::<T>();
         let mut memory = vec![0; len + 2];
         let place = memory.as_mut_ptr().wrapping_add(1);
-        // SAFETY: the memory has one byte more before and behind.
+        // SAFETY: the memory has one more byte before and after it.
         unsafe { place.cast::<T>().write_unaligned(*good) };
         assert!(invoke(mechanism, place, len).is_ok_and(|params| params != Params::None));
         for wrong in [0, 1, len - 1, len + 1, usize::MAX] {

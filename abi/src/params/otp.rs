@@ -8,16 +8,16 @@ use super::{copy, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The most parameters: twice as many as there are types.
+/// Maximum number of parameters: twice the number of parameter types.
 const MAX_PARAMS: u64 = 16;
 /// The length of a counter in bytes (PKCS#11 3.2, "OATH HOTP secret key objects").
 const COUNTER: u64 = 8;
 
-/// `CK_OTP_PARAMS`
+/// Reads `CK_OTP_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable, and so are the values of its parameters.
+/// The memory that the struct points to is readable, and so are the values of its parameters.
 pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer and a pointer.
     let given: CK_OTP_PARAMS = unsafe { read(parameter) }?;
@@ -32,7 +32,8 @@ pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
         // SAFETY: the caller's promise, for the value of each.
         unsafe {
             match param.type_ {
-                // PKCS#11 3.2, CK_OTP_PARAMS: "always … ignored", as the key has CK_OTP_PARAM_IGNORED for them.
+                // PKCS#11 3.2, CK_OTP_PARAMS: "always … ignored", because the key has
+                // CK_OTP_PARAM_IGNORED for them.
                 CK_OTP_PIN | CK_OTP_CHALLENGE | CK_OTP_TIME => {}
                 CK_OTP_COUNTER => counter = counter_of(&param)?,
                 CK_OTP_FLAGS => flags = number(&param)?,
@@ -45,7 +46,7 @@ pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Otp { counter, digits, format, flags })
 }
 
-/// A counter; `None` where the parameter has no value.
+/// Reads a counter. Returns `None` if the parameter has no value.
 ///
 /// # Safety
 ///
@@ -59,7 +60,7 @@ unsafe fn counter_of(param: &CK_OTP_PARAM) -> Result<Option<[u8; 8]>> {
     }
 }
 
-/// A `CK_ULONG` or `CK_FLAGS`.
+/// Reads a `CK_ULONG` or `CK_FLAGS`.
 ///
 /// # Safety
 ///
@@ -125,7 +126,7 @@ mod tests {
             no_number,
             half,
             param(CK_OTP_OUTPUT_FORMAT, &counter),
-            // That of the output, and none.
+            // The type of the output, and an unknown type.
             param(CK_OTP_VALUE, &digits),
             param(HUGE, &digits),
         ] {

@@ -11,15 +11,17 @@ use super::{MAX_DATA, copy, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// What is below is a length, what is not is the address of one: no process has memory so low (Linux maps nothing there,
-/// `vm.mmap_min_addr`), and nobody such a password.
+/// A number below this is a length, and a number from here on is the address of a length. No
+/// process has memory at such low addresses (Linux: `vm.mmap_min_addr`), and no password is so
+/// long.
 const LEAST_ADDRESS: u64 = 1 << 16;
-/// The addresses of a process end here.
+/// The first number that is too large for an address.
 const END_OF_ADDRESSES: u64 = 1 << 47;
-/// The most iterations. OWASP advises 1.3 million for SHA-1; this is some seconds a block.
+/// Maximum number of iterations. OWASP recommends 1.3 million for SHA-1. The maximum takes some
+/// seconds for each block.
 const MAX_ITERATIONS: u64 = 10_000_000;
 
-/// The pseudo-random functions, but for that of GOST R 34.11-94.
+/// The supported pseudo-random functions: all except that of GOST R 34.11-94.
 const PRFS: [(CK_ULONG, Hash); 7] = [
     (CKP_PKCS5_PBKD2_HMAC_SHA1, Hash::Sha1),
     (CKP_PKCS5_PBKD2_HMAC_SHA224, Hash::Sha224),
@@ -30,8 +32,9 @@ const PRFS: [(CK_ULONG, Hash); 7] = [
     (CKP_PKCS5_PBKD2_HMAC_SHA512_256, Hash::Sha512_256),
 ];
 
-/// `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS` of before 2.40, which has the address of the password's length
-/// in the place of the length. The two are equally long; they are told apart by that number, as NSS does.
+/// Reads `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS` from before 2.40. The older struct
+/// has the address of the password's length instead of the length. Both structs have the same size.
+/// As in NSS, that number shows which one it is.
 ///
 /// # Safety
 ///
@@ -67,14 +70,14 @@ pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
 
 /// # Safety
 ///
-/// A number that is an address is that of a readable length.
+/// If the number is an address, it is the address of a readable length.
 unsafe fn password_len(given: CK_ULONG) -> Result<CK_ULONG> {
     if wide(given) < LEAST_ADDRESS {
         return Ok(given);
     }
     let place = usize::try_from(given).map(std::ptr::with_exposed_provenance::<CK_ULONG>);
     let place = place.ok().filter(|place| place.is_aligned() && wide(given) < END_OF_ADDRESSES);
-    // SAFETY: not null; aligned; readable by the caller's promise.
+    // SAFETY: not null, aligned, and readable by the caller's promise.
     let len = place.map(|place| unsafe { place.read() }).ok_or(Error::MechanismParamInvalid)?;
     if wide(len) < LEAST_ADDRESS { Ok(len) } else { Err(Error::MechanismParamInvalid) }
 }
@@ -144,7 +147,7 @@ mod tests {
             CK_PKCS5_PBKD2_PARAMS2 { pPrfData: SOME.cast(), ..good() },
             CK_PKCS5_PBKD2_PARAMS2 { ulPrfDataLen: 1, ..good() },
             CK_PKCS5_PBKD2_PARAMS2 { pPassword: null_mut(), ..good() },
-            // No address: odd, or beyond all.
+            // Not an address: too large or odd.
             CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: HUGE, ..good() },
             CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: LEAST_ADDRESS as CK_ULONG + 1, ..good() },
             CK_PKCS5_PBKD2_PARAMS2 { ulPasswordLen: END_OF_ADDRESSES as CK_ULONG, ..good() },

@@ -1,5 +1,5 @@
-//! The places inside parameter structs where `C_DeriveKey` puts what it has to give beside a handle: further keys, a
-//! version, initialisation vectors, bytes.
+//! The output pointers inside parameter structs. `C_DeriveKey` writes results there that are not
+//! the key handle: further keys, a version, initialisation vectors, bytes.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
@@ -11,37 +11,40 @@ use super::{read, sp800_108};
 use crate::input::{In, Place};
 use crate::number::{length, narrow};
 
-/// Where the results of a derivation go.
+/// The output pointers of a derivation.
 pub(crate) enum Places<'a> {
-    /// To `phKey`.
+    /// The handle goes to `phKey`.
     Key(Place<CK_OBJECT_HANDLE>),
-    /// To `phKey`, and the handles of further keys to places of their own.
+    /// The handle goes to `phKey`. The handles of the further keys go to the pointers in the
+    /// parameter.
     Keys(Place<CK_OBJECT_HANDLE>, Vec<Additional<'a>>, Vec<*mut CK_OBJECT_HANDLE>),
-    /// To `phKey`, and the version where it is wanted.
+    /// The handle goes to `phKey`, and the version to `pVersion` if that is not `NULL`.
     Master(Place<CK_OBJECT_HANDLE>, Option<Place<CK_VERSION>>),
-    /// To `pReturnedKeyMaterial` and what that points to.
+    /// The results go to `pReturnedKeyMaterial` and the memory that it points to.
     Connection(Place<CK_SSL3_KEY_MAT_OUT>, CK_SSL3_KEY_MAT_OUT),
-    /// To `pOutput` and `pulOutputLen`.
+    /// The bytes go to `pOutput`, and their number to `pulOutputLen`.
     Output(*mut CK_BYTE, Place<CK_ULONG>),
 }
 
 impl<'a> Places<'a> {
-    /// The places that a mechanism has. `phKey` is asked for where a handle goes there: "the parameter phKey … is
-    /// unnecessary, and should be a NULL_PTR" with the others.
+    /// Reads the output pointers of a mechanism. Fails if `phKey` is `NULL` and the mechanism
+    /// returns a handle there. For other mechanisms "the parameter phKey … is unnecessary, and
+    /// should be a NULL_PTR".
     ///
     /// # Safety
     ///
-    /// The contract of PKCS#11 for `pMechanism` and `phKey`, while `'a` lasts; `with` was read from the former.
+    /// The contract of PKCS#11 for `pMechanism` and `phKey` holds during `'a`. `with` was read from
+    /// `pMechanism`.
     pub(crate) unsafe fn of(
         given: *const CK_MECHANISM,
         with: &Invocation,
         key: *mut CK_OBJECT_HANDLE,
     ) -> Result<Self> {
-        // SAFETY: the caller's promise: it was read before.
+        // SAFETY: the caller's promise. It was read before.
         let given = unsafe { given.read_unaligned() };
-        // SAFETY: the caller's promise: it was read before.
+        // SAFETY: the caller's promise. It was read before.
         let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() }?;
-        // SAFETY: the caller's promise; integers and pointers, for each of the structs.
+        // SAFETY: the caller's promise. Each of the structs has only integers and pointers.
         unsafe {
             Ok(match with.mechanism.shape {
                 Shape::Sp800_108(kdf) => {
@@ -66,7 +69,7 @@ impl<'a> Places<'a> {
                     connection(with, read::<CK_TLS12_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
                 }
                 Shape::TlsPrf => {
-                    // Neither is null: `params::tls` refused that.
+                    // Neither pointer is null, because `params::tls` refused that.
                     let given: CK_TLS_PRF_PARAMS = read(parameter)?;
                     Self::Output(given.pOutput, Place::at(given.pulOutputLen)?)
                 }
@@ -75,7 +78,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The further keys.
+    /// Returns the further keys.
     pub(crate) fn more(&mut self) -> &mut [Additional<'a>] {
         match self {
             Self::Keys(_, keys, _) => keys,
@@ -83,13 +86,14 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Puts the results there, or the sign of what a call failed for.
+    /// Writes the results to the output pointers. After a failure, writes handle 0 for the key
+    /// whose template was the reason.
     ///
     /// # Safety
     ///
-    /// The contract of PKCS#11 for the places.
+    /// The contract of PKCS#11 for the output pointers.
     pub(crate) unsafe fn put(self, outcome: Result<Derived>) -> Result<()> {
-        // SAFETY: the caller's promise, for each of the places.
+        // SAFETY: the caller's promise, for each of the output pointers.
         unsafe {
             if let Self::Keys(_, keys, handles) = &self {
                 for (key, place) in keys.iter().zip(handles) {
@@ -120,7 +124,8 @@ impl<'a> Places<'a> {
     }
 }
 
-/// "The pVersion field of the structure must be set to NULL_PTR" for Diffie-Hellman; for RSA it is not asked for by all.
+/// Returns the output pointers of a master secret. For Diffie-Hellman "the pVersion field of the
+/// structure must be set to NULL_PTR". For RSA it is optional.
 fn master<'a>(with: &Invocation, key: *mut CK_OBJECT_HANDLE, version: *mut CK_VERSION) -> Result<Places<'a>> {
     let versioned = with.mechanism.action == Action::Derive(Derivation::TlsMaster { versioned: true });
     if !versioned && !version.is_null() {
@@ -134,7 +139,7 @@ fn master<'a>(with: &Invocation, key: *mut CK_OBJECT_HANDLE, version: *mut CK_VE
 /// The struct is readable.
 unsafe fn connection<'a>(with: &Invocation, out: *mut CK_SSL3_KEY_MAT_OUT) -> Result<Places<'a>> {
     let place = Place::at(out).map_err(|_| Error::MechanismParamInvalid)?;
-    // SAFETY: not null; readable by the caller's promise.
+    // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { out.read_unaligned() };
     let ivs = matches!(with.params, Params::TlsKeys { iv_len, .. } if iv_len > 0);
     if ivs && (given.pIVClient.is_null() || given.pIVServer.is_null()) {
@@ -143,13 +148,13 @@ unsafe fn connection<'a>(with: &Invocation, out: *mut CK_SSL3_KEY_MAT_OUT) -> Re
     Ok(Places::Connection(place, given))
 }
 
-/// The struct with the handles, after the initialisation vectors went where it points to.
+/// Writes the initialisation vectors. Returns the struct with the handles.
 ///
 /// # Safety
 ///
-/// What it points to is writable for the initialisation vectors.
+/// The memory that it points to is writable for the initialisation vectors.
 unsafe fn filled(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_KEY_MAT_OUT {
-    // SAFETY: the caller's promise; not null where there is a vector.
+    // SAFETY: the caller's promise. Not null if there is a vector.
     unsafe {
         put_bytes(out.pIVClient, &connection.ivs[0]);
         put_bytes(out.pIVServer, &connection.ivs[1]);
@@ -164,10 +169,10 @@ unsafe fn filled(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_K
 
 /// # Safety
 ///
-/// The place is writable for the bytes, where there are any.
+/// `place` is writable for the bytes, unless there are none.
 unsafe fn put_bytes(place: *mut CK_BYTE, bytes: &Secret) {
     if !bytes.is_empty() {
-        // SAFETY: the caller's promise; the bytes are our own.
+        // SAFETY: the caller's promise. The bytes are memory of this library.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 }

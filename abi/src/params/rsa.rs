@@ -9,7 +9,8 @@ use super::{MAX_DATA, copy, hash, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The longest salt in bytes: no signature of an RSA key up to 8192 bits has room for more.
+/// Maximum length of a salt in bytes. A signature of an RSA key of at most 8192 bits has no room
+/// for more.
 const MAX_SALT: u64 = 8192 / 8;
 
 /// The mask generation functions (PKCS#11 3.2, "PKCS #1 Mask Generation Functions").
@@ -25,7 +26,7 @@ const MASKS: [(CK_RSA_PKCS_MGF_TYPE, Hash); 9] = [
     (CKG_MGF1_SHA3_512, Hash::Sha3_512),
 ];
 
-/// `CK_RSA_PKCS_PSS_PARAMS`
+/// Reads `CK_RSA_PKCS_PSS_PARAMS`.
 pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
     // SAFETY: three integers.
     let given: CK_RSA_PKCS_PSS_PARAMS = unsafe { read(parameter) }?;
@@ -37,7 +38,7 @@ pub(super) fn pss(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Pss { hash, mgf, salt_len: salt_len as usize })
 }
 
-/// `CK_RSA_PKCS_OAEP_PARAMS`
+/// Reads `CK_RSA_PKCS_OAEP_PARAMS`.
 ///
 /// # Safety
 ///
@@ -48,11 +49,11 @@ pub(super) unsafe fn oaep(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Oaep { hash, mgf, label })
 }
 
-/// `CK_RSA_AES_KEY_WRAP_PARAMS`
+/// Reads `CK_RSA_AES_KEY_WRAP_PARAMS`.
 ///
 /// # Safety
 ///
-/// The struct that the struct points to is readable, and the label that that points to.
+/// The inner struct that the struct points to is readable, and so is the label of the inner struct.
 pub(super) unsafe fn aes_wrap(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer and a pointer.
     let given: CK_RSA_AES_KEY_WRAP_PARAMS = unsafe { read(parameter) }?;
@@ -60,12 +61,12 @@ pub(super) unsafe fn aes_wrap(parameter: &[u8]) -> Result<Params> {
     if ![128, 192, 256].contains(&aes_bits) || given.pOAEPParams.is_null() {
         return Err(Error::MechanismParamInvalid);
     }
-    // SAFETY: not null; the caller's promise.
+    // SAFETY: not null. The rest is the caller's promise.
     let Padding { hash, mgf, label } = unsafe { padding(&given.pOAEPParams.read_unaligned()) }?;
     Ok(Params::RsaAesWrap { aes_bits, hash, mgf, label })
 }
 
-/// What completes OAEP.
+/// The hashes and the label of OAEP.
 struct Padding {
     hash: Hash,
     mgf: Hash,
@@ -77,7 +78,7 @@ struct Padding {
 /// The label is readable.
 unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
     let (hash, mgf) = (hash(given.hashAlg)?, named(&MASKS, given.mgf)?);
-    // PKCS#11 3.2, "PKCS #1 RSA OAEP mechanism parameters": 0 is an empty label, and so leaves no other.
+    // PKCS#11 3.2, "PKCS #1 RSA OAEP mechanism parameters": with source 0 the label is empty.
     let limit = named(&[(CKZ_DATA_SPECIFIED, MAX_DATA), (0, 0)], given.source)?;
     // SAFETY: the caller's promise.
     let label = unsafe { copy(In(given.pSourceData.cast(), given.ulSourceDataLen), limit) }?;

@@ -1,4 +1,4 @@
-//! The parameters of signatures and message authentication codes; those of RSA stand with RSA.
+//! The parameters of signatures and MACs. The parameters of RSA are in the file `rsa.rs`.
 
 use cryptoki_sys::*;
 use jeton::backend::Hash;
@@ -9,22 +9,25 @@ use super::{boolean, copy, hash, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The longest context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and SLH-DSA (FIPS 205, 10.2) in bytes.
+/// Maximum length in bytes of a context of EdDSA (RFC 8032, 5.1), ML-DSA (FIPS 204, 5.2) and
+/// SLH-DSA (FIPS 205, 10.2).
 const MAX_CONTEXT: u64 = 255;
-/// The longest code to which a message authentication code is cut in bytes.
+/// Maximum length in bytes to which a MAC is truncated.
 const MAX_CODE: u64 = Hash::MAX_LEN as u64;
-/// The longest initialisation vector of GMAC in bytes (PKCS#11 3.2, "AES-GMAC").
+/// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
 const MAX_GMAC_IV: usize = 256;
 
-/// PKCS#11 3.2, "ML-DSA Signature": preferred leaves the choice to the token, which hedges.
+/// Whether a hedge variant is deterministic. PKCS#11 3.2, "ML-DSA Signature": `CKH_HEDGE_PREFERRED`
+/// leaves the choice to the token. This token hedges.
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
     [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
 
-/// The SHAKEs are no digest mechanisms; the numbers of their key derivations are the only ones that name them.
+/// The SHAKE functions. They have no digest mechanism, so only the mechanisms of their key
+/// derivations name them.
 const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
 
-/// `CK_EDDSA_PARAMS`
+/// Reads `CK_EDDSA_PARAMS`.
 ///
 /// # Safety
 ///
@@ -38,7 +41,7 @@ pub(super) unsafe fn eddsa(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Eddsa { prehash, context })
 }
 
-/// `CK_SIGN_ADDITIONAL_CONTEXT`
+/// Reads `CK_SIGN_ADDITIONAL_CONTEXT`.
 ///
 /// # Safety
 ///
@@ -51,7 +54,7 @@ pub(super) unsafe fn context(parameter: &[u8]) -> Result<Params> {
     unsafe { sign_context(given.hedgeVariant, context, None) }
 }
 
-/// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`
+/// Reads `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
 ///
 /// # Safety
 ///
@@ -75,7 +78,7 @@ unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) ->
     Ok(Params::SignContext { deterministic, context, hash })
 }
 
-/// `CK_MAC_GENERAL_PARAMS`
+/// Reads `CK_MAC_GENERAL_PARAMS`.
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer.
     let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
@@ -85,7 +88,7 @@ pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Length(given as usize))
 }
 
-/// The parameter of GMAC is the initialisation vector itself.
+/// Reads the parameter of GMAC, which is the initialisation vector itself.
 pub(super) fn gmac(parameter: &[u8]) -> Result<Params> {
     if !(1..=MAX_GMAC_IV).contains(&parameter.len()) {
         return Err(Error::MechanismParamInvalid);

@@ -10,20 +10,20 @@ use super::{MAX_DATA, boolean, copy, items, prf, read};
 use crate::input::{In, template};
 use crate::number::{object, wide};
 
-/// The most fields of the input. The specification has no limit.
+/// Maximum number of input fields. The specification has no limit.
 const MAX_FIELDS: u64 = 64;
-/// The most keys beside the first. The specification has no limit.
+/// Maximum number of additional keys. The specification has no limit.
 const MAX_KEYS: u64 = 64;
-/// The widest counter in bits: SP 800-108, 4.
+/// Maximum width of a counter in bits (SP 800-108, 4).
 const MAX_COUNTER: u64 = 32;
-/// The widest length in bits.
+/// Maximum width of a length field in bits.
 const MAX_LENGTH: u64 = 64;
 
-/// `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS` as it is for the mode.
+/// Reads `CK_SP800_108_KDF_PARAMS`, or `CK_SP800_108_FEEDBACK_KDF_PARAMS` for the feedback mode.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     let given = whole(kdf, parameter)?;
     let prf = prf(given.prfType)?;
@@ -32,7 +32,7 @@ pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     }
     // SAFETY: the caller's promise.
     let list = unsafe { items(given.pDataParams, given.ulNumberOfDataParams, MAX_FIELDS) }?;
-    // SAFETY: the caller's promise, for what the fields point to.
+    // SAFETY: the caller's promise, for the memory that the fields point to.
     let fields = list.iter().map(|given| unsafe { field(kdf, given) }).collect::<Result<Vec<_>>>()?;
     once(&fields)?;
     // SAFETY: the caller's promise.
@@ -40,11 +40,12 @@ pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     Ok(Params::Sp800_108 { prf, fields, iv })
 }
 
-/// The keys beside the first with the places of their handles.
+/// Reads the additional keys with the pointers for their handles.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable, the places writable, while `'a` lasts.
+/// During `'a`, the memory that the struct points to is readable, and the pointers for handles are
+/// writable.
 pub(super) unsafe fn additional<'a>(
     kdf: Kdf,
     parameter: &[u8],
@@ -67,7 +68,7 @@ pub(super) unsafe fn additional<'a>(
     keys.collect()
 }
 
-/// The two structs as the one that has more fields.
+/// Reads either struct. Returns it as the struct with more fields.
 fn whole(kdf: Kdf, parameter: &[u8]) -> Result<CK_SP800_108_FEEDBACK_KDF_PARAMS> {
     if kdf == Kdf::Feedback {
         // SAFETY: integers and pointers.
@@ -88,7 +89,7 @@ fn whole(kdf: Kdf, parameter: &[u8]) -> Result<CK_SP800_108_FEEDBACK_KDF_PARAMS>
 
 /// # Safety
 ///
-/// What the field points to is readable.
+/// The memory that the field points to is readable.
 unsafe fn field(kdf: Kdf, given: &CK_PRF_DATA_PARAM) -> Result<Field> {
     // SAFETY: the caller's promise.
     let value = unsafe { copy(In(given.pValue.cast(), given.ulValueLen), MAX_DATA) }?;
@@ -96,7 +97,8 @@ unsafe fn field(kdf: Kdf, given: &CK_PRF_DATA_PARAM) -> Result<Field> {
         CK_SP800_108_ITERATION_VARIABLE if kdf == Kdf::Counter => {
             counter(&value).map(|number| Field::Iteration(Some(number)))
         }
-        // "For all other KDF types, pValue must be set to NULL_PTR and ulValueLen must be set to 0."
+        // "For all other KDF types, pValue must be set to NULL_PTR and ulValueLen must be set to
+        // 0."
         CK_SP800_108_ITERATION_VARIABLE if value.is_empty() => Ok(Field::Iteration(None)),
         // "This data field type is invalid for this KDF type."
         CK_SP800_108_COUNTER if kdf != Kdf::Counter => counter(&value).map(Field::Counter),
@@ -110,14 +112,14 @@ unsafe fn field(kdf: Kdf, given: &CK_PRF_DATA_PARAM) -> Result<Field> {
     }
 }
 
-/// `CK_SP800_108_COUNTER_FORMAT`
+/// Reads `CK_SP800_108_COUNTER_FORMAT`.
 fn counter(value: &[u8]) -> Result<Number> {
     // SAFETY: integers.
     let given: CK_SP800_108_COUNTER_FORMAT = unsafe { read(value) }?;
     number(given.bLittleEndian, given.ulWidthInBits, MAX_COUNTER)
 }
 
-/// `CK_SP800_108_DKM_LENGTH_FORMAT`
+/// Reads `CK_SP800_108_DKM_LENGTH_FORMAT`.
 fn length(value: &[u8]) -> Result<Field> {
     // SAFETY: integers.
     let given: CK_SP800_108_DKM_LENGTH_FORMAT = unsafe { read(value) }?;
@@ -130,7 +132,7 @@ fn length(value: &[u8]) -> Result<Field> {
     Ok(Field::Length { segments, number })
 }
 
-/// A number of whole bytes.
+/// Checks the width of a number, which must be a multiple of 8 bits.
 fn number(little_endian: CK_BBOOL, bits: CK_ULONG, limit: u64) -> Result<Number> {
     let bits = wide(bits);
     if bits == 0 || bits > limit || !bits.is_multiple_of(8) {
@@ -139,7 +141,8 @@ fn number(little_endian: CK_BBOOL, bits: CK_ULONG, limit: u64) -> Result<Number>
     Ok(Number { little_endian: boolean(little_endian)?, len: (bits / 8) as usize })
 }
 
-/// "This data field type is mandatory" of the iteration variable; "only one instance" of the counter and the length.
+/// Checks how often each field occurs. The iteration variable "is mandatory", and the counter and
+/// the length have "only one instance".
 fn once(fields: &[Field]) -> Result<()> {
     let count = |is: fn(&Field) -> bool| fields.iter().filter(|field| is(field)).count();
     let iterations = count(|field| matches!(field, Field::Iteration(_)));
@@ -212,7 +215,7 @@ mod tests {
             iv: [].into(),
         };
         assert!(with(ID, &of(&fields)) == Ok(expected));
-        // The other modes have a variable without a form, and a counter beside it.
+        // In the other modes the iteration variable has no format, and a counter may follow.
         let fields = [nothing(CK_SP800_108_ITERATION_VARIABLE), field_of(CK_SP800_108_COUNTER, &counter)];
         wants(CKM_SP800_108_DOUBLE_PIPELINE_KDF, &of(&fields));
         let given = of(&fields);
@@ -295,7 +298,7 @@ mod tests {
                 pAdditionalDerivedKeys: keys.as_ptr().cast_mut(),
                 ..of(&iteration)
             };
-            // SAFETY: a struct as bytes.
+            // SAFETY: the bytes of a live struct without padding.
             let bytes = unsafe {
                 std::slice::from_raw_parts(
                     from_ref(&given).cast::<u8>(),

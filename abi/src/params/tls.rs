@@ -1,5 +1,5 @@
-//! The parameters of TLS (PKCS#11 3.2, "SSL mechanism parameters", "TLS 1.2 mechanism parameters"). Where results go that
-//! they ask for is read by `places`.
+//! The parameters of TLS (PKCS#11 3.2, "SSL mechanism parameters", "TLS 1.2 mechanism parameters").
+//! The file `places.rs` reads their output pointers.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
@@ -10,25 +10,25 @@ use super::{MAX_DATA, boolean, copy, hash, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The longest key, MAC key or initialisation vector of a connection in bits.
+/// Maximum length in bits of a key, MAC key or initialisation vector of a connection.
 const MAX_BITS: u64 = 4096;
-/// `verify_data` of TLS 1.0 and 1.1, and at least that of TLS 1.2, in bytes.
+/// The length in bytes of `verify_data` in TLS 1.0 and 1.1, and the minimum length in TLS 1.2.
 const VERIFY_DATA: u64 = 12;
-/// The most that is negotiated for TLS 1.2 here.
+/// Maximum length in bytes of `verify_data` in TLS 1.2. The limit is this token's own.
 const MAX_VERIFY_DATA: u64 = 256;
 
-/// `CK_VERSION`
+/// Reads `CK_VERSION`.
 pub(super) fn version(parameter: &[u8]) -> Result<Params> {
     // SAFETY: bytes.
     let given: CK_VERSION = unsafe { read(parameter) }?;
     Ok(Params::Version([given.major, given.minor]))
 }
 
-/// `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`
+/// Reads `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn master(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_SSL3_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -37,11 +37,11 @@ pub(super) unsafe fn master(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsMaster { prf: TlsPrf::Md5Sha1, randoms })
 }
 
-/// `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`
+/// Reads `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn master12(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS12_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -50,11 +50,11 @@ pub(super) unsafe fn master12(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), randoms })
 }
 
-/// `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`
+/// Reads `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS = unsafe { read(parameter) }?;
@@ -66,11 +66,11 @@ pub(super) unsafe fn extended_master(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsExtendedMaster { prf: TlsPrf::Hash(hash(given.prfHashMechanism)?), session_hash })
 }
 
-/// `CK_SSL3_KEY_MAT_PARAMS`
+/// Reads `CK_SSL3_KEY_MAT_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn keys(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_SSL3_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
@@ -79,11 +79,12 @@ pub(super) unsafe fn keys(parameter: &[u8]) -> Result<Params> {
     unsafe { key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, &given.RandomInfo) }
 }
 
-/// `CK_TLS12_KEY_MAT_PARAMS`. Without `ivs` "the ulIvSizeInBits field is ignored and treated as 0".
+/// Reads `CK_TLS12_KEY_MAT_PARAMS`. Without `ivs` "the ulIvSizeInBits field is ignored and treated
+/// as 0".
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn keys12(parameter: &[u8], ivs: bool) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS12_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
@@ -103,7 +104,8 @@ unsafe fn key_material(
     export: CK_BBOOL,
     given: &CK_SSL3_RANDOM_DATA,
 ) -> Result<Params> {
-    // Nor for TLS 1.0: its ciphers for export are no ciphers any more (RFC 8996 ended the version itself).
+    // Export keys are refused, for TLS 1.0 too. Its export ciphers are obsolete, and RFC 8996
+    // deprecated that version itself.
     if boolean(export)? {
         return Err(Error::MechanismParamInvalid);
     }
@@ -116,11 +118,11 @@ unsafe fn key_material(
     Ok(Params::TlsKeys { prf, randoms, mac_len: mac_len?, key_len: key_len?, iv_len: iv_len? })
 }
 
-/// `CK_TLS_KDF_PARAMS`
+/// Reads `CK_TLS_KDF_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn kdf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS_KDF_PARAMS = unsafe { read(parameter) }?;
@@ -128,7 +130,7 @@ pub(super) unsafe fn kdf(parameter: &[u8]) -> Result<Params> {
     let label = unsafe { copy(In(given.pLabel, given.ulLabelLength), MAX_DATA) }?;
     // SAFETY: the caller's promise.
     let randoms = unsafe { randoms(&given.RandomInfo) }?;
-    // RFC 5705, 4: the context goes with its length in two bytes, an empty one too.
+    // RFC 5705, 4: the context follows its length in two bytes, also if it is empty.
     let limit = u64::from(u16::MAX);
     // SAFETY: the caller's promise.
     let context = unsafe { copy(In(given.pContextData, given.ulContextDataLength), limit) }?;
@@ -136,7 +138,7 @@ pub(super) unsafe fn kdf(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsKdf { prf: any_prf(given.prfMechanism)?, label, randoms, context })
 }
 
-/// `CK_TLS_MAC_PARAMS`
+/// Reads `CK_TLS_MAC_PARAMS`.
 pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers.
     let given: CK_TLS_MAC_PARAMS = unsafe { read(parameter) }?;
@@ -153,11 +155,11 @@ pub(super) fn mac(parameter: &[u8]) -> Result<Params> {
     Ok(Params::TlsMac { prf, len: len as usize, server })
 }
 
-/// `CK_TLS_PRF_PARAMS`
+/// Reads `CK_TLS_PRF_PARAMS`.
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn prf(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS_PRF_PARAMS = unsafe { read(parameter) }?;
@@ -168,7 +170,7 @@ pub(super) unsafe fn prf(parameter: &[u8]) -> Result<Params> {
     if given.pulOutputLen.is_null() || given.pOutput.is_null() {
         return Err(Error::MechanismParamInvalid);
     }
-    // SAFETY: not null; readable by the caller's promise.
+    // SAFETY: not null. Readable by the caller's promise.
     let len = wide(unsafe { given.pulOutputLen.read_unaligned() });
     if !(1..=MAX_DATA).contains(&len) {
         return Err(Error::MechanismParamInvalid);
@@ -187,7 +189,7 @@ unsafe fn randoms(given: &CK_SSL3_RANDOM_DATA) -> Result<Randoms> {
     Ok(Randoms { client, server })
 }
 
-/// The hash of TLS 1.2, "or CKM_TLS_PRF to use with the TLS1.0 and 1.1 PRF construct".
+/// Returns the hash of TLS 1.2, "or CKM_TLS_PRF to use with the TLS1.0 and 1.1 PRF construct".
 fn any_prf(given: CK_MECHANISM_TYPE) -> Result<TlsPrf> {
     if given == CKM_TLS_PRF { Ok(TlsPrf::Md5Sha1) } else { hash(given).map(TlsPrf::Hash) }
 }

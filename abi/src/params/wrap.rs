@@ -1,5 +1,6 @@
-//! The parameters of `C_WrapKey` and `C_UnwrapKey` under an authenticated cipher that say where the nonce comes from:
-//! those of `C_Encrypt`, and who makes the nonce. Their lengths tell them from those, which are taken too.
+//! The parameters of `C_WrapKey` and `C_UnwrapKey` with an AEAD cipher: `CK_GCM_WRAP_PARAMS` and
+//! `CK_CCM_WRAP_PARAMS`. They have the fields of the parameters of `C_Encrypt`, and also a nonce
+//! generator. The functions accept the parameters of `C_Encrypt` too, which have other lengths.
 
 use std::ptr::null_mut;
 
@@ -16,11 +17,13 @@ use super::{mechanism_given, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// The mechanism of `C_WrapKey`; with it the nonce, where the parameter says who makes it.
+/// Reads the mechanism of `C_WrapKey`. Also returns the nonce if the parameter has a nonce
+/// generator.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable, and so is the parameter in it, with what that points to.
+/// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
+/// parameter points to.
 pub(crate) unsafe fn mechanism_that_wraps(
     pointer: *const CK_MECHANISM,
 ) -> Result<(Invocation, Option<Message>)> {
@@ -35,7 +38,7 @@ pub(crate) unsafe fn mechanism_that_wraps(
     Ok((invocation(id, params)?, Some(message)))
 }
 
-/// The mechanism of `C_UnwrapKey`: "The ulIvFixedBits and ivGenerator fields are ignored."
+/// Reads the mechanism of `C_UnwrapKey`. "The ulIvFixedBits and ivGenerator fields are ignored."
 ///
 /// # Safety
 ///
@@ -50,14 +53,14 @@ pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Res
     invocation(id, unsafe { params(id, parameter) }?.0)
 }
 
-/// Where the nonce is, and who makes it.
+/// The address of the nonce, and its generator.
 struct Made {
     nonce: *mut CK_BYTE,
     fixed_bits: u64,
     generator: CK_GENERATOR_FUNCTION,
 }
 
-/// The parameter, if it is one of the two.
+/// Returns the mechanism and the parameter if the parameter is one of the two structs.
 ///
 /// # Safety
 ///
@@ -66,7 +69,7 @@ unsafe fn authenticated<'a>(pointer: *const CK_MECHANISM) -> Result<Option<(CK_M
     if pointer.is_null() {
         return Err(Error::ArgumentsBad);
     }
-    // SAFETY: not null; readable by the caller's promise.
+    // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };
     let len = match given.mechanism {
         CKM_AES_GCM => size_of::<CK_GCM_WRAP_PARAMS>(),
@@ -83,15 +86,15 @@ unsafe fn authenticated<'a>(pointer: *const CK_MECHANISM) -> Result<Option<(CK_M
 
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 unsafe fn params(id: CK_MECHANISM_TYPE, parameter: &[u8]) -> Result<(Params, Made)> {
-    // SAFETY: integers and pointers, both of them; the rest is the caller's promise.
+    // SAFETY: both structs have only integers and pointers. The rest is the caller's promise.
     unsafe { if id == CKM_AES_GCM { gcm(read(parameter)?) } else { ccm(read(parameter)?) } }
 }
 
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(Params, Made)> {
     let CK_GCM_WRAP_PARAMS { pIv, ulIvLen, ulIvFixedBits, ivGenerator, pAAD, ulAADLen, ulTagBits } = given;
     let made = Made { nonce: pIv, fixed_bits: wide(ulIvFixedBits), generator: ivGenerator };
@@ -103,7 +106,7 @@ unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(Params, Made)> {
 
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(Params, Made)> {
     let CK_CCM_WRAP_PARAMS {
         ulDataLen,
@@ -121,7 +124,7 @@ unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(Params, Made)> {
     Ok((unsafe { ccm_of(&given) }?, made))
 }
 
-/// The nonce as that of a message, which the token makes in the same ways.
+/// Returns the nonce as the nonce of a message, because the token generates both in the same way.
 fn message(id: CK_MECHANISM_TYPE, params: &Params, made: Made) -> Result<Message> {
     let scheme = if id == CKM_AES_GCM { AeadScheme::AesGcm } else { AeadScheme::AesCcm };
     let Params::Aead { nonce, tag_len, .. } = params else { return Err(Error::MechanismParamInvalid) };

@@ -1,4 +1,4 @@
-//! `C_FindObjectsInit`, `C_FindObjects` to the end, `C_FindObjectsFinal`.
+//! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
 use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
 use jeton_driver::client::{Attribute, Session};
@@ -9,10 +9,10 @@ type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG)
 type Next = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_OBJECT_HANDLE, CK_ULONG, *mut CK_ULONG) -> CK_RV;
 type End = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
 
-/// How many handles a call asks for: clients in the wild ask for 1 to some hundreds.
+/// Handles per call. Real clients ask for 1 to some hundreds.
 const ROOM: usize = 256;
 
-/// A search from beginning to end.
+/// A complete search.
 pub struct Search<'a> {
     session: &'a Session,
     init: Init,
@@ -23,7 +23,7 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// For what has these attributes.
+    /// Prepares a search with this template.
     pub fn new(session: &'a Session, template: &[Attribute]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {
@@ -36,22 +36,23 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Searches for another value of the attribute at that place of the template.
+    /// Sets another value for the attribute at this index of the template.
     pub fn look_for(&mut self, at: usize, value: &[u8]) {
         self.template.overwrite(at, value);
     }
 
-    /// How many objects there are. The search is over where a call gives fewer handles than it could.
+    /// Searches and returns the number of objects. The search ends when a call returns fewer
+    /// handles than it was asked for.
     #[inline]
     pub fn call(&mut self) -> Answer<usize> {
         let session = self.session.handle();
         let (template, count) = self.template.parts();
-        // SAFETY: the template goes with its count, and its values live in `self`.
+        // SAFETY: the count is that of the template, and `self` owns its values.
         check("C_FindObjectsInit", unsafe { (self.init)(session, template, count) })?;
         let mut found = 0;
         loop {
             let mut given = 0;
-            // SAFETY: `handles` has room for as many as are asked for, `given` is writable.
+            // SAFETY: `handles` has room for this number of handles; `given` is writable.
             let code = unsafe {
                 (self.next)(session, self.handles.as_mut_ptr(), self.handles.len() as CK_ULONG, &mut given)
             };

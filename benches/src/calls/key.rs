@@ -1,4 +1,4 @@
-//! Keys: generation, encapsulation.
+//! Calls that make keys: generation and encapsulation.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
@@ -54,19 +54,19 @@ pub struct KeyGeneration<'a> {
 }
 
 impl<'a> KeyGeneration<'a> {
-    /// Of a key with these attributes.
+    /// Prepares a key with this template.
     pub fn new(session: &'a Session, mechanism: &Mechanism, template: &[Attribute]) -> Answer<Self> {
         let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
         let (mechanism, template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
         Ok(Self { session, generate, mechanism, template })
     }
 
-    /// The call.
+    /// Calls the function and returns the key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
         let mut key = 0;
-        // SAFETY: mechanism and template and what they point to live in `self`; `key` is writable.
+        // SAFETY: `self` owns mechanism, template and the memory they point to; `key` is writable.
         let code = unsafe {
             (self.generate)(self.session.handle(), &mut self.mechanism.raw, template, count, &mut key)
         };
@@ -85,7 +85,7 @@ pub struct PairGeneration<'a> {
 }
 
 impl<'a> PairGeneration<'a> {
-    /// Of a key pair with these attributes.
+    /// Prepares a key pair with these templates.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -97,13 +97,14 @@ impl<'a> PairGeneration<'a> {
         Ok(Self { session, generate, mechanism: MechanismMemory::new(mechanism), public, private })
     }
 
-    /// The call: the public key and the private key.
+    /// Calls the function and returns the public key and the private key.
     #[inline]
     pub fn call(&mut self) -> Answer<(ObjectHandle, ObjectHandle)> {
         let (public, public_count) = self.public.parts();
         let (private, private_count) = self.private.parts();
         let (mut public_key, mut private_key) = (0, 0);
-        // SAFETY: mechanism and templates and what they point to live in `self`; the handles are writable.
+        // SAFETY: `self` owns mechanism, templates and the memory they point to; the handles are
+        // writable.
         let code = unsafe {
             (self.generate)(
                 self.session.handle(),
@@ -121,7 +122,7 @@ impl<'a> PairGeneration<'a> {
     }
 }
 
-/// `C_EncapsulateKey`, which makes a key.
+/// `C_EncapsulateKey`, whose shared secret is a new key.
 pub struct Encapsulation<'a> {
     session: &'a Session,
     encapsulate: Encapsulate,
@@ -132,7 +133,8 @@ pub struct Encapsulation<'a> {
 }
 
 impl<'a> Encapsulation<'a> {
-    /// With a public key, into a buffer of `room` bytes and a key with these attributes.
+    /// Prepares the call with a public key, a buffer of `room` bytes and a template for the new
+    /// key.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -152,13 +154,13 @@ impl<'a> Encapsulation<'a> {
         })
     }
 
-    /// The call.
+    /// Calls the function and returns the new key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
         let (mut len, mut key) = (self.out.len() as CK_ULONG, 0);
-        // SAFETY: mechanism and template and what they point to live in `self`, `out` goes with its length, `key` is
-        // writable.
+        // SAFETY: `self` owns mechanism, template and the memory they point to; the length is that
+        // of `out`; `key` is writable.
         let code = unsafe {
             (self.encapsulate)(
                 self.session.handle(),
@@ -175,13 +177,13 @@ impl<'a> Encapsulation<'a> {
         Ok(ObjectHandle(key))
     }
 
-    /// The ciphertext of the last call.
+    /// Returns the ciphertext of the last call.
     pub fn ciphertext(&self) -> &[u8] {
         &self.out
     }
 }
 
-/// `C_DecapsulateKey`, which makes a key.
+/// `C_DecapsulateKey`, whose shared secret is a new key.
 pub struct Decapsulation<'a> {
     session: &'a Session,
     decapsulate: Decapsulate,
@@ -192,7 +194,7 @@ pub struct Decapsulation<'a> {
 }
 
 impl<'a> Decapsulation<'a> {
-    /// With a private key, of that ciphertext, into a key with these attributes.
+    /// Prepares the call with a private key, this ciphertext and a template for the new key.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,
@@ -212,13 +214,13 @@ impl<'a> Decapsulation<'a> {
         })
     }
 
-    /// The call.
+    /// Calls the function and returns the new key.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
         let mut key = 0;
-        // SAFETY: mechanism and template and what they point to live in `self`, the ciphertext goes with its length and
-        // is only read, `key` is writable.
+        // SAFETY: `self` owns mechanism, template and the memory they point to; the length is that
+        // of the ciphertext, which is only read; `key` is writable.
         let code = unsafe {
             (self.decapsulate)(
                 self.session.handle(),

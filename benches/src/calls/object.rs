@@ -1,4 +1,4 @@
-//! Objects and sessions: make, read, destroy; open, close.
+//! Calls on objects (create, read, destroy) and on sessions (open, close).
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_NOTIFY, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE,
@@ -28,36 +28,37 @@ pub struct Creation<'a> {
 }
 
 impl<'a> Creation<'a> {
-    /// Of an object with these attributes.
+    /// Prepares an object with this template.
     pub fn new(session: &'a Session, template: &[Attribute]) -> Answer<Self> {
         let create = entry("C_CreateObject", session.module().functions().C_CreateObject)?;
         Ok(Self { session, create, template: TemplateMemory::new(template) })
     }
 
-    /// Gives the attribute at that place of the template another value of the same length.
+    /// Sets another value of the same length for the attribute at this index of the template.
     pub fn set(&mut self, at: usize, value: &[u8]) {
         self.template.overwrite(at, value);
     }
 
-    /// The call.
+    /// Calls the function and returns the object.
     #[inline]
     pub fn call(&mut self) -> Answer<ObjectHandle> {
         let (template, count) = self.template.parts();
         let mut object = 0;
-        // SAFETY: the template goes with its count, and its values live in `self`; `object` is writable.
+        // SAFETY: the count is that of the template, and `self` owns its values; `object` is
+        // writable.
         let code = unsafe { (self.create)(self.session.handle(), template, count, &mut object) };
         check("C_CreateObject", code)?;
         Ok(ObjectHandle(object))
     }
 }
 
-/// `C_DestroyObject`; the safe client adds nothing to it.
+/// `C_DestroyObject`. Goes through the safe client, which adds nothing to it.
 #[inline]
 pub fn destroy(session: &Session, object: ObjectHandle) -> Answer {
     session.destroy_object(object)
 }
 
-/// `C_GetAttributeValue` into buffers that suffice.
+/// `C_GetAttributeValue` with buffers that are large enough.
 pub struct Reading<'a> {
     session: &'a Session,
     get: Get,
@@ -65,24 +66,24 @@ pub struct Reading<'a> {
     template: TemplateMemory,
 }
 
-/// Room for each attribute that is read.
+/// Length of the buffer for each attribute.
 const ROOM: usize = 512;
 
 impl<'a> Reading<'a> {
-    /// Of these attributes of that object.
+    /// Prepares to read these attributes of this object.
     pub fn new(session: &'a Session, object: ObjectHandle, kinds: &[CK_ATTRIBUTE_TYPE]) -> Answer<Self> {
         let get = entry("C_GetAttributeValue", session.module().functions().C_GetAttributeValue)?;
         let places: Vec<_> = kinds.iter().map(|kind| Attribute::bytes(*kind, [0; ROOM])).collect();
         Ok(Self { session, get, object: object.0, template: TemplateMemory::new(&places) })
     }
 
-    /// The call.
+    /// Calls the function.
     #[inline]
     pub fn call(&mut self) -> Answer {
-        // The module wrote the values' lengths over the buffers'.
+        // The last call replaced the lengths of the buffers by those of the values.
         self.template.raw.iter_mut().for_each(|attribute| attribute.ulValueLen = ROOM as CK_ULONG);
         let (template, count) = self.template.parts();
-        // SAFETY: the template goes with its count, and each buffer in `self` has the length that is said.
+        // SAFETY: the count is that of the template, and `self` owns buffers of the stated lengths.
         let code = unsafe { (self.get)(self.session.handle(), self.object, template, count) };
         check("C_GetAttributeValue", code)
     }
@@ -96,7 +97,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Read/write sessions with that slot.
+    /// Prepares read/write sessions with this slot.
     pub fn new(module: &Module, slot: SlotId) -> Answer<Self> {
         let functions = module.functions();
         Ok(Self {
@@ -106,12 +107,12 @@ impl Sessions {
         })
     }
 
-    /// The two calls.
+    /// Calls both functions.
     #[inline]
     pub fn call(&self) -> Answer {
         let mut session = 0;
         let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
-        // SAFETY: no notification callback is given, `session` is writable.
+        // SAFETY: the notification callback is null; `session` is writable.
         let code = unsafe { (self.open)(self.slot, flags, std::ptr::null_mut(), None, &mut session) };
         check("C_OpenSession", code)?;
         // SAFETY: takes a session handle only.

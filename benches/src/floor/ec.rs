@@ -1,4 +1,4 @@
-//! ECDSA on the NIST curves; signatures as r || s.
+//! ECDSA on the NIST curves. Signatures have the form r || s.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -14,25 +14,26 @@ pub struct EcPair {
     curve: Curve,
 }
 
-// SAFETY: ec_key.h: several threads may use a key at once through functions that do not change it, and none that does
-// is called after it was made.
+// SAFETY: ec_key.h: threads may share a key as long as no function changes it. None does after it
+// was made.
 unsafe impl Send for EcPair {}
 // SAFETY: as for Send.
 unsafe impl Sync for EcPair {}
 
 impl EcPair {
     pub(super) fn generate(curve: Curve) -> Self {
-        // SAFETY: takes a number; what it returns is ours.
+        // SAFETY: takes a number; we own the result.
         let key = unsafe { aws::EC_KEY_new_by_curve_name(nid(curve)) };
         let pair = Self { key: NonNull::new(key).expect("memory"), curve };
-        // SAFETY: the key is ours and has its group.
+        // SAFETY: we own the key, and it has its group.
         one(unsafe { aws::EC_KEY_generate_key(pair.key.as_ptr()) });
         pair
     }
 
     pub(super) fn public(&self) -> PublicParts {
         let mut point = vec![0; 1 + 2 * self.curve.len()];
-        // SAFETY: the key lives, and its group and point with it; `point` goes with its length, null is no scratch.
+        // SAFETY: the key outlives its group and point; the length is that of `point`; a null
+        // scratch is allowed.
         let len = unsafe {
             aws::EC_POINT_point2oct(
                 aws::EC_KEY_get0_group(self.key.as_ptr()),
@@ -50,10 +51,11 @@ impl EcPair {
     pub(super) fn sign(&self, digest: &[u8], out: &mut [u8]) -> usize {
         let len = self.curve.len();
         let (r, s) = out[..2 * len].split_at_mut(len);
-        // SAFETY: the key lives, the digest goes with its length; what is returned is ours and freed below.
+        // SAFETY: the key is alive, the length is that of the digest; we own the result and free it
+        // below.
         let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
         assert!(!signature.is_null());
-        // SAFETY: the signature is alive, and its numbers with it; `r` and `s` go with their lengths.
+        // SAFETY: the signature outlives its numbers; the lengths are those of `r` and `s`.
         unsafe {
             one(aws::BN_bn2bin_padded(r.as_mut_ptr(), len, aws::ECDSA_SIG_get0_r(signature)));
             one(aws::BN_bn2bin_padded(s.as_mut_ptr(), len, aws::ECDSA_SIG_get0_s(signature)));
@@ -62,11 +64,11 @@ impl EcPair {
         2 * len
     }
 
-    /// Verifies with this key, and keeps its scratch memory.
+    /// Returns a verifier with this key, which keeps its scratch memory.
     pub(super) fn verifier(&self) -> EcVerifier<'_> {
-        // SAFETY: these take nothing; what they return is ours.
+        // SAFETY: these take nothing; we own the results.
         let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };
-        // SAFETY: the signature is ours and takes the two numbers over.
+        // SAFETY: we own the signature, which takes ownership of the two numbers.
         one(unsafe { aws::ECDSA_SIG_set0(signature, r, s) });
         EcVerifier { pair: self, signature, r, s }
     }
@@ -79,7 +81,7 @@ impl Drop for EcPair {
     }
 }
 
-/// A verifier with a signature whose numbers are filled anew each time.
+/// A verifier that writes the numbers of each signature into the same structure.
 pub struct EcVerifier<'a> {
     pair: &'a EcPair,
     signature: *mut aws::ECDSA_SIG,
@@ -90,8 +92,8 @@ pub struct EcVerifier<'a> {
 impl EcVerifier<'_> {
     pub(super) fn verify(&mut self, digest: &[u8], signature: &[u8]) {
         let (r, s) = signature.split_at(self.pair.curve.len());
-        // SAFETY: both numbers belong to the signature, which lives and is used here alone; the slices go with their
-        // lengths.
+        // SAFETY: both numbers belong to the signature, which we own and only this function uses;
+        // the lengths are those of the slices.
         let code = unsafe {
             aws::BN_bin2bn(r.as_ptr(), r.len(), self.r);
             aws::BN_bin2bn(s.as_ptr(), s.len(), self.s);
@@ -115,7 +117,7 @@ const fn nid(curve: Curve) -> c_int {
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
         Curve::Secp256k1 => aws::NID_secp256k1,
-        // AWS-LC has no others.
+        // AWS-LC has no other curves.
         _ => aws::NID_undef,
     }
 }

@@ -1,5 +1,6 @@
-//! ML-DSA, hedged, by the functions below AWS-LC's EVP interface: they take the expanded key as it is, where the EVP
-//! interface copies it for each signature. The archive exports them and aws-lc-sys does not bind them.
+//! Hedged ML-DSA by the functions below AWS-LC's EVP interface. They take the expanded key as it
+//! is; the EVP interface copies it for each signature. AWS-LC's archive exports them, but
+//! aws-lc-sys does not bind them.
 
 use std::ffi::c_int;
 
@@ -8,7 +9,7 @@ use jeton::backend::{MlDsa, PublicParts};
 
 use super::one;
 
-/// Public key and expanded private key.
+/// The public key and the expanded private key.
 pub struct MlDsaPair {
     set: MlDsa,
     public: Vec<u8>,
@@ -16,7 +17,7 @@ pub struct MlDsaPair {
     functions: Functions,
 }
 
-/// FIPS 204, algorithm 2: a pure signature with an empty context.
+/// FIPS 204, algorithm 2: the prefix of a pure signature with an empty context.
 const PREFIX: [u8; 2] = [0, 0];
 
 impl MlDsaPair {
@@ -24,7 +25,7 @@ impl MlDsaPair {
         let functions = functions(set);
         let (mut public, mut private) = (vec![0; set.public_len()], vec![0; set.private_len()]);
         let seed = random_32();
-        // SAFETY: the three have the lengths of the parameter set.
+        // SAFETY: the three buffers have the lengths of the parameter set.
         one(unsafe { (functions.keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) });
         Self { set, public, private, functions }
     }
@@ -37,7 +38,8 @@ impl MlDsaPair {
         assert!(out.len() >= self.set.signature_len());
         let random = random_32();
         let mut len = 0;
-        // SAFETY: key and output have the lengths of the parameter set, `random` 32 bytes; the rest goes by length.
+        // SAFETY: key and output have the lengths of the parameter set, `random` has 32 bytes; the
+        // others are passed with their lengths.
         one(unsafe {
             (self.functions.sign)(
                 self.private.as_ptr(),
@@ -54,7 +56,8 @@ impl MlDsaPair {
     }
 
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
-        // SAFETY: the key has the length of the parameter set; the rest goes by length.
+        // SAFETY: the key has the length of the parameter set; the others are passed with their
+        // lengths.
         one(unsafe {
             (self.functions.verify)(
                 self.public.as_ptr(),
@@ -71,7 +74,7 @@ impl MlDsaPair {
 
 fn random_32() -> [u8; 32] {
     let mut bytes = [0; 32];
-    // SAFETY: `bytes` goes with its length.
+    // SAFETY: the length is that of `bytes`.
     one(unsafe { aws::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) });
     bytes
 }
@@ -105,7 +108,7 @@ struct Functions {
     verify: Verify,
 }
 
-/// Declares the functions of a parameter set under their names in the archive, and gathers them.
+/// Declares the functions of a parameter set under their names in the archive, and collects them.
 macro_rules! functions {
     ($keypair:literal, $sign:literal, $verify:literal) => {{
         unsafe extern "C" {

@@ -1,4 +1,5 @@
-//! ML-KEM-768, by the functions below AWS-LC's EVP interface, as for ML-DSA. Success is 0 here.
+//! ML-KEM-768 by the functions below AWS-LC's EVP interface, as for ML-DSA. They return 0 for
+//! success.
 
 use std::ffi::c_int;
 
@@ -9,21 +10,21 @@ use super::one;
 
 const SET: MlKem = MlKem::MlKem768;
 
-/// Encapsulation key and decapsulation key.
+/// The encapsulation key and the decapsulation key.
 pub struct MlKemPair {
     public: Vec<u8>,
     private: Vec<u8>,
 }
 
 impl MlKemPair {
-    /// A new one.
+    /// Generates a key pair.
     pub fn generate() -> Self {
         let mut pair = Self { public: vec![0; SET.public_len()], private: vec![0; SET.private_len()] };
         let (mut public_len, mut private_len) = (pair.public.len(), pair.private.len());
         let mut seed = [0; MlKem::SEED_LEN];
-        // SAFETY: `seed` goes with its length.
+        // SAFETY: the length is that of `seed`.
         one(unsafe { aws::RAND_bytes(seed.as_mut_ptr(), seed.len()) });
-        // SAFETY: the keys go with their lengths, the seed has the function's.
+        // SAFETY: the keys are passed with their lengths; the seed has the required length.
         let code = unsafe {
             keypair(
                 pair.public.as_mut_ptr(),
@@ -37,10 +38,11 @@ impl MlKemPair {
         pair
     }
 
-    /// Ciphertext and secret into the two buffers, of 1088 and 32 bytes.
+    /// Writes the ciphertext (1088 bytes) and the shared secret (32 bytes) into the two buffers.
     pub fn encapsulate(&self, ciphertext: &mut [u8], secret: &mut [u8; 32]) {
         let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
-        // SAFETY: the outputs go with their lengths, the key has the parameter set's.
+        // SAFETY: the outputs are passed with their lengths; the key has the length of the
+        // parameter set.
         let code = unsafe {
             encapsulate(
                 ciphertext.as_mut_ptr(),
@@ -53,11 +55,12 @@ impl MlKemPair {
         assert_eq!(code, 0, "AWS-LC failed");
     }
 
-    /// The secret of a ciphertext.
+    /// Returns the shared secret of a ciphertext.
     pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8; 32]) {
         assert_eq!(ciphertext.len(), SET.ciphertext_len());
         let mut secret_len = secret.len();
-        // SAFETY: the output goes with its length; ciphertext and key have the parameter set's.
+        // SAFETY: the output is passed with its length; ciphertext and key have those of the
+        // parameter set.
         let code = unsafe {
             decapsulate(secret.as_mut_ptr(), &mut secret_len, ciphertext.as_ptr(), self.private.as_ptr())
         };

@@ -1,4 +1,4 @@
-//! RSA signatures, PKCS #1 v1.5 and PSS, with SHA-256 digests.
+//! RSA signatures with PKCS #1 v1.5 and PSS, over SHA-256 digests.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -12,19 +12,19 @@ use crate::scheme::SALT;
 /// An owned `RSA`.
 pub struct RsaPair(NonNull<aws::RSA>);
 
-// SAFETY: rsa.h: several threads may use a key at once through functions that do not change it, and none that does is
-// called after it was made.
+// SAFETY: rsa.h: threads may share a key as long as no function changes it. None does after it was
+// made.
 unsafe impl Send for RsaPair {}
 // SAFETY: as for Send.
 unsafe impl Sync for RsaPair {}
 
 impl RsaPair {
-    /// With the public exponent 65537.
+    /// Generates a key with the public exponent 65537.
     pub(super) fn generate(bits: usize) -> Self {
-        // SAFETY: these take nothing; what they return is ours.
+        // SAFETY: these take nothing; we own the results.
         let (rsa, exponent) = unsafe { (aws::RSA_new(), aws::BN_new()) };
         let pair = Self(NonNull::new(rsa).expect("memory"));
-        // SAFETY: key and exponent are alive and ours, a null callback is none; the exponent is freed once.
+        // SAFETY: we own key and exponent; the callback may be null; the exponent is freed once.
         unsafe {
             one(aws::BN_set_word(exponent, 65537));
             one(aws::RSA_generate_key_ex(rsa, bits as c_int, exponent, ptr::null_mut()));
@@ -38,11 +38,11 @@ impl RsaPair {
     }
 
     fn number(&self, of: unsafe extern "C" fn(*const aws::RSA) -> *const aws::BIGNUM) -> Vec<u8> {
-        // SAFETY: the key is alive, and its numbers with it.
+        // SAFETY: the key outlives its numbers.
         let number = unsafe { of(self.0.as_ptr()) };
         // SAFETY: as above.
         let mut bytes = vec![0; unsafe { aws::BN_num_bytes(number) } as usize];
-        // SAFETY: `bytes` has the number's length.
+        // SAFETY: `bytes` has the length of the number.
         unsafe { aws::BN_bn2bin(number, bytes.as_mut_ptr()) };
         bytes
     }
@@ -55,7 +55,7 @@ impl RsaPair {
     pub(super) fn sign_pkcs1(&self, digest: &[u8], out: &mut [u8]) -> usize {
         assert!(out.len() >= self.len());
         let mut len = 0;
-        // SAFETY: the digest goes with its length, `out` is as long as the modulus.
+        // SAFETY: the length is that of the digest; `out` is as long as the modulus.
         one(unsafe {
             aws::RSA_sign(
                 aws::NID_sha256,
@@ -71,7 +71,7 @@ impl RsaPair {
 
     pub(super) fn sign_pss(&self, digest: &[u8], out: &mut [u8]) -> usize {
         let mut len = 0;
-        // SAFETY: both slices go with their lengths, the hashes are statics.
+        // SAFETY: the lengths are those of the slices; the hashes are statics.
         one(unsafe {
             aws::RSA_sign_pss_mgf1(
                 self.0.as_ptr(),
@@ -89,7 +89,7 @@ impl RsaPair {
     }
 
     pub(super) fn verify_pkcs1(&self, digest: &[u8], signature: &[u8]) {
-        // SAFETY: both slices go with their lengths.
+        // SAFETY: the lengths are those of the slices.
         one(unsafe {
             aws::RSA_verify(
                 aws::NID_sha256,
@@ -103,7 +103,7 @@ impl RsaPair {
     }
 
     pub(super) fn verify_pss(&self, digest: &[u8], signature: &[u8]) {
-        // SAFETY: both slices go with their lengths, the hashes are statics.
+        // SAFETY: the lengths are those of the slices; the hashes are statics.
         one(unsafe {
             aws::RSA_verify_pss_mgf1(
                 self.0.as_ptr(),

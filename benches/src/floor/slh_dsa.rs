@@ -1,17 +1,17 @@
-//! SLH-DSA-SHA2-128f by the crate `slh-dsa`, hedged: AWS-LC does not have it.
+//! Hedged SLH-DSA-SHA2-128f by the crate `slh-dsa`, because AWS-LC lacks it.
 
 use jeton::backend::{PublicParts, SlhDsa};
 use slh_dsa::{Sha2_128f, Signature, SigningKey, VerifyingKey};
 
 use super::symmetric::random;
 
-/// The parsed pair.
+/// The parsed key pair.
 pub struct SlhDsaPair {
     private: SigningKey<Sha2_128f>,
     public: VerifyingKey<Sha2_128f>,
 }
 
-/// FIPS 205, 5.1: n in bytes.
+/// FIPS 205, 5.1: n, in bytes.
 const N: usize = SlhDsa::Sha2_128f.n();
 
 impl SlhDsaPair {

@@ -6,34 +6,34 @@ use aws_lc_sys as aws;
 
 use super::one;
 
-/// Fills `out`.
+/// Fills `out` with random bytes.
 pub fn random(out: &mut [u8]) {
-    // SAFETY: `out` goes with its length.
+    // SAFETY: the length is that of `out`.
     one(unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) });
 }
 
-/// The digest of `data`.
+/// Returns the digest of `data`.
 pub fn sha256(data: &[u8], out: &mut [u8; 32]) {
-    // SAFETY: `data` goes with its length, `out` has the digest's.
+    // SAFETY: the length is that of `data`; `out` has the length of the digest.
     unsafe { aws::SHA256(data.as_ptr(), data.len(), out.as_mut_ptr()) };
 }
 
-/// AES-256-GCM with its key set up.
+/// AES-256-GCM with a prepared key.
 pub struct Sealer(NonNull<aws::EVP_AEAD_CTX>);
 
 impl Sealer {
-    /// With a tag of 16 bytes.
+    /// Prepares the key, for tags of 16 bytes.
     pub fn new(key: &[u8; 32]) -> Self {
-        // SAFETY: the method is a static, the key has its length; what is returned is ours.
+        // SAFETY: the method is a static, the key has the required length; we own the result.
         let context =
             unsafe { aws::EVP_AEAD_CTX_new(aws::EVP_aead_aes_256_gcm(), key.as_ptr(), key.len(), 16) };
         Self(NonNull::new(context).expect("memory"))
     }
 
-    /// Ciphertext and tag into `out`.
+    /// Writes ciphertext and tag into `out`.
     pub fn seal(&self, nonce: &[u8; 12], input: &[u8], out: &mut [u8]) -> usize {
         let mut len = 0;
-        // SAFETY: every slice goes with its length; null is no authenticated data.
+        // SAFETY: every slice is passed with its length; null means no associated data.
         one(unsafe {
             aws::EVP_AEAD_CTX_seal(
                 self.0.as_ptr(),
@@ -59,15 +59,15 @@ impl Drop for Sealer {
     }
 }
 
-/// HMAC-SHA-256 with its key set up.
+/// HMAC-SHA-256 with a prepared key.
 pub struct Hmac(NonNull<aws::HMAC_CTX>);
 
 impl Hmac {
-    /// With that key.
+    /// Prepares the key.
     pub fn new(key: &[u8; 32]) -> Self {
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: takes nothing; we own the result.
         let context = NonNull::new(unsafe { aws::HMAC_CTX_new() }).expect("memory");
-        // SAFETY: the context is ours, the key goes with its length, the hash is a static.
+        // SAFETY: we own the context; the length is that of the key; the hash is a static.
         one(unsafe {
             aws::HMAC_Init_ex(
                 context.as_ptr(),
@@ -80,11 +80,11 @@ impl Hmac {
         Self(context)
     }
 
-    /// The code of `data`.
+    /// Returns the MAC of `data`.
     pub fn code(&mut self, data: &[u8], out: &mut [u8; 32]) {
         let mut len = 0;
-        // SAFETY: the context has its key and hash, which nulls keep; `data` goes with its length, `out` has the
-        // code's.
+        // SAFETY: nulls keep the key and the hash of the context; the length is that of `data`;
+        // `out` has the length of the MAC.
         unsafe {
             one(aws::HMAC_Init_ex(self.0.as_ptr(), ptr::null(), 0, ptr::null(), ptr::null_mut()));
             one(aws::HMAC_Update(self.0.as_ptr(), data.as_ptr(), data.len()));

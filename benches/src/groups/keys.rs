@@ -37,7 +37,8 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
     encapsulation(suite, scene);
 }
 
-/// ML-KEM-768 both ways. The key that comes out is an object of its session, and destroyed uncounted.
+/// ML-KEM-768 in both directions. The shared secret is a session object; destroying it is not
+/// timed.
 fn encapsulation(suite: &mut Suite, scene: &Scene) {
     if !suite.wants("kem/encapsulate") && !suite.wants("kem/decapsulate") {
         return;

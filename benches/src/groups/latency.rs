@@ -1,4 +1,4 @@
-//! How late a signature comes while another thread makes RSA-4096 keys: a table of latencies, not a mean.
+//! Latencies of signatures while another thread makes RSA-4096 keys, as a table of percentiles.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +26,7 @@ pub(super) fn run(suite: &Suite, scene: &Scene) -> Result<(), String> {
             Err(reason) => println!("{GROUP}/{} left out: {reason}", token.row()),
         }
     }
-    println!("{GROUP}: p50, p99, p99.9, longest in microseconds; signatures and keys within {watch:?}");
+    println!("{GROUP}: p50, p99, p99.9, longest in microseconds; signatures and keys in {watch:?}");
     for latency in &table {
         let Latency { row, signatures, keys, .. } = latency;
         let [p50, p99, p999, max] =
@@ -50,7 +50,7 @@ fn of_module(token: &ModuleToken, watch: Duration) -> Result<Latency, String> {
     let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
     let keys = token.pair(pair)?;
     let mut signing = token.signing(pair, scheme, keys)?;
-    // The standard gives a session to one thread at a time.
+    // Each thread has its own session, as the standard requires.
     let other = token.sibling()?;
     let load = move || {
         let made = other.pair(named("rsa4096"));
@@ -65,7 +65,7 @@ fn of_module(token: &ModuleToken, watch: Duration) -> Result<Latency, String> {
     Ok(latency)
 }
 
-/// Times each call of `sign` while another thread makes key after key by `load`.
+/// Times each call of `sign` while another thread calls `load` repeatedly.
 fn beside(row: &str, watch: Duration, mut load: impl FnMut() + Send, mut sign: impl FnMut()) -> Latency {
     let stop = AtomicBool::new(false);
     let (mut nanos, keys) = thread::scope(|scope| {

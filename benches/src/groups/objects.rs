@@ -1,4 +1,4 @@
-//! Objects: made, read, destroyed, found among few and among many.
+//! Objects: create, read, destroy, and search among few and many.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::scheme::named;
 use crate::suite::{Rows, Suite};
 use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
 
-/// How many session objects there are in turn.
+/// The numbers of session objects that are measured in turn.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
-/// How many token objects.
+/// The numbers of token objects.
 const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
-/// Threads that fill a token of ours; the peers are filled by one, which they are quickest with.
+/// Threads that fill one of our tokens. A peer is filled by one thread, which is fastest for it.
 const FILLERS: usize = 8;
 
 /// Sessions and single objects.
@@ -49,9 +49,9 @@ pub(super) fn run_few(suite: &mut Suite, scene: &Scene) {
     }
 }
 
-/// Searches among more and more objects, and starts with more and more token objects.
+/// Searches and starts, with growing numbers of objects.
 pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(), String> {
-    // Nothing is computed here: one backend of ours stands for all.
+    // Nothing is computed here, so one backend of ours is enough.
     let first = rows.iter().find(|row| row.maker == Maker::Ours);
     let rows: Vec<_> = first.into_iter().chain(rows.iter().filter(|row| row.maker == Maker::Peer)).collect();
     let searches = |home: Home, size: usize| FINDABLE.map(|what| search_group(home, what, size));
@@ -97,7 +97,7 @@ fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
         crowded.fill(suite, before..size);
         before = size;
         search(suite, &crowded.tokens, None, Home::Token, size);
-        // Starting anew ends the sessions.
+        // A restart ends the sessions.
         let rows: Vec<_> = crowded.rows();
         crowded.tokens.clear();
         start::run(suite, &rows, size);
@@ -105,7 +105,7 @@ fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
     }
 }
 
-/// Tokens that are being filled. One that is not filled in time drops out.
+/// Tokens that are being filled with objects. A token that is not full in time leaves the group.
 struct Crowded<'a> {
     home: Home,
     tokens: Vec<(&'a Row, ModuleToken)>,

@@ -50,9 +50,9 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
     }
 }
 
-/// Every row's signature is verified by both libraries before it is timed.
+/// Both libraries verify the signature of each row before it is timed.
 fn check(pair: &Pair, scheme: Scheme, floor: &FloorPair, targets: &[&dyn Target], keys: &[Outcome<Keys>]) {
-    // No two libraries here have SLH-DSA: it is the same crate everywhere.
+    // SLH-DSA is the same crate on both sides, so there is no second library.
     if pair.kind == Kind::SlhDsa {
         return;
     }
@@ -66,7 +66,7 @@ fn check(pair: &Pair, scheme: Scheme, floor: &FloorPair, targets: &[&dyn Target]
     }
 }
 
-/// A row that has no key says why.
+/// A row without a key says why.
 pub(super) fn with<T>(keys: &Outcome<Keys>, operation: impl FnOnce(Keys) -> Outcome<T>) -> Outcome<T> {
     keys.as_ref().map_err(Clone::clone).and_then(|keys| operation(*keys))
 }

@@ -1,4 +1,5 @@
-//! Starting with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`, and to the first search.
+//! The start with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`, and the
+//! same up to the first search.
 
 use jeton_driver::client::{Access, Attribute, Failure, Session, User};
 
@@ -7,12 +8,12 @@ use crate::rows::Row;
 use crate::suite::{Rows, Suite};
 use crate::target::{Home, aes_object};
 
-/// Both groups of that many objects.
+/// Returns the names of both groups for this number of objects.
 pub(super) fn groups(objects: usize) -> [String; 2] {
     [format!("start/login/{objects}"), format!("start/find/{objects}")]
 }
 
-/// Every row's module is initialised before and after, and has no sessions.
+/// Before and after the measurement, the module of each row is initialised and has no sessions.
 pub(super) fn run(suite: &mut Suite, rows: &[&Row], objects: usize) {
     let [login, find] = groups(objects);
     compare(suite, rows, &login, None);

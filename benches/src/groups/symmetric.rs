@@ -10,7 +10,7 @@ use crate::operation::repeated;
 use crate::suite::{FLOOR, Rows, Suite};
 use crate::target::Target;
 
-/// Lengths of messages in bytes.
+/// The lengths of messages in bytes.
 const LENGTHS: [usize; 3] = [256, 4096, 65_536];
 
 pub(super) fn run(suite: &mut Suite, scene: &Scene) {
@@ -31,7 +31,7 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
     }
 }
 
-/// The key is set up once, the initialisation vector is another for each message: GCM allows nothing else.
+/// The key is prepared once. Each message has a new nonce, because GCM requires it.
 fn seal(suite: &mut Suite, targets: &[&dyn Target], len: usize) {
     let group = format!("aes-gcm/{len}");
     if !suite.wants(&group) {

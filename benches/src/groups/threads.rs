@@ -1,4 +1,4 @@
-//! Many threads with a session each, on one key.
+//! Many threads, each with its own session, sign with one key.
 
 use std::sync::Barrier;
 use std::thread;
@@ -18,7 +18,7 @@ use crate::scheme::{Pair, Scheme, named};
 use crate::suite::{FLOOR, Rows, Suite};
 use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
 
-/// How many threads.
+/// The numbers of threads.
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
 
 pub(super) fn run(suite: &mut Suite, scene: &Scene) {
@@ -50,23 +50,23 @@ fn sign(suite: &mut Suite, scene: &Scene, pair: &Pair, scheme: Scheme) {
     tokens.into_iter().for_each(|(token, keys, _)| destroy(token, keys));
 }
 
-/// When a thread began and ended.
+/// The start and the end of a thread.
 type Span = (Instant, Instant);
 
-/// From when the first began to when the last ended.
+/// Returns the time from the first start to the last end.
 fn over(spans: &[Span]) -> Duration {
     let first = spans.iter().map(|span| span.0).min();
     let last = spans.iter().map(|span| span.1).max();
     last.zip(first).map_or(Duration::ZERO, |(last, first)| last.duration_since(first))
 }
 
-/// The floor's threads: one parsed key, no sessions.
+/// The threads of the floor: one parsed key, no sessions.
 struct FloorCrowd<'a> {
     floor: &'a FloorPair,
     pair: &'a Pair,
     scheme: Scheme,
     count: usize,
-    /// The last one of each thread.
+    /// The last signature of each thread.
     signatures: Vec<Vec<u8>>,
 }
 
@@ -108,16 +108,16 @@ impl Operation for FloorCrowd<'_> {
     }
 }
 
-/// A module's threads: a session each.
+/// The threads of a module, each with its own session.
 struct Crowd<'a> {
     row: String,
     pair: &'a Pair,
     scheme: Scheme,
     key: ObjectHandle,
     sessions: Vec<Session>,
-    /// What the signatures are verified with.
+    /// The public key that verifies the signatures.
     public: Option<PublicParts>,
-    /// The last one of each thread.
+    /// The last signature of each thread.
     signatures: Vec<Vec<u8>>,
 }
 
@@ -181,7 +181,8 @@ impl Operation for Crowd<'_> {
     }
 }
 
-/// Token objects that many threads make at once, each on disk before the call returns, where the module sees to that.
+/// Token objects that many threads make at once. A module that waits for the disk has each object
+/// on disk before its call returns.
 fn create(suite: &mut Suite, scene: &Scene) {
     let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
     for count in counts.iter().copied() {
@@ -200,7 +201,7 @@ fn create(suite: &mut Suite, scene: &Scene) {
     }
 }
 
-/// Threads that make token objects, and destroy them uncounted.
+/// Threads that make token objects. Destroying them is not timed.
 struct Makers {
     sessions: Vec<Session>,
 }

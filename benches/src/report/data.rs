@@ -1,4 +1,4 @@
-//! What was measured: criterion's estimates by group and row, and the facts beside them.
+//! The measurements: criterion's estimates by group and row, and the facts of `facts.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,33 +10,33 @@ use crate::artefacts::data_directory;
 use crate::facts::{self, Instructions, Latency, Run, Startup, file};
 use crate::suite::{FLOOR, FLOOR_AGAIN};
 
-/// The row of our module as it is shipped.
+/// The row of our module as users get it.
 pub const JETON: &str = "jeton";
 /// The row with the null backend.
 pub const NULL: &str = "jeton-null";
-/// The peer that every table names.
+/// The peer that has a column in every table.
 pub const SOFTHSM: &str = "softhsm2";
 
-/// A median with its interval of 95 %, in nanoseconds.
+/// A median with its 95 % interval, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Half of the samples are quicker.
+    /// The median of the samples.
     pub median: f64,
-    /// The interval's begin.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The interval's end.
+    /// The upper end of the interval.
     pub high: f64,
-    /// Bytes or elements of one repetition, where the group counts them.
+    /// Bytes or elements per repetition, if the group counts them.
     pub amount: Option<f64>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Default)]
 pub struct Data {
     groups: BTreeMap<String, BTreeMap<String, Estimate>>,
-    /// Of the run.
+    /// Facts about the run.
     pub run: Run,
-    /// Latencies beside key generation.
+    /// Latencies while keys are generated.
     pub latency: Vec<Latency>,
     /// Counted instructions.
     pub instructions: Vec<Instructions>,
@@ -45,7 +45,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// From the files; an error where no whole run has left any.
+    /// Reads the files. Fails if no complete run has written them.
     pub fn read() -> Result<Self, String> {
         let run = facts::read(file::RUN).ok_or("no data: `cargo bench` writes it")?;
         let mut data = Self {
@@ -86,12 +86,12 @@ impl Data {
         Ok(())
     }
 
-    /// The groups whose names begin so.
+    /// Returns the groups whose names begin with `prefix`.
     pub fn groups(&self, prefix: &str) -> Vec<&str> {
         self.groups.keys().filter(|name| name.starts_with(prefix)).map(String::as_str).collect()
     }
 
-    /// The rows of a group: the floor, ours, the others by name.
+    /// Returns the rows of a group: the floor, ours, then the others by name.
     pub fn rows(&self, group: &str) -> Vec<(&str, Estimate)> {
         let mut rows: Vec<_> = self.groups.get(group).into_iter().flatten().collect();
         rows.sort_by_key(|(row, _)| (self.rank(row), *row));
@@ -103,30 +103,31 @@ impl Data {
         ORDER.iter().position(|known| *known == row).unwrap_or(ORDER.len())
     }
 
-    /// A row of a group.
+    /// Returns a row of a group.
     pub fn row(&self, group: &str, row: &str) -> Option<Estimate> {
         self.groups.get(group)?.get(row).copied()
     }
 
-    /// Nanoseconds of our module in a group.
+    /// Returns the time of our module in a group, in nanoseconds.
     pub fn jeton(&self, group: &str) -> Option<f64> {
         self.row(group, JETON).map(|estimate| estimate.median)
     }
 
-    /// Nanoseconds of the floor in a group: the mean of its two rows, before and after the others.
+    /// Returns the time of the floor in a group, in nanoseconds: the mean of its two rows, which
+    /// are measured before and after the others.
     pub fn floor(&self, group: &str) -> Option<f64> {
         let first = self.row(group, FLOOR)?.median;
         Some(self.row(group, FLOOR_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
     }
 
-    /// How many times as long as the floor our module takes in a group: measured in turns, where it was, or else by the
-    /// medians.
+    /// Returns the time of our module divided by the time of the floor: the median of the turns if
+    /// the group was measured in turns, otherwise the ratio of the medians.
     pub fn ratio(&self, group: &str) -> Option<f64> {
         let turns = self.run.turns.iter().find(|turns| turns.group == group).map(|turns| turns.median);
         turns.or_else(|| Some(self.jeton(group)? / self.floor(group)?))
     }
 
-    /// How many times as long as the floor a row takes.
+    /// Returns the time of a row divided by the time of the floor.
     pub fn times(&self, group: &str, row: &str) -> Option<f64> {
         match row {
             JETON => self.ratio(group),
@@ -134,18 +135,18 @@ impl Data {
         }
     }
 
-    /// The quickest peer of a group, whichever of its configurations.
+    /// Returns the fastest peer of a group, in the faster of its configurations.
     pub fn best_peer(&self, group: &str) -> Option<(&str, f64)> {
         let peers = self.rows(group).into_iter().filter(|(row, _)| self.is_peer(row));
         peers.map(|(row, estimate)| (row, estimate.median)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Whether the row is neither the floor nor ours.
+    /// Returns whether the row is a peer: neither the floor nor ours.
     pub fn is_peer(&self, row: &str) -> bool {
         self.rank(row) == 6
     }
 
-    /// Of a row, what is counted of an operation.
+    /// Returns the counted instructions of an operation in a row.
     pub fn counted(&self, operation: &str, row: &str) -> Option<&Instructions> {
         self.instructions.iter().find(|counted| counted.operation == operation && counted.row == row)
     }
@@ -177,7 +178,7 @@ struct Interval {
 
 #[cfg(test)]
 impl Data {
-    /// Data of a test.
+    /// Makes data for a test.
     pub fn of(rows: &[(&str, &str, f64)]) -> Self {
         let mut data = Self::default();
         for (group, row, median) in rows {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_peer_is_none_of_ours() {
+    fn the_best_peer_is_not_one_of_our_rows() {
         let rows =
             [("g", JETON, 1.0), ("g", "jeton-rc", 2.0), ("g", SOFTHSM, 9.0), ("g", "nss-session", 5.0)];
         assert_eq!(Data::of(&rows).best_peer("g"), Some(("nss-session", 5.0)));

@@ -1,20 +1,21 @@
-//! The figures to reach, each computed from what was measured.
+//! The targets of the project, each with what was measured. The report prints them; they are not on
+//! the page.
 
 use super::data::{Data, NULL};
 use crate::instructions::SIGNATURE;
 use crate::suite::FLOOR;
 
-/// A figure.
+/// A target.
 pub struct Figure {
-    /// What is to be reached.
+    /// The target, in words.
     pub aim: String,
-    /// What was measured.
+    /// The measurement, in words.
     pub found: String,
-    /// Whether it was reached; nothing where it was not measured.
+    /// Whether the target was reached; `None` if nothing was measured.
     pub reached: Option<bool>,
 }
 
-/// A group of [`goals`](FACTORS): how many times quicker than the best peer it is to be.
+/// A group, and how many times as fast as the best peer our module should be.
 const FACTORS: [(&str, f64); 24] = [
     ("sign/p256", 3.7),
     ("verify/p256", 1.4),
@@ -42,7 +43,7 @@ const FACTORS: [(&str, f64); 24] = [
     ("object/attributes", 1.0),
 ];
 
-/// All of them, in the order of their numbers.
+/// Returns all targets by number.
 pub fn all(data: &Data) -> Vec<(u8, Vec<Figure>)> {
     vec![
         (1, hot_path(data)),
@@ -89,7 +90,7 @@ fn hot_path(data: &Data) -> Vec<Figure> {
         data.ratio("sign/p256").zip(data.floor("sign/p256")).map(|(ratio, floor)| (ratio - 1.0) * floor);
     let null = data.row("sign/p256", NULL).map(|estimate| estimate.median);
     let counted = data.counted(SIGNATURE, NULL);
-    // Two runs differ by a few allocations that have nothing to do with signatures: some thousandths for each.
+    // Two runs differ by a few allocations that do not come from signatures: some thousandths each.
     vec![
         figure("each asymmetric sign and verify at 0.99 of the floor's speed or better", found),
         at_most("P-256 sign at most 150 ns over the floor", over, 150.0, "ns"),
@@ -110,12 +111,12 @@ fn peers(data: &Data) -> Vec<Figure> {
             let times = nanos / jeton;
             (format!("{times:.2} times ({peer})"), times >= *factor)
         });
-        figure(format!("{group}: {factor} times as quick as the best peer"), found)
+        figure(format!("{group}: {factor} times as fast as the best peer"), found)
     };
     FACTORS.iter().map(of_group).collect()
 }
 
-/// How many operations a second a row does.
+/// Returns the operations per second of a row.
 pub fn per_second(data: &Data, group: &str, row: &str) -> Option<f64> {
     let estimate = data.row(group, row)?;
     Some(estimate.amount? * 1e9 / estimate.median)
@@ -139,10 +140,10 @@ fn threads(data: &Data) -> Vec<Figure> {
         ),
         figure("64 threads: 0.95 of our throughput at 2", part(rate(64, jeton), rate(2, jeton), 0.95)),
         figure(
-            "null backend, 2 threads: 1.9 times the throughput of 1, as nothing shared is written",
+            "null backend, 2 threads: 1.9 times the throughput of 1, because nothing shared is written",
             part(rate(2, NULL), rate(1, NULL), 1.9),
         ),
-        figure("P-256 sign p99 beside RSA-4096 key generation: no worse than the floor's", p99),
+        figure("P-256 sign p99 while RSA-4096 keys are generated: no worse than the floor", p99),
     ]
 }
 
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_reached_by_its_numbers_alone() {
+    fn a_target_is_reached_or_not_by_its_numbers() {
         let data = Data::of(&[("sign/p256", FLOOR, 1000.0), ("sign/p256", "jeton", 1200.0)]);
         let figures = hot_path(&data);
         assert_eq!(figures[0].reached, Some(false));

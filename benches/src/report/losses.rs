@@ -1,4 +1,4 @@
-//! Where somebody is quicker than we are, and why, as far as it is known.
+//! The operations in which our module is slower than the floor or a peer, with the reasons.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,8 @@ use super::data::Data;
 use super::tables::time;
 use crate::artefacts::root;
 
-/// A list of what was lost to the floor by more than one in a hundred, or to a peer.
+/// Returns a table of the groups in which our module is more than 1 % slower than the floor, or
+/// slower than a peer.
 pub fn list(data: &Data) -> String {
     let reasons = Reasons::read();
     let mut text = String::new();
@@ -17,21 +18,25 @@ pub fn list(data: &Data) -> String {
         if let Some(floor) = data.floor(group) {
             let over = data.ratio(group).map_or(0.0, |ratio| ratio - 1.0);
             if over > 0.01 {
-                lost.push(format!("to the floor by {} ({:.1} %)", time(over * floor), over * 100.0));
+                lost.push(format!("{} ({:.1} %) slower than the floor", time(over * floor), over * 100.0));
             }
         }
         if let Some((peer, nanos)) = data.best_peer(group).filter(|(_, nanos)| *nanos < jeton) {
-            lost.push(format!("to {peer}, {} against our {}", time(nanos), time(jeton)));
+            lost.push(format!("{}, but {peer} takes {}", time(jeton), time(nanos)));
         }
         if !lost.is_empty() {
             let reason = reasons.of(group);
-            writeln!(text, "- `{group}` {}. {reason}", lost.join("; ")).expect("a string");
+            writeln!(text, "| {group} | {} | {reason} |", lost.join("; ")).expect("a string");
         }
     }
-    if text.is_empty() { "None.\n".to_owned() } else { text }
+    if text.is_empty() {
+        return "None.\n".to_owned();
+    }
+    format!("| operation | difference | reason |\n|---|---|---|\n{text}")
 }
 
-/// `benches/reasons.txt`: lines `group: reason`; a group that ends with `*` means all that begin so.
+/// The lines `group: reason` of `benches/reasons.txt`. A group that ends with `*` stands for all
+/// groups that begin with the text before it.
 struct Reasons(Vec<(String, String)>);
 
 impl Reasons {
@@ -50,7 +55,10 @@ impl Reasons {
             Some(prefix) => group.starts_with(prefix),
             None => group == pattern,
         };
-        self.0.iter().find(|(pattern, _)| fits(pattern)).map_or("Why is not known yet.", |(_, reason)| reason)
+        self.0
+            .iter()
+            .find(|(pattern, _)| fits(pattern))
+            .map_or("The reason is not known yet.", |(_, reason)| reason)
     }
 }
 
@@ -59,19 +67,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_of_a_group_or_of_all_that_begin_so() {
+    fn a_reason_belongs_to_a_group_or_to_a_prefix() {
         let reasons = Reasons::parse("# comment: none\nsign/p256: the first\nsign/*: the second\n");
         assert_eq!(reasons.of("sign/p256"), "the first");
         assert_eq!(reasons.of("sign/p384"), "the second");
-        assert_eq!(reasons.of("verify/p384"), "Why is not known yet.");
+        assert_eq!(reasons.of("verify/p384"), "The reason is not known yet.");
     }
 
     #[test]
-    fn what_is_lost_is_said_with_its_number() {
+    fn the_list_has_the_difference_and_the_faster_peer() {
         let data = Data::of(&[("g", "floor", 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
         let text = list(&data);
         assert!(
-            text.contains("to the floor by 20.0 ns (20.0 %); to nss, 60.0 ns against our 120 ns"),
+            text.contains("| g | 20.0 ns (20.0 %) slower than the floor; 120 ns, but nss takes 60.0 ns | "),
             "{text}"
         );
         assert_eq!(list(&Data::of(&[("g", "jeton", 120.0), ("g", "nss", 160.0)])), "None.\n");

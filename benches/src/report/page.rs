@@ -11,36 +11,82 @@ use super::figures::{self, Figure};
 use super::{losses, tables};
 use crate::facts::{Instructions, LeftOut};
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(data: &Data) -> String {
-    let mut text = String::from(
-        "# Benchmarks\n\nWritten by `cargo run --release -p jeton-benches -- report` from the data of one run of \
-         `cargo bench`; change the program, not this page.\n\n",
-    );
+    let mut text = String::from(INTRODUCTION);
+    section(&mut text, "Summary", &tables::summary(data));
+    text.push_str(PLOTS);
     text.push_str(&run(data));
-    text.push_str(&figures_to_reach(data));
-    section(&mut text, "Lost rows", &losses::list(data));
-    text.push_str("## Overhead\n\n![time over the floor's](benchmarks/overhead.svg)\n\n");
+    text.push_str(ROWS);
     for (title, prefixes) in SECTIONS {
         section(&mut text, title, &tables::compared(data, prefixes));
     }
-    text.push_str("![throughput over threads](benchmarks/threads.svg)\n\n");
-    text.push_str("![time of a search over objects](benchmarks/search.svg)\n\n");
-    text.push_str(&beside(data));
-    text.push_str(WHAT_IT_SHOWS);
-    text
+    text.push_str(&latency(data));
+    text.push_str(&instructions(data));
+    text.push_str(&startup(data));
+    text.push_str(&filling(data));
+    text.push_str(METHOD);
+    let slower = losses::list(data);
+    section(&mut text, "Where Jeton is slower", &format!("{SLOWER}{slower}"));
+    section(&mut text, "What could not be measured", &left_out(&data.run.left_out));
+    text.truncate(text.trim_end().len());
+    text + "\n"
 }
+
+const INTRODUCTION: &str = "\
+# Benchmarks
+
+This page compares Jeton with the crypto library called directly, with SoftHSMv2 and with NSS.
+`cargo run --release -p jeton-benches -- report` writes it from the data of the last complete run of
+`cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
+differences, and [every row](benchmarks/rows.md) has its own page.
+
+";
+
+const PLOTS: &str = "\
+SoftHSMv2 and NSS are shown in the faster of two configurations. A dash means that the module has no such
+operation or that it could not be measured; the end of this page says which.
+
+![Time of one search by label, by number of objects](benchmarks/search.svg)
+
+![P-256 signatures per second by number of threads, one session each](benchmarks/threads.svg)
+
+![Time relative to AWS-LC called directly, for each operation](benchmarks/overhead.svg)
+
+";
+
+const ROWS: &str = "\
+## The rows
+
+| row | what it is |
+|---|---|
+| `floor` | AWS-LC called directly, with a parsed key |
+| `jeton` | Jeton as users get it, through its C interface, with AWS-LC |
+| `core` | the same without the C interface |
+| `jeton-rc` | `jeton` with the RustCrypto backend |
+| `jeton-null` | a build of Jeton whose crypto computes nothing, which shows Jeton's own cost |
+| `softhsm2`, `nss` | the other modules, with keys that are token objects |
+| `softhsm2-session`, `nss-session` | the same with session keys |
+
+The name of an operation is also the filter that measures it alone: `cargo bench -- sign/p256`.
+
+";
+
+const SLOWER: &str = "\
+Each group in which Jeton is more than 1 % slower than the floor, or slower than another module:
+
+";
 
 const SECTIONS: &[(&str, &[&str])] = &[
     ("Signatures", &["sign/"]),
     ("Verification", &["verify/"]),
     ("Keys", &["generate/", "kem/"]),
-    ("Encryption, digests, codes, random bytes", &["aes-gcm/", "sha256/", "hmac-sha256/", "random/"]),
+    ("Encryption, digests, MACs, random bytes", &["aes-gcm/", "sha256/", "hmac-sha256/", "random/"]),
     ("Sessions and single objects", &["session/", "object/", "first-use/"]),
     ("Searches among session objects", &["search/session/"]),
     ("Searches among token objects", &["search/token/"]),
-    ("Start with a token of so many objects", &["start/"]),
-    ("Threads (time in which each thread does one)", &["threads/"]),
+    ("Start, by number of token objects", &["start/"]),
+    ("Threads: time in which each thread does one operation", &["threads/"]),
 ];
 
 fn section(text: &mut String, title: &str, body: &str) {
@@ -49,40 +95,40 @@ fn section(text: &mut String, title: &str, body: &str) {
 
 fn run(data: &Data) -> String {
     let (run, machine) = (&data.run, Machine::this());
-    let mode = if run.short { "the short mode, whose figures are rough" } else { "the full mode" };
+    let mode = if run.short { "short mode (rough figures)" } else { "full mode" };
     let mut text = format!(
-        "## The run\n\n- {}, {} threads; {}\n- {}\n- AWS-LC {} as the floor, `aws-lc-sys` 0.47.0 in both\n\
-         - `cargo bench {}` on {}, {mode}, {} s\n",
+        "## Machine and versions\n\n- {}, {} cores; {}\n- {}\n- AWS-LC {}, `aws-lc-sys` 0.47.0, in the floor and in \
+         Jeton\n- `{}` on {}, {mode}, {} s\n",
         machine.cpu,
         machine.cores,
         machine.system,
         first_line("rustc", "--version"),
         jeton_driver::peers::describe_in_process().version,
-        run.command.replace("--bench", "").trim(),
+        format!("cargo bench {}", run.command.replace("--bench", "").trim()).trim(),
         first_line_of(Command::new("date").args(["--utc", "+%Y-%m-%d", "-d", &format!("@{}", run.started)])),
         run.seconds,
     );
     for row in &run.rows {
         writeln!(text, "- `{}`: {}", row.name, row.description).expect("a string");
     }
-    text.push_str("\nNot measured, and why:\n\n");
-    text + &left_out(&run.left_out) + "\n"
+    text + "\n"
 }
 
-/// A line for each reason that a row has, with its groups.
+/// Returns a table with one line for each row and reason, and the groups.
 fn left_out(all: &[LeftOut]) -> String {
     let mut groups: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for LeftOut { group, row, reason } in all {
         groups.entry((row, reason)).or_default().insert(group);
     }
     if groups.is_empty() {
-        return "- nothing\n".to_owned();
+        return "Everything was measured.\n".to_owned();
     }
     let line = |((row, reason), groups): (&(&str, &str), &BTreeSet<&str>)| {
         let groups: Vec<_> = groups.iter().copied().collect();
-        format!("- {row}, `{reason}`: {}\n", groups.join(", "))
+        format!("| {row} | `{reason}` | {} |\n", groups.join(", "))
     };
-    groups.iter().map(line).collect()
+    let lines: String = groups.iter().map(line).collect();
+    format!("| row | reason | operations |\n|---|---|---|\n{lines}")
 }
 
 fn first_line(program: &str, argument: &str) -> String {
@@ -94,27 +140,26 @@ fn first_line_of(command: &mut Command) -> String {
     said.ok().and_then(|said| said.lines().next().map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn figures_to_reach(data: &Data) -> String {
-    let mut text = String::from("## Figures to reach\n\n| | to reach | measured | |\n|--:|---|---|---|\n");
+/// Returns the targets of the project and what was measured, for the terminal.
+pub fn targets(data: &Data) -> String {
+    let mut text = String::from("\nTargets:\n");
     for (number, figures) in figures::all(data) {
         for Figure { aim, found, reached } in figures {
             let verdict = match reached {
                 Some(true) => "reached",
-                Some(false) => "**not reached**",
+                Some(false) => "NOT REACHED",
                 None => "not measured",
             };
-            writeln!(text, "| {number} | {aim} | {found} | {verdict} |").expect("a string");
+            writeln!(text, "{number} | {aim} | {found} | {verdict}").expect("a string");
         }
     }
-    text.push('\n');
     text
 }
 
-/// What was measured beside criterion.
-fn beside(data: &Data) -> String {
+fn latency(data: &Data) -> String {
     let mut text = String::from(
-        "## Latency of P-256 signatures beside RSA-4096 key generation\n\nMicroseconds; the keys are made by a \
-         second thread, in another session.\n\n| row | p50 | p99 | p99.9 | longest | signatures | keys |\n\
+        "## Latency of P-256 signatures while RSA-4096 keys are generated\n\nMicroseconds. A second thread makes the \
+         keys in another session.\n\n| row | p50 | p99 | p99.9 | longest | signatures | keys |\n\
          |---|--:|--:|--:|--:|--:|--:|\n",
     );
     for latency in &data.latency {
@@ -124,33 +169,60 @@ fn beside(data: &Data) -> String {
         writeln!(text, "| {row} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} | {signatures} | {keys} |")
             .expect("a string");
     }
-    text.push_str(
-        "\n## Instructions and allocations\n\nOf an operation whose Init function is armed again, counted by callgrind \
-         and memcheck; the library's own are in them. Valgrind's processor lacks some of this machine's \
-         instructions, so that the counts of the rows with a library are of other code than what is timed above. \
-         ML-DSA draws until a signature fits, so that its rows differ by chance.\n\n\
-         | operation | row | instructions | allocations |\n|---|---|--:|--:|\n",
+    text + "\n"
+}
+
+fn instructions(data: &Data) -> String {
+    let mut text = format!(
+        "## Instructions and allocations\n\n{COUNTED}| operation | row | instructions | allocations |\n\
+         |---|---|--:|--:|\n"
     );
     for counted in &data.instructions {
         let Instructions { operation, row, instructions, allocations } = counted;
         writeln!(text, "| {operation} | {row} | {instructions:.1} | {allocations:.2} |").expect("a string");
     }
-    text.push_str("\n## Size, loading, memory\n\n");
-    if let Some(startup) = &data.startup {
-        for (row, bytes) in &startup.sizes {
-            writeln!(text, "- the file of `{row}`: {:.2} MB", *bytes as f64 / 1e6).expect("a string");
-        }
-        for (row, median, least, most) in &startup.load {
-            writeln!(text, "- `{row}` from `dlopen` to the end of `C_Initialize`, empty token directory: {median:.2} ms ({least:.2} to {most:.2})")
-                .expect("a string");
-        }
-        for memory in &startup.memory {
-            let (row, home, objects, bytes) = (&memory.row, &memory.home, memory.objects, memory.bytes);
-            writeln!(text, "- `{row}`, {objects} {home} objects: {bytes:.0} bytes each, of which {} are attributes' values", memory.attributes)
-                .expect("a string");
-        }
+    text + "\n"
+}
+
+const COUNTED: &str = "\
+Counted by callgrind and memcheck, for an operation whose `Init` function is called again with the same
+key. The counts include the crypto library. The processor that valgrind simulates lacks some instructions
+of this machine, so the library runs other code here than in the tables above. ML-DSA repeats until a
+signature fits, so its rows differ by chance.
+
+";
+
+fn startup(data: &Data) -> String {
+    let mut text = String::from("## Size, loading, memory\n\n");
+    let Some(startup) = &data.startup else { return text };
+    for (row, bytes) in &startup.sizes {
+        writeln!(text, "- File size of `{row}`: {:.2} MB.", *bytes as f64 / 1e6).expect("a string");
     }
-    text.push_str("\n## Filling\n\n| row | objects | made | threads | seconds | per object |\n|---|---|--:|--:|--:|--:|\n");
+    for (row, median, least, most) in &startup.load {
+        writeln!(
+            text,
+            "- `{row}` from `dlopen` to the end of `C_Initialize`, empty token directory: {median:.2} ms \
+             ({least:.2} to {most:.2})."
+        )
+        .expect("a string");
+    }
+    for memory in &startup.memory {
+        let (row, home, objects, bytes) = (&memory.row, &memory.home, memory.objects, memory.bytes);
+        writeln!(
+            text,
+            "- `{row}`, {objects} {home} objects: {bytes:.0} bytes each, {} of them for the values of attributes.",
+            memory.attributes
+        )
+        .expect("a string");
+    }
+    text + "\n"
+}
+
+fn filling(data: &Data) -> String {
+    let mut text = format!(
+        "## Making objects\n\n{FILLED}| row | objects | made | threads | seconds | per object |\n\
+         |---|---|--:|--:|--:|--:|\n"
+    );
     for fill in &data.run.fills {
         let each = tables::time(fill.seconds * 1e9 / fill.made.max(1) as f64);
         let (row, home, seconds) = (&fill.row, &fill.home, fill.seconds);
@@ -161,40 +233,64 @@ fn beside(data: &Data) -> String {
         )
         .expect("a string");
     }
-    text.push('\n');
-    text
+    text + "\n"
 }
 
-const WHAT_IT_SHOWS: &str = "\
-## What the rows show, and what they do not
+const FILLED: &str = "\
+The objects for the searches above. A module that does not make them within the time limit of the settings
+is left out of the larger sizes.
 
-- All rows run in one process, one after the other within a group, each module through its own function list. What is
-  timed is the functions of the module with arguments prepared beforehand. The floor runs first and once more at the
-  end of its group (`floor-again`); the page takes the mean of the two. Where they differ, the machine did.
-- What is said of `jeton` and the floor's speed was measured in turns of some milliseconds, 40 of each, with the order
-  changing: the median of their ratios, which a shared machine moves less than rows that come one after the other. The
-  other rows have the ratio of medians.
-- `floor` is AWS-LC called directly with a parsed key, by functions that do the same work: ECDSA as r || s over a
-  digest, `RSA_sign`, ML-DSA with the expanded key, hedged, below the EVP interface. It checks nothing, finds nothing and
-  knows no sessions. SLH-DSA's floor is the crate `slh-dsa`, which the token uses too. Key generation at the floor makes
-  a parsed key and no object. AES-GCM's floor has the key set up and gets another initialisation vector for each
-  message, as every row does, since GCM allows nothing else.
-- `core` is the token without its C interface: what reading C structures costs is the difference to `jeton`, except
-  for templates and what the safe types need, which it reads too.
-- `jeton-rc` is the same module with the backend `rustcrypto`; its distance to the floor is the library's, not ours.
-- `jeton-null` computes nothing, so that it shows our own cost alone. It is another build, never shipped.
-- Private keys are token objects, private and sensitive, as an application keeps them. Rows that end in `-session` are
-  the same peer with session keys, in the full mode alone; where a peer is compared, its quicker row counts.
-- The peers are as their package installs them. SoftHSMv2's objects lie in files, NSS's in its database, with its
-  default key derivation. A newer version, or one built with another library, can be quicker.
-- The PIN's key derivation is set to cost nothing in our rows, since it is made to cost much; the figures of the start
-  say so.
-- Whole milliseconds of `create-token` and of persistent keys are the disk's: a row that does not wait for the disk
-  before it answers (SoftHSMv2 never does) is quicker and promises less.
-- Peers are filled with objects for as long as the settings say and drop out of larger sizes; the table of fillings says how
-  far they came.
-- Signatures of each row are verified by both libraries before timing, and in the groups `threads` the last one of every
-  thread at every sample. SLH-DSA is not: both have the same crate.
-- Threads beyond the machine's cores show what waiting costs, not what more cores would give.
-- Latencies are of single calls and hold what the system's scheduler does to a thread; the floor's row holds it too.
+";
+
+const METHOD: &str = "\
+## Method
+
+What is timed:
+
+- The bench times the functions of the module and nothing else. All arguments are prepared beforehand.
+- All rows run in one process. Within a group they run one after the other, each module through its own
+  function list.
+- The floor runs first and again at the end of its group (`floor-again` in
+  [every row](benchmarks/rows.md)). The tables have the mean of the two. If the two differ, the load of
+  the machine changed.
+- \"Speed relative to floor\" of `jeton` is measured in turns: 40 turns of some milliseconds for each side,
+  in changing order. The figure is the median of their ratios. A shared machine disturbs it less than
+  rows that run one after the other. The other rows have the ratio of the medians.
+- Latencies are those of single calls. They include the delays of the system's scheduler, also for the
+  floor.
+- More threads than cores show the cost of waiting, not the effect of more cores.
+
+What the floor does:
+
+- It does the same work as the token's function: ECDSA as r || s over a digest, `RSA_sign`, and hedged
+  ML-DSA with the expanded key, below the EVP interface. It checks nothing, searches nothing and has no
+  sessions.
+- For SLH-DSA the floor is the crate `slh-dsa`, which Jeton uses too.
+- Key generation at the floor makes a parsed key but no object.
+- For AES-GCM the key is set up beforehand. Each message has a new nonce in every row, because GCM
+  requires it.
+
+What the rows of Jeton do:
+
+- The difference between `core` and `jeton` is the cost of reading C structures, except for templates,
+  which `core` reads too.
+- The difference between `jeton-rc` and the floor comes from the crypto library, not from Jeton.
+- Private keys are token objects, private and sensitive, as an application keeps them.
+- The key derivation of the PIN is set to its minimum in our rows, because its cost is chosen by the
+  administrator. This concerns the figures of the start.
+
+What the other modules do:
+
+- They are used as their packages install them. SoftHSMv2 keeps objects in files, NSS in its database
+  with its default key derivation. A newer version, or one with another crypto library, can be faster.
+- Rows that end in `-session` use session keys and exist in the full mode only.
+- The time to make a token object is mostly the disk's. Jeton waits for the disk before it answers.
+  SoftHSMv2 does not, so it can be faster and promises less.
+
+How results are checked:
+
+- Both crypto libraries verify the signatures of each row before it is timed. In the `threads` groups they
+  verify the last signature of each thread in each sample. SLH-DSA is not verified in this way, because
+  both sides use the same crate.
+
 ";

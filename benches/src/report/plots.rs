@@ -1,4 +1,4 @@
-//! The plots, as SVG.
+//! Draws the plots as SVG.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::figures::per_second;
 use super::tables::time;
 
 const SIZE: (u32, u32) = (960, 480);
-/// Colours that are told apart without red and green (Okabe and Ito).
+/// Colours that people with red-green blindness can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -23,10 +23,10 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
-/// A line: its name and its points.
+/// A line of a plot: its name and its points.
 type Series = (String, Vec<(f64, f64)>);
 
-/// Draws all of them into `directory`.
+/// Draws all plots into `directory`.
 pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
     let drawn = overhead(data, &directory.join("overhead.svg"))
         .and_then(|()| threads(data, &directory.join("threads.svg")))
@@ -34,7 +34,7 @@ pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
     drawn.map_err(|error| error.to_string())
 }
 
-/// Times of the floor's time, per operation; 1 is the floor.
+/// The time of each operation relative to the floor; 1 is the floor.
 fn overhead(data: &Data, path: &Path) -> Drawn {
     let prefixes = ["sign/", "verify/", "kem/", "aes-gcm/", "sha256/", "hmac-sha256/", "random/"];
     let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
@@ -43,7 +43,7 @@ fn overhead(data: &Data, path: &Path) -> Drawn {
     let root = SVGBackend::new(path, (SIZE.0, 40 + 22 * groups.len().max(1) as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption("time, as times of the floor's", ("sans-serif", 16))
+        .caption("time relative to AWS-LC called directly (1 = equal)", ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(30)
         .y_label_area_size(170)
@@ -81,7 +81,7 @@ fn overhead(data: &Data, path: &Path) -> Drawn {
     Ok(())
 }
 
-/// Signatures a second over threads.
+/// Signatures per second by number of threads.
 fn threads(data: &Data, path: &Path) -> Drawn {
     let groups = data.groups("threads/p256/");
     let rows = rows_among(data, &groups);
@@ -96,7 +96,7 @@ fn threads(data: &Data, path: &Path) -> Drawn {
     let top = highest(&series) * 1.1;
     lines(
         path,
-        "P-256 signatures a second over threads, a session each",
+        "P-256 signatures per second by number of threads, one session each",
         series,
         (0.9f64..70.0).log_scale(),
         0.0..top,
@@ -104,7 +104,7 @@ fn threads(data: &Data, path: &Path) -> Drawn {
     )
 }
 
-/// Time of a search by label over objects.
+/// Time of a search by label, by number of objects.
 fn searches(data: &Data, path: &Path) -> Drawn {
     let mut series: Vec<Series> = Vec::new();
     for home in ["session", "token"] {
@@ -118,7 +118,7 @@ fn searches(data: &Data, path: &Path) -> Drawn {
     let top = highest(&series).max(1e4) * 2.0;
     lines(
         path,
-        "one search by label over objects",
+        "time of one search by label, by number of objects",
         series,
         (8f64..1.3e6).log_scale(),
         (100f64..top).log_scale(),
@@ -165,7 +165,7 @@ where
     Ok(())
 }
 
-/// The rows of any of the groups, the floor's second one left out.
+/// Returns the rows of all groups, without the second row of the floor.
 fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
     let mut rows = Vec::new();
     for (row, _) in groups.iter().flat_map(|group| data.rows(group)) {
@@ -176,7 +176,7 @@ fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
     rows
 }
 
-/// The number at the end of a group's name.
+/// Returns the number at the end of a group's name.
 fn size_of(group: &str) -> Option<f64> {
     group.rsplit('/').next()?.parse().ok()
 }

@@ -27,7 +27,17 @@ fn interval(estimate: Estimate) -> String {
     format!("{} to {}", time(estimate.low), time(estimate.high))
 }
 
-/// A line per operation whose group begins with one of `prefixes`: the floor, ours, and everybody else.
+/// A factor with three digits, or all digits before the point.
+fn factor(times: f64) -> String {
+    match times {
+        n if n < 10.0 => format!("{n:.2}"),
+        n if n < 100.0 => format!("{n:.1}"),
+        n => format!("{n:.0}"),
+    }
+}
+
+/// A table with one line per group whose name begins with one of `prefixes`. Its columns are the
+/// floor, our module and all other rows.
 pub fn compared(data: &Data, prefixes: &[&str]) -> String {
     let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
     let mut others: Vec<&str> = Vec::new();
@@ -38,8 +48,9 @@ pub fn compared(data: &Data, prefixes: &[&str]) -> String {
             }
         }
     }
-    let mut text =
-        String::from("| operation | floor | jeton | 95 % | of the floor's speed | times SoftHSMv2 |");
+    let mut text = String::from(
+        "| operation | floor | jeton | 95 % interval | speed relative to floor | times as fast as SoftHSMv2 |",
+    );
     others.iter().for_each(|row| write!(text, " {row} |").expect("a string"));
     text.push_str("\n|---|--:|--:|--:|--:|--:|");
     others.iter().for_each(|_| text.push_str("--:|"));
@@ -54,7 +65,7 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
     let (floor, jeton) = (data.floor(group), data.row(group, JETON));
     let speed = data.ratio(group).map(|ratio| format!("{:.3}", 1.0 / ratio));
     let softhsm = data.row(group, SOFTHSM).zip(jeton);
-    let softhsm = softhsm.map(|(softhsm, jeton)| format!("{:.2}", softhsm.median / jeton.median));
+    let softhsm = softhsm.map(|(softhsm, jeton)| factor(softhsm.median / jeton.median));
     let cells =
         [floor.map(time), jeton.map(|estimate| time(estimate.median)), jeton.map(interval), speed, softhsm];
     let rest = others.iter().map(|row| data.row(group, row).map(|estimate| time(estimate.median)));
@@ -66,7 +77,7 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
     text
 }
 
-/// What the README shows of the groups: their names there.
+/// The groups of the summary, with the names that it gives them.
 const SUMMARY: [(&str, &str); 19] = [
     ("sign/p256", "P-256 sign"),
     ("verify/p256", "P-256 verify"),
@@ -79,21 +90,43 @@ const SUMMARY: [(&str, &str); 19] = [
     ("kem/decapsulate", "ML-KEM-768 decapsulate"),
     ("aes-gcm/4096", "AES-256-GCM, 4 KiB"),
     ("sha256/4096", "SHA-256, 4 KiB"),
-    ("random/32", "random, 32 bytes"),
-    ("generate/p256", "P-256 key pair, session"),
-    ("generate/p256-token", "P-256 key pair, token"),
+    ("random/32", "32 random bytes"),
+    ("generate/p256", "make a P-256 key pair (session)"),
+    ("generate/p256-token", "make a P-256 key pair (token)"),
     ("object/create-token", "create a token object"),
     ("search/token/label/1000", "find by label among 1,000"),
     ("search/session/label/1000000", "find by label among 1,000,000"),
-    ("start/login/1000", "start and login, 1,000 objects"),
+    ("start/login/1000", "start and log in, 1,000 objects"),
     ("session/open-close", "open and close a session"),
 ];
 
-/// The table of the README: ours, the floor, the peers, each by its quicker configuration.
+/// The groups of the README's table.
+const FRONT_PAGE: [&str; 6] = [
+    "sign/p256",
+    "sign/rsa2048-pkcs",
+    "sign/mldsa65",
+    "aes-gcm/4096",
+    "object/create-token",
+    "search/session/label/1000000",
+];
+
+/// The summary of the page: our module, the floor, and the faster configuration of each peer.
 pub fn summary(data: &Data) -> String {
-    let mut text =
-        String::from("| operation | Jeton | the library itself | SoftHSMv2 | NSS |\n|---|--:|--:|--:|--:|\n");
-    for (group, name) in SUMMARY {
+    chosen(data, &SUMMARY)
+}
+
+/// The table of the README: some lines of the summary.
+pub fn front_page(data: &Data) -> String {
+    let mut lines = SUMMARY.to_vec();
+    lines.retain(|(group, _)| FRONT_PAGE.contains(group));
+    chosen(data, &lines)
+}
+
+fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
+    let mut text = String::from(
+        "| operation | Jeton | AWS-LC called directly | SoftHSMv2 | NSS |\n|---|--:|--:|--:|--:|\n",
+    );
+    for (group, name) in groups {
         let quickest = |peer: &str| {
             let rows = data.rows(group).into_iter().filter(|(row, _)| row.starts_with(peer));
             rows.map(|(_, estimate)| estimate.median).min_by(f64::total_cmp)
@@ -108,8 +141,9 @@ pub fn summary(data: &Data) -> String {
 /// Every row of every group.
 pub fn every_row(data: &Data) -> String {
     let mut text = String::from(
-        "# Every row\n\nWritten by `cargo run --release -p jeton-benches -- report`, as [the page](../benchmarks.md) \
-         that explains it.\n\n| operation | row | median | 95 % | of the floor's speed | times SoftHSMv2 |\n\
+        "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \
+         [benchmarks.md](../benchmarks.md) explains the rows.\n\n\
+         | operation | row | median | 95 % interval | speed relative to floor | times as fast as SoftHSMv2 |\n\
          |---|---|--:|--:|--:|--:|\n",
     );
     for group in data.groups("") {
@@ -118,7 +152,7 @@ pub fn every_row(data: &Data) -> String {
             let of_floor =
                 data.times(group, row).map_or("-".to_owned(), |times| format!("{:.3}", 1.0 / times));
             let of_softhsm =
-                softhsm.map_or("-".to_owned(), |softhsm| format!("{:.2}", softhsm.median / estimate.median));
+                softhsm.map_or("-".to_owned(), |softhsm| factor(softhsm.median / estimate.median));
             let (median, interval) = (time(estimate.median), interval(estimate));
             writeln!(text, "| {group} | {row} | {median} | {interval} | {of_floor} | {of_softhsm} |")
                 .expect("a string");
@@ -138,7 +172,21 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_a_dash_where_nothing_was_measured() {
+    fn the_front_page_is_part_of_the_summary() {
+        let names = SUMMARY.map(|(group, _)| group);
+        assert!(FRONT_PAGE.iter().all(|group| names.contains(group)));
+        let lines = |text: String| text.lines().count();
+        assert_eq!(lines(front_page(&Data::of(&[]))), 2 + FRONT_PAGE.len());
+        assert_eq!(lines(summary(&Data::of(&[]))), 2 + SUMMARY.len());
+    }
+
+    #[test]
+    fn large_factors_have_no_decimals() {
+        assert_eq!([9.444, 94.44, 512_426.38].map(factor), ["9.44", "94.4", "512426"]);
+    }
+
+    #[test]
+    fn a_missing_measurement_is_a_dash() {
         let data = Data::of(&[("g", "jeton", 200.0), ("g", "softhsm2", 500.0)]);
         assert_eq!(line(&data, "g", &["nss"]), "| g | - | 200 ns | 200 ns to 200 ns | - | 2.50 | - |\n");
     }

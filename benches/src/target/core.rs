@@ -1,6 +1,6 @@
-//! A token of the core, without the C interface. What the interface does for each call, reading structures of C into
-//! the core's types, is done once here, before the clock runs; templates, which cannot be used twice, are read in the
-//! call.
+//! A token of the core, without the C interface. The C interface reads C structures in each call.
+//! Here this is done once, before the clock runs. Templates are read in the call, because they
+//! cannot be used twice.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::scheme::{INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
 const MAX_SIGNATURE: usize = 17_088;
-/// Length of a ciphertext of ML-KEM-768.
+/// The length of a ciphertext of ML-KEM-768.
 const CIPHERTEXT: usize = 1088;
 const PIN: &[u8] = b"bench-1234";
 const SO_PIN: &[u8] = b"bench-so-1234";
@@ -32,7 +32,7 @@ pub struct CoreToken {
 }
 
 impl CoreToken {
-    /// A fresh token in that directory, with the default backend.
+    /// Makes a fresh token in this directory, with the default backend.
     pub fn new(directory: &Path) -> Outcome<Self> {
         Self::make(directory).map_err(|error| format!("{error:?}"))
     }
@@ -59,7 +59,7 @@ impl CoreToken {
         })
     }
 
-    /// The module, to close what was opened.
+    /// Returns the module, to close sessions.
     pub fn close(self) -> Outcome<()> {
         self.module.finalize().outcome()
     }
@@ -89,7 +89,7 @@ impl CoreToken {
         done(self.module.destroy_object(self.session, object));
     }
 
-    /// Codes, digests, signatures: what is signed again and again.
+    /// Returns an operation that repeats a signature, a MAC or a digest.
     fn signing_with(&self, with: Invocation, key: ObjectHandle, input: Vec<u8>) -> Outcome<Boxed<'_>> {
         let mut out = vec![0; MAX_SIGNATURE];
         self.sign(&with, key, &input, &mut out).outcome()?;
@@ -312,7 +312,7 @@ impl Target for CoreToken {
     }
 }
 
-/// A template as the C interface would read it.
+/// Reads a template as the C interface does.
 fn read(attributes: &Template) -> CoreTemplate<'_> {
     let mut template = Vec::with_capacity(attributes.len());
     for attribute in attributes {
@@ -340,7 +340,7 @@ impl<T> OrLeftOut<T> for Result<T, Error> {
     }
 }
 
-/// What succeeded once must not fail while it is timed.
+/// Panics if an operation that succeeded once fails while it is timed.
 #[track_caller]
 fn done<T>(answer: Result<T, Error>) -> T {
     answer.unwrap_or_else(|error| panic!("{error:?}"))

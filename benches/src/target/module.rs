@@ -14,7 +14,7 @@ use crate::scheme::{INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
 const MAX_SIGNATURE: usize = 17_088;
-/// Length of a ciphertext of ML-KEM-768.
+/// The length of a ciphertext of ML-KEM-768.
 const CIPHERTEXT: usize = 1088;
 
 /// A token behind its C interface, with a read/write session in which the user is logged in.
@@ -23,12 +23,12 @@ pub struct ModuleToken {
     module: Module,
     slot: SlotId,
     session: Session,
-    /// Where its keys are.
+    /// The lifetime of its keys.
     home: Home,
 }
 
 impl ModuleToken {
-    /// Opens a session and logs the user in, unless another session has done so.
+    /// Opens a session, and logs the user in unless another session has done so.
     pub fn open(row: &str, module: &Module, slot: SlotId, pin: &str, home: Home) -> Result<Self, Failure> {
         let session = module.open_session(slot, Access::ReadWrite)?;
         match session.login(User::User, Some(pin)) {
@@ -38,14 +38,14 @@ impl ModuleToken {
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
     }
 
-    /// The same with a session of its own, whose keys are session keys.
+    /// Returns the same token with a session of its own, whose keys are session keys.
     pub fn sibling(&self) -> Outcome<Self> {
         let session = self.another_session().outcome()?;
         let (row, module) = (self.row.clone(), self.module.clone());
         Ok(Self { row, module, slot: self.slot, session, home: Home::Session })
     }
 
-    /// Another session of the same user.
+    /// Opens another session of the same user.
     pub fn another_session(&self) -> Result<Session, Failure> {
         self.module.open_session(self.slot, Access::ReadWrite)
     }
@@ -127,7 +127,7 @@ impl Target for ModuleToken {
             self.remove(private);
         };
         clear(call.call().outcome()?);
-        // One after the other: a peer takes two keys with one identifier for one.
+        // The keys have different identifiers, because a peer confuses keys that share one.
         Ok(one_by_one(|| (), move |()| done(call.call()), clear))
     }
 
@@ -275,8 +275,8 @@ impl ModuleToken {
         calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), CIPHERTEXT)
     }
 
-    /// Makes AES keys with the numbers of `range` in sessions of `threads` threads, until all are there or `enough`
-    /// says so; how many were made.
+    /// Makes AES keys with the numbers of `range`, in sessions of `threads` threads, until all
+    /// exist or `enough` returns true. Returns how many were made.
     pub fn fill(
         &self,
         range: std::ops::Range<usize>,
@@ -321,7 +321,7 @@ fn fill(
     Ok(made)
 }
 
-/// Makes AES keys with the number that it is given: a peer takes two objects with one identifier for one.
+/// Makes AES keys with different identifiers, because a peer confuses objects that share one.
 pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, Failure> {
     Ok(NumberedCreation(calls::Creation::new(session, &template::aes_object(0, home))?))
 }
@@ -330,7 +330,7 @@ pub fn creation(session: &Session, home: Home) -> Result<NumberedCreation<'_>, F
 pub struct NumberedCreation<'a>(calls::Creation<'a>);
 
 impl NumberedCreation<'_> {
-    /// `C_CreateObject`, after the number was written into the template.
+    /// Writes the number into the template and calls `C_CreateObject`.
     pub fn call_with(&mut self, number: usize) -> Result<ObjectHandle, Failure> {
         self.0.set(LABEL_AT, &template::label(number));
         self.0.set(ID_AT, &template::id(number));
@@ -348,7 +348,7 @@ impl<T> OrLeftOut<T> for Result<T, Failure> {
     }
 }
 
-/// What succeeded once must not fail while it is timed.
+/// Panics if an operation that succeeded once fails while it is timed.
 #[track_caller]
 #[inline]
 fn done<T>(answer: calls::Answer<T>) -> T {

@@ -1,4 +1,4 @@
-//! The templates of the bench's objects.
+//! The templates of the objects that the bench makes.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CKA_CLASS, CKA_DECAPSULATE, CKA_DECRYPT, CKA_ENCAPSULATE, CKA_ENCRYPT,
@@ -10,14 +10,14 @@ use jeton_driver::client::Attribute;
 use super::{Home, Template};
 use crate::scheme::{Kind, Pair};
 
-/// The attributes that a client reads of a private key.
+/// The attributes that a client reads from a private key.
 pub(super) const FIVE: [CK_ATTRIBUTE_TYPE; 5] = [CKA_CLASS, CKA_KEY_TYPE, CKA_LABEL, CKA_ID, CKA_SIGN];
 
 fn kept(home: Home) -> Attribute {
     Attribute::flag(CKA_TOKEN, home == Home::Token)
 }
 
-/// Of a public key.
+/// Returns the template of a public key.
 pub(super) fn public(pair: &Pair, home: Home) -> Template {
     let mut template = pair.domain();
     template.push(kept(home));
@@ -28,7 +28,7 @@ pub(super) fn public(pair: &Pair, home: Home) -> Template {
     template
 }
 
-/// Of a private key: sensitive and private, as an application keeps it.
+/// Returns the template of a private key, sensitive and private as an application keeps it.
 pub(super) fn private(pair: &Pair, home: Home) -> Template {
     vec![
         kept(home),
@@ -44,7 +44,7 @@ pub(super) fn private(pair: &Pair, home: Home) -> Template {
     ]
 }
 
-/// Of an AES-256 key that is generated.
+/// Returns the template of a generated AES-256 key.
 pub(super) fn aes(home: Home) -> Template {
     vec![
         kept(home),
@@ -56,7 +56,7 @@ pub(super) fn aes(home: Home) -> Template {
     ]
 }
 
-/// Of a generic secret of 32 bytes.
+/// Returns the template of a generic secret of 32 bytes.
 pub(super) fn generic(home: Home) -> Template {
     vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
@@ -67,7 +67,7 @@ pub(super) fn generic(home: Home) -> Template {
     ]
 }
 
-/// Of a secret that comes out of a key encapsulation.
+/// Returns the template of the shared secret of a key encapsulation.
 pub(super) fn received() -> Template {
     vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
@@ -76,12 +76,13 @@ pub(super) fn received() -> Template {
     ]
 }
 
-/// Where the label stands in [`aes_object`].
+/// The index of the label in [`aes_object`].
 pub(super) const LABEL_AT: usize = 0;
-/// Where the identifier stands in [`aes_object`].
+/// The index of the identifier in [`aes_object`].
 pub(super) const ID_AT: usize = 1;
 
-/// Of the AES key with that number: the objects that are made, searched and counted.
+/// Returns the template of the AES key with this number. The bench makes, searches and counts
+/// these.
 pub fn aes_object(number: usize, home: Home) -> Template {
     vec![
         Attribute::bytes(CKA_LABEL, label(number)),
@@ -97,7 +98,7 @@ pub fn aes_object(number: usize, home: Home) -> Template {
     ]
 }
 
-/// The label of the object with that number, which has one length for all numbers.
+/// Returns the label of the object with this number. All labels have the same length.
 pub(super) fn label(number: usize) -> [u8; 23] {
     let mut label = *b"object 0000000000000000";
     for (at, byte) in label[7..].iter_mut().enumerate() {
@@ -106,12 +107,12 @@ pub(super) fn label(number: usize) -> [u8; 23] {
     label
 }
 
-/// Its identifier.
+/// Returns its identifier.
 pub(super) fn id(number: usize) -> [u8; 8] {
     (number as u64).to_be_bytes()
 }
 
-/// What is searched for.
+/// A kind of search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Findable {
     /// One object by its label.
@@ -120,15 +121,15 @@ pub enum Findable {
     Id,
     /// One object by its class and identifier.
     ClassAndId,
-    /// Everything.
+    /// All objects.
     All,
 }
 
-/// Every search.
+/// All kinds of search.
 pub const FINDABLE: [Findable; 4] = [Findable::Label, Findable::Id, Findable::ClassAndId, Findable::All];
 
 impl Findable {
-    /// In the names of groups.
+    /// Returns the name in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -138,7 +139,7 @@ impl Findable {
         }
     }
 
-    /// The template, and where in it the value stands that changes.
+    /// Returns the template, and the index of the value that changes.
     pub(super) fn template(self) -> (Template, Option<usize>) {
         let class = Attribute::number(CKA_CLASS, CKO_SECRET_KEY);
         match self {
@@ -149,14 +150,14 @@ impl Findable {
         }
     }
 
-    /// The value that finds the object with that number.
+    /// Returns the value that finds the object with this number.
     pub(super) fn value(self, number: usize) -> Vec<u8> {
         if self == Self::Label { label(number).to_vec() } else { id(number).to_vec() }
     }
 }
 
-/// The values to look for, all over the token in no order that a cache would guess, but in a row in memory, so that
-/// fetching them costs the search nothing.
+/// The values of successive searches. Their order jumps over the whole token, so that no cache can
+/// predict it. They are contiguous in memory, so that reading them costs the search nothing.
 pub(super) struct Values {
     bytes: Vec<u8>,
     len: usize,
@@ -164,17 +165,17 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// As many as there are objects, up to 100,000.
+    /// Prepares a value for each object, at most 100,000.
     pub(super) fn new(what: Findable, count: usize) -> Self {
         const MOST: usize = 100_000;
-        // A step that shares no factor with a power of ten.
+        // The step shares no factor with a power of ten.
         const STEP: usize = 7_368_787;
         let values = (0..count.min(MOST)).map(|number| what.value((number * STEP) % count));
         let bytes: Vec<u8> = values.flatten().collect();
         Self { len: what.value(0).len(), bytes, at: 0 }
     }
 
-    /// The next one; the first again after the last.
+    /// Returns the next value, and the first one again after the last.
     pub(super) fn next(&mut self) -> &[u8] {
         if self.at == self.bytes.len() {
             self.at = 0;

@@ -29,6 +29,19 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// How many blocks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The blocks from that one on.
+    pub(crate) fn since(&self, first: usize) -> impl Iterator<Item = &[u8]> {
+        // SAFETY: the blocks live as long as this, and no call runs while they are read.
+        self.0[first..].iter().map(|block| unsafe { &**block })
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         for block in self.0.drain(..) {

@@ -8,6 +8,7 @@ use cryptoki_sys::*;
 
 use crate::calls;
 use crate::memory::Memory;
+use crate::policy::{Protection, Watch};
 use crate::source::Source;
 use crate::token::{PIN, SO_PIN, Token};
 
@@ -16,6 +17,7 @@ const MOST: usize = 64;
 
 thread_local! {
     static TOKEN: RefCell<Token> = RefCell::new(Token::new(true));
+    static WATCH: Watch = Watch::new();
 }
 
 /// A sequence of calls.
@@ -36,6 +38,14 @@ pub struct Run<'a> {
     places: Vec<*mut CK_OBJECT_HANDLE>,
     sessions: Vec<CK_SESSION_HANDLE>,
     made: Vec<CK_OBJECT_HANDLE>,
+    /// The objects of the call's arguments, as they are before it.
+    asked: Vec<(CK_OBJECT_HANDLE, Protection)>,
+    /// Whether the SO's login was asked for, and whether he was logged in at any time of the run.
+    officer_asked: bool,
+    pub(crate) officer: bool,
+    /// Whether the fuzzer's own bytes have a part of a secret, so that it proves nothing in an
+    /// output.
+    knows: bool,
 }
 
 impl Run<'_> {
@@ -55,6 +65,10 @@ impl Run<'_> {
                 places: Vec::new(),
                 sessions: Vec::new(),
                 made: Vec::new(),
+                asked: Vec::new(),
+                officer_asked: false,
+                officer: false,
+                knows: WATCH.with(|watch| watch.sees(bytes)),
             };
             run.calls(wanted);
             run.end();
@@ -71,8 +85,12 @@ impl Run<'_> {
                 break;
             }
             let (name, call) = calls[self.source.below(calls.len())];
+            let first = self.memory.len();
+            self.officer_asked = false;
             let rv = call(self);
             assert!(calls::is_known(rv), "{name}: {rv:#x}");
+            let leaked = WATCH.with(|watch| self.memory.since(first).any(|block| watch.sees(block)));
+            assert!(self.knows || !leaked, "{name}: part of a key's value in the call's memory");
             self.learn(name, rv);
         }
     }
@@ -84,12 +102,19 @@ impl Run<'_> {
     /// What a call brought, and whether the next run would feel it.
     fn learn(&mut self, name: &str, rv: CK_RV) {
         let places = std::mem::take(&mut self.places);
+        let asked = std::mem::take(&mut self.asked);
         if rv != CKR_OK {
             return;
         }
+        self.officer |= self.officer_asked;
         // SAFETY: the places are the run's own; the module wrote them or left them 0.
-        let handles =
-            places.iter().map(|place| unsafe { place.read_unaligned() }).filter(|handle| *handle != 0);
+        let handles = places.iter().map(|place| unsafe { place.read_unaligned() });
+        let handles: Vec<_> = handles.filter(|handle| *handle != 0).collect();
+        match name {
+            // Handles of sessions, and of other tokens.
+            "C_OpenSession" | "C_InitToken" | "C_Finalize" => {}
+            _ => self.judge(name, &asked, &handles),
+        }
         match name {
             "C_OpenSession" => self.sessions.extend(handles),
             "C_GetOperationState" => self.state = self.state_asked,
@@ -232,11 +257,13 @@ impl Run<'_> {
     }
 
     pub(crate) fn object(&mut self) -> CK_OBJECT_HANDLE {
-        match self.source.below(16) {
+        let object = match self.source.below(16) {
             15 => self.source.number(),
             8..15 if !self.made.is_empty() => self.source.one(&self.made),
             _ => self.source.one(&self.token.objects),
-        }
+        };
+        self.asked.push((object, self.protection(object)));
+        object
     }
 
     /// A PIN, the right one among them.
@@ -251,7 +278,10 @@ impl Run<'_> {
     }
 
     pub(crate) fn user(&mut self) -> CK_USER_TYPE {
-        if self.source.once_in(16) { self.source.number() } else { self.source.below(3) as CK_ULONG }
+        let user =
+            if self.source.once_in(16) { self.source.number() } else { self.source.below(3) as CK_ULONG };
+        self.officer_asked |= user == CKU_SO;
+        user
     }
 
     /// 32 bytes.

@@ -10,6 +10,8 @@ use cryptoki_sys::*;
 use jeton::mechanism;
 use tempfile::TempDir;
 
+use crate::policy;
+
 pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
 const LABEL: [u8; 32] = *b"fuzzed                          ";
@@ -17,6 +19,7 @@ const LABEL: [u8; 32] = *b"fuzzed                          ";
 /// The cheapest PINs, which wrong ones do not lock; all is logged, so that what is logged is made.
 const CONFIGURATION: &str = "
     log = { level = 'trace', file = '/dev/null' }
+    mechanisms = { legacy = true }
     pin = { memory-kib = 8, passes = 1, retries = 4000000000, min-length = 1, max-length = 64 }
 ";
 
@@ -159,6 +162,7 @@ impl Token {
         ok!(self, C_Logout(self.session));
         self.login();
         keys::make(self);
+        policy::make(self);
         if all {
             keys::make_slow(self);
         }

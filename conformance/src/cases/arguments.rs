@@ -1,5 +1,5 @@
-//! The same wrong argument for every function that can have it: before `C_Initialize`, with a session that is none, with
-//! `NULL` for every pointer.
+//! The same wrong argument for every function that can have it: a call before `C_Initialize`, an
+//! invalid session handle, and `NULL` for every pointer.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
@@ -10,10 +10,11 @@ use crate::functions::{EARLY, harmless, of_sessions};
 use crate::place::{NO_SESSION, Place};
 use crate::record::Verdict;
 
-/// PKCS#11 3.2, "Parallel function management functions": both answer this whatever they are asked.
+/// The functions that always return `CKR_FUNCTION_NOT_PARALLEL` (PKCS#11 3.2, "Parallel function
+/// management functions").
 const LEGACY: &[&str] = &["C_GetFunctionStatus", "C_CancelFunction"];
 
-/// All of them.
+/// Returns the cases for all functions.
 pub fn tasks() -> Vec<Task> {
     let uninitialised = FUNCTIONS.iter().filter(|function| !EARLY.contains(&function.name)).map(|function| {
         let run = move |module: &Module| {
@@ -42,8 +43,9 @@ const UNSUPPORTED_EARLY: &[CK_RV] =
 const UNSUPPORTED_STRANGE: &[CK_RV] =
     &[CKR_SESSION_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_FUNCTION_NOT_PARALLEL];
 
-/// Functions that may do nothing say so whatever they are asked: those of parallel management, and those that PKCS#11 2.40
-/// has not. The rest is in every profile.
+/// Returns the allowed codes. Optional functions may always return that they are not supported:
+/// those of parallel management, and those that PKCS#11 2.40 does not have. Other functions are in
+/// every profile.
 fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_RV]) -> &'static [CK_RV] {
     const OPTIONAL: &[&str] = &[
         "C_GetOperationState",
@@ -65,14 +67,16 @@ fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_
     if optional { tolerant } else { usual }
 }
 
-/// C_Initialize and C_Finalize take NULL gladly.
+/// Returns whether a function has pointers that must not be NULL. C_Initialize and C_Finalize
+/// accept NULL.
 fn takes_pointers(function: &Function) -> bool {
     !["C_Initialize", "C_Finalize"].contains(&function.name)
         && function.arguments().any(|kind| kind != Kind::Number)
 }
 
 fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
-    // A missing pointer is a bad argument; where something else is missing too, either may be named.
+    // A missing pointer is a bad argument. If something else is missing too, the function may
+    // report that.
     const ARGUMENTS: &[CK_RV] = &[
         CKR_ARGUMENTS_BAD,
         CKR_OPERATION_NOT_INITIALIZED,
@@ -90,11 +94,12 @@ fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
         CKR_STATE_UNSAVEABLE,
         CKR_SAVED_STATE_INVALID,
         CKR_SESSION_ASYNC_NOT_SUPPORTED,
-        // Of the parameter of a message.
+        // This code is for the parameter of a message.
         CKR_MECHANISM_PARAM_INVALID,
         CKR_FUNCTION_NOT_SUPPORTED,
     ];
-    // PKCS#11 3.0, C_EncryptInit and its like: NULL ends the operation, and there is none.
+    // PKCS#11 3.0, C_EncryptInit and similar functions: NULL ends the operation, but no operation
+    // is active.
     const CANCEL: &[CK_RV] = &[
         CKR_ARGUMENTS_BAD,
         CKR_OK,

@@ -6,7 +6,7 @@ use jeton_driver::client::{Arg, Failure, Mechanism, Session, Structure};
 use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc, cbc_pad, gcm};
 use crate::place::{Key, NO_OBJECT, Place, ensure};
 
-/// The bytes that one of the update functions gives.
+/// Calls an update function. Returns its output.
 fn update(p: &Place<'_>, session: &Session, function: &'static str, data: &[u8]) -> Result<Vec<u8>, Failure> {
     let (mut out, mut length) = (vec![0; data.len() + 64], data.len() as CK_ULONG + 64);
     p.call(function, session, vec![Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)])?;
@@ -14,7 +14,7 @@ fn update(p: &Place<'_>, session: &Session, function: &'static str, data: &[u8])
     Ok(out)
 }
 
-/// The bytes that one of the final functions gives.
+/// Calls a final function. Returns its output.
 fn last(p: &Place<'_>, session: &Session, function: &'static str) -> Result<Vec<u8>, Failure> {
     let (mut out, mut length) = (vec![0; 64], 64);
     p.call(function, session, vec![Arg::Buffer(&mut out, &mut length)])?;
@@ -31,7 +31,7 @@ fn encrypted(p: &Place<'_>, mechanism: &Mechanism, data: &[u8]) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Decrypts what was altered in its last byte.
+/// Decrypts a ciphertext whose last byte was changed.
 fn decrypt_altered(p: &Place<'_>, mechanism: &Mechanism) -> Result<(), Failure> {
     let mut data = encrypted(p, mechanism, b"a message")?;
     if let Some(byte) = data.last_mut() {
@@ -47,7 +47,7 @@ const KEY_REFUSED: &[CK_RV] =
 const DUAL: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED];
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 const NOT_BEGUN_OR_NOT_THERE: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
-/// Ciphertext that is not what the mechanism makes.
+/// The codes for an invalid ciphertext.
 const NO_CIPHERTEXT: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 

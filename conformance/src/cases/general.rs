@@ -6,7 +6,7 @@ use jeton_driver::client::{Arg, Memory, Structure};
 use super::{Case, case};
 use crate::place::ensure;
 
-/// A place that begins with these bytes.
+/// Returns memory that begins with these bytes.
 fn place_of(bytes: &[u8]) -> Memory {
     let mut whole = Arg::place().bytes();
     whole[..bytes.len()].copy_from_slice(bytes);

@@ -7,10 +7,10 @@ use super::{Case, SHA256, case};
 use crate::place::{Key, NO_OBJECT, Place, ensure, open_key};
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
-/// The ciphertext of ML-KEM-768 in bytes (FIPS 203, table 3).
+/// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).
 const LENGTH: usize = 1088;
 
-/// The secret as an open key, and the ciphertext.
+/// Encapsulates a secret. Returns the ciphertext and a readable key.
 pub fn encapsulate(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -31,7 +31,7 @@ pub fn encapsulate(
     Ok((out, ObjectHandle(place.number(0))))
 }
 
-/// The secret as an open key.
+/// Decapsulates a secret as a readable key.
 pub fn decapsulate(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -50,7 +50,7 @@ pub fn decapsulate(
     Ok(ObjectHandle(place.number(0)))
 }
 
-/// The pair, where the module can make one: what has no ML-KEM is not asked about it.
+/// Calls `work` with an ML-KEM pair. A module without ML-KEM is not tested.
 fn with_pair(
     p: &Place<'_>,
     work: impl FnOnce(crate::place::Pair) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! "Key management functions": keys made and derived.
+//! "Key management functions": generation and derivation of keys.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
@@ -11,7 +11,7 @@ static EC_GEN: Mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
 static RSA_GEN: Mechanism = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
 const BAD_VALUE: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT];
 
-/// A key of that many bytes.
+/// Returns a template for a key of that number of bytes.
 fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
     vec![Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, bytes)]
 }
@@ -20,7 +20,7 @@ fn generated(p: &Place<'_>, template: &[Attribute]) -> Result<(), Failure> {
     p.session.generate_key(&AES_GEN, template).map(drop)
 }
 
-/// ECDH with that public value.
+/// Returns ECDH with that public value.
 fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
     Structure::new().number(kdf).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE)
 }
@@ -30,7 +30,7 @@ fn agreed(p: &Place<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Result<()
     p.session.derive_key(mechanism, p.key(Key::Ec)?, &template).map(drop)
 }
 
-/// The raw point of the place's own pair.
+/// Returns the raw point of the token's EC pair.
 fn point(p: &Place<'_>) -> Result<Vec<u8>, Failure> {
     let point = p.session.attribute(p.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())

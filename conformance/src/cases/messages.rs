@@ -11,10 +11,11 @@ const ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED];
 const WORKS: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID];
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
-/// PKCS#11 3.2, "AES-GCM": messages have their parameter in C_EncryptMessage; the one of Init is not used.
+/// The mechanism of Init. PKCS#11 3.2, "AES-GCM": each message has its parameter in
+/// C_EncryptMessage, and Init does not use one.
 static GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
 
-/// `CK_GCM_MESSAGE_PARAMS` with a nonce of the application's, and where the tag comes.
+/// Returns `CK_GCM_MESSAGE_PARAMS` with a nonce of the application, and memory for the tag.
 fn message(nonce: &[u8; 12], tag: &Memory) -> Structure {
     let nonce = Memory::of(nonce);
     Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE).pointer(tag).number(128)
@@ -30,7 +31,7 @@ fn init(
     p.call(function, session, vec![Arg::Mechanism(mechanism), Arg::Number(key)])
 }
 
-/// One whole message from an input to an output.
+/// Processes one message in a single part.
 fn whole(
     p: &Place<'_>,
     session: &Session,
@@ -50,7 +51,7 @@ fn whole(
     Ok(out)
 }
 
-/// Two messages, and what decrypting them gives; the tag of the second is altered if `spoil`.
+/// Encrypts and decrypts two messages. If `spoil`, changes the tag of the second one.
 fn there_and_back(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
     let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
     let (tags, nonces) = ([Memory::of(&[0; 16]), Memory::of(&[0; 16])], [[1; 12], [2; 12]]);
@@ -67,7 +68,7 @@ fn there_and_back(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
     ensure("C_DecryptMessage", first == b"one" && second == b"the second")
 }
 
-/// A message in parts gives the ciphertext and tag of the message as a whole.
+/// Checks that a message in parts has the same ciphertext and tag as in a single part.
 fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
     let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
     let (tag, other) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
@@ -91,7 +92,8 @@ fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
     ensure("C_EncryptMessageNext", made == expected && tag == other)
 }
 
-/// Signs two messages with one Init, and verifies them likewise; the second is altered if `spoil`.
+/// Signs two messages with one Init, and verifies them in the same way. If `spoil`, changes the
+/// second one.
 fn signed(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
     let (session, pair) = (p.fresh()?, p.pair(Key::Ec)?);
     let mut signatures = [[0; 64]; 2];
@@ -111,7 +113,8 @@ fn signed(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
     p.call("C_MessageVerifyFinal", &session, vec![])
 }
 
-/// C_MessageSignInit with NULL, C_SignMessage without Init and so on need the function alone.
+/// Calls one function in a new session, for example C_MessageSignInit with NULL or C_SignMessage
+/// without Init.
 fn alone(p: &Place<'_>, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
     p.call(function, &p.fresh()?, arguments)
 }

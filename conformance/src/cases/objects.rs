@@ -6,7 +6,7 @@ use jeton_driver::client::{Arg, Attribute};
 use super::{Case, case};
 use crate::place::{Key, NO_OBJECT, P256, SECRET, able, ensure, open_key, with};
 
-/// A data object of a session.
+/// Returns the template of a data object in a session.
 pub fn data(private: bool) -> Vec<Attribute> {
     vec![
         Attribute::number(CKA_CLASS, CKO_DATA),
@@ -21,9 +21,9 @@ fn secret() -> Vec<Attribute> {
     with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET))
 }
 
-/// A read-only or unchangeable attribute.
+/// The codes for a read-only attribute, or one that cannot change.
 const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
-/// What a template may be told that is wrong as a whole or in one attribute.
+/// The codes for a template with an error in one attribute or in their combination.
 const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
 pub const CASES: &[Case] = &[

@@ -137,7 +137,7 @@ pub const CASES: &[Case] = &[
     case(
         "C_AsyncJoin",
         "of an operation that is not there",
-        // PKCS#11 3.2, C_AsyncJoin has the first among its return values.
+        // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
         &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_FUNCTION_NOT_SUPPORTED],
         |p| {
             let name = name_of("C_Sign");
@@ -160,11 +160,12 @@ pub const CASES: &[Case] = &[
     }),
 ];
 
-/// PKCS#11 3.2, "Asynchronous function management functions": the session was not opened with CKF_ASYNC_SESSION.
+/// The codes for a session without CKF_ASYNC_SESSION (PKCS#11 3.2, "Asynchronous function
+/// management functions").
 const ASYNC: &[CK_RV] =
     &[CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 
-/// A C string in a place.
+/// Returns memory with a C string.
 fn name_of(name: &str) -> jeton_driver::client::Memory {
     let mut bytes = Arg::place().bytes();
     bytes[..name.len()].copy_from_slice(name.as_bytes());

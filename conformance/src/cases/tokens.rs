@@ -163,7 +163,7 @@ pub const CASES: &[Case] = &[
     case(
         "C_LoginUser",
         "of a name that is not there",
-        // None of them comes before the others.
+        // The specification gives these codes no order.
         &[
             CKR_PIN_INCORRECT,
             CKR_USER_ALREADY_LOGGED_IN,
@@ -194,7 +194,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// A module that lets it pass has wiped the token: nothing comes after it.
+/// The last case, because a module that accepts the call has wiped the token.
 pub const LAST: &[Case] = &[case("C_InitToken", "while a session is open", &[CKR_SESSION_EXISTS], |p| {
     p.module.init_token(p.slot, p.so_pin(), "again")
 })];

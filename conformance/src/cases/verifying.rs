@@ -1,4 +1,4 @@
-//! "Functions for verifying signatures and MACs", those that are given the signature first among them.
+//! "Functions for verifying signatures and MACs", including those that get the signature first.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Failure, Mechanism};
@@ -17,14 +17,14 @@ fn signature(p: &Place<'_>) -> Result<[u8; 64], Failure> {
     Ok(signature)
 }
 
-/// What C_Verify itself answers.
+/// Calls C_VerifyInit and C_Verify.
 fn verify(p: &Place<'_>, data: &[u8], signature: &[u8]) -> Result<(), Failure> {
     let session = p.fresh()?;
     session.verify_init(&ECDSA, p.pair(Key::Ec)?.public)?;
     p.call("C_Verify", &session, vec![Arg::Bytes(data), Arg::Bytes(signature)])
 }
 
-/// What C_VerifySignature answers.
+/// Calls C_VerifySignatureInit and C_VerifySignature.
 fn verify_signature(p: &Place<'_>, data: &[u8], signature: &[u8]) -> Result<(), Failure> {
     let (session, key) = (p.fresh()?, p.pair(Key::Ec)?.public);
     let init = vec![Arg::Mechanism(&ECDSA), Arg::Number(key.0), Arg::Bytes(signature)];

@@ -1,4 +1,4 @@
-//! "Key management functions": keys wrapped and unwrapped, with authenticated data too.
+//! "Key management functions": wrapping and unwrapping of keys, also with authenticated data.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
@@ -15,7 +15,7 @@ fn wrapped(p: &Place<'_>, mechanism: &Mechanism, wrapping: Key, key: Key) -> Res
     Ok(out)
 }
 
-/// Unwraps as a generic secret.
+/// Unwraps a key as a generic secret.
 fn unwrap(p: &Place<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     p.session.unwrap_key(mechanism, p.key(key)?, bytes, &template).map(drop)
@@ -179,16 +179,16 @@ pub const CASES: &[Case] = &[
     }),
 ];
 
-/// Not every module wraps with it.
+/// The codes for a mechanism that some modules do not use for wrapping.
 const WITH_NONCE: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
 
-/// CK_GCM_WRAP_PARAMS, the parameter that says where the nonce comes from.
+/// Returns AES-GCM with CK_GCM_WRAP_PARAMS, which has a nonce generator.
 fn gcm_wrap(nonce: &Memory, generator: CK_ULONG) -> Mechanism {
     let parameter = Structure::new().pointer(nonce).number(12).number(0).number(generator);
     parameter.bytes(b"more").number(128).mechanism(CKM_AES_GCM)
 }
 
-/// A wrapped key whose tag is wrong.
+/// The codes for a wrapped key with a wrong tag.
 const AUTHENTIC: &[CK_RV] = &[
     CKR_WRAPPED_KEY_INVALID,
     CKR_AEAD_DECRYPT_FAILED,
@@ -196,8 +196,9 @@ const AUTHENTIC: &[CK_RV] = &[
     CKR_FUNCTION_NOT_SUPPORTED,
 ];
 
-/// PKCS#11 3.2, "AES-GCM Authenticated Wrap / Unwrap": "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and
-/// UnwrapKeyAuthenticated." The tag stays in it.
+/// Returns AES-GCM with a message parameter. PKCS#11 3.2, "AES-GCM Authenticated Wrap / Unwrap":
+/// "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and UnwrapKeyAuthenticated." The
+/// tag stays in the parameter.
 fn gcm_message() -> Mechanism {
     let (nonce, tag) = (Memory::of(&[3; 12]), Memory::of(&[0; 16]));
     let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE);

@@ -1,4 +1,4 @@
-//! Where a page is run: a directory of its own, with a fresh token, and bash.
+//! Runs a guide with bash, in its own directory with a new token.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,16 +17,17 @@ use tempfile::TempDir;
 
 use crate::page::{Block, Page, When};
 
-/// What the pages call `$TOKEN`, `$PIN` and `$SO_PIN`. They guard nothing: the tokens live as long as their page.
+/// The values of `$TOKEN`, `$PIN` and `$SO_PIN` in the guides. They protect nothing, because each
+/// token exists only while its guide runs.
 const TOKEN: &str = "desk";
 const PIN: &str = "user-1234";
 const SO_PIN: &str = "officer-1234";
 
-/// The file that carries exported variables and functions from one block to the next.
+/// The file that passes exported variables and functions from one block to the next.
 const CARRIED: &str = "../carried.sh";
 const HEAD: &str = "set -aEeuo pipefail\ntrap 'echo \"at: $BASH_COMMAND\" >&2' ERR\n";
 
-/// A directory, a token in it, and until when it may be used.
+/// A directory with a token, and the time until which the guide may use it.
 pub struct Desk {
     known: Known,
     directory: TempDir,
@@ -35,16 +36,16 @@ pub struct Desk {
     talk: bool,
 }
 
-/// What became of a page.
+/// The result of a guide.
 pub enum Outcome {
-    /// The sections that did well, and those that did not with what was said last.
+    /// The sections that passed, and those that failed with their last output.
     Done(Vec<String>, Vec<(String, String)>),
-    /// Something that it needs is not on this machine.
+    /// The guide needs something that is not on this machine.
     Absent(String),
 }
 
 impl Desk {
-    /// A directory for a page, with a fresh token of `known`.
+    /// Creates a directory for a guide, with a new token of `known`.
     pub fn new(known: Known, module: &Path, backend: Option<&str>) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
             .prefix("clients-")
@@ -72,8 +73,8 @@ impl Desk {
         Ok(Self { known, directory, environment, until: Instant::now(), talk: false })
     }
 
-    /// Runs the page. A section ends where a block of it fails; the next is tried all the same. `talk` shows all that was
-    /// said by what failed.
+    /// Runs the guide. A section ends when one of its blocks fails, and the next section still
+    /// runs. `talk` shows the full output of failed blocks.
     pub fn run(mut self, page: &Page, soak: bool, talk: bool) -> Result<Outcome, Error> {
         self.talk = talk;
         self.until = Instant::now() + page.limit(soak);
@@ -106,7 +107,7 @@ impl Desk {
         }
     }
 
-    /// Runs a script; `Some` is what a failed one said last.
+    /// Runs a script. If it fails, returns its last output.
     fn shell(&self, script: &str) -> Result<Option<String>, Error> {
         let carried = format!("[ ! -e {CARRIED} ] || . {CARRIED}\n");
         let carry = format!("\n{{ declare -px; declare -fx; }} >{CARRIED}\n");
@@ -153,7 +154,8 @@ impl From<Error> for Stop {
     }
 }
 
-/// Whether the child did well; `None` where it had to be ended. What it left running is ended with it.
+/// Returns whether the child succeeded, or `None` if it took too long. Then ends the processes that
+/// it left running.
 fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
     let ended = loop {
         if let Some(status) = child.try_wait()? {
@@ -164,29 +166,31 @@ fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    // An error says that nothing is left of the group.
+    // An error means that no process of the group is left.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()?;
     Ok(ended)
 }
 
-/// The last line that speaks of an error, or else the last one, and the command that failed.
+/// Returns the last line that mentions an error, or otherwise the last line, and the command that
+/// failed.
 fn last_words(said: &str) -> String {
     let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let at = lines.iter().rev().find_map(|line| line.strip_prefix("at: "));
     lines.retain(|line| !line.starts_with("at: "));
     let speaks = |line: &&&str| ["CKR_", "rror", "xception"].iter().any(|word| line.contains(word));
-    let line = lines.iter().rev().find(speaks).or(lines.last()).unwrap_or(&"nothing was said");
+    let line = lines.iter().rev().find(speaks).or(lines.last()).unwrap_or(&"no output");
     at.map_or_else(|| (*line).to_owned(), |at| format!("{line} (at: {at})"))
 }
 
-/// A port of the loopback interface that nobody listens on.
+/// Returns a free port of the loopback interface.
 fn free_port() -> Result<String, Error> {
     let address = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     Ok(address.map_err(Error::io("a port of the loopback interface"))?.port().to_string())
 }
 
-/// A module reads its environment when it is loaded: the program runs itself to make the token.
+/// Creates a token by running this program again, because a module reads its environment when it is
+/// loaded.
 fn make_token(module: &Path, seat: &Seat) -> Result<(), Error> {
     let program = std::env::current_exe().map_err(Error::io("the program's own executable"))?;
     let status = Command::new(&program)
@@ -195,10 +199,10 @@ fn make_token(module: &Path, seat: &Seat) -> Result<(), Error> {
         .envs(seat.environment.iter().map(|(name, value)| (name, value)))
         .status()
         .map_err(Error::io(program))?;
-    if status.success() { Ok(()) } else { Err(Error::Usage("no token could be made".to_owned())) }
+    if status.success() { Ok(()) } else { Err(Error::Usage("cannot create a token".to_owned())) }
 }
 
-/// What the program's second self does.
+/// Creates the token, in the process that `make_token` starts.
 pub fn token(module: &Path) -> Result<(), Error> {
     let module = Module::load(module)?;
     module.initialize(None)?;

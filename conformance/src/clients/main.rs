@@ -1,7 +1,8 @@
-//! Runs the guides of `docs/clients`, each the test of a client that others wrote, and prints what became of them.
+//! Runs the guides of `docs/clients`, each of which tests a client of another project. Prints the
+//! results.
 //!
-//! A guide is run in a directory of its own with a fresh token, for Jeton and beside it for SoftHSMv2. What fails with
-//! a peer is shown; what fails with Jeton ends the run with an error.
+//! Each guide runs in its own directory with a new token, with Jeton and with SoftHSMv2. The table
+//! shows failures with SoftHSMv2. A failure with Jeton ends the run with an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,7 +21,7 @@ use desk::{Desk, Outcome};
 use page::Page;
 use table::Row;
 
-/// Runs the guides to clients and prints a table.
+/// Run the guides to clients and print a table.
 #[derive(Parser)]
 #[command(name = "clients", version)]
 struct Options {
@@ -30,28 +31,28 @@ struct Options {
     /// The backend of jeton: aws-lc or rustcrypto.
     #[arg(long)]
     backend: Option<String>,
-    /// Only these guides.
+    /// Run only these guides.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The long runs too.
+    /// Also run the long blocks.
     #[arg(long)]
     soak: bool,
-    /// Leaves out the guides that fetch something.
+    /// Skip the guides that fetch something.
     #[arg(long)]
     offline: bool,
-    /// Shows blocks that failed and all that they said.
+    /// Show failed blocks with their full output.
     #[arg(long)]
     verbose: bool,
-    /// How many guides at once.
+    /// The number of guides that run at the same time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Puts the table into this file too, between its marks.
+    /// Also write the table into this file, between its marks.
     #[arg(long)]
     write: Option<PathBuf>,
-    /// The guides.
+    /// The directory of the guides.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients"))]
     guides: PathBuf,
-    /// Set by the program for its second self, which makes a token.
+    /// Set by the program when it runs itself to create a token.
     #[arg(long, hide = true)]
     make_token: Option<PathBuf>,
 }
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every guide that is asked for; whether Jeton did well.
+/// Runs every requested guide. Returns whether all of them passed with Jeton.
 fn run(options: &Options) -> Result<bool, Error> {
     let modules: Vec<_> = options.module.iter().map(|name| module(name)).collect::<Result<_, _>>()?;
     let mut pages = Page::all(&options.guides)?;
@@ -82,7 +83,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     let done = Mutex::new(Vec::new());
     let work = || -> Result<(), Error> {
         loop {
-            // The lock is given back at the end of the statement: no guide runs under it.
+            // The statement releases the lock at its end, so no guide runs under it.
             let next = waiting.lock().map_or(None, |mut pages| pages.next());
             let Some((number, page)) = next else { return Ok(()) };
             let row = row(page, &modules, options)?;
@@ -111,12 +112,12 @@ fn run(options: &Options) -> Result<bool, Error> {
 
 fn module(name: &str) -> Result<(Known, PathBuf), Error> {
     let known = Known::named(name).filter(|known| *known != Known::Nss);
-    let known = known.ok_or_else(|| Error::Usage(format!("{name} is none of jeton, softhsm2")))?;
+    let known = known.ok_or_else(|| Error::Usage(format!("{name} is not one of jeton, softhsm2")))?;
     let library = library_of(name)?;
     Ok((known, library.canonicalize().map_err(Error::io(library))?))
 }
 
-/// Runs one guide with each module.
+/// Runs a guide with each module.
 fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> Result<Row<'a>, Error> {
     if let Some(missing) = page.matter.programs.iter().find(|program| !installed(program)) {
         let packages = page.matter.packages.join(" ");
@@ -136,14 +137,14 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
     Ok(Row { page, version: version(page), outcomes })
 }
 
-/// Whether a program is on the path, or where the system's own are.
+/// Returns whether a program is on the path or in a system directory.
 fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).any(|directory| directory.join(Path::new(program)).is_file())
 }
 
-/// The first line that the client says of its version.
+/// Returns the first line of the client's version output.
 fn version(page: &Page) -> String {
     let command = format!("PATH=$PATH:/usr/sbin; {} 2>&1", page.matter.version);
     let said = Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output();

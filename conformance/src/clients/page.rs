@@ -1,10 +1,12 @@
-//! A page of `docs/clients`: the guide to a client, which is its test as well.
+//! A guide of `docs/clients`, which is also the test of a client.
 //!
-//! It opens with an HTML comment that holds TOML ([`Matter`]); its fenced blocks are run or written:
+//! It begins with an HTML comment that holds TOML ([`Matter`]). Its fenced blocks are run or
+//! written:
 //!
-//! - ```` ```sh ````: run by bash; the words `needs`, `jeton` and `soak` after it are those of [`When`];
+//! - ```` ```sh ````: run by bash. One of the words `needs`, `jeton` and `soak` may follow (see
+//!   [`When`]).
 //! - ```` ```LANGUAGE file=NAME ````: written to the file;
-//! - any other block is for the reader alone.
+//! - any other block is only for the reader.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,37 +14,37 @@ use std::time::Duration;
 use jeton_driver::Error;
 use serde::Deserialize;
 
-/// A guide, and what is run of it.
+/// A guide with the blocks that are run.
 pub struct Page {
-    /// The name of the file, without its ending.
+    /// The name of the file, without its extension.
     pub name: String,
     /// The heading.
     pub title: String,
-    /// What the page says of itself.
+    /// The properties of the guide.
     pub matter: Matter,
-    /// Its parts, in order.
+    /// The sections, in order.
     pub sections: Vec<Section>,
 }
 
-/// What stands in the comment at the head of a page.
+/// The properties in the comment at the start of a guide.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Matter {
-    /// What is done with the client, for the table.
+    /// What the guide does with the client, for the table.
     pub done: String,
     /// A shell command that prints the client's version.
     pub version: String,
-    /// Without these the page is not run.
+    /// The programs that the guide needs. If one is missing, the guide is not run.
     pub programs: Vec<String>,
-    /// Debian packages that have them.
+    /// The Debian packages of these programs.
     pub packages: Vec<String>,
-    /// Something is fetched from a package registry.
+    /// True if the guide fetches something from a package registry.
     #[serde(default)]
     pub network: bool,
-    /// How long the page may take.
+    /// The maximum run time in seconds.
     #[serde(default = "two_minutes")]
     pub seconds: u64,
-    /// How long it may take with its long runs.
+    /// The maximum run time in seconds with the long blocks.
     #[serde(default = "an_hour")]
     pub soak_seconds: u64,
 }
@@ -55,19 +57,19 @@ const fn an_hour() -> u64 {
     3600
 }
 
-/// What is between two headings.
+/// A heading and the blocks below it.
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// Its blocks, in order.
+    /// The blocks, in order.
     pub blocks: Vec<Block>,
 }
 
-/// A block that is not for the reader alone.
+/// A block that is run or written.
 pub enum Block {
-    /// Run by bash.
+    /// A script that bash runs, and when.
     Shell(When, String),
-    /// Written to the file.
+    /// The name and the contents of a file.
     File(String, String),
 }
 
@@ -76,16 +78,16 @@ pub enum Block {
 pub enum When {
     /// Always.
     Always,
-    /// Always; where it fails, something is not on this machine, and the page is not run.
+    /// Always. If it fails, something is missing on this machine, and the guide is not run.
     Needs,
-    /// Only with Jeton: the block is about something of its own.
+    /// Only with Jeton, for its own features.
     Jeton,
-    /// Only where long runs are asked for.
+    /// Only if long runs are requested.
     Soak,
 }
 
 impl Page {
-    /// Every page of the directory, by name; its `README.md` is none.
+    /// Returns every guide of the directory, sorted by name. Skips `README.md`.
     pub fn all(directory: &Path) -> Result<Vec<Self>, Error> {
         let mut pages = Vec::new();
         for entry in directory.read_dir().map_err(Error::io(directory))? {
@@ -105,9 +107,9 @@ impl Page {
         let (matter, body) = text
             .strip_prefix("<!--\n")
             .and_then(|rest| rest.split_once("-->\n"))
-            .ok_or_else(|| wrong("no comment with TOML at its head"))?;
+            .ok_or_else(|| wrong("no comment with TOML at the start"))?;
         let matter = toml::from_str(matter).map_err(|error| wrong(&error.to_string()))?;
-        let mut sections = sections(body).map_err(|line| wrong(&format!("not understood: {line}")))?;
+        let mut sections = sections(body).map_err(|line| wrong(&format!("unknown block: {line}")))?;
         let title = match sections.first() {
             Some(first) if !first.title.is_empty() => first.title.clone(),
             _ => return Err(wrong("no heading")),
@@ -116,13 +118,13 @@ impl Page {
         Ok(Self { name, title, matter, sections })
     }
 
-    /// How long the page may take.
+    /// Returns the maximum run time.
     pub const fn limit(&self, soak: bool) -> Duration {
         Duration::from_secs(if soak { self.matter.soak_seconds } else { self.matter.seconds })
     }
 }
 
-/// The headings and blocks of a page; or the line that is not understood.
+/// Returns the headings and blocks of a guide. Fails with the line that it cannot parse.
 fn sections(body: &str) -> Result<Vec<Section>, String> {
     let mut sections = vec![];
     let mut lines = body.lines();
@@ -140,7 +142,8 @@ fn sections(body: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The block after "```": `Some(None)` where it is for the reader alone, `None` where its words are not known.
+/// Returns the block after "```". The result is `Some(None)` if it is only for the reader, and
+/// `None` if its words are unknown.
 fn block(info: &str, text: String) -> Option<Option<Block>> {
     let words: Vec<_> = info.split_whitespace().collect();
     Some(match words[..] {
@@ -181,9 +184,9 @@ mod tests {
     #[test]
     fn a_page_that_is_not_understood_is_named_with_the_line() {
         for (from, to, said) in [
-            ("sh needs", "sh whenever", "x.md: not understood: ```sh whenever"),
-            ("<!--", "<--", "x.md: no comment with TOML at its head"),
-            ("# X\n", "", "x.md: not understood: ```sh needs"),
+            ("sh needs", "sh whenever", "x.md: unknown block: ```sh whenever"),
+            ("<!--", "<--", "x.md: no comment with TOML at the start"),
+            ("# X\n", "", "x.md: unknown block: ```sh needs"),
             ("done", "doen", "x.md: "),
         ] {
             let error = Page::parse("x".to_owned(), &PAGE.replace(from, to)).err().expect(said);

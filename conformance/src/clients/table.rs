@@ -1,4 +1,4 @@
-//! The table of clients: printed, and kept in a file between two marks.
+//! The table of clients, which is printed, and written into a file between two marks.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use jeton_driver::report::write_between;
 use crate::desk::Outcome;
 use crate::page::Page;
 
-/// The lines between which the table stands in a file.
+/// The lines before and after the table in a file.
 const BEGIN: &str = "<!-- table: written by the program `clients` -->";
 const END: &str = "<!-- table ends -->";
 
-/// A client: its page, its version, what became of it with each module.
+/// A client: its guide, its version, and its result with each module.
 pub struct Row<'a> {
     pub page: &'a Page,
     pub version: String,
     pub outcomes: Vec<Outcome>,
 }
 
-/// The table in Markdown, and below it what failed.
+/// Returns the table in Markdown, followed by the failures.
 pub fn markdown(modules: &[&str], rows: &[Row]) -> String {
     let mut text = format!("| client | version | what is done | {} |\n", modules.join(" | "));
     text += &format!("|---|---|---|{}\n", "---|".repeat(modules.len()));
@@ -32,7 +32,7 @@ pub fn markdown(modules: &[&str], rows: &[Row]) -> String {
             notes += &failures(module, title, outcome);
         }
     }
-    if notes.is_empty() { text } else { format!("{text}\nWhat failed, and what was said last:\n\n{notes}") }
+    if notes.is_empty() { text } else { format!("{text}\nFailures with their last output:\n\n{notes}") }
 }
 
 fn cell(outcome: &Outcome) -> String {
@@ -53,13 +53,13 @@ fn failures(module: &str, title: &str, outcome: &Outcome) -> String {
     }
 }
 
-/// A line of anybody's, as code in Markdown.
+/// Returns a line of output as code in Markdown.
 fn plain(line: &str) -> String {
     let kept: String = line.chars().filter(|c| *c != '`' && !c.is_control()).take(300).collect();
     format!("`{kept}`")
 }
 
-/// Puts the table between the marks of the file.
+/// Writes the table between the marks of the file.
 pub fn write(file: &Path, table: &str) -> Result<(), Error> {
     write_between(file, BEGIN, END, table)
 }

@@ -1,4 +1,5 @@
-//! Symmetric ciphers and key wraps: round trips; the known answers are Wycheproof's, and FIPS 197's for the block cipher.
+//! Round trips of symmetric ciphers and key wraps. Wycheproof has the known answers, and FIPS 197
+//! the answer for the block cipher.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Failure, Mechanism, Structure};
@@ -34,7 +35,7 @@ pub const WRAPS: Rows = &[(wrap, &["AES_KEY_WRAP", "AES_KEY_WRAP_KWP", "AES_KEY_
 pub const CHACHA20: Rows =
     &[(cipher, &["CHACHA20", "CHACHA20_POLY1305"]), (generation::secret, &["CHACHA20_KEY_GEN"])];
 
-/// Three blocks: what every mode takes.
+/// A message of three blocks, which every mode accepts.
 const MESSAGE: [u8; 48] = [0x5c; 48];
 
 fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
@@ -53,7 +54,7 @@ fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
     }
 }
 
-/// There and back in one part; what comes out in parts is the same.
+/// Checks a round trip in a single part, and that the ciphertext in parts is the same.
 fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (mechanism, session) = (mechanism(kind), p.fresh()?);
     let key_type = if matches!(kind, CKM_CHACHA20 | CKM_CHACHA20_POLY1305) { CKK_CHACHA20 } else { CKK_AES };
@@ -64,7 +65,8 @@ fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     session.decrypt_init(&mechanism, key)?;
     let back = session.decrypt(&sealed[..length], &mut plain)?;
     ensure("C_Decrypt", plain[..back] == MESSAGE && sealed[..48] != MESSAGE)?;
-    // PKCS#11 3.2, "AES-CCM": the length that it is told of is the whole; some modules take it in one part alone.
+    // PKCS#11 3.2, "AES-CCM": the parameter has the length of the full message. Some modules accept
+    // the message only in a single part.
     if kind == CKM_AES_CCM {
         return Ok(());
     }
@@ -81,7 +83,7 @@ fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_EncryptFinal", parts == sealed[..length])
 }
 
-/// FIPS 197, appendix C.3.
+/// Checks the answer of FIPS 197, appendix C.3.
 fn ecb(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key: Vec<u8> = (0..32).collect();
     let plain: Vec<u8> = (0..16).map(|digit| digit * 0x11).collect();

@@ -1,4 +1,4 @@
-//! Message authentication codes: round trips that notice what was altered; a shorter code begins the whole one.
+//! Round trips of MACs, which must detect a change. A shorter MAC is the start of the full MAC.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Failure, Mechanism, names};
@@ -71,7 +71,7 @@ fn code(p: &Place<'_>, mechanism: &Mechanism, keys: Pair) -> Result<(), Failure>
     signs_in_parts(p, mechanism, keys, MESSAGE)
 }
 
-/// XCBC is of AES-128 (RFC 3566).
+/// Checks an AES MAC. XCBC needs AES-128 (RFC 3566).
 fn aes(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let value = if names::mechanism(kind).contains("XCBC") { &SECRET[..16] } else { &SECRET };
     let key = import(p, CKK_AES, value, &[CKA_SIGN, CKA_VERIFY])?;
@@ -82,7 +82,7 @@ fn aes_cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     cut(p, kind, p.pair(Key::Aes)?)
 }
 
-/// As long as the longest hash: some modules take no shorter one.
+/// Imports a key that is as long as the longest hash, because some modules accept no shorter key.
 fn long_key(p: &Place<'_>) -> Result<Pair, Failure> {
     let key = import(p, CKK_GENERIC_SECRET, &[0x3c; 64], &[CKA_SIGN, CKA_VERIFY])?;
     Ok(Pair { public: key, private: key })

@@ -1,4 +1,5 @@
-//! Keys from keys: held against what the module's own digests and ciphers give, or what both sides agree on.
+//! Derivations of keys from keys. They are compared with the module's own digests and ciphers, or
+//! both sides must agree on the same secret.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Failure, Mechanism, Memory, Structure};
@@ -56,7 +57,7 @@ fn hashed(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", derived(p, &Mechanism::new(kind), &SECRET, None)? == expected)
 }
 
-/// RFC 5869, A.1.
+/// Returns the parameters of the example in RFC 5869, A.1.
 fn rfc5869(kind: CK_MECHANISM_TYPE) -> Mechanism {
     let parameter = Structure::new().flag(true).flag(true).number(CKM_SHA256).number(CKF_HKDF_SALT_DATA);
     let parameter = parameter.bytes(&hex("000102030405060708090a0b0c")).number(0);
@@ -97,7 +98,7 @@ fn two_keys(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", made == [&SECRET[..], &[0x22; 16]].concat())
 }
 
-/// From the ninth bit on.
+/// Checks an extraction that starts at the ninth bit.
 fn extracted(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let made = derived(p, &Mechanism::with_numbers(kind, &[8]), &SECRET, Some(16))?;
     ensure("C_DeriveKey", made == SECRET[1..17])
@@ -111,7 +112,7 @@ fn public_key(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", point(made)? == point(pair.public)?)
 }
 
-/// Two sides agree.
+/// Checks that two sides agree on the same secret.
 pub fn ecdh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
@@ -125,7 +126,7 @@ pub fn ecdh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", agreed(theirs, ours.private)? == agreed(ours.public, private)?)
 }
 
-/// A secret is encapsulated, and out again.
+/// Checks that decapsulation returns the encapsulated secret.
 pub fn kem(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (pair, mechanism) = (p.pair(Key::MlKem)?, Mechanism::new(kind));
     let (ciphertext, one) = encapsulate(p, &mechanism, pair.public, 1088)?;
@@ -134,7 +135,7 @@ pub fn kem(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
 }
 
-/// A key that is the ciphertext of given data.
+/// Checks that a derived key is the ciphertext of given data.
 pub fn encrypt_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let data = Memory::of(&[6; 32]);
     let (mechanism, cipher) = if kind == CKM_AES_CBC_ENCRYPT_DATA {

@@ -1,4 +1,4 @@
-//! Keys that are made, not imported.
+//! Generation of keys.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
@@ -6,7 +6,7 @@ use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
 use super::hex;
 use crate::place::{Key, Place, ensure, open_key};
 
-/// A pair; each kind of pair is used by the mechanisms of its family.
+/// Generates a pair. The mechanisms of its family use the pair.
 pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key = match kind {
         CKM_RSA_PKCS_KEY_PAIR_GEN => Key::Rsa,
@@ -24,14 +24,15 @@ pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKeyPair", right)
 }
 
-/// Two secret keys, which differ and have the length asked for, or the hash's.
+/// Generates two secret keys, which must differ. Their length must be the requested one, or the
+/// length of the hash.
 pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = vec![
         Attribute::flag(CKA_TOKEN, false),
         Attribute::flag(CKA_SENSITIVE, false),
         Attribute::flag(CKA_EXTRACTABLE, true),
     ];
-    // PKCS#11 3.2, "ChaCha20 key generation": its keys have one length.
+    // PKCS#11 3.2, "ChaCha20 key generation": all its keys have the same length.
     if kind != CKM_CHACHA20_KEY_GEN {
         template.push(Attribute::number(CKA_VALUE_LEN, 32));
     }
@@ -43,7 +44,8 @@ pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
 }
 
-/// PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations; the answer is Python's `hashlib.pbkdf2_hmac`.
+/// Checks PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations. The expected value comes from
+/// `hashlib.pbkdf2_hmac` of Python.
 pub fn pbkdf2(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(2);
     let mechanism =

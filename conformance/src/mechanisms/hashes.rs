@@ -1,4 +1,4 @@
-//! Digests: "abc" of FIPS 180-4 and FIPS 202, in one part and in several.
+//! Digests of "abc" (FIPS 180-4 and FIPS 202), in one part and in several parts.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Failure, Mechanism};
@@ -23,7 +23,7 @@ pub const HASHES: &[(Proof, &[&str])] = &[(
     ],
 )];
 
-/// The first eight bytes, and how many there are.
+/// The first eight bytes of the digest, and its length.
 const ABC: [(CK_MECHANISM_TYPE, &str, usize); 11] = [
     (CKM_SHA_1, "a9993e364706816a", 20),
     (CKM_SHA224, "23097d223405d822", 28),
@@ -38,7 +38,7 @@ const ABC: [(CK_MECHANISM_TYPE, &str, usize); 11] = [
     (CKM_SHA3_512, "b751850b1a57168a", 64),
 ];
 
-/// The digest of a message in one part.
+/// Returns the digest of a message in a single part.
 pub fn digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE, message: &[u8]) -> Result<Vec<u8>, Failure> {
     let (session, mut out) = (p.fresh()?, [0; 64]);
     session.digest_init(&Mechanism::new(kind))?;

@@ -1,5 +1,6 @@
-//! Derivations that protocols define. SP 800-108 and IKE are held against the module's own HMAC-SHA256 by their formulas,
-//! TLS 1.2 against OpenSSL's `kdf TLS1-PRF`, HOTP against RFC 4226.
+//! Derivations that protocols define. The module's own HMAC-SHA256 and the formulas give the
+//! expected values for SP 800-108 and IKE. Those for TLS 1.2 come from `kdf TLS1-PRF` of OpenSSL,
+//! and those for HOTP from RFC 4226.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
@@ -39,7 +40,7 @@ pub const DH: Rows = &[
     (dh_group, &["DH_PKCS_PARAMETER_GEN"]),
 ];
 
-/// The first 32 bytes, with the iteration variable first and a fixed input after it.
+/// Checks the first 32 bytes. The input is the iteration variable, followed by fixed bytes.
 fn sp800_108(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let input = b"fixed input";
     let counter = Structure::new().flag(false).number(32);
@@ -64,7 +65,7 @@ fn sp800_108(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", derived(p, &mechanism, &SECRET, Some(32))? == expected)
 }
 
-/// `CK_SSL3_RANDOM_DATA`
+/// Returns `CK_SSL3_RANDOM_DATA`.
 fn randoms() -> Structure {
     Structure::new().bytes(&[1; 32]).bytes(&[2; 32])
 }
@@ -85,7 +86,8 @@ fn is_tls12(kind: CK_MECHANISM_TYPE) -> bool {
     )
 }
 
-/// For TLS 1.2 what OpenSSL makes of the same; for its predecessors 48 bytes that depend on the secret.
+/// Checks a master secret. For TLS 1.2 it must be the value that OpenSSL computes. For older
+/// versions it must have 48 bytes and depend on the secret.
 fn master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let has_version = matches!(kind, CKM_TLS12_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE);
     let parameter = Structure::new().members(randoms());
@@ -99,7 +101,8 @@ fn master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", made.len() == 48 && (!is_tls12(kind) || made == known) && made != pre_master())
 }
 
-/// The answer is that of P_SHA256 (RFC 5246, 5) over the label of RFC 7627, by Python's `hmac`.
+/// Checks an extended master secret. The expected value is P_SHA256 (RFC 5246, 5) over the label of
+/// RFC 7627, computed with `hmac` of Python.
 fn extended_master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKM_SHA256).bytes(&[5; 32]);
     let with_version = kind == CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE;
@@ -111,7 +114,7 @@ fn extended_master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure
     ensure("C_DeriveKey", made == known)
 }
 
-/// Four keys, and for all but the safe derivation two initialisation vectors.
+/// Checks four keys, and also two initialisation vectors except for the safe derivation.
 fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
@@ -136,7 +139,7 @@ fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", keys.len() == 4 && keys[0] != 0 && vectors)
 }
 
-/// A finished message of either side.
+/// Checks the MAC of a finished message.
 fn finished(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = match kind {
         CKM_TLS12_MAC | CKM_TLS_MAC => Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]),
@@ -146,7 +149,7 @@ fn finished(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     signs(p, &mechanism, Pair { public: key, private: key }, &[4; 32])
 }
 
-/// Two derivations with different labels differ.
+/// Checks that two derivations with different labels differ.
 fn exported(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let made = |label: &[u8]| {
         let parameter = Structure::new().number(CKM_SHA256).bytes(label).members(randoms()).bytes(b"context");
@@ -156,7 +159,7 @@ fn exported(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", one == again && one != other && one.len() == 32)
 }
 
-/// RFC 7296, 2.13 and 2.14; RFC 2409, 5 and appendix B.
+/// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B.
 fn ike(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let prf = Structure::new().number(CKM_SHA256_HMAC);
     let (parameter, expected) = match kind {
@@ -178,7 +181,7 @@ fn ike(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_DeriveKey", derived(p, &parameter.mechanism(kind), &SECRET, Some(32))? == expected)
 }
 
-/// RFC 4226, appendix D: the counter is 0.
+/// Checks the first password of RFC 4226, appendix D, whose counter is 0.
 fn hotp(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = able(open_key(CKO_OTP_KEY, CKK_HOTP), &[CKA_SIGN]);
     template.extend([
@@ -188,7 +191,8 @@ fn hotp(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         Attribute::number(CKA_OTP_FORMAT, CK_OTP_FORMAT_DECIMAL),
     ]);
     let key = p.session.create_object(&template)?;
-    // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter": one without parameters.
+    // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter". This structure
+    // is empty.
     let made = signed(p, &Structure::new().null().number(0).mechanism(kind), key, b"")?;
     ensure("C_Sign", made.windows(6).any(|digits| digits == b"755224"))
 }
@@ -203,7 +207,7 @@ fn hotp_key(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKey", p.session.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
 }
 
-/// RFC 7919, appendix A.1: ffdhe2048.
+/// The prime of ffdhe2048 (RFC 7919, appendix A.1).
 const PRIME: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695a9e13641146433fbcc939dce249b3ef9\
     7d2fe363630c75d8f681b202aec4617ad3df1ed5d5fd65612433f51f5f066ed0856365553ded1af3b557135e7f57c935984f0c70e0e68b77e2a6\
     89daf3efe8721df158a136ade73530acca4f483a797abc0ab182b324fb61d108a94bb2c8e3fbb96adab760d7f4681d4f42a3de394df4ae56ede7\
@@ -226,7 +230,7 @@ fn dh_pair(p: &Place<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
-/// Two sides agree.
+/// Checks that two sides agree on the same secret.
 fn dh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let (ours, theirs) = (dh_keys(p)?, dh_keys(p)?);
     let agreed = |public, private| {

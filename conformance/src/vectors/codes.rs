@@ -1,4 +1,4 @@
-//! Project Wycheproof: message authentication codes, and HKDF.
+//! Project Wycheproof: MACs and HKDF.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Mechanism, Structure};
@@ -7,7 +7,7 @@ use wycheproof::{hkdf, mac, mac_with_nonce};
 use super::{Outcome, Set, same, value_of, with_key};
 use crate::place::{Place, able, open_key, with};
 
-/// Every set that the interface can say.
+/// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
     use mac::TestName as T;
     let codes = [
@@ -35,7 +35,7 @@ pub fn sets() -> Vec<Set> {
     sets
 }
 
-/// Whether the code begins with that tag.
+/// Checks that the MAC begins with that tag.
 fn begins(
     p: &Place<'_>,
     mechanism: &Mechanism,

@@ -10,7 +10,8 @@ use super::{Outcome, Set, same, value_of, with_key};
 use crate::cases::{decapsulate, encapsulate};
 use crate::place::{Place, able, open_key, with};
 
-/// Every set that the interface can say. What needs a given randomness cannot be said, but for what comes of it.
+/// Returns every set that the interface can express. It cannot express given random bytes, but it
+/// can use the results that they lead to.
 pub fn sets() -> Vec<Set> {
     use mldsa_sign::TestName as S;
     use mldsa_verify::TestName as V;
@@ -32,7 +33,7 @@ pub fn sets() -> Vec<Set> {
     verify.into_iter().chain(sign).chain(mlkem::TestName::all().into_iter().map(kem_set)).collect()
 }
 
-/// A key of that type and parameter set, from its value or its seed.
+/// Returns a template for a key of that type and parameter set, from its value or its seed.
 pub fn key(
     class: CK_OBJECT_CLASS,
     kind: CK_KEY_TYPE,
@@ -75,7 +76,8 @@ fn sign_set(name: mldsa_sign::TestName, parameters: CK_ULONG) -> Set {
             };
             let template = key(CKO_PRIVATE_KEY, CKK_ML_DSA, parameters, part, CKA_SIGN);
             for test in &group.tests {
-                // Internal tests have a mu without a message, randomised ones a fixed rnd: no parameter has either.
+                // Internal tests have a mu without a message, and randomised tests have a fixed
+                // rnd. No parameter can hold either.
                 let (Some(message), None) = (&test.msg, &test.rnd) else {
                     bench.skip(1);
                     continue;
@@ -111,7 +113,7 @@ fn kem_set(name: mlkem::TestName) -> Set {
     })
 }
 
-/// Everything that a test has an answer for, but the ciphertext of a given randomness.
+/// Checks everything that a test has an answer for, except the ciphertext of given random bytes.
 fn kem_test(p: &Place<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
     const KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
     if let Some(value) = &test.encaps_key {

@@ -1,4 +1,4 @@
-//! Project Wycheproof: decryption with RSA, and agreement on curves.
+//! Project Wycheproof: RSA decryption, and key agreement on curves.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Attribute, Mechanism, Structure};
@@ -8,7 +8,7 @@ use super::signatures::curve;
 use super::{Outcome, Set, hash, integer, same, value_of, with_key};
 use crate::place::{Place, able, open_key, with};
 
-/// Every set that the interface can say.
+/// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
     use ecdh::TestName as T;
     let oaep = rsa_oaep::TestName::all().into_iter().map(oaep_set);
@@ -86,7 +86,7 @@ fn pkcs1_set(name: rsa_pkcs1_decrypt::TestName) -> Set {
     })
 }
 
-/// What the two sides agree on.
+/// Checks the shared secret of a key agreement.
 fn agrees(p: &Place<'_>, template: &[Attribute], public: &[u8], shared: &[u8], length: usize) -> Outcome {
     let mechanism =
         Structure::new().number(CKD_NULL).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE);

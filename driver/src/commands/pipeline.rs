@@ -1,4 +1,5 @@
-//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, and the report.
+//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, and the
+//! report.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -19,24 +20,26 @@ use super::{pin, printing};
 
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
-/// Every size is repeated for --min-seconds and three times at least (once, if that alone takes four seconds), and the
-/// medians are shown. A run of size 4 before them warms up and is not counted.
+/// Every size is repeated for --min-seconds and three times at least (once, if that alone takes
+/// four seconds), and the medians are shown. A run of size 4 before them warms up and is not
+/// counted.
 #[derive(Args)]
 pub struct Pipeline {
-    /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without it: jeton and
-    /// each peer found on the machine. in-process, the floor, is always run.
+    /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without
+    /// it: jeton and each peer found on the machine. The baseline in-process always runs.
     #[arg(long)]
     module: Vec<String>,
-    /// ecdsa-p256, ed25519, ml-dsa-44, ml-dsa-65, rsa2048, rsa3072, rsa4096, or all; may be repeated.
+    /// ecdsa-p256, ed25519, ml-dsa-44, ml-dsa-65, rsa2048, rsa3072, rsa4096, or all; may be
+    /// repeated.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     ca_key_algo: Vec<String>,
     /// Batch sizes.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
-    /// Repeat each size for so many seconds at least.
+    /// Repeat each size for at least this number of seconds.
     #[arg(long, default_value_t = 0.5)]
     min_seconds: f64,
-    /// Threads of the parallel stages; as many as cores if absent.
+    /// Threads of the parallel stages. Default: the number of cores.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Option<u64>,
     /// Keep the database in this file.
@@ -45,22 +48,24 @@ pub struct Pipeline {
     /// Write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this directory.
+    /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
+    /// directory.
     #[arg(long)]
     keep: Option<PathBuf>,
     /// The backend of jeton.
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// RSA key pairs of subscribers that a batch makes and then reuses; 0: one a certificate.
+    /// RSA key pairs of subscribers that a batch generates and reuses. 0 generates one for each
+    /// certificate.
     #[arg(long, default_value_t = 16)]
     rsa_key_pool: u64,
     /// The token of a module given by its path.
     #[arg(long)]
     token_label: Option<String>,
-    /// Its user's PIN; asked for if absent.
+    /// The user PIN of this token. Default: a prompt.
     #[arg(long, env = "JETON_PIN", hide_env_values = true)]
     pin: Option<String>,
-    /// End a module that says nothing for so many seconds.
+    /// End a module that reports nothing for this number of seconds.
     #[arg(long, default_value_t = 900)]
     stall_seconds: u64,
 }
@@ -78,7 +83,7 @@ pub fn child() -> Result<ExitCode, Error> {
 }
 
 impl Pipeline {
-    /// Does it. Fails if something failed in a module.
+    /// Runs the command. Fails if a module failed.
     pub fn run(self) -> Result<ExitCode, Error> {
         let algorithms = self.algorithms()?;
         let threads = self.threads.map_or_else(available, |threads| threads as usize);
@@ -87,14 +92,14 @@ impl Pipeline {
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (selections, absent) = self.selections()?;
         report.absent = absent;
-        // A second handler is the only error, and there is none.
+        // The only error is a second handler, which does not exist.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         for (index, selection) in selections.iter().enumerate() {
             let own = directory.path().join(index.to_string());
             let outcome = self.run_module(selection, &report, &own, directory.path(), pin.as_deref())?;
             report.add(selection.name(), outcome);
             if INTERRUPTED.load(Ordering::Relaxed) {
-                // The child was interrupted with the tool; what it was doing has no number.
+                // The child was interrupted with the tool. Its current stage has no result.
                 return Err(Error::Usage("interrupted".to_owned()));
             }
         }
@@ -112,7 +117,8 @@ impl Pipeline {
         self.ca_key_algo.iter().map(|name| Ok(Algorithm::named(name)?.name.to_owned())).collect()
     }
 
-    /// The floor first; then what was asked for, or what is there. And what is not there although nobody asked.
+    /// Returns the baseline, then the modules of the command line, or else the installed modules.
+    /// The second value lists known modules that are not installed.
     fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
         let mut selections = vec![Selection::InProcess];
         for text in &self.module {
@@ -130,7 +136,7 @@ impl Pipeline {
         Ok((selections, absent.into_iter().map(|known| known.name().to_owned()).collect()))
     }
 
-    /// The PIN of a module given by its path, asked for before the long work begins.
+    /// Returns the PIN for a module with a path. Asks for it before the long work begins.
     fn path_pin(&self) -> Result<Option<String>, Error> {
         let has_path =
             self.module.iter().any(|text| matches!(Selection::parse(text), Ok(Selection::Path(_))));
@@ -182,7 +188,7 @@ fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A bar on a terminal, silence elsewhere.
+/// Returns a progress bar on a terminal, and a hidden one elsewhere.
 struct Progress {
     bar: ProgressBar,
     name: String,
@@ -192,7 +198,7 @@ impl Progress {
     fn new(job: &Job) -> Self {
         let total = (job.algorithms.len() * job.sizes.len()) as u64;
         let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
-        // The template is a constant that parses; without it the bar would only look plainer.
+        // The template is a constant that parses. Without it the bar would only look plainer.
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}") {
             bar.set_style(style);
         }

@@ -1,5 +1,6 @@
 //! `init-token`, `show-slots`, `delete-token`: the options of `softhsm2-util`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -44,6 +45,12 @@ pub struct InitToken {
     /// The user's PIN; asked for if absent.
     #[arg(long)]
     pin: Option<String>,
+    /// A file with the security officer's PIN in its first line.
+    #[arg(long, conflicts_with = "so_pin")]
+    so_pin_file: Option<PathBuf>,
+    /// A file with the user's PIN in its first line.
+    #[arg(long, conflicts_with = "pin")]
+    pin_file: Option<PathBuf>,
 }
 
 impl InitToken {
@@ -54,8 +61,8 @@ impl InitToken {
         }
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
         let module = open(&self.module.module)?;
-        let so_pin = pin::ask_new(self.so_pin, "SO")?;
-        let pin = pin::ask_new(self.pin, "user")?;
+        let so_pin = pin::ask_new(self.so_pin.or(pin::read(self.so_pin_file.as_deref())?), "SO")?;
+        let pin = pin::ask_new(self.pin.or(pin::read(self.pin_file.as_deref())?), "user")?;
         let slot = token::initialise(&module, &choice, &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
         println!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0);

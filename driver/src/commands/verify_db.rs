@@ -55,7 +55,8 @@ impl VerifyDb {
         }
     }
 
-    /// The module reads its environment when it is loaded: the tool runs itself with the one of a fresh token.
+    /// The module reads its environment when it is loaded: the tool runs itself with the one of a
+    /// fresh token.
     fn run_seated(&self, known: peers::Known) -> Result<ExitCode, Error> {
         // Looked for here, so that an absent module is said once and plainly.
         library(known)?;

@@ -1,4 +1,4 @@
-//! Where the modules lie.
+//! Finds the files of the known modules.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::Error;
 /// A module that the tool knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Ours.
+    /// Jeton.
     Jeton,
     /// SoftHSM 2.
     SoftHsm2,
@@ -16,11 +16,11 @@ pub enum Known {
     Nss,
 }
 
-/// All of them, in the order of the report.
+/// All known modules, in the order of the report.
 pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
 
 impl Known {
-    /// The name on the command line and in the report.
+    /// Returns the name on the command line and in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Jeton => "jeton",
@@ -29,13 +29,13 @@ impl Known {
         }
     }
 
-    /// The module called `name`.
+    /// Returns the module with this name.
     pub fn named(name: &str) -> Option<Self> {
         KNOWN.into_iter().find(|known| known.name() == name)
     }
 
-    /// The library parameters of `C_Initialize` where the module is to be looked at, not worked with: NSS must be
-    /// told that there is no database.
+    /// Returns the library parameters of `C_Initialize` for a look at the module without a token.
+    /// NSS needs the parameter that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
             Self::Jeton | Self::SoftHsm2 => None,
@@ -45,7 +45,7 @@ impl Known {
         }
     }
 
-    /// The environment variable that says where the module lies.
+    /// Returns the environment variable that names the module's file.
     const fn variable(self) -> &'static str {
         match self {
             Self::Jeton => "JETON_MODULE",
@@ -54,7 +54,7 @@ impl Known {
         }
     }
 
-    /// The file, as it is called in any of the directories.
+    /// Returns the name of the file.
     const fn file(self) -> &'static str {
         match self {
             Self::Jeton => "libjeton_pkcs11.so",
@@ -63,7 +63,7 @@ impl Known {
         }
     }
 
-    /// Where distributions put it, below each of [`LIBRARY_ROOTS`].
+    /// Returns the directories of distributions, below each of [`LIBRARY_ROOTS`].
     const fn below(self) -> &'static [&'static str] {
         match self {
             Self::Jeton => &["", "pkcs11"],
@@ -72,8 +72,8 @@ impl Known {
         }
     }
 
-    /// The module's file, if it is on the machine: what the environment says, beside the tool (ours only), or
-    /// where distributions put it.
+    /// Returns the module's file if it exists. Looks at the environment variable, then beside the
+    /// tool (Jeton only), then in the directories of distributions.
     pub fn library(self) -> Option<PathBuf> {
         if let Some(path) = env::var_os(self.variable()) {
             return Some(path.into());
@@ -99,7 +99,7 @@ const LIBRARY_ROOTS: &[&str] = &[
     "/opt/homebrew/lib",
 ];
 
-/// The file of a name or path, for commands that need one.
+/// Returns the file of a module's name or path. Fails if there is none.
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {
@@ -110,7 +110,7 @@ pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// The directory of the executable, and for test executables and `cargo run` those around it.
+/// Returns the directory of the executable. Adds its parents for test executables and `cargo run`.
 fn beside_the_tool() -> Vec<PathBuf> {
     let executable = env::current_exe().unwrap_or_default();
     let Some(directory) = executable.parent() else { return Vec::new() };

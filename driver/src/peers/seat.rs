@@ -1,5 +1,5 @@
-//! A fresh token in a temporary directory: what a module is told before it is loaded, and the calls that
-//! make the token.
+//! A fresh token in a temporary directory: the settings of a module before it is loaded, and the
+//! calls that initialise the token.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,22 +10,22 @@ use crate::Error;
 use crate::client::{Access, Doing, Failure, Module, Session, SlotId, User};
 use crate::pipeline::TokenAccess;
 
-/// The PINs of the fresh tokens. They guard nothing: the tokens live as long as the run.
+/// The user PIN of fresh tokens. It protects nothing: the tokens exist during the run only.
 pub const PIN: &str = "jeton-user-1234";
-/// The security officer's.
+/// The SO PIN of fresh tokens.
 pub const SO_PIN: &str = "jeton-so-12345";
 const LABEL: &str = "pipeline";
-/// NSS softokn: slot 1 computes, slot 2 holds keys.
+/// The slot of NSS softokn that holds keys. Slot 1 only computes.
 const NSS_KEY_SLOT: SlotId = SlotId(2);
 
-/// What a module is told before it is loaded.
+/// The settings of a module before it is loaded.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// Variables of its process.
+    /// Environment variables of its process.
     pub environment: Vec<(String, OsString)>,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
-    /// How the token is made then.
+    /// How the token is initialised afterwards.
     pub token: TokenAccess,
 }
 
@@ -70,7 +70,7 @@ fn jeton_environment(
     Ok(environment)
 }
 
-/// Comes by a token: its slot and the user's PIN.
+/// Initialises or finds a token. Returns its slot and the user PIN.
 pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, String), Error> {
     match access {
         TokenAccess::Initialise => {
@@ -79,7 +79,7 @@ pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, S
             Ok((slot, PIN.to_owned()))
         }
         TokenAccess::Nss => {
-            // NSS has no security officer: an empty PIN stands for one while the database has no password.
+            // NSS has no SO. An empty SO PIN works as long as the database has no password.
             set_user_pin(module, NSS_KEY_SLOT, "", PIN)?;
             Ok((NSS_KEY_SLOT, PIN.to_owned()))
         }
@@ -87,7 +87,7 @@ pub fn prepare_token(module: &Module, access: &TokenAccess) -> Result<(SlotId, S
     }
 }
 
-/// The first slot whose token is not initialised.
+/// Returns the first slot whose token is not initialised.
 pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
     for slot in module.slots(true)? {
         if !module.token_info(slot)?.is_initialised() {
@@ -97,7 +97,8 @@ pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
     Err(Error::Usage("the module has no slot with an uninitialised token".to_owned()))
 }
 
-/// `C_InitToken`, then the user's PIN. The slot may change in between: SoftHSM numbers its slots anew.
+/// Calls `C_InitToken`, then sets the user PIN. The slot may change in between, because SoftHSM
+/// renumbers its slots.
 pub fn initialise(
     module: &Module,
     slot: SlotId,
@@ -116,7 +117,8 @@ fn serials(module: &Module) -> Result<Vec<(SlotId, String)>, Failure> {
     module.slots(true)?.into_iter().map(|slot| Ok((slot, module.token_info(slot)?.serial))).collect()
 }
 
-/// Where the token is that was made in `slot`: there if it has the label, else in the slot that is new.
+/// Finds the token that was initialised in `slot`: in this slot if the label fits, else in the new
+/// slot.
 fn slot_after(
     module: &Module,
     slot: SlotId,
@@ -147,7 +149,7 @@ fn set_user_pin(module: &Module, slot: SlotId, so_pin: &str, pin: &str) -> Resul
     session.logout()
 }
 
-/// The token called `label`, or the only one.
+/// Finds the token with this label, or the only token.
 fn existing(module: &Module, label: Option<&str>) -> Result<SlotId, Error> {
     let mut fitting = Vec::new();
     for slot in module.slots(true)? {

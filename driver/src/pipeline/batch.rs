@@ -1,4 +1,4 @@
-//! One run through the fifteen stages: a fresh CA, serials from 1.
+//! One run through the fifteen stages, with a fresh CA and serial numbers from 1.
 
 use rayon::prelude::*;
 
@@ -11,27 +11,28 @@ use crate::Error;
 use crate::error::Document;
 use crate::pki::{Algorithm, Authority, Key};
 
-/// What a run is about.
+/// The parameters of a run.
 pub(super) struct Run<'a> {
     pub module: &'a str,
     pub algorithm: &'static Algorithm,
     pub size: u64,
-    /// How many RSA subscriber key pairs are made and then reused; 0: one each, as for the other algorithms.
+    /// The number of RSA subscriber key pairs that are generated and reused. 0 generates one for
+    /// each certificate, as for the other algorithms.
     pub rsa_key_pool: u64,
-    /// Told of each stage that begins.
+    /// Called at the beginning of each stage.
     pub progress: &'a dyn Fn(&'static str),
 }
 
 impl Run<'_> {
-    /// Runs the stages. Reading comes before verifying, though the table has it after, as what was read back from the
-    /// database is what gets verified.
+    /// Runs the stages. It reads before it verifies, because it verifies the bytes that the
+    /// database returned. The table has the opposite order.
     pub(super) fn run(
         &self,
         engine: &mut dyn Engine,
         database: &mut Database,
     ) -> Result<(Timings, Sample), Error> {
         let result = self.stages(engine, database);
-        // The keys go whether the stages went well or not; the first error is the one that matters.
+        // Destroy the keys even after a failure. The first error is the one to report.
         let cleared = engine.clear();
         let done = result?;
         cleared?;
@@ -114,7 +115,7 @@ impl Run<'_> {
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
-    /// A subscriber's key pair and certificate for each serial.
+    /// Makes a subscriber's key pair and certificate for each serial number.
     fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<Vec<Vec<u8>>, Error> {
         let pool = self.key_pool(engine)?;
         let issue = |serial: u64| {

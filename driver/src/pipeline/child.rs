@@ -1,4 +1,4 @@
-//! The child process of a module: takes a job, runs it, says on standard output what happens.
+//! The child process of a module. It takes a job, runs it, and reports events on standard output.
 
 use std::io::{BufRead, Write};
 use std::sync::{Mutex, PoisonError};
@@ -17,16 +17,16 @@ use crate::client::Module;
 use crate::peers;
 use crate::pki::Algorithm;
 
-/// A size is run at least so often, so that its medians are medians …
+/// The least number of runs of a size, so that a median is possible ...
 const MIN_RUNS: usize = 3;
-/// … unless it has taken so long already.
+/// ... unless a run takes longer than this.
 const ENOUGH: Duration = Duration::from_secs(4);
-/// The size of the run that is made before the clock counts: it loads code, fills pools, opens files.
+/// The size of the run before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
-/// How long a repetition says nothing of its progress.
+/// The time without progress events at the start of a repetition.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Reads a job from `input` and writes events to `output`. Returns what kept it from starting at all.
+/// Reads a job from `input` and writes events to `output`. Returns an error if it cannot start.
 pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
     let speaker = Speaker::new(output);
     let job: Job =
@@ -42,7 +42,8 @@ fn start(job: &Job, speaker: &Speaker<'_>) -> Result<(), Error> {
     let mut database = Database::open(&job.database)?;
     let (mut engine, description) = open(job)?;
     speaker.say(&Event::Described(description));
-    // The stages run inside the pool, so that "this thread" is one of its threads in serial stages too.
+    // Run the stages inside the pool, so that the current thread belongs to it in serial stages
+    // too.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
     let pool = pool.map_err(|error| Error::Usage(format!("no thread pool: {error}")))?;
     for name in &job.algorithms {
@@ -73,7 +74,7 @@ fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error>
     }
 }
 
-/// All sizes of an algorithm. What fails ends the algorithm, not the job.
+/// Runs all sizes of an algorithm. A failure ends the algorithm, not the job.
 fn measure_algorithm(
     job: &Job,
     algorithm: &'static Algorithm,
@@ -160,7 +161,7 @@ fn medians(runs: &[Timings]) -> [f64; STAGES.len()] {
     })
 }
 
-/// Says events, one a line.
+/// Writes events, one in each line.
 struct Speaker<'a> {
     output: Mutex<Box<dyn Write + Send + 'a>>,
     last_progress: Mutex<Instant>,
@@ -171,8 +172,8 @@ impl<'a> Speaker<'a> {
         Self { output: Mutex::new(Box::new(output)), last_progress: Mutex::new(Instant::now()) }
     }
 
-    /// The first run of a size names every stage, so that a crash has its place; the repetitions are silent for a
-    /// while each time, as waking the listener takes a core from the stage that is measured.
+    /// The first run of a size reports every stage, so that a crash has its place. Repetitions stay
+    /// silent at first, because waking the parent takes a core from the stage that is measured.
     fn progress(&self, algorithm: &Algorithm, size: u64, run: usize, stage: &str) {
         let mut last = self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
         if run > 1 && last.elapsed() < SILENCE {
@@ -184,7 +185,7 @@ impl<'a> Speaker<'a> {
     }
 
     fn say(&self, event: &Event) {
-        // A parent that is gone listens no more, and the child's work is pointless: it ends at the next stage.
+        // If the parent is gone, the work has no purpose: end at the next stage.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {

@@ -1,4 +1,4 @@
-//! The pipeline's database: SQLite in WAL mode, a batch per module, algorithm and size.
+//! The pipeline's database: SQLite in WAL mode, one batch for each module, algorithm and size.
 
 use std::path::Path;
 
@@ -29,15 +29,15 @@ pub struct Database {
 /// A stored batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Its key in the database.
+    /// The batch's key in the database.
     pub id: i64,
     /// The module that signed.
     pub module: String,
     /// The CA's algorithm.
     pub algorithm: String,
-    /// How many certificates.
+    /// The number of certificates.
     pub size: u64,
-    /// The CA's certificate, DER.
+    /// The CA's certificate in DER.
     pub ca_certificate: Vec<u8>,
 }
 
@@ -67,11 +67,11 @@ impl Table {
     }
 }
 
-/// A stored document: the serial of its row, and its bytes.
+/// A stored document: the serial number of its row, and its bytes.
 pub(super) type Row = (u64, Vec<u8>);
 
 impl Database {
-    /// Opens or makes the database at `path`.
+    /// Opens or creates the database at `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -80,7 +80,7 @@ impl Database {
         Ok(Self { connection })
     }
 
-    /// Opens a database that is there already.
+    /// Opens an existing database.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         match path.try_exists() {
             Ok(true) => Self::open(path),
@@ -89,7 +89,7 @@ impl Database {
         }
     }
 
-    /// The stored batches, oldest first.
+    /// Returns the stored batches, oldest first.
     pub fn batches(&self) -> Result<Vec<Batch>, Error> {
         let mut statement = self
             .connection
@@ -106,7 +106,7 @@ impl Database {
         Ok(batches.collect::<Result<_, _>>()?)
     }
 
-    /// Makes room for a batch; one of the same module, algorithm and size goes.
+    /// Adds a batch. Replaces a batch of the same module, algorithm and size.
     pub(super) fn start_batch(
         &mut self,
         module: &str,
@@ -132,7 +132,7 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    /// Stores documents: one prepared statement, one transaction. The serials count from 1.
+    /// Stores documents in one transaction with one prepared statement. Serial numbers start at 1.
     pub(super) fn insert(&mut self, table: Table, batch: i64, documents: &[Vec<u8>]) -> Result<(), Error> {
         let transaction = self.connection.transaction()?;
         {

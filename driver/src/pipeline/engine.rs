@@ -1,38 +1,39 @@
-//! Who holds the CA key and computes with it.
+//! The holder of the CA key, which signs and verifies.
 
 use spki::SubjectPublicKeyInfoOwned;
 
 use crate::Error;
 use crate::pki::Algorithm;
 
-/// The crypto of the pipeline: a PKCS#11 module, or AWS-LC called directly. The methods that take `&self` are
-/// called from many threads at once.
+/// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC called directly. Many threads call
+/// the methods with `&self` at the same time.
 pub trait Engine: Sync {
-    /// Makes a fresh CA key pair and keeps it; the one before is destroyed.
+    /// Generates a CA key pair and keeps it. Destroys the previous one.
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
-    /// Takes over the public key of a CA whose certificate was stored, for verification only.
+    /// Takes the public key of a stored CA certificate, for verification only.
     fn import_ca(
         &mut self,
         algorithm: &'static Algorithm,
         key: &SubjectPublicKeyInfoOwned,
     ) -> Result<(), Error>;
 
-    /// The CA's signature in the form of X.509.
+    /// Signs with the CA key. Returns the signature in its X.509 form.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error>;
 
-    /// Whether the signature is the CA's.
+    /// Returns whether the signature is from the CA.
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
-    /// A subscriber's key pair of the CA's algorithm; its private key stays in the engine.
+    /// Generates a subscriber's key pair of the CA's algorithm. The private key stays in the
+    /// engine.
     fn make_subscriber(&self) -> Result<Subscriber, Error>;
 
-    /// Destroys all that was made since the last call.
+    /// Destroys all keys since the last call.
     fn clear(&mut self) -> Result<(), Error>;
 }
 
-/// A subscriber as the CA sees it.
+/// The CA's view of a subscriber.
 pub struct Subscriber {
-    /// What goes into the certificate.
+    /// The public key for the certificate.
     pub public_key: SubjectPublicKeyInfoOwned,
 }

@@ -1,7 +1,8 @@
-//! The floor: the same work with AWS-LC called directly. What a module needs beyond this is what PKCS#11 costs.
+//! The baseline: the same work with AWS-LC called directly. A module's additional time is the cost
+//! of PKCS#11.
 //!
-//! Keys are held parsed, and ECDSA signatures are made in the form that X.509 wants: the least that the
-//! library can be asked to do.
+//! Keys stay parsed, and ECDSA signatures have their X.509 form: this is the least work for the
+//! library.
 
 use std::sync::Mutex;
 
@@ -28,7 +29,7 @@ pub struct InProcess {
     algorithm: Option<&'static Algorithm>,
     private: Option<KeyPair>,
     public: Option<ParsedPublicKey>,
-    /// Held until the batch ends, as a module holds its session objects.
+    /// Keys live until the batch ends, like the session objects of a module.
     subscribers: Mutex<Vec<KeyPair>>,
 }
 
@@ -65,7 +66,7 @@ impl Engine for InProcess {
     fn make_subscriber(&self) -> Result<Subscriber, Error> {
         let pair = KeyPair::generate(self.algorithm.ok_or_else(no_ca)?)?;
         let public_key = pair.public_key()?;
-        // A panic elsewhere cannot leave a vector half pushed.
+        // A panic in another thread cannot leave this vector in a bad state.
         self.subscribers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(pair);
         Ok(Subscriber { public_key })
     }

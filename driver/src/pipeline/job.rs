@@ -1,4 +1,5 @@
-//! What the tool and the child process of a module say to each other: one job in, events out, JSON by lines.
+//! The messages between the tool and the child process of a module: one job in, events out, one
+//! JSON text in each line.
 
 use std::path::PathBuf;
 
@@ -6,30 +7,32 @@ use serde::{Deserialize, Serialize};
 
 use super::stage::STAGES;
 
-/// The work of one child. It goes through standard input: a PIN does not belong on a command line.
+/// The work of one child. It goes through standard input, because a PIN must not be on a command
+/// line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// As the report calls the module.
+    /// The module's name in the report.
     pub name: String,
-    /// Who computes.
+    /// The engine.
     pub target: Target,
     /// Names of the CA algorithms.
     pub algorithms: Vec<String>,
     /// The batch sizes.
     pub sizes: Vec<u64>,
-    /// How long a size is repeated at least.
+    /// The least time for which a size is repeated.
     pub min_seconds: f64,
     /// Threads of the parallel stages.
     pub threads: usize,
-    /// RSA subscriber key pairs that are made and then reused; 0: one each.
+    /// The number of RSA subscriber key pairs that are reused. 0 generates one for each
+    /// certificate.
     pub rsa_key_pool: u64,
     /// The database.
     pub database: PathBuf,
-    /// Where a sample of each algorithm is written.
+    /// The directory for a sample of each algorithm.
     pub keep: Option<PathBuf>,
 }
 
-/// Who computes.
+/// The engine of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Target {
     /// AWS-LC, called directly.
@@ -40,28 +43,28 @@ pub enum Target {
         library: PathBuf,
         /// The library parameters of `C_Initialize`.
         reserved: Option<String>,
-        /// How to come by a token.
+        /// How to get a token.
         token: TokenAccess,
     },
 }
 
-/// How to come by a token.
+/// How to get a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TokenAccess {
     /// `C_InitToken` in the first slot without an initialised token, then the PINs.
     Initialise,
-    /// NSS: the slot of keys is there, and the security officer logs in with an empty PIN.
+    /// NSS: the slot for keys exists, and the SO logs in with an empty PIN.
     Nss,
-    /// A token that exists.
+    /// An existing token.
     Existing {
-        /// Which; the only one if there is no label.
+        /// The label. Without it the module must have one token only.
         label: Option<String>,
         /// The user's PIN.
         pin: String,
     },
 }
 
-/// What a child says.
+/// An event of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// The module was loaded.
@@ -72,7 +75,7 @@ pub enum Event {
         algorithm: String,
         /// The batch size.
         size: u64,
-        /// Which repetition; 0 is the warm-up.
+        /// The repetition. 0 is the warm-up.
         run: usize,
         /// The stage.
         stage: String,
@@ -83,21 +86,21 @@ pub enum Event {
     NotAvailable {
         /// The CA algorithm.
         algorithm: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Something failed.
     Failed {
-        /// Where: the algorithm and size, if it came so far.
+        /// The algorithm and size, if the job reached them.
         at: Option<(String, u64)>,
-        /// What.
+        /// The message.
         message: String,
     },
-    /// All was tried. What comes after is the end of the process.
+    /// The job is complete. The process ends.
     Done,
 }
 
-/// What the module says of itself.
+/// The module's description of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModuleDescription {
     /// `libraryDescription` of `C_GetInfo`.
@@ -108,7 +111,7 @@ pub struct ModuleDescription {
     pub version: String,
     /// `cryptokiVersion`
     pub cryptoki: String,
-    /// The file; none for in-process.
+    /// The file. `None` for the baseline.
     pub library: Option<PathBuf>,
 }
 
@@ -119,7 +122,7 @@ pub struct MeasuredBatch {
     pub algorithm: String,
     /// The batch size.
     pub size: u64,
-    /// How many runs were measured.
+    /// The number of measured runs.
     pub runs: usize,
     /// The median of each stage, in the order of the table.
     pub seconds: [f64; STAGES.len()],

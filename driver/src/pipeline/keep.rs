@@ -7,7 +7,7 @@ use der::pem::{LineEnding, encode_string};
 
 use crate::Error;
 
-/// Documents of a batch as the database gave them back; `None` where the batch was empty.
+/// Documents of a batch from the database. `None` if the batch was empty.
 pub(super) struct Sample {
     pub ca: Vec<u8>,
     pub leaf: Option<Vec<u8>>,
@@ -16,7 +16,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Writes the files as OpenSSL wants them: certificates and CRL as PEM and DER, the OCSP response as DER.
+    /// Writes the files for OpenSSL: certificates and CRL in PEM and DER, the OCSP response in DER.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         fs::create_dir_all(directory).map_err(Error::io(directory))?;
         let documents = [

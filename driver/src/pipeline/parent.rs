@@ -1,4 +1,4 @@
-//! The tool's side of a child process: starts it, listens, and says what became of it.
+//! Starts a child process, reads its events, and returns the result.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -9,25 +9,25 @@ use std::time::Duration;
 use super::job::{Event, Job, MeasuredBatch, ModuleDescription};
 use crate::Error;
 
-/// What became of a module.
+/// The result of a module.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What it says of itself, if it came so far.
+    /// The module's description of itself, if it was loaded.
     pub description: Option<ModuleDescription>,
     /// The sizes that were measured.
     pub batches: Vec<MeasuredBatch>,
-    /// Algorithms it lacks, and why.
+    /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,
-    /// What failed, and where.
+    /// Failures and their place.
     pub failures: Vec<(Option<(String, u64)>, String)>,
-    /// What is worth saying but no failure of the work.
+    /// Notes that are no failure of the work.
     pub notes: Vec<String>,
 }
 
-/// Told of what the child does, for a progress bar.
+/// Receives the child's progress, for a progress bar.
 pub type Watcher<'a> = dyn Fn(&Event) + 'a;
 
-/// Runs `job` in a child process with `environment`. A child that says nothing for `stall` is ended.
+/// Runs `job` in a child process with `environment`. Ends a child that is silent for `stall`.
 pub fn run_job(
     job: &Job,
     environment: &[(String, OsString)],
@@ -45,7 +45,7 @@ pub fn run_job(
         outcome.take(event)
     });
     if let Listened::Stalled = listened {
-        // It may have ended in this moment; then there is nothing to end.
+        // The child may have just ended by itself.
         let _ = child.kill();
     }
     let status = child.wait().map_err(Error::io("the module's process"))?;
@@ -63,14 +63,14 @@ fn start(job: &Job, environment: &[(String, OsString)]) -> Result<Child, Error> 
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
     let text = serde_json::to_string(job).map_err(|error| Error::Usage(error.to_string()))?;
-    // Taken, and so closed when written: the child reads to the end.
+    // `take` closes the pipe after the write, and the child reads until the end.
     if let Some(mut input) = child.stdin.take() {
         input.write_all(text.as_bytes()).map_err(Error::io("the module's process"))?;
     }
     Ok(child)
 }
 
-/// The hidden subcommand of the child.
+/// The name of the child's hidden subcommand.
 const CHILD_COMMAND: &str = "pipeline-child";
 
 enum Listened {
@@ -83,7 +83,7 @@ fn listen(child: &mut Child, stall: Duration, mut take: impl FnMut(Event) -> boo
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // The receiver is gone when the child stalled.
+            // The receiver is gone if the child stalled.
             if sender.send(line).is_err() {
                 break;
             }
@@ -92,7 +92,7 @@ fn listen(child: &mut Child, stall: Duration, mut take: impl FnMut(Event) -> boo
     let mut done = false;
     loop {
         match receiver.recv_timeout(stall) {
-            // A module may write to standard output too: what is no event is passed over.
+            // A module may write to standard output too. Skip lines that are no events.
             Ok(line) => done |= serde_json::from_str(&line).is_ok_and(&mut take),
             Err(RecvTimeoutError::Disconnected) => return Listened::ToTheEnd { done },
             Err(RecvTimeoutError::Timeout) => return Listened::Stalled,
@@ -101,7 +101,7 @@ fn listen(child: &mut Child, stall: Duration, mut take: impl FnMut(Event) -> boo
 }
 
 impl Outcome {
-    /// Notes an event; whether it was the last.
+    /// Records an event. Returns whether it was the last one.
     fn take(&mut self, event: Event) -> bool {
         match event {
             Event::Described(description) => self.description = Some(description),
@@ -114,7 +114,8 @@ impl Outcome {
         false
     }
 
-    /// A crash after the last event is a note: the work was done. One before is a failure, at the last stage heard of.
+    /// Records the end of the process. A crash after the last event is a note, because the work was
+    /// done. An earlier crash is a failure of the last reported stage.
     fn judge(&mut self, done: bool, status: ExitStatus, last: Option<Place>) {
         if status.success() {
             return;
@@ -133,7 +134,7 @@ impl Outcome {
     }
 }
 
-/// Algorithm and size, and the stage.
+/// Returns the algorithm, the size and the stage as text.
 type Place = ((String, u64), String);
 
 fn place(last: Option<Place>) -> (Option<(String, u64)>, String) {

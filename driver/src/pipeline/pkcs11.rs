@@ -1,5 +1,6 @@
-//! The pipeline's crypto through the C interface of a module: a session per thread, `C_SignInit` and `C_Sign` per
-//! signature with the output buffer given at once, keys handled by the handles that their making returned.
+//! The pipeline's cryptography through the C interface of a module. Each thread has a session. A
+//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. Keys are the handles that
+//! their generation returned.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,9 +31,9 @@ pub struct Pkcs11 {
     sessions: PerThread<Session>,
     mechanisms: Vec<CK_MECHANISM_TYPE>,
     ca: Option<Ca>,
-    /// Which of the variants of the key template the module takes.
+    /// The variant of the key template that the module accepts.
     variant: AtomicUsize,
-    /// What the batch has made, to be destroyed at its end.
+    /// The objects of the batch, destroyed at its end.
     made: Mutex<Vec<ObjectHandle>>,
 }
 
@@ -45,7 +46,7 @@ struct Ca {
 }
 
 impl Pkcs11 {
-    /// Opens a session per thread of the pool and logs the user in.
+    /// Opens a session for each thread of the pool and logs the user in.
     pub fn open(module: &Module, slot: SlotId, pin: &str, threads: usize) -> Result<Self, Error> {
         let sessions = PerThread::new(threads, || module.open_session(slot, Access::ReadWrite))?;
         sessions.mine().login(User::User, Some(pin))?;
@@ -62,7 +63,7 @@ impl Pkcs11 {
         self.ca.as_ref().ok_or_else(|| Error::Usage("no CA key was made".to_owned()))
     }
 
-    /// The mechanism that the module signs with, and what it is given.
+    /// Returns the mechanism with which the module signs, and its input.
     fn signing(&self, algorithm: &Algorithm) -> Result<(Mechanism, Input), Error> {
         let has = |mechanism| self.mechanisms.contains(&mechanism);
         let found = algorithm.signing.iter().find(|signing| has(signing.mechanism));
@@ -73,8 +74,8 @@ impl Pkcs11 {
         })
     }
 
-    /// A key pair in this thread's session. Modules differ in how they take the curve: the variants are tried
-    /// until one is taken, which is remembered.
+    /// Generates a key pair in this thread's session. Modules accept different forms of the curve.
+    /// This tries each form, and remembers the first that works.
     fn generate(
         &self,
         algorithm: &Algorithm,
@@ -97,7 +98,7 @@ impl Pkcs11 {
                 Err(failure) => refused = refused.or(Some(failure)),
             }
         }
-        // The loop ran at least once, and each turn that did not return left a failure.
+        // The loop ran at least once, and each iteration that did not return left a failure.
         let failure = refused.ok_or_else(|| Error::Usage("no template to try".to_owned()))?;
         let whose = if token { "the CA's" } else { "a subscriber's" };
         Err(Failure { doing: format!("generating {whose} {} key pair", algorithm.name).into(), ..failure }
@@ -117,7 +118,7 @@ impl Pkcs11 {
     }
 
     fn made(&self) -> std::sync::MutexGuard<'_, Vec<ObjectHandle>> {
-        // A panic elsewhere cannot leave a vector of handles half pushed.
+        // A panic in another thread cannot leave this vector in a bad state.
         self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -209,7 +210,7 @@ impl Engine for Pkcs11 {
         self.ca = None;
         let made = std::mem::take(&mut *self.made());
         let session = self.sessions.mine();
-        // Each is tried, and the first refusal is what is said.
+        // Try each form, and report the first failure.
         let results: Vec<_> = made.into_iter().map(|object| session.destroy_object(object)).collect();
         Ok(results.into_iter().collect::<Result<_, _>>()?)
     }
@@ -222,7 +223,8 @@ fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) ->
     }
 }
 
-/// What a key pair template says beyond flags; several where modules differ, the specification's first.
+/// Returns the attributes of a key pair template besides its flags. There are several variants if
+/// modules differ. The specification's variant is first.
 fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
     match algorithm.key {
         Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P256_PARAMS)]],
@@ -268,13 +270,13 @@ struct EcdsaSignature<'a> {
     s: UintRef<'a>,
 }
 
-/// r and s as PKCS#11 puts them, side by side, in the form of X.509.
+/// Converts r and s, which PKCS#11 concatenates, to the X.509 form.
 fn ecdsa_to_der(fixed: &[u8]) -> der::Result<Vec<u8>> {
     let (r, s) = fixed.split_at(fixed.len() / 2);
     EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
 }
 
-/// The way back for P-256; `None` if it is no such signature.
+/// Converts a P-256 signature back. Returns `None` if it is malformed.
 fn ecdsa_from_der(der: &[u8]) -> Option<[u8; 64]> {
     let signature = EcdsaSignature::from_der(der).ok()?;
     let mut fixed = [0; 64];

@@ -1,49 +1,49 @@
-//! The fifteen stages and the clock.
+//! The fifteen stages, and their clock.
 
 use std::time::{Duration, Instant};
 
 /// A stage, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The CA signs its own certificate. Its key was made before, untimed.
+    /// The CA signs its own certificate. Its key was generated before, outside the measurement.
     CaSelfSign,
-    /// A subscriber's key pair and certificate each, parallel.
+    /// Generate a key pair and sign a certificate for each subscriber, in parallel.
     CertGen,
-    /// Certificates into the database, one transaction.
+    /// Insert the certificates into the database in one transaction.
     DbInsertCerts,
-    /// The stored certificates, parallel.
+    /// Verify the stored certificates, in parallel.
     CertVerify,
-    /// Certificates out of the database.
+    /// Read the certificates from the database.
     DbReadCerts,
-    /// The CRL's bytes.
+    /// Build the bytes of the CRL.
     CrlBuild,
-    /// Its signature.
+    /// Sign the CRL.
     CrlSign,
-    /// The CRL into the database.
+    /// Insert the CRL into the database.
     DbInsertCrl,
-    /// The stored CRL.
+    /// Verify the stored CRL.
     CrlVerify,
-    /// The CRL out of the database.
+    /// Read the CRL from the database.
     DbReadCrl,
-    /// The bytes of the OCSP responses, parallel.
+    /// Build the bytes of the OCSP responses, in parallel.
     OcspBuild,
-    /// Their signatures, parallel.
+    /// Sign the OCSP responses, in parallel.
     OcspSign,
-    /// OCSP responses into the database, one transaction.
+    /// Insert the OCSP responses into the database in one transaction.
     DbInsertOcsp,
-    /// The stored OCSP responses, parallel.
+    /// Verify the stored OCSP responses, in parallel.
     OcspVerify,
-    /// OCSP responses out of the database.
+    /// Read the OCSP responses from the database.
     DbReadOcsp,
 }
 
 /// A row of the stage table.
 pub struct StageRow {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
     /// Its name.
     pub name: &'static str,
-    /// Whether it handles an item per certificate, or one per batch.
+    /// Whether the stage handles one item for each certificate, or one for each batch.
     pub per_certificate: bool,
 }
 
@@ -74,12 +74,12 @@ const fn each(stage: Stage, name: &'static str) -> StageRow {
     StageRow { stage, name, per_certificate: true }
 }
 
-/// How long each stage of one run took.
+/// The time of each stage of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timings([Duration; STAGES.len()]);
 
 impl Timings {
-    /// Does `work` and notes how long it took as `stage`.
+    /// Runs `work` and records its time as that of `stage`.
     pub fn time<T>(&mut self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
@@ -87,7 +87,7 @@ impl Timings {
         result
     }
 
-    /// Seconds by stage, in the order of the table.
+    /// Returns the seconds of each stage, in the order of the table.
     pub fn seconds(&self) -> [f64; STAGES.len()] {
         self.0.map(|duration| duration.as_secs_f64())
     }

@@ -1,5 +1,6 @@
-//! The check of stored documents: the bytes that the database gave are taken apart and their signature is verified
-//! by the engine. A document is named by the serial of its row, which is right even where its DER is not.
+//! Verifies stored documents: splits the bytes from the database, and lets the engine verify the
+//! signature. Messages name a document by the serial number of its row, which is right even if its
+//! DER is not.
 
 use std::path::Path;
 
@@ -14,18 +15,19 @@ use crate::Error;
 use crate::error::Document;
 use crate::pki::{Algorithm, Signed, ocsp_payload};
 
-/// What `jeton verify-db` found in a batch.
+/// The result of `jeton verify-db` for a batch.
 #[derive(Debug)]
 pub struct Verdict {
     /// The batch.
     pub batch: Batch,
-    /// How many documents verify.
+    /// The number of documents that verify.
     pub good: usize,
-    /// Those that do not, and what keeps the batch from being verified.
+    /// The documents that do not, and errors of the whole batch.
     pub failures: Vec<Error>,
 }
 
-/// Verifies all that a database holds, through `engine`, with the keys of the stored CA certificates.
+/// Verifies all documents of a database through `engine`, with the keys of the stored CA
+/// certificates.
 pub fn verify_database(path: &Path, engine: &mut dyn Engine) -> Result<Vec<Verdict>, Error> {
     let database = Database::open_existing(path)?;
     let batches = database.batches()?;
@@ -63,7 +65,8 @@ fn import_ca(engine: &mut dyn Engine, batch: &Batch) -> Result<&'static Algorith
     Ok(algorithm)
 }
 
-/// All of a stage, in parallel; the first in the order of serials is what is reported.
+/// Verifies all documents of a stage in parallel. Reports the failure with the lowest serial
+/// number.
 pub(super) fn verify_all(
     engine: &dyn Engine,
     algorithm: &Algorithm,
@@ -74,7 +77,7 @@ pub(super) fn verify_all(
     failed.map_or(Ok(()), Err)
 }
 
-/// One stored document.
+/// Verifies one stored document.
 pub(super) fn verify_one(
     engine: &dyn Engine,
     algorithm: &Algorithm,

@@ -1,4 +1,4 @@
-//! The seven algorithms of a CA: one row each, for PKCS#11 and for X.509.
+//! The seven algorithms of a CA, one row each, with their PKCS#11 and X.509 forms.
 
 use cryptoki_sys::{
     CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA,
@@ -11,28 +11,28 @@ use spki::AlgorithmIdentifierOwned;
 
 use crate::Error;
 
-/// What an algorithm is in PKCS#11 and in X.509.
+/// A CA algorithm in PKCS#11 and in X.509.
 #[derive(Debug)]
 pub struct Algorithm {
-    /// As `--ca-key-algo` takes it.
+    /// The name that `--ca-key-algo` takes.
     pub name: &'static str,
-    /// What distinguishes its keys.
+    /// The parameters of its keys.
     pub key: Key,
     /// `CKA_KEY_TYPE`
     pub key_type: CK_KEY_TYPE,
-    /// The mechanism that makes a key pair.
+    /// The mechanism that generates a key pair.
     pub generation: CK_MECHANISM_TYPE,
     /// The mechanisms that sign, the preferred one first.
     pub signing: &'static [Signing],
-    /// The length of a signature as PKCS#11 gives it, or its bound.
+    /// The length of a signature in its PKCS#11 form, or its upper bound.
     pub signature_length: usize,
-    /// SubjectPublicKeyInfo's algorithm.
+    /// The algorithm in SubjectPublicKeyInfo.
     pub public_key: Identifier,
     /// The signature's algorithm.
     pub signature: Identifier,
 }
 
-/// What distinguishes the keys of an algorithm.
+/// The parameters of an algorithm's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// ECDSA on P-256.
@@ -41,25 +41,25 @@ pub enum Key {
     Ed25519,
     /// ML-DSA with this `CKP_ML_DSA_…`.
     MlDsa(CK_ULONG),
-    /// RSA of so many bits.
+    /// RSA with a modulus of this number of bits.
     Rsa(CK_ULONG),
 }
 
-/// A mechanism that signs, and what it is given.
+/// A mechanism that signs, and its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signing {
     /// `CKM_…`
     pub mechanism: CK_MECHANISM_TYPE,
-    /// What `C_Sign` is given.
+    /// The input of `C_Sign`.
     pub input: Input,
 }
 
-/// What `C_Sign` is given.
+/// The input of `C_Sign`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The bytes to be signed.
+    /// The message.
     Message,
-    /// Their SHA-256 digest, computed by the driver.
+    /// The SHA-256 digest of the message, computed by the driver.
     Sha256,
 }
 
@@ -107,7 +107,7 @@ pub static ALGORITHMS: [Algorithm; 7] = [
 ];
 
 impl Algorithm {
-    /// The algorithm called `name`.
+    /// Returns the algorithm with this name.
     pub fn named(name: &str) -> Result<&'static Self, Error> {
         ALGORITHMS.iter().find(|algorithm| algorithm.name == name).ok_or_else(|| {
             let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
@@ -115,10 +115,10 @@ impl Algorithm {
         })
     }
 
-    /// The algorithm of a certificate's key.
+    /// Returns the algorithm of a certificate's key.
     pub fn of_public_key(key: &spki::SubjectPublicKeyInfoOwned) -> Option<&'static Self> {
         let fits = |algorithm: &&Self| {
-            // RSA's modulus decides between the sizes: the rows differ by 128 bytes and more.
+            // The length of the key tells the RSA sizes apart: they differ by at least 128 bytes.
             let length = key.subject_public_key.raw_bytes().len();
             let sized = match algorithm.key {
                 Key::Rsa(bits) => length.abs_diff(bits as usize / 8) < 64,
@@ -131,7 +131,7 @@ impl Algorithm {
 }
 
 impl Identifier {
-    /// The structure.
+    /// Returns the X.509 structure.
     pub fn to_owned(self) -> AlgorithmIdentifierOwned {
         let parameters = match self.parameters {
             Parameters::Absent => None,
@@ -154,7 +154,8 @@ const fn null(oid: ObjectIdentifier) -> Identifier {
     Identifier { oid, parameters: Parameters::Null }
 }
 
-// RFC 9881, 2: parameters MUST be absent, in the key and in the signature, and both have the same OID.
+// RFC 9881, 2: parameters MUST be absent, in the key and in the signature, and both have the same
+// OID.
 const fn ml_dsa(name: &'static str, set: CK_ULONG, length: usize, oid: ObjectIdentifier) -> Algorithm {
     Algorithm {
         name,

@@ -1,7 +1,7 @@
-//! A CA as far as bytes go: its name, its key's identifier, and what it has to sign.
+//! A CA without its private key: its name, its key identifier, and the bytes that it signs.
 //!
-//! What all certificates of a batch share is made once. In-process and modules use the same code, so that the
-//! ratio between them shows what PKCS#11 costs and nothing else.
+//! Parts that all certificates of a batch share are encoded once. The baseline and the modules use
+//! the same code, so the ratio between them shows the cost of PKCS#11 alone.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,12 +27,13 @@ use super::algorithm::Algorithm;
 use super::{Signed, extension, ocsp_response};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 6960 4.3: every client knows SHA-1 in a CertID. It identifies, it does not protect.
+/// RFC 6960 4.3: every client supports SHA-1 in a CertID. It identifies a certificate and protects
+/// nothing.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// A CA.
 pub struct Authority {
-    /// Its algorithm.
+    /// The CA's algorithm.
     pub algorithm: &'static Algorithm,
     name: Name,
     public_key: SubjectPublicKeyInfoOwned,
@@ -46,7 +47,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A CA with this key, from now on.
+    /// Makes a CA with this key, valid from now on.
     pub fn new(algorithm: &'static Algorithm, public_key: SubjectPublicKeyInfoOwned) -> der::Result<Self> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = DateTime::from_unix_duration(Duration::from_secs(since_epoch.as_secs()))?;
@@ -55,7 +56,8 @@ impl Authority {
         Ok(Self {
             algorithm,
             signature_algorithm: algorithm.signature.to_owned(),
-            // The subscribers have the serials from 1 on, and no other number of this CA is as large.
+            // Subscribers get the serial numbers from 1 on. The CA's own is larger than all of
+            // them.
             serial: since_epoch.as_micros() as u64,
             validity: Validity { not_before: utc(now)?, not_after: utc(later(now, 30)?)? },
             leaf_extensions: [
@@ -71,7 +73,7 @@ impl Authority {
         })
     }
 
-    /// The CA's own certificate, to be signed.
+    /// Returns the CA's own certificate as bytes to sign.
     pub fn certificate_tbs(&self) -> der::Result<Vec<u8>> {
         let usages = KeyUsages::KeyCertSign | KeyUsages::CRLSign | KeyUsages::DigitalSignature;
         let extensions = vec![
@@ -82,7 +84,7 @@ impl Authority {
         self.tbs_certificate(self.serial, self.name.clone(), self.public_key.clone(), extensions).to_der()
     }
 
-    /// A subscriber's certificate, to be signed.
+    /// Returns a subscriber's certificate as bytes to sign.
     pub fn leaf_tbs(&self, serial: u64, key: SubjectPublicKeyInfoOwned) -> der::Result<Vec<u8>> {
         let id = key_identifier(&key.subject_public_key)?;
         let mut extensions = Vec::with_capacity(self.leaf_extensions.len() + 1);
@@ -92,7 +94,7 @@ impl Authority {
         self.tbs_certificate(serial, subject, key, extensions).to_der()
     }
 
-    /// A CRL that revokes the serials from 1 to `count`, to be signed.
+    /// Returns a CRL that revokes the serial numbers from 1 to `count`, as bytes to sign.
     pub fn crl_tbs(&self, number: u64, count: u64) -> der::Result<Vec<u8>> {
         let this_update = utc(self.now)?;
         let revoked = |serial| RevokedCert {
@@ -106,7 +108,7 @@ impl Authority {
             issuer: self.name.clone(),
             this_update,
             next_update: Some(utc(later(self.now, 7)?)?),
-            // RFC 5280 5.1.2.6: absent when there are none.
+            // RFC 5280 5.1.2.6: the list is absent if it would be empty.
             revoked_certificates: (count > 0).then(|| (1..=count).map(revoked).collect()),
             crl_extensions: Some(vec![
                 extension::authority_key_identifier(self.key_id.as_bytes())?,
@@ -116,7 +118,8 @@ impl Authority {
         list.to_der()
     }
 
-    /// The response data for one serial, to be signed: revoked, as the CRL says.
+    /// Returns the response data for one serial number as bytes to sign. The status is revoked, as
+    /// in the CRL.
     pub fn ocsp_tbs(&self, serial: u64) -> der::Result<Vec<u8>> {
         let mut data = self.ocsp.clone();
         for response in &mut data.responses {
@@ -125,12 +128,12 @@ impl Authority {
         data.to_der()
     }
 
-    /// A certificate or a CRL of its signed bytes and the signature.
+    /// Joins the signed bytes of a certificate or CRL with the signature.
     pub fn assemble(&self, tbs: &[u8], signature: &[u8]) -> der::Result<Vec<u8>> {
         Signed::assemble(tbs, &self.signature_algorithm, signature)
     }
 
-    /// An OCSP response of its signed bytes and the signature.
+    /// Joins the signed bytes of an OCSP response with the signature.
     pub fn assemble_ocsp(&self, tbs: &[u8], signature: &[u8]) -> der::Result<Vec<u8>> {
         ocsp_response(self.assemble(tbs, signature)?)
     }
@@ -157,7 +160,7 @@ impl Authority {
     }
 }
 
-/// A response with everything but the serial.
+/// A response without its serial number.
 fn ocsp_frame(name: &Name, key_id: &OctetString, now: DateTime) -> der::Result<ResponseData> {
     let at = |time| OcspGeneralizedTime(GeneralizedTime::from_date_time(time));
     let name_hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &name.to_der()?);
@@ -183,7 +186,7 @@ fn ocsp_frame(name: &Name, key_id: &OctetString, now: DateTime) -> der::Result<R
     })
 }
 
-/// RFC 5280 4.2.1.2, method 1; OCSP's issuerKeyHash is the same.
+/// Returns the key identifier of RFC 5280 4.2.1.2, method 1. OCSP's issuerKeyHash is the same.
 fn key_identifier(key: &BitString) -> der::Result<OctetString> {
     OctetString::new(digest(&SHA1_FOR_LEGACY_USE_ONLY, key.raw_bytes()).as_ref())
 }
@@ -194,7 +197,7 @@ fn common_name(text: &str) -> der::Result<Name> {
     Ok(RdnSequence(vec![RelativeDistinguishedName(SetOfVec::try_from([attribute])?)]))
 }
 
-/// RFC 5280 4.1.2.5: UTCTime through 2049.
+/// Encodes a time. RFC 5280 4.1.2.5 asks for UTCTime through 2049.
 fn utc(time: DateTime) -> der::Result<Time> {
     Ok(match UtcTime::from_date_time(time) {
         Ok(time) => Time::UtcTime(time),

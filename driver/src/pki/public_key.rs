@@ -1,4 +1,4 @@
-//! Public keys between the attributes of PKCS#11 and SubjectPublicKeyInfo.
+//! Converts public keys between PKCS#11 attributes and SubjectPublicKeyInfo.
 
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_MODULUS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
@@ -16,7 +16,7 @@ use crate::client::Attribute;
 pub(crate) const P256_PARAMS: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 /// DER of the OID of Ed25519, `CKA_EC_PARAMS`.
 pub(crate) const ED25519_PARAMS: &[u8] = b"\x06\x03\x2b\x65\x70";
-/// PKCS#11 3.0 allows the curve's name too, and SoftHSM before 2.7 knows nothing else.
+/// The curve's name. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts no other form.
 pub(crate) const ED25519_NAME_PARAMS: &[u8] = b"\x13\x0cedwards25519";
 
 /// RSAPublicKey of RFC 8017.
@@ -26,7 +26,7 @@ struct RsaPublicKey<'a> {
     public_exponent: UintRef<'a>,
 }
 
-/// SubjectPublicKeyInfo of a key whose attributes `read` gives, by attribute and the most bytes it can have.
+/// Returns the SubjectPublicKeyInfo of a key. `read` takes an attribute and its greatest length.
 pub fn subject_public_key(
     algorithm: &Algorithm,
     read: impl Fn(CK_ATTRIBUTE_TYPE, usize) -> Result<Vec<u8>, Error>,
@@ -48,8 +48,8 @@ pub fn subject_public_key(
     })
 }
 
-/// The attributes that make a public key object of a certificate's key, without class and flags. Several
-/// templates where modules differ in what they take, the one of the specification first.
+/// Returns templates that create a public key object from a certificate's key, without class and
+/// flags. There are several if modules accept different forms. The specification's form is first.
 pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<Vec<Attribute>>, Error> {
     let wrapped = || OctetStringRef::new(bits).and_then(|point| point.to_der());
     let ec = |params: &[u8], point: Vec<u8>| {
@@ -57,7 +57,7 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
     };
     Ok(match algorithm.key {
         Key::P256 => vec![ec(P256_PARAMS, wrapped()?)],
-        // PKCS#11 3.0 had the Edwards point raw or wrapped by who read it; 3.1 says raw.
+        // Readers of PKCS#11 3.0 disagreed on the Edwards point: raw or in DER. 3.1 says raw.
         Key::Ed25519 => vec![
             ec(ED25519_PARAMS, bits.to_vec()),
             ec(ED25519_PARAMS, wrapped()?),
@@ -76,7 +76,8 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
     })
 }
 
-/// A point of `length` bytes: `CKA_EC_POINT` is the point in a DER OCTET STRING, but some modules give it raw.
+/// Returns a point of `length` bytes. `CKA_EC_POINT` is a DER OCTET STRING, but some modules return
+/// the raw point.
 fn point(attribute: Vec<u8>, length: usize) -> Vec<u8> {
     if attribute.len() == length {
         return attribute;

@@ -1,4 +1,5 @@
-//! What certificates, CRLs and basic OCSP responses have in common: bytes to be signed, an algorithm, a signature.
+//! The common structure of certificates, CRLs and basic OCSP responses: signed bytes, algorithm,
+//! signature.
 
 use der::asn1::{AnyRef, BitStringRef, OctetString};
 use der::referenced::OwnedToRef;
@@ -27,7 +28,7 @@ struct Encoded<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// Takes the parts out of DER without looking into what was signed.
+    /// Splits DER into the parts, without decoding the signed bytes.
     pub fn parse(der: &'a [u8]) -> der::Result<Self> {
         let mut outer = SliceReader::new(der)?;
         let body = AnyRef::decode(&mut outer)?;
@@ -38,12 +39,13 @@ impl<'a> Signed<'a> {
         let algorithm = AlgorithmIdentifierRef::decode(&mut reader)?;
         let signature = BitStringRef::decode(&mut reader)?;
         let signature = signature.as_bytes().ok_or_else(|| der::Tag::BitString.value_error())?;
-        // A basic OCSP response may carry certificates after the signature; ours do not.
+        // A basic OCSP response may have certificates after the signature. Those of the pipeline do
+        // not.
         reader.finish(())?;
         Ok(Self { tbs, algorithm, signature })
     }
 
-    /// Puts the parts together.
+    /// Encodes the parts.
     pub fn assemble(
         tbs: &[u8],
         algorithm: &AlgorithmIdentifierOwned,
@@ -54,13 +56,13 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// OCSPResponse around a basic response.
+/// Encodes an OCSPResponse around a basic response.
 pub fn ocsp_response(basic: Vec<u8>) -> der::Result<Vec<u8>> {
     let bytes = ResponseBytes { response_type: ID_PKIX_OCSP_BASIC, response: OctetString::new(basic)? };
     OcspResponse { response_status: OcspResponseStatus::Successful, response_bytes: Some(bytes) }.to_der()
 }
 
-/// The basic response of a successful OCSPResponse.
+/// Returns the basic response of a successful OCSPResponse.
 pub fn ocsp_payload(der: &[u8]) -> der::Result<OctetString> {
     let response = OcspResponse::from_der(der)?;
     match response.response_bytes {

@@ -1,4 +1,4 @@
-//! The machine that numbers are from.
+//! The machine of a measurement.
 
 use std::fs;
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 /// Processor, cores, system.
 #[derive(Debug, Serialize)]
 pub struct Machine {
-    /// As the system calls it.
+    /// The processor's name in the operating system.
     pub cpu: String,
-    /// How many threads can run at once.
+    /// The number of threads that can run at once.
     pub cores: usize,
     /// The kernel's version.
     pub system: String,
 }
 
 impl Machine {
-    /// This one. What cannot be found out is `unknown`.
+    /// Describes this machine. A property that cannot be read is `unknown`.
     pub fn this() -> Self {
         let line = |path: &str, key: &str| {
             let text = fs::read_to_string(path).ok()?;

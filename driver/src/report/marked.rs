@@ -1,11 +1,12 @@
-//! The part of a page that a program writes: what stands between two lines of the file.
+//! Replaces the generated part of a page, which is between two marker lines.
 
 use std::fs;
 use std::path::Path;
 
 use crate::Error;
 
-/// Puts `body` between the lines `begin` and `end` of a file. A file without them is an error of usage, and stays as it was.
+/// Replaces the text between the lines `begin` and `end` of a file by `body`. Fails if the file
+/// lacks these lines, and leaves it unchanged.
 pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<(), Error> {
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));

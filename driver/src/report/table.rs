@@ -1,4 +1,5 @@
-//! The tables: one for each algorithm and size, a row per stage, a group of columns per module.
+//! The tables: one for each algorithm and size, with a row for each stage and columns for each
+//! module.
 
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use super::{ModuleReport, Report};
 use crate::pipeline::{MeasuredBatch, STAGES};
 
-/// Prints all tables and what there is to say about them.
+/// Prints all tables and the notes below them.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let machine = &report.machine;
     writeln!(
@@ -34,7 +35,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn print_batch(report: &Report, algorithm: &str, size: u64, out: &mut dyn Write) -> io::Result<()> {
-    // A module that failed before its first size has no column; what happened is said below the tables.
+    // A module that failed before its first size has no column. The notes name the failure.
     let modules: Vec<_> = report
         .modules
         .iter()
@@ -86,7 +87,8 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
     cells
 }
 
-/// Time, items per second where they mean something, and the ratio to the floor unless this is the floor.
+/// Returns the cells of a module: time, items per second for stages with items, and the ratio to
+/// the baseline for modules other than the baseline.
 fn cells(seconds: Option<f64>, items: Option<u64>, floor: Option<Option<f64>>) -> Vec<Cell> {
     let Some(seconds) = seconds else {
         return vec![right("n/a".to_owned()); if floor.is_some() { 3 } else { 2 }];
@@ -100,10 +102,7 @@ fn cells(seconds: Option<f64>, items: Option<u64>, floor: Option<Option<f64>>) -
 }
 
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "\nratio: time over the time of in-process, the floor; 1.00 means that PKCS#11 costs nothing."
-    )?;
+    writeln!(out, "\nratio: time divided by the time of in-process, the baseline (AWS-LC called directly).")?;
     if report.rsa_key_pool > 0 && report.algorithms.iter().any(|name| name.starts_with("rsa")) {
         writeln!(
             out,
@@ -140,7 +139,7 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// Seconds in the unit that leaves one to three digits before the point.
+/// Formats seconds in the unit that leaves one to three digits before the decimal point.
 fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),

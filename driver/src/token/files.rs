@@ -1,5 +1,5 @@
-//! The files of Jeton's tokens. PKCS#11 has no call that deletes a token, so for ours the files are removed; what
-//! is known of them here is their documented place, not the core.
+//! The files of Jeton's tokens. PKCS#11 has no function that deletes a token, so the tool removes
+//! the files. It knows their documented place only.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// Where Jeton keeps its tokens: `JETON_DIR`, else `token-dir` of the file that `JETON_CONF` names, else below the
-/// XDG data directory.
+/// Returns the directory of Jeton's tokens: `JETON_DIR`, else `token-dir` in the file of
+/// `JETON_CONF`, else a directory below the XDG data directory.
 pub fn token_directory() -> Result<PathBuf, Error> {
     if let Some(directory) = variable("JETON_DIR") {
         return Ok(directory.into());
@@ -34,7 +34,7 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
         return Err(Error::Usage(format!("{serial:?} is not the serial of a Jeton token")));
     }
     let token = directory.join(format!("{serial}.jeton"));
-    // The token last: what is left after an interruption is a token, not a log without one.
+    // The token's file goes last: an interruption leaves a token, not a log without its token.
     let mut removed = Vec::new();
     for suffix in ["-wal", "-shm", "-lock", ""] {
         let mut name = token.clone().into_os_string();
@@ -48,7 +48,7 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
     Ok(removed)
 }
 
-/// The one key of the configuration that matters here.
+/// The key of the configuration that this file needs.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(rename = "token-dir")]

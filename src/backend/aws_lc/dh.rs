@@ -1,11 +1,11 @@
-//! Diffie-Hellman in a prime field, and the primes for it.
+//! Diffie-Hellman in a prime field, and the generation of its primes.
 
 use super::ffi;
 use crate::backend::dh::Integers;
 use crate::error::Result;
 use crate::secret::Secret;
 
-/// AWS-LC's integers.
+/// The integers of AWS-LC.
 pub(super) struct Numbers;
 
 impl Integers for Numbers {

@@ -13,7 +13,7 @@ pub(super) fn generate(curve: Curve) -> Result<(PublicParts, PrivateParts)> {
     Ok((public, PrivateParts::Ec { curve, scalar: key.scalar()? }))
 }
 
-/// A private key.
+/// A private key on a curve.
 pub(super) struct Private {
     curve: Curve,
     key: ffi::EcKey,
@@ -41,7 +41,7 @@ impl PrivateKey for Private {
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        // The form's byte and the length belong together; AWS-LC checks the rest.
+        // The first byte decides the length. AWS-LC checks the rest.
         let len = match peer.first() {
             Some(4) => 1 + 2 * self.curve.len(),
             Some(2 | 3) => 1 + self.curve.len(),
@@ -54,7 +54,7 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key.
+/// A public key on a curve.
 pub(super) struct Public {
     curve: Curve,
     key: ffi::EcKey,
@@ -62,7 +62,7 @@ pub(super) struct Public {
 
 impl Public {
     pub(super) fn parse(curve: Curve, point: &[u8]) -> Result<Self> {
-        // AWS-LC would take compressed points too.
+        // AWS-LC would also accept compressed points.
         if point.len() != 1 + 2 * curve.len() || point[0] != 4 {
             return Err(Error::DataInvalid);
         }
@@ -158,7 +158,7 @@ mod tests {
         ),
     ];
 
-    /// The curves that are not taken from elsewhere.
+    /// Returns the curves that AWS-LC itself supports.
     fn own_curves() -> impl Iterator<Item = Curve> {
         Curve::ALL.into_iter().filter(|curve| !curve.is_brainpool())
     }
@@ -231,7 +231,8 @@ mod tests {
     fn shorter_halves_verify_and_other_lengths_are_no_signature() {
         let (public, private) = generate(PairSpec::Ec(Curve::P521));
         let mut verifier = verifier(&public, &Scheme::Ecdsa).unwrap();
-        // The top byte of a P-521 number holds one bit: both are zero in a quarter of all signatures.
+        // The top byte of a P-521 number has one bit. In a quarter of all signatures it is zero in
+        // both numbers.
         let short = (0..200).find_map(|_| {
             let signature = sign(&private, &Scheme::Ecdsa, &[1; 32]).unwrap();
             let (r, s) = signature.split_at(66);
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn secp256k1_signature_verifies_with_the_derived_public_key() {
-        // The Bitcoin developers' vector of RFC 6979 with the key 1.
+        // The RFC 6979 vector of the Bitcoin developers with the key 1.
         let mut one = [0; 32];
         one[31] = 1;
         let public = Private::parse(Curve::Secp256k1, &one).unwrap().public().unwrap();

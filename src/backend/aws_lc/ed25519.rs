@@ -1,4 +1,4 @@
-//! Ed25519 (RFC 8032): pure, with a context, and of a digest.
+//! Ed25519 (RFC 8032): pure, with a context, and on a digest.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
     Ok((PublicParts::Ed25519 { point: public }, PrivateParts::Ed25519 { seed }))
 }
 
-/// A private key.
+/// A private key and its public key.
 pub(super) struct Private {
     point: [u8; 32],
-    /// Seed and public key, as AWS-LC signs with them.
+    /// The seed and the public key, in the form that AWS-LC signs with.
     key: Secret,
 }
 
@@ -48,7 +48,7 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key.
+/// A public key that was checked.
 pub(super) struct Public([u8; 32]);
 
 impl Public {
@@ -95,7 +95,7 @@ impl Verifier for Ed25519Verifier {
     }
 }
 
-/// Ed25519ctx or Ed25519ph with a context that it takes.
+/// Ed25519ctx or Ed25519ph, with a context whose length was checked.
 struct Form {
     prehash: bool,
     context: Box<[u8]>,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_point_off_the_curve_is_no_key() {
-        // y = 2 has no x: (y^2 - 1) / (d y^2 + 1) is no square.
+        // y = 2 has no x: (y^2 - 1) / (d y^2 + 1) is not a square.
         let mut point = [0; 32];
         point[0] = 2;
         assert_eq!(Public::parse(point).err(), Some(Error::DataInvalid));

@@ -1,4 +1,5 @@
-//! Message authentication codes: HMAC, CMAC, GMAC, and CBC-MAC in two forms, composed of CBC.
+//! Message authentication codes: HMAC, CMAC, GMAC, and CBC-MAC in two forms, which are built on
+//! CBC.
 
 use zeroize::Zeroizing;
 
@@ -106,7 +107,7 @@ fn gmac(key: &[u8], iv: &[u8]) -> Result<Box<dyn Mac>> {
     Ok(Box::new(gmac))
 }
 
-/// GCM that encrypts nothing.
+/// GCM without a message to encrypt.
 struct Gmac {
     context: CipherCtx,
     iv: Box<[u8]>,
@@ -139,7 +140,8 @@ fn cbc_mac(key: &[u8]) -> Result<Box<dyn Mac>> {
     Chain::boxed(CipherCtx::new(Mode::Cbc, key, true)?, None)
 }
 
-/// RFC 3566, 4: three keys, each the encryption of a constant under the given one.
+/// Builds XCBC (RFC 3566, 4). Each of its three keys is the encryption of a constant under the
+/// caller's key.
 fn xcbc(key: &[u8]) -> Result<Box<dyn Mac>> {
     if key.len() != BLOCK {
         return Err(Error::KeySizeRange);
@@ -153,18 +155,19 @@ fn xcbc(key: &[u8]) -> Result<Box<dyn Mac>> {
     Chain::boxed(CipherCtx::new(Mode::Cbc, chaining, true)?, Some(Secret::from(last)))
 }
 
-/// The last block of a CBC encryption.
+/// CBC encryption of which only the last block matters.
 struct Chain {
     context: CipherCtx,
-    /// XCBC: the masks of a last block that is whole, and of one that is not.
+    /// Only for XCBC: the masks of a complete and of an incomplete last block.
     masks: Option<Secret>,
-    /// The last block so far, which XCBC treats apart.
+    /// The last block so far. XCBC treats the last block differently.
     held: Zeroizing<[u8; BLOCK]>,
     held_len: usize,
 }
 
 impl Chain {
-    /// How many bytes go through CBC at once: into scratch memory, for the chain is all that matters.
+    /// The number of bytes that one CBC call encrypts. The output goes to scratch memory, because
+    /// only the chain matters.
     const BATCH: usize = 32 * BLOCK;
 
     fn boxed(context: CipherCtx, masks: Option<Secret>) -> Result<Box<dyn Mac>> {
@@ -173,7 +176,7 @@ impl Chain {
         Ok(Box::new(chain))
     }
 
-    /// The last block as it goes through the cipher.
+    /// Returns the last block, padded and masked for the cipher.
     fn last(&self) -> Zeroizing<[u8; BLOCK]> {
         let mut last = self.held.clone();
         last[self.held_len..].fill(0);
@@ -203,7 +206,8 @@ impl Mac for Chain {
         if data.is_empty() {
             return Ok(());
         }
-        // More follows the held block, so it is not the last; neither are the whole blocks before the rest.
+        // More data follows the held block, so it is not the last. The whole blocks before the rest
+        // are not the last either.
         let mut scratch = [0; Self::BATCH];
         self.context.update(&*self.held, &mut scratch[..BLOCK])?;
         let (whole, rest) = data.split_at((data.len() - 1) / BLOCK * BLOCK);
@@ -248,7 +252,7 @@ mod tests {
         Codes.mac(scheme, key)
     }
 
-    /// In one part and in odd ones, again and again, and after a reset.
+    /// Checks the MAC in one part and in odd parts, repeatedly, and after a reset.
     fn check(scheme: &MacScheme, key: &[u8], data: &[u8], expected: &[u8]) {
         let mut mac = mac(scheme, key).unwrap();
         assert_eq!(mac.mac_len(), expected.len());
@@ -267,7 +271,7 @@ mod tests {
         }
     }
 
-    /// RFC 4231, 4.2 (RFC 2202 for SHA-1), and the same with the later hashes.
+    /// RFC 4231, 4.2 (RFC 2202 for SHA-1), and the same message with the later hashes.
     const HI_THERE: [(Hash, &str); 11] = [
         (Hash::Sha1, "b617318655057264e28bc0b6fb378c8ef146be00"),
         (Hash::Sha224, "896fb1128abbdf196832107cd49df33f47b4b1169912ba4f53684b22"),
@@ -316,7 +320,7 @@ mod tests {
         }
     }
 
-    /// SP 800-38A's plaintext.
+    /// The plaintext of SP 800-38A.
     const PLAIN: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
                          30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710";
 
@@ -373,7 +377,7 @@ mod tests {
             let encrypted = sealed(&CipherScheme::AesCbc { iv: [0; 16], padded: false }, &key, &padded);
             check(&MacScheme::AesCbcMac, &key, message, &encrypted[padded.len() - BLOCK..]);
         }
-        // ISO/IEC 9797-1, 6.3.2: nothing is padded to one block.
+        // ISO/IEC 9797-1, 6.3.2: an empty message is padded to one block.
         check(&MacScheme::AesCbcMac, &key, b"", &sealed(&CipherScheme::AesEcb, &key, &[0; 16]));
     }
 

@@ -28,7 +28,7 @@ fn expand(set: MlDsa, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
     ffi::ml_dsa_expand(set, seed.as_array().ok_or(Error::DataInvalid)?)
 }
 
-/// A private key. AWS-LC signs from the expanded encoding; it knows no faster form.
+/// A private key in its expanded encoding. AWS-LC has no faster form for signing.
 pub(super) struct Private {
     set: MlDsa,
     public: Vec<u8>,
@@ -62,7 +62,7 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key: every string of the right length is one.
+/// A public key. Every string of the right length is valid.
 pub(super) struct Public {
     set: MlDsa,
     key: Vec<u8>,
@@ -84,22 +84,22 @@ impl PublicKey for Public {
     }
 }
 
-/// What is signed, and what goes before it.
+/// The type of the input, and the prefix that is signed before it.
 struct Form {
-    /// The hash of the input, where it is a digest.
+    /// The hash of the input, if the input is a digest.
     hash: Option<Hash>,
     prefix: Vec<u8>,
 }
 
 impl Form {
-    /// The form, and whether signatures are deterministic.
+    /// Returns the form, and whether signatures are deterministic.
     fn parse(scheme: &Scheme) -> Result<(Self, bool)> {
         let (hash, context, deterministic) = match scheme {
             Scheme::MlDsa { context, deterministic } => (None, context, deterministic),
             Scheme::HashMlDsa { hash, context, deterministic } => (Some(*hash), context, deterministic),
             _ => return Err(Error::KeyTypeInconsistent),
         };
-        // The length is at most MlDsa::MAX_CONTEXT, which is all that fits into its byte.
+        // The length is at most MlDsa::MAX_CONTEXT, so that it fits into its byte.
         let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
         // FIPS 204, algorithm 2, line 10, and algorithm 4, line 23.
         let mut prefix = [&[u8::from(hash.is_some()), len], &context[..]].concat();
@@ -117,11 +117,12 @@ impl Form {
     }
 }
 
-/// The DER of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. SHA-1 is under another arc, and not for HashML-DSA.
+/// Returns the DER encoding of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. SHA-1 has an
+/// identifier elsewhere, and HashML-DSA does not permit it.
 fn oid(hash: Hash) -> Result<[u8; 11]> {
     let number = match hash {
         Hash::Sha1 => return Err(Error::MechanismParamInvalid),
-        // Not of NIST.
+        // NIST does not define these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             return Err(Error::MechanismParamInvalid);
         }
@@ -155,7 +156,7 @@ impl Signer for MlDsaSigner {
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.form.takes(input)?;
         let out = prefix(out, self.key.set.signature_len())?;
-        // FIPS 204, algorithm 2: zeros make the deterministic variant.
+        // FIPS 204, algorithm 2: zeros give the deterministic variant.
         let mut random = [0; 32];
         if !self.deterministic {
             ffi::random(&mut random)?;
@@ -285,7 +286,8 @@ mod tests {
             for other in [of_digest(hash, b""), scheme(b"context", false)] {
                 assert_eq!(verify(&public, &other, &digest, &signature), Err(Error::SignatureInvalid));
             }
-            // FIPS 204, algorithm 4: the digest behind the hash's name is the message of a prefix of its own kind.
+            // FIPS 204, algorithm 4: the digest and its hash's identifier follow a prefix that
+            // differs from that of ML-DSA.
             let Ok((form, _)) = Form::parse(&own) else { panic!("no form") };
             assert_eq!(form.prefix[..9], *b"\x01\x07context");
             assert_eq!(form.prefix[9..19], [6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2]);

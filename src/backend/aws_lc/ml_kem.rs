@@ -26,7 +26,7 @@ fn expand(set: MlKem, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
     ffi::ml_kem_expand(set, seed.as_array().ok_or(Error::DataInvalid)?)
 }
 
-/// A decapsulation key; AWS-LC works from its encoding.
+/// A decapsulation key in its encoding, which AWS-LC computes with.
 pub(super) struct Private {
     set: MlKem,
     public: Vec<u8>,
@@ -106,7 +106,8 @@ mod tests {
             let (mut ciphertext, secret) = PROVIDER.keys.public(&public).unwrap().encapsulate().unwrap();
             assert_eq!((ciphertext.len(), secret.len()), (set.ciphertext_len(), MlKem::SECRET_LEN));
             assert_eq!(private.decapsulate(&ciphertext).unwrap()[..], secret[..]);
-            // FIPS 203, algorithm 18, line 9: a wrong ciphertext gives a secret, always the same, and another.
+            // FIPS 203, algorithm 18, line 9: a wrong ciphertext always gives the same, different
+            // secret.
             ciphertext[3] ^= 1;
             let rejected = private.decapsulate(&ciphertext).unwrap();
             assert_eq!(private.decapsulate(&ciphertext).unwrap()[..], rejected[..]);
@@ -140,12 +141,12 @@ mod tests {
         assert_eq!(Private::parse(MlKem::MlKem512, None, &key).err(), invalid);
         assert_eq!(Private::parse(set, Some(&Secret::zeroed(64)), &key).err(), invalid);
         assert_eq!(Private::parse(set, Some(&Secret::zeroed(63)), &key).err(), invalid);
-        // A bit of the encapsulation key within, whose hash no longer is its own.
+        // This changes a bit of the encapsulation key inside, whose hash then no longer matches.
         key[1300] ^= 1;
         assert_eq!(Private::parse(set, seed.as_ref(), &key).err(), invalid);
         assert_eq!(Private::parse(set, None, &key).err(), invalid);
         assert_eq!(Public::parse(set, &public[1..]).err(), invalid);
-        // FIPS 203, 7.2: no coefficient reaches q.
+        // FIPS 203, 7.2: every coefficient is below q.
         public[..3].fill(0xff);
         assert_eq!(Public::parse(set, &public).err(), invalid);
     }

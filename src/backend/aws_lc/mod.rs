@@ -1,7 +1,8 @@
 //! The default backend: AWS-LC, called through its C interface.
 //!
-//! `ffi/` is the one place that touches C: it turns pointers into owned values and return codes into errors, and knows
-//! no schemes. The files beside it are safe Rust and hold the rules of `backend/`: lengths, ranges, who erred.
+//! Only `ffi/` calls C. It converts pointers to owned values and return codes to errors, and knows
+//! no schemes. The files beside it are safe Rust. They enforce the rules of `backend/`: lengths,
+//! ranges and the choice of the error.
 
 mod cipher;
 mod dh;
@@ -22,7 +23,7 @@ use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
-/// AWS-LC.
+/// The backend `aws-lc`.
 pub static PROVIDER: Provider = Provider {
     name: "aws-lc",
     random: &random::Generator,
@@ -92,24 +93,25 @@ impl Keys for KeyPairs {
     }
 }
 
-/// Who serves what AWS-LC has not: Ed448, X448, SLH-DSA, the brainpool curves and BLAKE2b.
+/// Returns the backend for the algorithms that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
+/// curves and BLAKE2b.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)
 }
 
-/// Nobody, in a build without the second backend.
+/// Fails with `MechanismInvalid`, because this build has no second backend.
 #[cfg(not(feature = "rustcrypto"))]
 fn elsewhere() -> Result<&'static Provider> {
     Err(Error::MechanismInvalid)
 }
 
-/// The first `len` bytes of an output: what a digest or a signature fills.
+/// Returns the first `len` bytes of an output buffer.
 fn prefix(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
     out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }
 
-/// The outcome of a verification that can only say yes or no.
+/// Converts the result of a verification.
 fn verdict(good: bool) -> Result<()> {
     if good { Ok(()) } else { Err(Error::SignatureInvalid) }
 }

@@ -1,4 +1,4 @@
-//! Random bytes of AWS-LC's generator, which reseeds itself after a `fork`.
+//! Random bytes from AWS-LC's generator, which reseeds itself after a `fork`.
 
 use super::ffi;
 use crate::backend::Random;

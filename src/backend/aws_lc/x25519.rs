@@ -43,7 +43,7 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key, which is good for nothing but being a peer's.
+/// A public key. It has no operation; a private key takes its value as the peer's.
 pub(super) struct Public;
 
 impl PublicKey for Public {

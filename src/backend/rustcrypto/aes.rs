@@ -1,4 +1,4 @@
-//! The AES block cipher (FIPS 197) with a key of any of its lengths: what the modes are composed on.
+//! The AES block cipher (FIPS 197) with keys of every length. The modes are built on it.
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
@@ -6,11 +6,12 @@ use aes::{Aes128, Aes192, Aes256};
 use crate::error::{Error, Result};
 use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
-/// Length of a block in bytes.
+/// The length of a block in bytes.
 pub(super) const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
-/// The library wipes the round keys when it is dropped. They stay in one place: each move would leave a copy behind.
+/// The library wipes the round keys on drop. They are boxed, because each move would leave a copy
+/// in memory.
 #[derive(Clone)]
 pub(super) enum Aes {
     K128(Box<Aes128>),
@@ -25,7 +26,7 @@ impl Aes {
         cipher
     }
 
-    /// The round keys, copies of which stay on the stack.
+    /// Computes the round keys. Copies of them stay on the stack.
     #[inline(never)]
     fn schedule(key: &[u8]) -> Result<Self> {
         let cipher = match key.len() {
@@ -36,7 +37,7 @@ impl Aes {
         cipher.map_err(|_| Error::KeySizeRange)
     }
 
-    /// Encrypts blocks independently of each other, several at a time.
+    /// Encrypts independent blocks, several at once.
     pub(super) fn encrypt(&self, blocks: &mut [Block]) {
         let blocks = aes::Block::cast_slice_from_core_mut(blocks);
         match self {
@@ -46,7 +47,7 @@ impl Aes {
         }
     }
 
-    /// Decrypts blocks independently of each other, several at a time.
+    /// Decrypts independent blocks, several at once.
     pub(super) fn decrypt(&self, blocks: &mut [Block]) {
         let blocks = aes::Block::cast_slice_from_core_mut(blocks);
         match self {
@@ -65,7 +66,7 @@ impl Aes {
     }
 }
 
-/// XORs `mask` onto `data`, as far as the shorter goes.
+/// XORs `mask` into `data`, up to the shorter length.
 pub(super) fn xor(data: &mut [u8], mask: &[u8]) {
     for (byte, mask) in data.iter_mut().zip(mask) {
         *byte ^= mask;

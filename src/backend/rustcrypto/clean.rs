@@ -1,26 +1,34 @@
-//! Ciphers, codes and private keys that leave nothing of a key behind on the stack.
+//! Ciphers, MACs and keys that leave no part of a key on the stack.
 //!
-//! The crates wipe their keys, and not the copies that are made where one is moved or its numbers are computed with. Where
-//! the processor works on many blocks at a time the `aes` crate copies the round keys, the first of which are the key, with
-//! each call. So the stack is wiped after each call of ours, not after each block.
+//! The crates wipe their keys, but not the copies that moves and computations leave. On processors
+//! that work on many blocks at once, each call of the `aes` crate copies the round keys, which
+//! begin with the key. So the caller's stack is wiped after each call of ours, not after each
+//! block.
+//!
+//! Asymmetric keys need more stack than a thread may have. They compute on separate stacks
+//! (`secret::Stacks`).
 
 use std::sync::Arc;
 
-use crate::backend::{Aead, Cipher, Encryption, Mac, PrivateKey, PublicParts, SavedCipher, Scheme, Signer};
+use crate::backend::{
+    Aead, Cipher, Encryption, Mac, PrivateKey, PublicKey, PublicParts, SavedCipher, Scheme, Signer, Verifier,
+};
 use crate::error::Result;
-use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
+use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
-/// How deep private keys go, but for those below; ciphers and codes go to [`CIPHER_DEPTH`].
-pub(super) const KEY: usize = 64 << 10;
-/// Those of elliptic curves: 176 KiB where everything is optimised into one function, tables of the curves too.
-pub(super) const CURVE_KEY: usize = 192 << 10;
+/// The stacks of elliptic curves, RSA and Diffie-Hellman. They need less than half of this size.
+/// That holds without optimisation, and with all code and curve tables in one function: see the
+/// test in `mod.rs`.
+pub(super) static SMALL: Stacks = Stacks::new(512 << 10);
+/// The stacks of the other algorithms: the matrices of ML-DSA and ML-KEM are on the stack.
+pub(super) static LARGE: Stacks = Stacks::new(2 << 20);
 
 /// Wipes the stack after each call that computes with the key.
 pub(super) struct Clean<T: ?Sized>(Box<T>);
 
 impl<T: ?Sized> Clean<T> {
     pub(super) fn new(inner: Box<T>) -> Self {
-        // What has been computed while it was made.
+        // Wipes what the construction left.
         wipe_stack::<CIPHER_DEPTH>();
         Self(inner)
     }
@@ -97,53 +105,98 @@ impl Aead for Clean<dyn Aead> {
     }
 }
 
-/// A private key that wipes so much of the stack after each call.
-pub(super) struct CleanKey<const DEPTH: usize>(pub(super) Arc<dyn PrivateKey>);
+/// A private or public key that computes on a separate stack.
+pub(super) struct CleanKey<T: ?Sized> {
+    inner: Arc<T>,
+    stacks: &'static Stacks,
+}
 
-impl<const DEPTH: usize> PrivateKey for CleanKey<DEPTH> {
+impl<T: ?Sized> CleanKey<T> {
+    pub(super) fn new(inner: Arc<T>, stacks: &'static Stacks) -> Self {
+        Self { inner, stacks }
+    }
+}
+
+impl PrivateKey for CleanKey<dyn PrivateKey> {
     fn public(&self) -> Result<PublicParts> {
-        clean::<DEPTH, _>(|| self.0.public())
+        self.stacks.run(|| self.inner.public())
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let signer = clean::<DEPTH, _>(|| Arc::clone(&self.0).signer(scheme))?;
-        Ok(Box::new(CleanSigner::<DEPTH>(signer)))
+        let stacks = self.stacks;
+        let inner = stacks.run(|| Arc::clone(&self.inner).signer(scheme))?;
+        Ok(Box::new(CleanSigner { inner, stacks }))
     }
 
     fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        clean::<DEPTH, _>(|| self.0.decrypt(scheme, input, out))
+        self.stacks.run(|| self.inner.decrypt(scheme, input, out))
+    }
+
+    fn decrypt_pkcs1(&self, input: &[u8], fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
+        self.stacks.run(|| self.inner.decrypt_pkcs1(input, fits))
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        clean::<DEPTH, _>(|| self.0.agree(peer))
+        self.stacks.run(|| self.inner.agree(peer))
     }
 
     fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
-        clean::<DEPTH, _>(|| self.0.decapsulate(ciphertext))
+        self.stacks.run(|| self.inner.decapsulate(ciphertext))
     }
 }
 
-struct CleanSigner<const DEPTH: usize>(Box<dyn Signer>);
+impl PublicKey for CleanKey<dyn PublicKey> {
+    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        let stacks = self.stacks;
+        let inner = stacks.run(|| Arc::clone(&self.inner).verifier(scheme))?;
+        Ok(Box::new(CleanVerifier { inner, stacks }))
+    }
 
-impl<const DEPTH: usize> Signer for CleanSigner<DEPTH> {
+    fn encrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        self.stacks.run(|| self.inner.encrypt(scheme, input, out))
+    }
+
+    fn encrypted_len(&self) -> usize {
+        self.inner.encrypted_len()
+    }
+
+    fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
+        self.stacks.run(|| self.inner.encapsulate())
+    }
+}
+
+struct CleanSigner {
+    inner: Box<dyn Signer>,
+    stacks: &'static Stacks,
+}
+
+impl Signer for CleanSigner {
     fn signature_len(&self) -> usize {
-        self.0.signature_len()
+        self.inner.signature_len()
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        clean::<DEPTH, _>(|| self.0.sign(input, out))
+        self.stacks.run(|| self.inner.sign(input, out))
     }
 }
 
-/// Does something with a private key, below which nothing of it stays.
-pub(super) fn clean<const DEPTH: usize, R>(work: impl FnOnce() -> R) -> R {
-    let outcome = work();
-    wipe_stack::<DEPTH>();
-    outcome
+struct CleanVerifier {
+    inner: Box<dyn Verifier>,
+    stacks: &'static Stacks,
 }
 
-/// Works in a frame of its own. Where all algorithms are optimised into the function that chooses one, its frame is as large
-/// as all of theirs, and what one leaves may lie deeper than is wiped.
+impl Verifier for CleanVerifier {
+    fn signature_len(&self) -> usize {
+        self.inner.signature_len()
+    }
+
+    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
+        self.stacks.run(|| self.inner.verify(input, signature))
+    }
+}
+
+/// Runs `work` in a separate frame. If the optimiser inlined all algorithms into the function that
+/// chooses one, its frame would be as large as all theirs together.
 #[inline(never)]
 pub(super) fn alone<R>(work: impl FnOnce() -> R) -> R {
     work()

@@ -1,4 +1,4 @@
-//! Diffie-Hellman in a prime field, and the primes for it.
+//! Diffie-Hellman in a prime field, and the generation of its primes.
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
@@ -20,7 +20,7 @@ impl Integers for Numbers {
         let odd = Odd::new(BoxedUint::from_be_slice_vartime(modulus)).into_option();
         let params = BoxedMontyParams::new_vartime(odd.ok_or(Error::DataInvalid)?);
         let base = BoxedUint::from_be_slice(base, params.bits_precision()).map_err(|_| Error::DataInvalid)?;
-        // The length of the exponent, but nothing else of it, shows in the time.
+        // The time depends on the length of the exponent, but on nothing else of it.
         let exponent = Zeroizing::new(BoxedUint::from_be_slice_vartime(exponent));
         let power = Zeroizing::new(BoxedMontyForm::new(base, &params).pow(&exponent).retrieve());
         let bytes = Zeroizing::new(power.to_be_bytes());
@@ -34,7 +34,8 @@ impl Integers for Numbers {
 
 pub(super) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
     let bits = u32::try_from(bits).map_err(|_| Error::KeySizeRange)?;
-    // The crate takes a generator that cannot fail: it is tried before, and one that fails between the two panics.
+    // The crate requires a generator that cannot fail. The first call tests the generator; a
+    // failure after that panics.
     random::fill(&mut [0; 32])?;
     let prime: BoxedUint = random_prime(&mut UnwrapErr(SysRng), Flavor::Safe, bits);
     Ok(prime.to_be_bytes_trimmed_vartime().into_vec())

@@ -12,12 +12,13 @@ use super::aes::xor;
 use super::failed;
 use crate::backend::{Digest, Hash, Hasher};
 use crate::error::Result;
+use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
-/// The SHAKEs at the one length that [`Hash`] has of them.
+/// The SHAKEs, with the one output length that [`Hash`] defines for each.
 type Shake128 = XofFixedWrapper<shake::Shake128, U32>;
 type Shake256 = XofFixedWrapper<shake::Shake256, U64>;
 
-/// BLAKE2b at its four lengths, which are part of the function.
+/// BLAKE2b with its four lengths. The length is part of the function.
 pub(super) type Blake2b160 = Blake2b<U20>;
 pub(super) type Blake2b256 = Blake2b<U32>;
 pub(super) type Blake2b384 = Blake2b<U48>;
@@ -58,13 +59,13 @@ fn write<D: OneShot>(data: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A digest whose function is chosen at run time.
+/// A digest whose hash is chosen at run time.
 pub(super) struct State {
     state: Box<dyn Running>,
     len: usize,
 }
 
-/// The libraries' own `box_clone` gives what no other thread may have.
+/// The crates' own `box_clone` returns a type that is not `Send`.
 trait Running: DynDigest + Send {
     fn copied(&self) -> Box<dyn Running>;
 }
@@ -120,7 +121,10 @@ impl Hasher for State {
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let out = super::output(out, self.len)?;
-        self.state.finalize_into_reset(out).map_err(|error| failed("a digest")(&error))
+        let outcome = self.state.finalize_into_reset(out).map_err(|error| failed("a digest")(&error));
+        // The last block may be a key (`C_DigestKey`). The padding copies it to the stack.
+        wipe_stack::<CIPHER_DEPTH>();
+        outcome
     }
 
     fn reset(&mut self) -> Result<()> {

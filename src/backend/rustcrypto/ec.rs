@@ -1,4 +1,5 @@
-//! ECDSA and ECDH on the NIST curves, secp256k1 and the brainpool curves (FIPS 186-5, 6; SP 800-56A, 5.7.1.2).
+//! ECDSA and ECDH on the NIST curves, secp256k1 and the brainpool curves (FIPS 186-5, 6; SP
+//! 800-56A, 5.7.1.2).
 
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ pub(super) fn public(curve: Curve, point: &[u8]) -> Result<Arc<dyn PublicKey>> {
     }
 }
 
-/// What is needed of a curve, beyond its point encoding.
+/// The requirements on a curve, apart from its point encoding.
 trait Weierstrass: EcdsaCurve + CurveArithmetic + DigestAlgorithm {}
 impl<C: EcdsaCurve + CurveArithmetic + DigestAlgorithm> Weierstrass for C {}
 
@@ -86,7 +87,7 @@ where
     if scalar.len() != curve.len() {
         return Err(Error::DataInvalid);
     }
-    // Zero and scalars not below the order are refused here.
+    // `from_slice` refuses zero and scalars that are not below the order.
     let key = SigningKey::<C>::from_slice(scalar).map_err(|_| Error::DataInvalid)?;
     Ok(Arc::new(Private { curve, key }))
 }
@@ -112,7 +113,7 @@ where
     PublicParts::Ec { curve, point: key.to_sec1_point(false).as_bytes().to_vec() }
 }
 
-/// The library wipes the key when it is dropped.
+/// The library wipes the key on drop.
 struct Private<C: Weierstrass> {
     curve: Curve,
     key: SigningKey<C>,
@@ -135,7 +136,7 @@ where
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
-        // Compressed or not; the crate takes other forms too.
+        // A compressed or uncompressed point; the crate also accepts other forms.
         let len = match peer.first() {
             Some(2 | 3) => 1 + self.curve.len(),
             Some(4) => 1 + 2 * self.curve.len(),
@@ -144,7 +145,8 @@ where
         if peer.len() != len {
             return Err(Error::DataInvalid);
         }
-        // Points off the curve are refused here; the orders are prime, so that no product is the neutral element.
+        // The crate refuses points that are not on the curve. The orders are prime, so no product
+        // is the neutral element.
         let peer = elliptic_curve::PublicKey::<C>::from_sec1_bytes(peer).map_err(|_| Error::DataInvalid)?;
         let shared = diffie_hellman(self.key.as_nonzero_scalar(), peer.as_affine());
         Ok(Secret::from(&shared.raw_secret_bytes()[..]))
@@ -158,8 +160,9 @@ impl<C: Weierstrass> Signer for EcdsaSigner<C> {
         2 * self.0.curve.len()
     }
 
-    /// The nonce is that of RFC 6979 with added entropy (3.6): neither a broken generator nor a fault in the
-    /// computation of one of two equal signatures gives the key away.
+    /// The nonce is that of RFC 6979 with added entropy (3.6). The key stays secret if the random
+    /// generator is broken. It also stays secret if one of two computations of the same signature
+    /// has a fault.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let out = output(out, self.signature_len())?;
         let digest = Representative::new(self.0.curve, input);
@@ -198,14 +201,16 @@ impl<C: Weierstrass> Verifier for EcdsaVerifier<C> {
         let mut padded = [0; 2 * LONGEST];
         let padded = pad_halves(self.0.curve, signature, &mut padded)?;
         let signature = Signature::<C>::from_slice(padded).map_err(|_| Error::SignatureInvalid)?;
-        // With s its negative is right too; the crate for secp256k1 takes the lower of the two alone (Bitcoin's rule).
+        // If s is valid, its negative is too. The crate for secp256k1 accepts only the lower one
+        // (Bitcoin's rule).
         let signature = if C::NORMALIZE_S { signature.normalize_s() } else { signature };
         let digest = Representative::new(self.0.curve, input);
         self.0.key.verify_prehash(digest.as_bytes(), &signature).map_err(|_| Error::SignatureInvalid)
     }
 }
 
-/// `r || s` at full length: PKCS#11 3.2, 6.3.1 (EC signatures) lets the halves be shorter, if both are.
+/// Pads `r || s` to full length. PKCS#11 3.2, 6.3.1 (EC signatures) permits shorter halves of equal
+/// length.
 fn pad_halves<'a>(curve: Curve, signature: &[u8], padded: &'a mut [u8; 2 * LONGEST]) -> Result<&'a [u8]> {
     let (full, half) = (curve.len(), signature.len() / 2);
     if signature.is_empty() || !signature.len().is_multiple_of(2) || half > full {
@@ -217,12 +222,12 @@ fn pad_halves<'a>(curve: Curve, signature: &[u8], padded: &'a mut [u8; 2 * LONGE
     Ok(&padded[..2 * full])
 }
 
-/// Length in bytes of the longest order.
+/// The length of the longest order in bytes.
 const LONGEST: usize = Curve::P521.len();
 
-/// A digest as an integer of the order's length (FIPS 186-5, 6.4.1, step 2): a shorter one is padded on the left, of
-/// a longer one the leftmost bits are taken. `ecdsa` 0.17 takes the wrong bits for P-521, whose order does not fill
-/// its bytes, so it is given the integer.
+/// A digest as an integer with the length of the order (FIPS 186-5, 6.4.1, step 2). A shorter
+/// digest is padded on the left. Of a longer digest the leftmost bits are taken. `ecdsa` 0.17 takes
+/// the wrong bits for P-521, whose order does not fill its bytes, so it receives this integer.
 struct Representative {
     bytes: [u8; LONGEST],
     len: usize,
@@ -246,7 +251,7 @@ impl Representative {
     }
 }
 
-/// Shifts a big-endian integer by 1 to 7 bits.
+/// Shifts a big-endian integer right by 1 to 7 bits.
 fn shift_right(bytes: &mut [u8], bits: usize) {
     let mut carry = 0;
     for byte in bytes {
@@ -280,7 +285,7 @@ mod tests {
         let digest = Representative::new(Curve::P521, &long);
         assert_eq!(digest.as_bytes()[..2], [1, 0]);
         assert_eq!(digest.as_bytes()[65], 1);
-        // One byte less has 520 bits, all of which count.
+        // One byte less has 520 bits, and all of them count.
         assert_eq!(Representative::new(Curve::P521, &long[..65]).as_bytes()[..2], [0, 0x80]);
     }
 

@@ -40,7 +40,7 @@ fn public_parts(key: &VerifyingKey) -> PublicParts {
     PublicParts::Ed25519 { point: key.to_bytes() }
 }
 
-/// The library wipes it when it is dropped.
+/// The library wipes it on drop.
 struct Private(SigningKey);
 
 impl PrivateKey for Private {
@@ -98,13 +98,13 @@ impl Verifier for Ed25519Verifier {
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
-        // Not `verify_strict`: it also refuses points of small order, which RFC 8032 and AWS-LC take.
+        // `verify_strict` also refuses points of small order, which RFC 8032 and AWS-LC accept.
         self.0.0.verify(input, &signature).map_err(|_| Error::SignatureInvalid)
     }
 }
 
-/// The two variants that hash a prefix first (RFC 8032, 5.1): the library has no Ed25519ctx, and hashes for Ed25519ph
-/// itself, so both are composed here on its group.
+/// The two variants that hash a prefix first (RFC 8032, 5.1). The library lacks Ed25519ctx, and its
+/// Ed25519ph hashes the message itself. So both are composed here on the library's group.
 struct Domain {
     prehash: bool,
     /// SHA-512 after `dom2(F, C)` (RFC 8032, 2).
@@ -122,7 +122,7 @@ impl Domain {
     }
 
     fn expect_len(&self, input: &[u8]) -> Result<()> {
-        /// Length of the digest that Ed25519ph signs.
+        /// The length of the digest that Ed25519ph signs.
         const PREHASH_LEN: usize = 64;
         if self.prehash && input.len() != PREHASH_LEN { Err(Error::DataLenRange) } else { Ok(()) }
     }
@@ -144,7 +144,7 @@ impl Signer for ContextSigner {
         SIGNATURE_LENGTH
     }
 
-    /// RFC 8032, 5.1.6; the names are its.
+    /// Signs as in RFC 8032, 5.1.6, with the names of that section.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.domain.expect_len(input)?;
         let out = output(out, SIGNATURE_LENGTH)?;
@@ -168,7 +168,7 @@ impl Verifier for ContextVerifier {
         SIGNATURE_LENGTH
     }
 
-    /// RFC 8032, 5.1.7, without the cofactor, as the library verifies.
+    /// Verifies as in RFC 8032, 5.1.7. It does not use the cofactor, and neither does the library.
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         self.domain.expect_len(input)?;
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;

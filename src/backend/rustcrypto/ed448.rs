@@ -12,7 +12,7 @@ use crate::secret::Secret;
 
 const SEED_LEN: usize = 57;
 const SIGNATURE_LEN: usize = 114;
-/// Length of the digest that Ed448ph signs.
+/// The length of the digest that Ed448ph signs.
 const PREHASH_LEN: usize = 64;
 const MAX_CONTEXT: usize = 255;
 
@@ -34,7 +34,8 @@ pub(super) fn public(point: &[u8; 57]) -> Result<Arc<dyn PublicKey>> {
     Ok(Arc::new(Public(VerifyingKey::from_bytes(point).map_err(|_| Error::DataInvalid)?)))
 }
 
-/// Of a point's last byte only the sign's bit is used (RFC 8032, 5.2.2); the library lets the others be.
+/// Checks that the unused bits of the last byte are zero. Only its sign bit is used (RFC 8032,
+/// 5.2.2), and the library ignores the others.
 fn canonical(point: &[u8; 57]) -> bool {
     point[56] & 0x7f == 0
 }
@@ -45,7 +46,7 @@ fn parse(seed: &Secret) -> Result<SigningKey> {
     SigningKey::try_from(&seed[..]).map_err(|_| Error::DataInvalid)
 }
 
-/// The library wipes it when it is dropped.
+/// The library wipes it on drop.
 struct Private(SigningKey);
 
 impl PrivateKey for Private {
@@ -67,7 +68,7 @@ fn options(scheme: &Scheme) -> Result<(bool, Box<[u8]>)> {
     }
 }
 
-/// A digest that the caller made, where the library would make its own.
+/// A digest from the caller, for an interface where the library would compute its own.
 struct Given([u8; PREHASH_LEN]);
 
 impl Given {

@@ -1,6 +1,7 @@
-//! The encodings of RSA signatures (RFC 8017, 9): PSS with a mask hash of its own, PKCS #1 v1.5, and none.
+//! The encodings of RSA signatures (RFC 8017, 9): PSS with a separate hash for the mask, PKCS #1
+//! v1.5, and none.
 //!
-//! Nothing in here is secret: an encoded message is what the public key makes of its signature.
+//! Nothing here is secret: the public key computes the encoded message from the signature.
 
 use super::digest::State;
 use super::random;
@@ -15,7 +16,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// `modulus_bits` is the size of the modulus.
+    /// Builds the encoding of a scheme. `modulus_bits` is the size of the modulus.
     pub(super) fn new(scheme: &Scheme, modulus_bits: usize) -> Result<Self> {
         let encoding = match *scheme {
             Scheme::RsaRaw => Self::Raw,
@@ -45,7 +46,8 @@ impl Encoding {
         }
     }
 
-    /// Whether `em`, of the modulus' length, is an encoding of `input`; `expected` is scratch memory of that length.
+    /// Checks whether `em` encodes `input`. `em` has the length of the modulus, and so does the
+    /// scratch memory `expected`.
     pub(super) fn verify(&mut self, input: &[u8], em: &mut [u8], expected: &mut [u8]) -> Result<()> {
         if let Self::Pss(pss) = self {
             return pss.verify(input, em);
@@ -73,10 +75,10 @@ fn pad_with_zeros(input: &[u8], em: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// `00 01`, eight or more `ff`, `00`.
+/// The length of `00 01`, eight or more `ff`, and `00`.
 const PKCS1_OVERHEAD: usize = 11;
 
-/// EMSA-PKCS1-v1_5 (RFC 8017, 9.2): `00 01 ff .. ff 00 || prefix || input`.
+/// Encodes with EMSA-PKCS1-v1_5 (RFC 8017, 9.2): `00 01 ff .. ff 00 || prefix || input`.
 fn pkcs1(prefix: &[u8], input: &[u8], em: &mut [u8]) -> Result<()> {
     let len = prefix.len() + input.len();
     if len + PKCS1_OVERHEAD > em.len() {
@@ -91,7 +93,7 @@ fn pkcs1(prefix: &[u8], input: &[u8], em: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The DER of a DigestInfo up to the digest (RFC 8017, 9.2, note 1).
+/// Returns the DER encoding of a DigestInfo up to the digest (RFC 8017, 9.2, note 1).
 fn digest_info(hash: Hash) -> Result<&'static [u8]> {
     Ok(match hash {
         Hash::Sha1 => b"\x30\x21\x30\x09\x06\x05\x2b\x0e\x03\x02\x1a\x05\x00\x04\x14",
@@ -105,23 +107,23 @@ fn digest_info(hash: Hash) -> Result<&'static [u8]> {
         Hash::Sha3_256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x08\x05\x00\x04\x20",
         Hash::Sha3_384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x09\x05\x00\x04\x30",
         Hash::Sha3_512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x0a\x05\x00\x04\x40",
-        // No OID of a DigestInfo has a SHAKE of a fixed length.
+        // No object identifier of a DigestInfo names a SHAKE with a fixed length.
         Hash::Shake128 | Hash::Shake256 => return Err(Error::MechanismParamInvalid),
-        // RFC 8017, B.1 has none for these.
+        // RFC 8017, B.1 defines no object identifier for these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             return Err(Error::MechanismParamInvalid);
         }
     })
 }
 
-/// EMSA-PSS (RFC 8017, 9.1); the names are its.
+/// EMSA-PSS (RFC 8017, 9.1), with the names of that section.
 pub(super) struct Pss {
     hash: State,
     mgf: State,
     hash_len: usize,
     salt_len: usize,
     em_len: usize,
-    /// What of the first byte of EM belongs to it: EM has one bit less than the modulus.
+    /// The bits of the first byte that belong to EM, which has one bit less than the modulus.
     top: u8,
 }
 
@@ -180,21 +182,22 @@ impl Pss {
         consistent(h == expected)
     }
 
-    /// EM within a buffer of the modulus' length; hands over the byte before it, if there is one.
+    /// Returns EM in a buffer that has the length of the modulus. Passes the byte before EM to
+    /// `surplus` if there is one.
     fn strip<'a>(&self, em: &'a mut [u8], surplus: impl FnOnce(&mut u8)) -> &'a mut [u8] {
         let (before, em) = em.split_at_mut(em.len() - self.em_len);
         before.first_mut().map(surplus);
         em
     }
 
-    /// `maskedDB || H || bc`.
+    /// Splits EM into `maskedDB || H || bc`.
     fn split<'a>(&self, em: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8], &'a mut u8) {
         let (db, rest) = em.split_at_mut(self.em_len - self.hash_len - 1);
         let (h, trailer) = rest.split_at_mut(self.hash_len);
         (db, h, &mut trailer[0])
     }
 
-    /// `H = Hash(00 00 00 00 00 00 00 00 || mHash || salt)`.
+    /// Computes `H = Hash(00 00 00 00 00 00 00 00 || mHash || salt)`.
     fn hash_with_salt(&mut self, m_hash: &[u8], salt: &[u8], h: &mut [u8]) -> Result<()> {
         self.hash.update(&[0; 8])?;
         self.hash.update(m_hash)?;

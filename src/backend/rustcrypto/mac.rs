@@ -1,4 +1,4 @@
-//! Message authentication codes: HMAC (FIPS 198-1), and those of AES.
+//! Message authentication codes: HMAC (FIPS 198-1) and those with AES.
 
 use digest::common::BlockSizeUser;
 use digest::{Digest, FixedOutputReset, KeyInit, Reset, Update};
@@ -25,8 +25,8 @@ pub(super) struct AllMacs;
 impl Macs for AllMacs {
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
         let mac: Box<dyn Mac> = match scheme {
-            MacScheme::Hmac(hash) => return hmac(*hash, key),
-            MacScheme::HmacMd5 => return hmac_with::<Md5>(key),
+            MacScheme::Hmac(hash) => hmac(*hash, key)?,
+            MacScheme::HmacMd5 => hmac_with::<Md5>(key)?,
             MacScheme::AesCmac => Box::new(Chained::cmac(Aes::new(key)?)),
             MacScheme::AesGmac { iv } => Box::new(Gmac::new(Aes::new(key)?, iv)?),
             MacScheme::AesCbcMac => Box::new(Chained::new(Aes::new(key)?, None)),
@@ -54,7 +54,7 @@ impl Macs for AllMacs {
             Hash::Sha512 => pbkdf2_hmac::<Sha512>,
             Hash::Sha512_224 => pbkdf2_hmac::<Sha512_224>,
             Hash::Sha512_256 => pbkdf2_hmac::<Sha512_256>,
-            // CKP_PKCS5_PBKD2_* names no other; the crate's HMAC takes no sponges.
+            // CKP_PKCS5_PBKD2_* names no other hash, and the crate's HMAC does not support sponges.
             _ => return Err(Error::MechanismInvalid),
         };
         derive(password, salt, iterations, out);
@@ -79,7 +79,7 @@ fn hmac(hash: Hash, key: &[u8]) -> Result<Box<dyn Mac>> {
         Hash::Blake2b256 => hmac_with::<Blake2b256>(key),
         Hash::Blake2b384 => hmac_with::<Blake2b384>(key),
         Hash::Blake2b512 => hmac_with::<Blake2b512>(key),
-        // FIPS 202, A.1: HMAC is for functions with a fixed length of output.
+        // FIPS 202, A.1: HMAC needs a function with a fixed output length.
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
     }
 }
@@ -120,23 +120,24 @@ impl<D: Digest + BlockSizeUser + FixedOutputReset + Clone + Send + 'static> Mac 
     }
 }
 
-/// CBC-MAC with an ending: CMAC (SP 800-38B), XCBC (RFC 3566), or zeros alone (ISO/IEC 9797-1, algorithm 1).
+/// CBC-MAC with a choice of endings: CMAC (SP 800-38B), XCBC (RFC 3566), or only zeros (ISO/IEC
+/// 9797-1, algorithm 1).
 #[derive(Clone)]
 struct Chained {
     aes: Aes,
-    /// What is XORed onto the last block; without, it is padded with zeros.
+    /// The masks for the last block. `None` pads the last block with zeros.
     masks: Option<Masks>,
     chain: Zeroizing<Block>,
-    /// The last block, until it is known to be the last.
+    /// The last block so far: more data may follow.
     held: Zeroizing<Block>,
     held_len: usize,
 }
 
 #[derive(Clone)]
 struct Masks {
-    /// For a last block that is whole.
+    /// The mask of a complete last block.
     whole: Zeroizing<Block>,
-    /// For one that is padded with a one and zeros.
+    /// The mask of a last block that is padded with a one bit and zeros.
     padded: Zeroizing<Block>,
 }
 
@@ -179,7 +180,7 @@ impl Chained {
     }
 }
 
-/// Times x in GF(2^128), big-endian (SP 800-38B, 6.1).
+/// Returns the block times x in GF(2^128), big-endian (SP 800-38B, 6.1).
 fn doubled(block: &Block) -> Zeroizing<Block> {
     let number = u128::from_be_bytes(*block);
     Zeroizing::new(((number << 1) ^ ((number >> 127) * 0x87)).to_be_bytes())
@@ -230,7 +231,7 @@ impl Mac for Chained {
     }
 }
 
-/// GCM without a message: the data are all additional.
+/// GCM without a message: all its data is additional data.
 #[derive(Clone)]
 struct Gmac {
     gcm: Gcm,

@@ -62,14 +62,14 @@ fn generate_in<P: Set>(set: MlDsa, seed: Secret) -> Result<(PublicParts, Private
     Ok((public_parts(set, &expanded), PrivateParts::MlDsa { set, seed: Some(seed), key }))
 }
 
-/// The seed is the key where both are there; the expanded form must then be the seed's.
+/// Parses a private key. If the seed is known, it is the key, and the expanded key must match it.
 fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let Some(seed) = seed else {
         let key = decode::<P>(set, key)?;
         return Ok(Arc::new(Private { set, key }));
     };
     let expanded = expand::<P>(seed)?;
-    // Keys that differ are no secret: the answer tells.
+    // Variable time is sufficient: the error already reveals that the keys differ.
     if encode(&expanded)[..] != key[..] {
         return Err(Error::DataInvalid);
     }
@@ -95,9 +95,10 @@ fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBy
     Zeroizing::new(key.to_expanded())
 }
 
-/// Parses an expanded key, whose parts determine each other (FIPS 204, algorithm 6). A signature that verifies under the
-/// public key computed from `rho`, `s1` and `s2` shows that `tr` is theirs; of a wrong `t0` it shows the gross ones, the
-/// library keeps the right one to itself.
+/// Parses an expanded key, whose parts depend on each other (FIPS 204, algorithm 6). A test
+/// signature must verify under the public key that `rho`, `s1` and `s2` give. That proves that `tr`
+/// belongs to them. It finds only large errors in `t0`, because the library does not expose the
+/// correct `t0`.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;
@@ -113,12 +114,13 @@ fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     Ok(key)
 }
 
-/// Whether every coefficient of `s1` and `s2` is within [-eta, eta] (FIPS 204, algorithm 25: "these values may be
-/// outside the range if the input is malformed"); the library panics on those that are not.
+/// Checks that every coefficient of `s1` and `s2` is within [-eta, eta]. FIPS 204, algorithm 25:
+/// "these values may be outside the range if the input is malformed". The library panics on
+/// coefficients outside the range.
 fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
     /// `rho`, `K` and `tr` come first.
     const START: usize = 32 + 32 + 64;
-    // eta - c is stored: 0 to 4 in three bits, or 0 to 8 in four. Bytes taken three at a time hold whole
+    // The key stores eta - c: 0 to 4 in three bits, or 0 to 8 in four. Three bytes contain whole
     // coefficients of either size.
     let (vectors, bits, largest) = match set {
         MlDsa::MlDsa44 => (4 + 4, 3, 4),
@@ -126,7 +128,7 @@ fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
         MlDsa::MlDsa87 => (8 + 7, 3, 4),
     };
     let packed = &key[START..START + vectors * 32 * bits];
-    // No early exit: the time tells nothing about where.
+    // The loop never exits early, so the time does not reveal the position of an error.
     let mut fine = true;
     for group in packed.chunks_exact(3) {
         let word = u32::from_le_bytes([group[0], group[1], group[2], 0]);
@@ -138,7 +140,8 @@ fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
     fine & rest.iter().all(|byte| u32::from(byte & 15) <= largest && u32::from(byte >> 4) <= largest)
 }
 
-/// The library wipes the key when it is dropped. It holds the expanded matrix: a signature does not compute it again.
+/// The library wipes the key on drop. The key includes the expanded matrix, so that no signature
+/// computes it again.
 struct Private<P: Set> {
     set: MlDsa,
     key: ExpandedSigningKey<P>,
@@ -234,10 +237,11 @@ impl<P: Set> Verifier for MlDsaVerifier<P> {
 
 type B64 = Array<u8, U64>;
 
-/// The message representative of HashML-DSA (FIPS 204, 5.4): the library has it of a message alone.
+/// The message representative of HashML-DSA (FIPS 204, 5.4). The library computes it only for a
+/// message, not for a digest.
 struct Mu {
     hash: Hash,
-    /// SHAKE256 after `tr` and what stands before the digest.
+    /// SHAKE256 after `tr` and the prefix of the digest.
     start: Shake256,
 }
 
@@ -329,7 +333,7 @@ mod tests {
             let (_, key) = parts(set);
             assert!(private(set, None, &key).is_ok());
             let last_of_s2 = key.len() - 1 - 13 * 32 * (set.public_len() - 32) / 320;
-            // A coefficient of s1 and one of s2 out of range, then the `tr` of another key.
+            // One coefficient of s1 and one of s2 out of range, then the `tr` of another key.
             for (at, value) in [(128, 0xff), (last_of_s2, 0xff), (64, !key[64])] {
                 let mut wrong = key.duplicate();
                 wrong[at] = value;

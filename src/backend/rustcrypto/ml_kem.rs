@@ -50,7 +50,7 @@ pub(super) fn public(set: MlKem, key: &[u8]) -> Result<Arc<dyn PublicKey>> {
     }
 }
 
-/// What is needed of a parameter set, in the words of the crate's public traits.
+/// The requirements on a parameter set, as public traits of the crate.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 trait Set:
     Kem<
@@ -69,20 +69,21 @@ fn generate_in<P: Set>(set: MlKem, seed: Secret) -> Result<(PublicParts, Private
     Ok((public_parts::<P>(set, &decapsulation), PrivateParts::MlKem { set, seed: Some(seed), key }))
 }
 
-/// The seed is the key where both are there; the expanded form must then be the seed's.
+/// Parses a private key. If the seed is known, it is the key, and the expanded key must match it.
 fn private_in<P: Set>(set: MlKem, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let Some(seed) = seed else {
         return Ok(Arc::new(Private::<P> { set, key: decode::<P>(key)? }));
     };
     let expanded = expand::<P>(seed)?;
-    // Keys that differ are no secret: the answer tells.
+    // Variable time is sufficient: the error already reveals that the keys differ.
     if encode::<P>(&expanded)[..] != key[..] {
         return Err(Error::DataInvalid);
     }
     Ok(Arc::new(Private::<P> { set, key: expanded }))
 }
 
-/// FIPS 203, 7.2: a key of another length, or with a coefficient that is not reduced, is none.
+/// Parses a public key. FIPS 203, 7.2: a key with another length or a coefficient that is not
+/// reduced is invalid.
 fn public_in<P: Set>(key: &[u8]) -> Result<Arc<dyn PublicKey>> {
     let key = TryKeyInit::new_from_slice(key).map_err(|_| Error::DataInvalid)?;
     Ok(Arc::new(Public::<P>(key)))
@@ -101,14 +102,14 @@ fn encode<P: Set>(key: &P::DecapsulationKey) -> Secret {
     Secret::from(&Zeroizing::new(key.to_expanded_bytes())[..])
 }
 
-/// FIPS 203, 7.3: the hash of the encapsulation key is checked.
+/// Parses an expanded key. FIPS 203, 7.3: the hash of the encapsulation key is checked.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 fn decode<P: Set>(key: &Secret) -> Result<P::DecapsulationKey> {
     let bytes = Zeroizing::new(Array::try_from(&key[..]).map_err(|_| Error::DataInvalid)?);
     ExpandedKeyEncoding::from_expanded_bytes(&bytes).map_err(|_| Error::DataInvalid)
 }
 
-/// The library wipes the key when it is dropped.
+/// The library wipes the key on drop.
 struct Private<P: Set> {
     set: MlKem,
     key: P::DecapsulationKey,
@@ -137,7 +138,8 @@ impl<P: Set> PublicKey for Public<P> {
     }
 
     fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
-        // The crate takes a generator that cannot fail: it is tried before, and one that fails between the two panics.
+        // The crate requires a generator that cannot fail. The first call tests the generator; a
+        // failure after that panics.
         random::fill(&mut [0; 32])?;
         let (ciphertext, secret) = self.0.encapsulate_with_rng(&mut UnwrapErr(SysRng));
         Ok((ciphertext.to_vec(), Secret::from(&Zeroizing::new(secret)[..])))

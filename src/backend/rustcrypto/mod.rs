@@ -1,7 +1,8 @@
 //! The pure Rust backend: the RustCrypto crates and ed25519-dalek.
 //!
-//! One file an algorithm, mirroring `aws_lc/`; `emsa.rs` and `eme.rs` have the encodings of RSA signatures and
-//! encryption (RFC 8017, 9 and 7), which the `rsa` crate offers with one hash function for both roles only.
+//! Each algorithm has one file, as in `aws_lc/`. `emsa.rs` and `eme.rs` contain the encodings of
+//! RSA signatures and encryption (RFC 8017, 9 and 7). The `rsa` crate uses one hash function for
+//! both roles in these encodings.
 
 mod aes;
 mod cipher;
@@ -25,7 +26,7 @@ mod xdh;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use self::clean::{CURVE_KEY, CleanKey, KEY, alone, clean};
+use self::clean::{CleanKey, LARGE, SMALL, alone};
 use super::dh as rules;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
@@ -44,41 +45,34 @@ struct KeyPairs;
 
 impl Keys for KeyPairs {
     fn generate(&self, spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
-        match spec {
-            PairSpec::Ec(_) => clean::<CURVE_KEY, _>(|| generate(spec)),
-            _ => clean::<KEY, _>(|| generate(spec)),
-        }
+        let stacks = match spec {
+            PairSpec::MlDsa { .. } | PairSpec::MlKem { .. } | PairSpec::SlhDsa { .. } => &LARGE,
+            _ => &SMALL,
+        };
+        stacks.run(|| generate(spec))
     }
 
     fn private(&self, parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
-        match parts {
-            PrivateParts::Ec { .. } => {
-                Ok(Arc::new(CleanKey::<CURVE_KEY>(clean::<CURVE_KEY, _>(|| private(parts))?)))
-            }
-            _ => Ok(Arc::new(CleanKey::<KEY>(clean::<KEY, _>(|| private(parts))?))),
-        }
+        let stacks = match parts {
+            PrivateParts::MlDsa { .. } | PrivateParts::MlKem { .. } | PrivateParts::SlhDsa { .. } => &LARGE,
+            _ => &SMALL,
+        };
+        Ok(Arc::new(CleanKey::new(stacks.run(|| private(parts))?, stacks)))
     }
 
     fn public(&self, parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
-        match parts {
-            PublicParts::Rsa { n, e } => rsa::public(n, e),
-            PublicParts::Ec { curve, point } => ec::public(*curve, point),
-            PublicParts::Ed25519 { point } => ed25519::public(point),
-            PublicParts::Ed448 { point } => ed448::public(point),
-            PublicParts::X25519 { .. } | PublicParts::X448 { .. } => xdh::public(),
-            PublicParts::MlDsa { set, key } => ml_dsa::public(*set, key),
-            PublicParts::MlKem { set, key } => ml_kem::public(*set, key),
-            PublicParts::SlhDsa { set, key } => slh_dsa::public(*set, key),
-            PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
-        }
+        let stacks = match parts {
+            PublicParts::MlDsa { .. } | PublicParts::MlKem { .. } | PublicParts::SlhDsa { .. } => &LARGE,
+            _ => &SMALL,
+        };
+        Ok(Arc::new(CleanKey::new(stacks.run(|| public(parts))?, stacks)))
     }
 
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
-        dh::safe_prime(bits)
+        SMALL.run(|| dh::safe_prime(bits))
     }
 }
 
-#[inline(never)]
 fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
     match *spec {
         PairSpec::Rsa { bits, public_exponent } => alone(|| rsa::generate(bits, public_exponent)),
@@ -96,7 +90,6 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
     }
 }
 
-#[inline(never)]
 fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
     match parts {
         PrivateParts::Rsa(parts) => alone(|| rsa::private(parts)),
@@ -114,7 +107,21 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
     }
 }
 
-/// A library failed where it should not: the log learns of it, the caller hears `DeviceError`.
+fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
+    match parts {
+        PublicParts::Rsa { n, e } => alone(|| rsa::public(n, e)),
+        PublicParts::Ec { curve, point } => alone(|| ec::public(*curve, point)),
+        PublicParts::Ed25519 { point } => alone(|| ed25519::public(point)),
+        PublicParts::Ed448 { point } => alone(|| ed448::public(point)),
+        PublicParts::X25519 { .. } | PublicParts::X448 { .. } => xdh::public(),
+        PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
+        PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
+        PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
+        PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
+    }
+}
+
+/// Logs an unexpected failure of a library and returns `DeviceError`.
 fn failed(what: &'static str) -> impl Fn(&dyn Display) -> Error {
     move |cause| {
         tracing::error!(backend = "rustcrypto", %cause, "{what} failed");
@@ -122,7 +129,7 @@ fn failed(what: &'static str) -> impl Fn(&dyn Display) -> Error {
     }
 }
 
-/// The first `len` bytes of the caller's buffer.
+/// Returns the first `len` bytes of the caller's buffer.
 fn output(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
     out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }

@@ -1,12 +1,13 @@
-//! What goes before the message, or its digest, in ML-DSA (FIPS 204, 5.2 and 5.4) and SLH-DSA (FIPS 205, 10.2).
+//! The prefix of the message or digest in ML-DSA (FIPS 204, 5.2 and 5.4) and SLH-DSA (FIPS 205,
+//! 10.2).
 
 use crate::backend::Hash;
 use crate::error::{Error, Result};
 
-/// Longest context in bytes.
+/// The length of the longest context in bytes.
 const MAX_CONTEXT: usize = 255;
 
-/// The bytes before a message, or those before its digest by `hash`.
+/// Returns the prefix of a message, or with `hash` the prefix of its digest.
 pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
     if context.len() > MAX_CONTEXT {
         return Err(Error::MechanismParamInvalid);
@@ -20,15 +21,16 @@ pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
     Ok(prefix)
 }
 
-/// The OID 2.16.840.1.101.3.4.2 of NIST's hash functions in DER, less the last byte.
+/// The DER encoding of 2.16.840.1.101.3.4.2, the object identifier of NIST's hash functions,
+/// without its last byte.
 const NIST_HASHES: &[u8] = b"\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02";
 
-/// The hash's number in that arc.
+/// Returns the number of a hash below that object identifier.
 fn number(hash: Hash) -> Result<u8> {
     match hash {
-        // Not an approved one.
+        // SHA-1 is not approved here.
         Hash::Sha1 => Err(Error::MechanismParamInvalid),
-        // Not of NIST.
+        // NIST does not define these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             Err(Error::MechanismParamInvalid)
         }
@@ -47,7 +49,8 @@ fn number(hash: Hash) -> Result<u8> {
     }
 }
 
-/// Refuses a digest that is not of `hash`; without one the input is a message of any length.
+/// Checks that a digest has the length of `hash`. Without a hash the input is a message of any
+/// length.
 pub(super) fn expect_len(hash: Option<Hash>, input: &[u8]) -> Result<()> {
     match hash {
         Some(hash) if hash.len() != input.len() => Err(Error::DataLenRange),

@@ -1,4 +1,5 @@
-//! Random bytes of the operating system, which need no state of ours across threads and `fork`.
+//! Random bytes from the operating system. Threads and `fork` need no care, because the token keeps
+//! no generator state.
 
 use super::failed;
 use crate::backend::Random;
@@ -12,12 +13,12 @@ impl Random for System {
     }
 }
 
-/// Fills `out`.
+/// Fills `out` with random bytes.
 pub(super) fn fill(out: &mut [u8]) -> Result<()> {
     getrandom::fill(out).map_err(unavailable)
 }
 
-/// The operating system gave no random bytes.
+/// Logs that the operating system returned no random bytes.
 pub(super) fn unavailable(error: getrandom::Error) -> Error {
     failed("the system's random generator")(&error)
 }

@@ -1,6 +1,7 @@
 //! RSA signatures and encryption (RFC 8017) on the integer operations of the `rsa` crate.
 //!
-//! Private operations are blinded and their results checked with the public exponent, so there is no key without one.
+//! Private operations are blinded, and their results are checked with the public exponent. So every
+//! key needs that exponent.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use rsa::{RsaPrivateKey, RsaPublicKey};
 use zeroize::Zeroizing;
 
 use super::emsa::Encoding;
-use super::{eme, failed, output, random};
+use super::{PROVIDER, eme, failed, output, random};
+use crate::backend::rejection::Rejection;
 use crate::backend::{
     Encryption, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
     Verifier,
@@ -23,9 +25,9 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sizes of keys that are made, in bits.
+/// Sizes of generated keys in bits.
 const GENERATED: RangeInclusive<usize> = 2048..=8192;
-/// Sizes of keys that are used, in bits.
+/// Sizes of usable keys in bits.
 const USED: RangeInclusive<usize> = 1024..=16384;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
@@ -33,19 +35,21 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
         return Err(Error::KeySizeRange);
     }
     let e = exponent(public_exponent)?;
-    // The crate takes a generator that cannot fail: it is tried before, and one that fails between the two panics.
+    // The crate requires a generator that cannot fail. The first call tests the generator; a
+    // failure after that panics.
     random::fill(&mut [0; 32])?;
     let made = RsaPrivateKey::new_with_exp(&mut UnwrapErr(SysRng), bits, e.clone())
         .map_err(|error| failed("RSA key generation")(&error))?;
     let [p, q] = made.primes() else { return Err(Error::DeviceError) };
-    // Again from the primes: FIPS 186-5, A.1.1 wants d below lcm(p - 1, q - 1), the crate's first is below their product.
+    // Computes d again from the primes. FIPS 186-5, A.1.1 requires d below lcm(p - 1, q - 1), and
+    // the crate's first d is only below their product.
     let key = RsaPrivateKey::from_p_q(p.as_ref().clone(), q.as_ref().clone(), e)
         .map_err(|error| failed("RSA key generation")(&error))?;
     Ok((public_parts(&key), private_parts(&key)?))
 }
 
-/// A public exponent as a number: odd, at least 3, and below 2^33, the crate's (and AWS-LC's) bound against keys made
-/// to cost time.
+/// Parses a public exponent. It must be odd, at least 3 and below 2^33. The crate and AWS-LC have
+/// this bound against keys that are made to cost time.
 fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
     let e = BoxedUint::from_be_slice_vartime(bytes);
     let allowed = BoxedUint::from(3u8)..=BoxedUint::from(RsaPublicKey::MAX_PUB_EXPONENT);
@@ -56,7 +60,7 @@ fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
     Ok(e)
 }
 
-/// Longest exponent that is parsed at all, in bytes.
+/// The length in bytes of the longest exponent that is parsed.
 const MAX_EXPONENT_LEN: usize = 32;
 
 fn public_parts(key: &impl PublicKeyParts) -> PublicParts {
@@ -85,7 +89,8 @@ pub(super) fn public(n: &[u8], e: &[u8]) -> Result<Arc<dyn PublicKey>> {
 }
 
 fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
-    // Before any arithmetic: parsing is linear, the Montgomery parameters are not.
+    // This check comes before any arithmetic: parsing takes linear time, but the Montgomery
+    // parameters take more.
     if n.len() > USED.end() / 8 {
         return Err(Error::KeySizeRange);
     }
@@ -96,12 +101,13 @@ fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
     })
 }
 
-/// Parses a private key of whatever parts there are.
+/// Parses a private key from the parts that are known.
 ///
-/// Without `e` it is computed from `p` and `dp`; without these too the usual exponents are tried, and a key that has
-/// none of them is `KeyTypeInconsistent`: it would have to work unblinded and unchecked.
+/// If `e` is unknown, it is computed from `p` and `dp`. If these are unknown too, the usual
+/// exponents are tried. If none fits, it fails with `KeyTypeInconsistent`, because the key would
+/// work without blinding and checks.
 pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
-    // n is checked first, with an exponent that fits every modulus.
+    // This checks n first, with an exponent that fits every modulus.
     let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
     let e = match (&parts.e, &parts.crt) {
         (Some(e), _) => exponent(e)?,
@@ -112,7 +118,8 @@ pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
         Some(crt) => with_primes(parts, e, crt)?,
         None => without_primes(parts, e)?,
     };
-    Ok(Arc::new(Private(key)))
+    let rejection = Rejection::new(PROVIDER.digest, &parts.d, key.size())?;
+    Ok(Arc::new(Private { key, rejection }))
 }
 
 fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPrivateKey> {
@@ -121,7 +128,8 @@ fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPriv
     let d = number(&parts.d, n.bits_precision())?;
     let primes = vec![number(&crt.p, half)?, number(&crt.q, half)?];
     let key = RsaPrivateKey::from_components(n, e, d, primes).map_err(|_| Error::DataInvalid)?;
-    // The crate computes the rest of its own; parts that differ come of another key or of a fault.
+    // The crate computes the other parts itself. If the caller's parts differ, they belong to
+    // another key or are faulty.
     let PrivateParts::Rsa(RsaPrivate { crt: Some(own), .. }) = private_parts(&key)? else {
         return Err(Error::DeviceError);
     };
@@ -129,7 +137,7 @@ fn with_primes(parts: &RsaPrivate, e: BoxedUint, crt: &RsaCrt) -> Result<RsaPriv
     if agree { Ok(key) } else { Err(Error::DataInvalid) }
 }
 
-/// Whether two numbers are equal but for leading zeros.
+/// Checks whether two numbers are equal, ignoring leading zeros of the second.
 fn same(own: &Secret, given: &Secret) -> bool {
     let zeros = given.len().saturating_sub(own.len());
     let (leading, rest) = given.split_at(zeros);
@@ -145,15 +153,15 @@ fn without_primes(parts: &RsaPrivate, e: BoxedUint) -> Result<RsaPrivateKey> {
     RsaPrivateKey::from_components(n, e, d, vec![p, q]).map_err(|_| Error::DataInvalid)
 }
 
-/// The primes of a modulus (SP 800-56B, C.1), found through a square root of 1 other than 1 and -1. The crate's own
-/// search wants exponents above 2^16.
+/// Finds the primes of a modulus (SP 800-56B, C.1) from a square root of 1 that is not 1 or -1. The
+/// crate's own search needs exponents above 2^16.
 fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)> {
-    /// A base fails with a probability of a half.
+    /// Each base fails with a probability of 1/2.
     const BASES: u32 = 100;
     let (n, params) = (public.n(), public.n_params());
     let one = BoxedMontyForm::one(params);
     let minus_one = one.neg();
-    // A multiple of the order of every number modulo n, as (de - 1) = 2^t r.
+    // (de - 1) = 2^t r is a multiple of the order of every number modulo n.
     let order = Zeroizing::new(d.concatenating_mul(public.e()).checked_sub(&BoxedUint::one()).into_option()?);
     let t = order.trailing_zeros();
     let r = Zeroizing::new(order.shr(t));
@@ -179,7 +187,8 @@ fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)
     None
 }
 
-/// `e` is the inverse of `dp` modulo `p - 1`; that it belongs to `d` and `q` too is checked with the key.
+/// Computes `e` as the inverse of `dp` modulo `p - 1`. The check of the whole key then proves that
+/// `e` also fits `d` and `q`.
 fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
     let bits = u32::try_from(8 * crt.p.len()).map_err(|_| Error::KeySizeRange)?;
     let p = Zeroizing::new(number(&crt.p, bits)?);
@@ -198,7 +207,7 @@ fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
     USUAL.map(BoxedUint::from).into_iter().find(|e| root.has_exponent(e)).ok_or(Error::KeyTypeInconsistent)
 }
 
-/// `2^d mod n`: its `e`-th power is 2 where `e` and `d` belong together.
+/// `2^d mod n`. Its `e`-th power is 2 if `e` and `d` belong together.
 struct Root {
     root: BoxedMontyForm,
     two: BoxedMontyForm,
@@ -217,13 +226,13 @@ impl Root {
     }
 }
 
-/// An integer of `bits` bits of storage; `DataInvalid` where it needs more.
+/// Parses an integer into `bits` bits of storage. Fails with `DataInvalid` if it needs more.
 fn number(bytes: &[u8], bits: u32) -> Result<BoxedUint> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     BoxedUint::from_be_slice(&bytes[zeros..], bits).map_err(|_| Error::DataInvalid)
 }
 
-/// RSASP1 (RFC 8017, 5.2.1), which is RSADP too, on an input of the modulus' length.
+/// Computes RSASP1 (RFC 8017, 5.2.1), which equals RSADP. The input has the length of the modulus.
 fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
     let message = Zeroizing::new(integer(em, key)?);
     if *message >= *key.n().as_ref() {
@@ -234,7 +243,8 @@ fn sign(key: &RsaPrivateKey, em: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// RSAVP1 (RFC 8017, 5.2.2), which is RSAEP too, on a signature of the modulus' length.
+/// Computes RSAVP1 (RFC 8017, 5.2.2), which equals RSAEP. The signature has the length of the
+/// modulus.
 fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()> {
     let signature = integer(signature, public)?;
     if signature >= *public.n().as_ref() {
@@ -244,12 +254,12 @@ fn recover(public: &RsaPublicKey, signature: &[u8], em: &mut [u8]) -> Result<()>
     Ok(())
 }
 
-/// At the modulus' storage size, as the library wants it.
+/// Parses an integer into the storage size of the modulus, as the library requires.
 fn integer(bytes: &[u8], key: &impl PublicKeyParts) -> Result<BoxedUint> {
     BoxedUint::from_be_slice(bytes, key.n_bits_precision()).map_err(|error| failed("an RSA operand")(&error))
 }
 
-/// Writes a number below the modulus into as many bytes as that has.
+/// Writes a number below the modulus to `out`, which has the length of the modulus.
 fn write(number: &BoxedUint, out: &mut [u8]) {
     out.fill(0);
     for (chunk, word) in out.rchunks_mut(size_of::<crypto_bigint::Word>()).zip(number.as_words()) {
@@ -258,30 +268,50 @@ fn write(number: &BoxedUint, out: &mut [u8]) {
     }
 }
 
-/// The library wipes it when it is dropped.
-struct Private(RsaPrivateKey);
+struct Private {
+    /// The library wipes it on drop.
+    key: RsaPrivateKey,
+    rejection: Rejection,
+}
+
+impl Private {
+    /// Computes RSADP (RFC 8017, 5.1.2).
+    fn decrypt_unpadded(&self, input: &[u8]) -> Result<Secret> {
+        if input.len() != self.key.size() {
+            return Err(Error::EncryptedDataLenRange);
+        }
+        let mut em = Secret::zeroed(input.len());
+        sign(&self.key, input, &mut em).map_err(|error| match error {
+            Error::DataInvalid => Error::EncryptedDataInvalid,
+            error => error,
+        })?;
+        Ok(em)
+    }
+}
 
 impl PrivateKey for Private {
     fn public(&self) -> Result<PublicParts> {
-        Ok(public_parts(&self.0))
+        Ok(public_parts(&self.key))
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let encoding = Encoding::new(scheme, bits(&self.0))?;
-        let em = vec![0; self.0.size()];
+        let encoding = Encoding::new(scheme, bits(&self.key))?;
+        let em = vec![0; self.key.size()];
         Ok(Box::new(RsaSigner { key: self, encoding, em }))
     }
 
     fn decrypt(&self, scheme: &Encryption, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        if input.len() != self.0.size() {
-            return Err(Error::EncryptedDataLenRange);
+        if *scheme == Encryption::Pkcs1 {
+            let message = self.decrypt_pkcs1(input, &|_| true)?;
+            output(out, message.len())?.copy_from_slice(&message);
+            return Ok(message.len());
         }
-        let mut em = Zeroizing::new(vec![0; input.len()]);
-        sign(&self.0, input, &mut em).map_err(|error| match error {
-            Error::DataInvalid => Error::EncryptedDataInvalid,
-            error => error,
-        })?;
-        eme::decode(scheme, &mut em, out)
+        eme::decode(scheme, &mut self.decrypt_unpadded(input)?, out)
+    }
+
+    fn decrypt_pkcs1(&self, input: &[u8], fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
+        let em = self.decrypt_unpadded(input)?;
+        self.rejection.decode(PROVIDER.macs, input, &em, fits)
     }
 }
 
@@ -303,7 +333,7 @@ impl Signer for RsaSigner {
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let out = output(out, self.em.len())?;
         self.encoding.encode(input, &mut self.em)?;
-        sign(&self.key.0, &self.em, out)
+        sign(&self.key.key, &self.em, out)
     }
 }
 
@@ -368,7 +398,8 @@ mod tests {
 
     #[test]
     fn sizes_that_fill_no_byte_sign_and_verify() {
-        // 2049 bits: the encoded message of PSS is a byte shorter than the modulus. 2056: bytes, but no words.
+        // With 2049 bits, the encoded message of PSS is one byte shorter than the modulus. 2056
+        // bits are whole bytes but not whole words.
         for bits in [2049, 2056] {
             let (public, parts) = key(bits, &[1, 0, 1]);
             let private = private(&parts).unwrap();

@@ -85,8 +85,9 @@ fn generate_in<P: Set>(set: SlhDsa, seed: &[u8]) -> Result<(PublicParts, Private
     Ok((public, PrivateParts::SlhDsa { set, key: Secret::from(&bytes[..]) }))
 }
 
-/// The root is computed again, for a tenth of a signature's time: a key with another signs what nobody verifies, and
-/// its signatures under two roots would give the one-time keys away.
+/// Parses a private key and computes its root again, which takes a tenth of the time of a
+/// signature. Signatures under a wrong root do not verify. Signatures of the same key under two
+/// roots would also reveal its one-time keys.
 fn private_in<P: Set>(set: SlhDsa, bytes: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let seed = bytes.get(..3 * set.n()).ok_or(Error::DataInvalid)?;
     let key = expand::<P>(set, seed)?;
@@ -115,7 +116,7 @@ fn verifying<P: Set>(key: &SigningKey<P>) -> &VerifyingKey<P> {
     key.as_ref()
 }
 
-/// The library wipes it when it is dropped.
+/// The library wipes it on drop.
 struct Private<P: Set> {
     set: SlhDsa,
     key: SigningKey<P>,
@@ -150,7 +151,7 @@ impl<P: Set> Signer for SlhDsaSigner<P> {
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         expect_len(self.hash, input)?;
         let out = output(out, self.signature_len())?;
-        // FIPS 205, 9.2: without randomness PK.seed takes its place.
+        // FIPS 205, 9.2: without randomness PK.seed replaces it.
         let mut randomness = [0; 32];
         let randomness = &mut randomness[..self.key.set.n()];
         let randomness = if self.deterministic {

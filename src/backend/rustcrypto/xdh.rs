@@ -40,7 +40,7 @@ pub(super) fn private_x448(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
     Ok(Arc::new(x448(scalar)?))
 }
 
-/// Public keys do nothing by themselves; every u-coordinate is one.
+/// Returns a public key. It has no operation, and every u-coordinate is valid.
 pub(super) fn public() -> Result<Arc<dyn PublicKey>> {
     Ok(Arc::new(Public))
 }
@@ -67,7 +67,7 @@ impl PrivateKey for X25519 {
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         let peer = MontgomeryPoint(peer.try_into().map_err(|_| Error::DataInvalid)?);
         let shared = Zeroizing::new(peer.mul_clamped(*self.0).to_bytes());
-        // RFC 7748, 6.1: zero comes of a peer's point of small order.
+        // RFC 7748, 6.1: the result is zero if the peer's point has a small order.
         if bool::from(shared.ct_eq(&[0; X25519_LEN])) {
             return Err(Error::DataInvalid);
         }
@@ -95,7 +95,7 @@ impl PrivateKey for X448 {
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         let peer = peer.try_into().map_err(|_| Error::DataInvalid)?;
         let shared = Zeroizing::new(x448::x448_unchecked(*self.0, peer));
-        // RFC 7748, 6.2: as above.
+        // RFC 7748, 6.2: the result is zero if the peer's point has a small order.
         if bool::from(shared.ct_eq(&[0; X448_LEN])) {
             return Err(Error::DataInvalid);
         }

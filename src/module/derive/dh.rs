@@ -1,4 +1,5 @@
-//! Keys out of key pairs: the secret of a Diffie-Hellman agreement (PKCS #3), and the public half of a private key.
+//! Keys from key pairs: the shared secret of Diffie-Hellman (PKCS #3), and the public key of a
+//! private key.
 
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
@@ -9,9 +10,10 @@ use crate::object::{Object, public_half};
 use crate::secret::Secret;
 use crate::token::Token;
 
-/// PKCS#11 3.2, "PKCS #3 Diffie-Hellman key derivation": the secret, as long as the prime. A shorter key is its end.
+/// Returns the shared secret, which is as long as the prime (PKCS#11 3.2, "PKCS #3 Diffie-Hellman
+/// key derivation"). A shorter key is the end of the secret.
 pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret> {
-    // A public key may have CKA_DERIVE too, and its value is no private one.
+    // A public key may have CKA_DERIVE too, but its value is not a private one.
     if !base.sort().is_private() {
         return Err(Error::KeyTypeInconsistent);
     }
@@ -22,7 +24,8 @@ pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret>
 }
 
 impl Module {
-    /// PKCS#11 3.2, "Public key from private key": "regardless of its CKA_DERIVE attribute value".
+    /// Derives the public key of a private key, "regardless of its CKA_DERIVE attribute value"
+    /// (PKCS#11 3.2, "Public key from private key").
     pub(in crate::module) fn derive_public(
         &self,
         session: SessionHandle,
@@ -31,7 +34,7 @@ impl Module {
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let private = token.object(rights, private).map_err(|_| Error::KeyHandleInvalid)?;
+        let private = token.key_object(rights, private)?;
         if !private.sort().is_key() {
             return Err(Error::KeyHandleInvalid);
         }
@@ -41,7 +44,7 @@ impl Module {
         if !private.allows(with.mechanism.id) {
             return Err(Error::KeyFunctionNotPermitted);
         }
-        // An RSA key that came without its public exponent tells no public key.
+        // An RSA key that was imported without its public exponent gives no public key.
         let parts = private.private_key(token.provider())?.public().map_err(|error| match error {
             Error::DataInvalid => Error::KeyFunctionNotPermitted,
             other => other,

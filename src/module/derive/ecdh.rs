@@ -8,8 +8,9 @@ use crate::object::make::Cut;
 use crate::secret::Secret;
 
 impl Work<'_> {
-    /// PKCS#11 3.2, "Elliptic curve Diffie-Hellman key derivation". Without a KDF a shorter key is the end of the
-    /// shared secret; with one it is as long as it must be.
+    /// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
+    /// derivation"). Without a KDF a shorter key is the end of the shared secret. A KDF gives the
+    /// wanted length.
     pub(super) fn ecdh(&self, kdf: Option<Hash>, shared: &[u8], peer: &[u8]) -> Result<(Secret, Cut)> {
         let provider = self.token.provider();
         let private = self.base.private_key(provider)?;
@@ -17,7 +18,8 @@ impl Work<'_> {
             Error::DataInvalid | Error::AttributeValueInvalid => Error::MechanismParamInvalid,
             other => other,
         };
-        // The point may stand there bare or as a DER octet string, and a bare one may look like DER.
+        // The point may be bare or in a DER octet string, and a bare point may look like DER. So
+        // both forms are tried.
         let secret = private
             .agree(peer)
             .or_else(|_| curve::octets(peer).and_then(|peer| private.agree(peer)))
@@ -33,7 +35,8 @@ impl Work<'_> {
     }
 }
 
-/// ANSI X9.63, 5.6.3: the digests of secret, counter and shared information, one after the other.
+/// Computes the KDF of ANSI X9.63, 5.6.3: the concatenated digests of secret, counter and shared
+/// information.
 pub(in crate::module) fn x963(
     provider: &Provider,
     hash: Hash,
@@ -43,7 +46,7 @@ pub(in crate::module) fn x963(
 ) -> Result<Secret> {
     let mut out = Secret::default();
     for counter in 1..=u32::MAX {
-        out.extend(&digest(provider, hash, &[secret, &counter.to_be_bytes(), shared])?);
+        out.extend(&digest(provider, hash, &[secret, &counter.to_be_bytes(), shared])?)?;
         if out.len() >= len {
             break;
         }

@@ -1,16 +1,19 @@
-//! HKDF, to keys and to data (PKCS#11 3.2, "HKDF mechanisms").
+//! HKDF for keys and for data objects (PKCS#11 3.2, "HKDF mechanisms").
 
+use super::guard::unreadable;
 use super::{Work, feedback, hmac, wanted};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{HkdfSalt, Invocation, Params};
 use crate::module::Module;
+use crate::object::bits::Flag;
 use crate::object::template::Template;
 use crate::object::{Object, make};
 use crate::secret::Secret;
 
 impl Module {
-    /// PKCS#11 3.2, "HKDF Data": a data object, as long as `CKA_VALUE_LEN` of the template says.
+    /// Derives a data object, whose length is `CKA_VALUE_LEN` of the template (PKCS#11 3.2, "HKDF
+    /// Data").
     pub(super) fn derive_data(
         &self,
         session: SessionHandle,
@@ -23,12 +26,26 @@ impl Module {
         let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
         rights.write(&attributes)?;
         let wanted = wanted(len)?;
-        let value = Work { token: &token, session, rights, with, base, wanted }.hkdf(&with.params)?;
+        let work = Work { token: &token, session, rights, with, base, wanted };
+        // A data object is always readable.
+        if work.is_code() && work.named_keys()?.iter().any(|salt| unreadable(salt)) {
+            return Err(Error::TemplateInconsistent);
+        }
+        if token.settings.is_strict() && base.flag(Flag::SENSITIVE) {
+            return Err(Error::TemplateInconsistent);
+        }
+        let value = work.hkdf(&with.params)?;
         token.insert(rights, session, make::put_data(attributes, &value, wanted)?)
     }
 }
 
 impl Work<'_> {
+    /// Returns whether the derived key is the HMAC under a key that the parameter names. If the
+    /// caller could read it, they could sign with a key that has `CKA_SIGN` false.
+    pub(super) fn is_code(&self) -> bool {
+        matches!(self.with.params, Params::Hkdf { expand: false, salt: HkdfSalt::Key(_), .. })
+    }
+
     pub(super) fn hkdf(&self, params: &Params) -> Result<Secret> {
         let Params::Hkdf { extract, expand, hash, salt, info } = params else {
             return Err(Error::MechanismParamInvalid);

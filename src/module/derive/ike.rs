@@ -1,44 +1,31 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
-use std::sync::Arc;
-
 use super::simple::joined;
 use super::{Work, feedback, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
 use crate::mechanism::{Code, Params, hmac};
+use crate::object::key;
 use crate::object::template::Template;
-use crate::object::{Object, key};
 use crate::secret::Secret;
 
-/// The key of AES-CMAC-PRF-128 and AES-XCBC-PRF-128 in bytes.
+/// The length of the keys of AES-CMAC-PRF-128 and AES-XCBC-PRF-128 in bytes.
 const AES: usize = 16;
 
 impl Work<'_> {
-    /// The keys that a parameter of IKE names beside the base key.
-    pub(super) fn ike_keys(&self) -> Result<Vec<Arc<Object>>> {
-        let named = match self.with.params {
-            Params::IkePrf { new_key, .. } => [new_key, None],
-            Params::Ike1Prf { shared, previous, .. } => [Some(shared), previous],
-            Params::Ike1Extended { shared, .. } => [shared, None],
-            Params::Ike2PrfPlus { seed_key, .. } => [seed_key, None],
-            _ => [None, None],
-        };
-        named.into_iter().flatten().map(|handle| self.derivable(handle)).collect()
-    }
-
-    /// The type of a derived key whose template names none.
+    /// Returns the type of a derived key whose template names no type.
     pub(super) fn default_type(&self, template: &Template<'_>) -> Result<KeyType> {
         match self.with.params {
             Params::IkePrf { prf, .. } => key_type(prf),
-            // "CKA_KEY_TYPE must be specified in the template or CKR_TEMPLATE_INCOMPLETE is returned."
+            // "CKA_KEY_TYPE must be specified in the template or CKR_TEMPLATE_INCOMPLETE is
+            // returned."
             Params::Ike1Prf { .. } if template.bytes(A::KEY_TYPE).is_none() => Err(Error::TemplateIncomplete),
             _ => Ok(KeyType::GENERIC_SECRET),
         }
     }
 
-    /// "IKE PRF DERIVE": SKEYSEED of IKEv2, SKEYID of IKEv1.
+    /// Computes "IKE PRF DERIVE": SKEYSEED of IKEv2, SKEYID of IKEv1.
     pub(super) fn ike_prf(&self) -> Result<Secret> {
         let Params::IkePrf { prf, data_as_key, nonces, new_key } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -52,14 +39,15 @@ impl Work<'_> {
             let new_key = self.generic(*new_key)?;
             self.prf(*prf, self.prf_key(*prf)?, &[&new_key, nonces])?
         };
-        // "If CKA_VALUE_LEN is specified, it must equal the underlying prf or CKR_KEY_SIZE_RANGE is returned."
+        // "If CKA_VALUE_LEN is specified, it must equal the underlying prf or CKR_KEY_SIZE_RANGE is
+        // returned."
         if self.wanted.is_some_and(|wanted| wanted != out.len()) {
             return Err(Error::KeySizeRange);
         }
         Ok(out)
     }
 
-    /// "IKEv1 PRF DERIVE": SKEYID_d, SKEYID_a and SKEYID_e.
+    /// Computes "IKEv1 PRF DERIVE": SKEYID_d, SKEYID_a and SKEYID_e.
     pub(super) fn ike1_prf(&self) -> Result<Secret> {
         let Params::Ike1Prf { prf, shared, previous, cookies, number } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -73,7 +61,7 @@ impl Work<'_> {
         Ok(out)
     }
 
-    /// "IKEv1 Extended Derive": RFC 2409, 5.5 and appendix B.
+    /// Computes "IKEv1 Extended Derive" (RFC 2409, 5.5 and appendix B).
     pub(super) fn ike1_extended(&self) -> Result<Secret> {
         let Params::Ike1Extended { prf, shared, extra } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -81,9 +69,10 @@ impl Work<'_> {
         let (key, len) = (self.prf_key(*prf)?, self.wanted.ok_or(Error::TemplateIncomplete)?);
         let seed = joined(&[&self.generic(*shared)?, extra]);
         let block = prf_len(&prf_scheme(*prf)?);
-        // Appendix B: a key that is long enough is cut. With extra data this is the quick mode of 5.5, whose keys differ
-        // by them: the text would cut the base key there too, and give the same key for all of them.
-        if shared.is_none() && extra.is_empty() && len <= block.min(key.len()) {
+        // Appendix B: a base key that is long enough is cut. With extra data this is the quick mode
+        // of 5.5, where the data makes the keys different. The text of PKCS#11 would cut the base
+        // key there too, and so give the same key for all data.
+        if self.ike1_cuts(len) {
             return Ok(key[..len].into());
         }
         if len > 255 * block {
@@ -94,12 +83,20 @@ impl Work<'_> {
         let mut out = last.duplicate();
         while out.len() < len {
             last = self.prf(*prf, key, &[&last, &seed])?;
-            out.extend(&last);
+            out.extend(&last)?;
         }
         Ok(out)
     }
 
-    /// "IKEv2 PRF PLUS DERIVE": RFC 7296, 2.13.
+    /// Returns whether "IKEv1 Extended Derive" gives the first bytes of the base key for a key of
+    /// that length.
+    pub(super) fn ike1_cuts(&self, len: usize) -> bool {
+        let Params::Ike1Extended { prf, shared: None, extra } = &self.with.params else { return false };
+        let block = prf_scheme(*prf).map_or(0, |scheme| prf_len(&scheme));
+        extra.is_empty() && len <= block.min(self.value_len())
+    }
+
+    /// Computes "IKEv2 PRF PLUS DERIVE" (RFC 7296, 2.13).
     pub(super) fn ike2_prf_plus(&self) -> Result<Secret> {
         let Params::Ike2PrfPlus { prf, seed_key, seed } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -109,15 +106,17 @@ impl Work<'_> {
         feedback(|parts| self.prf(*prf, key, parts), &joined(&[&seed_key, seed]), len)
     }
 
-    /// The base key, where it is of the type of the pseudo-random function.
+    /// Returns the base key. Fails with `KeyTypeInconsistent` if the pseudo-random function (PRF)
+    /// does not accept its type.
     fn prf_key(&self, prf: Code) -> Result<&[u8]> {
         let own = self.base.key_type();
-        // A generic secret serves HMAC as well: PKCS#11 3.2, "HMAC mechanisms".
+        // HMAC also accepts a generic secret (PKCS#11 3.2, "HMAC mechanisms").
         let generic = matches!(prf, Code::Hmac(_)) && own == Some(KeyType::GENERIC_SECRET);
         if generic || own == Some(key_type(prf)?) { self.value() } else { Err(Error::KeyTypeInconsistent) }
     }
 
-    /// The value of another key, which must be a generic secret; nothing where there is none.
+    /// Returns the value of another key, which must be a generic secret. Returns an empty value if
+    /// there is no other key.
     fn generic(&self, handle: Option<ObjectHandle>) -> Result<Secret> {
         let Some(handle) = handle else { return Ok(Secret::default()) };
         let object = self.derivable(handle)?;
@@ -127,7 +126,7 @@ impl Work<'_> {
         key::secret(object.attributes()).map(Secret::from)
     }
 
-    /// A pseudo-random function. Those of AES take keys of every length by a rule of their own.
+    /// Computes a PRF. The AES functions accept keys of every length, each by its own rule.
     fn prf(&self, prf: Code, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
         let (provider, scheme) = (self.provider(), prf_scheme(prf)?);
         let key = match scheme {
@@ -135,14 +134,15 @@ impl Work<'_> {
             _ if key.len() == AES => key.into(),
             // RFC 4434, 2: a shorter key is padded with zeros.
             MacScheme::AesXcbc if key.len() < AES => joined(&[key, &[0; AES][key.len()..]]),
-            // RFC 4434, 2, and RFC 4615, 3: another is the message of the code with a key of zeros.
+            // RFC 4434, 2, and RFC 4615, 3: any other key becomes the PRF of itself under a key of
+            // zeros.
             _ => provider.code(&scheme, &[0; AES], &[key])?,
         };
         provider.code(&scheme, &key, parts)
     }
 }
 
-/// The type of the keys of a pseudo-random function.
+/// Returns the key type of a PRF.
 fn key_type(prf: Code) -> Result<KeyType> {
     match prf {
         Code::Hmac(hash) => hmac::key_type(hash).ok_or(Error::MechanismParamInvalid),

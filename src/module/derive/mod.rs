@@ -1,4 +1,5 @@
-//! Key derivation (PKCS#11 3.2, `C_DeriveKey`). Here is the frame; the derivations stand in a file for each family.
+//! Key derivation (PKCS#11 3.2, `C_DeriveKey`). This file has the common steps. Each family of
+//! mechanisms has its own file.
 
 use std::sync::Arc;
 
@@ -6,20 +7,20 @@ use super::Module;
 use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectHandle, SessionHandle};
+use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
 use crate::mechanism::{Action, Code, Derivation, Invocation, Params};
-use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
-use crate::session::{Usage, usable};
+use crate::session::{Usage, strong_enough, usable};
 use crate::token::Token;
 
 mod dh;
 mod ecdh;
+mod guard;
 mod hkdf;
 mod ike;
 mod simple;
@@ -29,32 +30,34 @@ mod tls;
 pub use tls::Connection;
 
 pub(super) use ecdh::x963;
+pub(super) use guard::check_received;
+use guard::{Copied, Guard};
 
-/// Longest key that is derived, in bytes: RFC 5869 gives 255 digests at most.
+/// Maximum length of a derived key in bytes. RFC 5869 gives at most 255 digests.
 const MAX_DERIVED: usize = 255 * Hash::MAX_LEN;
 
-/// What a derivation gives.
+/// The result of a derivation.
 pub enum Derived {
-    /// A key.
+    /// A single key.
     Key(ObjectHandle),
-    /// A master secret of TLS, and the version that the pre-master secret begins with.
+    /// A TLS master secret, and the version at the start of the pre-master secret.
     Master(ObjectHandle, Option<[u8; 2]>),
     /// The keys of a TLS connection.
     Connection(Connection),
-    /// Bytes.
+    /// Output that is not a key.
     Output(Secret),
 }
 
-/// A key that is derived in the same call as another (`CK_DERIVED_KEY`).
+/// A further key that is derived in the same call (`CK_DERIVED_KEY`).
 pub struct Additional<'a> {
-    /// What it shall be.
+    /// The template of the key.
     pub template: Template<'a>,
-    /// The key; handle 0 where the template was what the call failed for.
+    /// The new key. Handle 0 if the call failed because of this template.
     pub key: Option<ObjectHandle>,
 }
 
 impl Module {
-    /// `C_DeriveKey` with a mechanism that gives one key.
+    /// `C_DeriveKey` with a mechanism that derives a single key.
     pub fn derive_key(
         &self,
         session: SessionHandle,
@@ -80,7 +83,7 @@ impl Module {
         let call = || Call::of("C_DeriveKey", Some(with), std::slice::from_ref(&base));
         let derived =
             self.recorded(session, call(), || self.derive_all(session, with, base, template, more))?;
-        // Each of the other keys of the call has a record of its own.
+        // Each further key of the call gets its own audit record.
         for key in more.iter().filter_map(|additional| additional.key) {
             self.recorded(session, call(), || Ok(key))?;
         }
@@ -100,7 +103,7 @@ impl Module {
         if with.mechanism.action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, with, base, template).map(Derived::Key);
         }
-        let base = usable(&token, rights, with, base, Usage::DERIVE)?;
+        let base = derivable(&token, rights, with, base)?;
         let Action::Derive(derivation) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
         let mut work = Work { token: &token, session, rights, with, base: &base, wanted: None };
         match derivation {
@@ -113,72 +116,51 @@ impl Module {
             Derivation::TlsPrf => return work.tls_prf(),
             _ => {}
         }
-        let mut others = work.ike_keys()?;
-        others.extend(self.other_key(session, with)?);
-        let guard = Guard::of(&base, &others);
-        let attributes = work.received(template, &guard, work.default_type(template)?)?;
-        if simple::inherits(derivation) {
+        let others = work.named_keys()?;
+        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The salt counts if the derived
+        // key is an HMAC under it.
+        let salt_alone = derivation == Derivation::Hkdf && !work.is_code();
+        let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
+        let copied = match work.copies(derivation, template, &guard)? {
+            true => Copied::of(&base, &others),
+            false => Copied::default(),
+        };
+        let template = work.with_flags(template, &copied.flags());
+        let mut attributes = work.received(&template, &guard, work.default_type(&template)?)?;
+        if simple::inherits(derivation) || work.is_code() {
             guard.check(&attributes)?;
         }
+        copied.bind(derivation, &mut attributes)?;
         work.wanted = wanted(attributes.number(A::VALUE_LEN))?;
         let (secret, cut) = work.secret(derivation)?;
-        token.insert(rights, session, make::put_secret(attributes, &secret, cut)?).map(Derived::Key)
-    }
-
-    /// The second key of a concatenation.
-    fn other_key(&self, session: SessionHandle, with: &Invocation) -> Result<Option<Arc<Object>>> {
-        let (token, rights) = self.access(session)?;
-        let Params::Key(handle) = with.params else { return Ok(None) };
-        token.object(rights, handle).map(Some).map_err(|_| Error::KeyHandleInvalid)
+        let whole = if simple::joins(derivation) { secret.len() } else { work.value_len() };
+        copied.check_len(derivation, work.wanted.unwrap_or(secret.len()), whole)?;
+        let attributes = make::put_secret(attributes, &secret, cut)?;
+        check_received(&attributes)?;
+        token.insert(rights, session, attributes).map(Derived::Key)
     }
 }
 
-/// How the keys are protected that another is derived from.
-struct Guard {
-    sensitive: bool,
-    extractable: bool,
-    always_sensitive: bool,
-    never_extractable: bool,
-}
-
-impl Guard {
-    fn of(base: &Object, others: &[Arc<Object>]) -> Self {
-        let all = |flag| base.flag(flag) && others.iter().all(|other| other.flag(flag));
-        Self {
-            sensitive: base.flag(Flag::SENSITIVE) || others.iter().any(|other| other.flag(Flag::SENSITIVE)),
-            extractable: all(Flag::EXTRACTABLE),
-            always_sensitive: all(Flag::ALWAYS_SENSITIVE),
-            never_extractable: all(Flag::NEVER_EXTRACTABLE),
-        }
-    }
-
-    fn check(&self, attributes: &Attributes) -> Result<()> {
-        let shown = self.sensitive && attributes.flag(A::SENSITIVE) == Some(false);
-        let leaves = !self.extractable && attributes.flag(A::EXTRACTABLE) == Some(true);
-        if shown || leaves { Err(Error::TemplateInconsistent) } else { Ok(()) }
-    }
-}
-
-/// A `CKA_VALUE_LEN` that a derivation may give.
+/// Checks the `CKA_VALUE_LEN` of a derivation. Fails with `KeySizeRange` if it is 0 or too large.
 fn wanted(len: Option<u64>) -> Result<Option<usize>> {
     let Some(len) = len else { return Ok(None) };
     let len = usize::try_from(len).ok().filter(|len| (1..=MAX_DERIVED).contains(len));
     len.map(Some).ok_or(Error::KeySizeRange)
 }
 
-/// What a derivation has to go on.
+/// The inputs of a derivation.
 struct Work<'a> {
     token: &'a Token,
     session: SessionHandle,
     rights: Rights,
     with: &'a Invocation,
     base: &'a Object,
-    /// `CKA_VALUE_LEN`
+    /// The wanted length of the key (`CKA_VALUE_LEN`).
     wanted: Option<usize>,
 }
 
 impl Work<'_> {
-    /// The secret, and the end at which a longer one is cut.
+    /// Computes the secret. Also returns at which end a secret that is too long is cut.
     fn secret(&self, derivation: Derivation) -> Result<(Secret, Cut)> {
         let secret = match (derivation, &self.with.params) {
             (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
@@ -196,7 +178,8 @@ impl Work<'_> {
         Ok((secret, Cut::Trailing))
     }
 
-    /// What the template says of a key that comes out, protected like the keys that `guard` speaks of.
+    /// Returns the attributes that the template gives the derived key. Their protection follows
+    /// from the keys of `guard`.
     fn received(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
         let origin = Origin {
             forced: self.forced(),
@@ -205,17 +188,22 @@ impl Work<'_> {
             history: (guard.always_sensitive, guard.never_extractable),
             key_type: Some(key_type),
         };
-        let attributes = make::receive(template, &origin, self.rights.officer())?;
+        let template = self.token.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
+        let attributes = make::receive(&template, &origin, self.rights.officer())?;
+        if self.token.settings.is_strict() {
+            guard.check(&attributes)?;
+        }
         self.rights.write(&attributes)?;
         Ok(attributes)
     }
 
-    /// The base key's `CKA_DERIVE_TEMPLATE`.
+    /// Returns the `CKA_DERIVE_TEMPLATE` of the base key.
     fn forced(&self) -> Option<&Value> {
         self.base.attributes().get(A::DERIVE_TEMPLATE)
     }
 
-    /// A template with these flags where neither it nor the base key's template has them.
+    /// Returns the template with these flags added, except those that it or the
+    /// `CKA_DERIVE_TEMPLATE` of the base key already sets.
     fn with_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
         let forced = |id| match self.forced() {
             Some(Value::Template(forced)) => forced.iter().any(|(known, _)| *known == id),
@@ -226,9 +214,24 @@ impl Work<'_> {
             .fold(template.clone(), |template, (id, flag)| template.or(*id, if *flag { &[1] } else { &[0] }))
     }
 
-    /// Another key that the parameter names, which must be one to derive from too.
+    /// Returns whether the derivation copies bytes of its base keys into the derived key.
+    fn copies(&self, derivation: Derivation, template: &Template<'_>, guard: &Guard) -> Result<bool> {
+        if derivation != Derivation::Ike1Extended {
+            return Ok(simple::copies(derivation));
+        }
+        let attributes = self.received(template, guard, KeyType::GENERIC_SECRET)?;
+        Ok(wanted(attributes.number(A::VALUE_LEN))?.is_some_and(|len| self.ike1_cuts(len)))
+    }
+
+    /// Looks up the keys that the parameter names.
+    fn named_keys(&self) -> Result<Vec<Arc<Object>>> {
+        self.with.params.keys().into_iter().map(|handle| self.derivable(handle)).collect()
+    }
+
+    /// Looks up a key that the parameter names. The rules of the base key apply to it. Otherwise
+    /// `CKM_CONCATENATE_BASE_AND_KEY` would turn a key without `CKA_DERIVE` into a key that has it.
     fn derivable(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
-        usable(self.token, self.rights, self.with, handle, Usage::DERIVE)
+        derivable(self.token, self.rights, self.with, handle)
     }
 
     fn provider(&self) -> &'static Provider {
@@ -239,9 +242,13 @@ impl Work<'_> {
         key::secret(self.base.attributes())
     }
 
-    /// The value of another key that the parameter names.
+    fn value_len(&self) -> usize {
+        self.value().map_or(0, <[u8]>::len)
+    }
+
+    /// Returns the value of another secret key that the parameter names.
     fn other(&self, handle: ObjectHandle) -> Result<Secret> {
-        let object = self.token.object(self.rights, handle).map_err(|_| Error::KeyHandleInvalid)?;
+        let object = self.derivable(handle)?;
         if !object.sort().is_secret() {
             return Err(Error::KeyTypeInconsistent);
         }
@@ -249,7 +256,17 @@ impl Work<'_> {
     }
 }
 
-/// A pseudo-random function that parameters name by the mechanism of a code.
+/// Looks up a key to derive from. A short sensitive key is refused, because the derived key
+/// confirms a guess at it.
+fn derivable(token: &Token, rights: Rights, with: &Invocation, handle: ObjectHandle) -> Result<Arc<Object>> {
+    let key = usable(token, rights, with, handle, Usage::DERIVE)?;
+    if key.sort().is_secret() {
+        strong_enough(&key)?;
+    }
+    Ok(key)
+}
+
+/// Returns the pseudo-random function (PRF) that a parameter names by a MAC mechanism.
 fn prf_scheme(code: Code) -> Result<MacScheme> {
     match code {
         Code::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
@@ -259,7 +276,7 @@ fn prf_scheme(code: Code) -> Result<MacScheme> {
     }
 }
 
-/// What such a function gives in bytes.
+/// Returns the output length of a PRF in bytes.
 fn prf_len(scheme: &MacScheme) -> usize {
     match scheme {
         MacScheme::Hmac(hash) => hash.len(),
@@ -267,13 +284,14 @@ fn prf_len(scheme: &MacScheme) -> usize {
     }
 }
 
-/// What a pseudo-random function gives, fed with itself, one after the other: RFC 5869, 2.3, and RFC 7296, 2.13.
+/// Computes `len` bytes by feeding the output of a PRF back into it (RFC 5869, 2.3, and RFC 7296,
+/// 2.13).
 fn feedback(prf: impl Fn(&[&[u8]]) -> Result<Secret>, info: &[u8], len: usize) -> Result<Secret> {
     let mut out = Secret::default();
     let mut last = Secret::default();
     for counter in 1..=u8::MAX {
         last = prf(&[&last, info, &[counter]])?;
-        out.extend(&last);
+        out.extend(&last)?;
         if out.len() >= len {
             return Ok(out[..len].into());
         }

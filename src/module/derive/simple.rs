@@ -1,5 +1,5 @@
-//! Keys out of the bytes of others (PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms", "Key derivation by
-//! data encryption", and the key derivations of "Digests").
+//! Keys from the bytes of other keys (PKCS#11 3.2, "Miscellaneous simple key derivation
+//! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
 
 use super::{Work, digest};
 use crate::backend::{CipherScheme, Direction};
@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 use crate::mechanism::{Derivation, Params};
 use crate::secret::Secret;
 
-/// Whether a derived key is protected as its base is. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms":
-/// what they give tells the base key.
-/// "Generic Key Derivation using the TLS PRF" says the same. Of IKE's mechanisms nothing is said; one may give the base
-/// key itself, cut, so that the same holds for them.
+/// Returns whether a derived key must be protected as its base key is. PKCS#11 3.2, "Miscellaneous
+/// simple key derivation mechanisms" requires it, because the derived key reveals the base key.
+/// "Generic Key Derivation using the TLS PRF" requires the same. For the IKE mechanisms the
+/// standard has no rule. One of them can return the start of the base key, so the same rule applies
+/// to them.
 pub(super) fn inherits(derivation: Derivation) -> bool {
     matches!(
         derivation,
@@ -24,6 +25,21 @@ pub(super) fn inherits(derivation: Derivation) -> bool {
             | Derivation::Ike1Prf
             | Derivation::Ike1Extended
             | Derivation::Ike2PrfPlus
+    )
+}
+
+/// Returns whether the derivation copies bytes of its base keys, with or without an XOR.
+pub(super) fn copies(derivation: Derivation) -> bool {
+    matches!(derivation, Derivation::XorBaseAndData | Derivation::ExtractKeyFromKey) || joins(derivation)
+}
+
+/// Returns whether the derivation is a concatenation.
+pub(super) fn joins(derivation: Derivation) -> bool {
+    matches!(
+        derivation,
+        Derivation::ConcatenateBaseAndKey
+            | Derivation::ConcatenateBaseAndData
+            | Derivation::ConcatenateDataAndBase
     )
 }
 
@@ -62,7 +78,8 @@ impl Work<'_> {
     }
 }
 
-/// PKCS#11 3.2, "Extraction of one key from another key": bits from a place on, the first again after the last.
+/// Copies bits of a key, starting at bit `first`. After the last bit it continues with the first
+/// one (PKCS#11 3.2, "Extraction of one key from another key").
 fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
     let bits = value.len() as u64 * 8;
     if first >= bits {

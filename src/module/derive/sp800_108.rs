@@ -1,8 +1,9 @@
-//! SP 800-108: one or more keys out of a pseudo-random function (PKCS#11 3.2, "SP800-108 Key Derivation").
+//! SP 800-108: one or more keys from a pseudo-random function (PKCS#11 3.2, "SP800-108 Key
+//! Derivation").
 
 use std::sync::Arc;
 
-use super::{Additional, Derived, Guard, Work, prf_len, prf_scheme, wanted};
+use super::{Additional, Derived, Guard, Work, check_received, prf_len, prf_scheme, wanted};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
@@ -15,7 +16,8 @@ use crate::object::{Attributes, Object, key, make};
 use crate::secret::Secret;
 
 impl Work<'_> {
-    /// The key of the call and those of the parameter: all of them, or none.
+    /// Derives the key of the call and the keys of the parameter. Creates all of them or none of
+    /// them.
     pub(super) fn sp800_108(
         &self,
         kdf: Kdf,
@@ -29,21 +31,21 @@ impl Work<'_> {
         if *prf == Code::AesCmac && self.base.key_type() != Some(KeyType::AES) {
             return Err(Error::KeyTypeInconsistent);
         }
-        let named = fields.iter().filter_map(|field| match field {
-            Field::Key(handle) => Some(self.derivable(*handle)),
-            _ => None,
-        });
-        let guard = self.any_of(&named.collect::<Result<Vec<_>>>()?);
+        let guard = self.any_of(&self.named_keys()?);
         let mut keys = vec![self.requested(template, &guard)?];
         for additional in more.iter_mut() {
             let requested = self.requested(&additional.template, &guard);
-            // "Deriving Additional Keys": the key whose template the call fails for is set to no handle.
+            // "Deriving Additional Keys": if the call fails because of a template, the handle of
+            // that key is set to 0.
             keys.push(requested.inspect_err(|_| additional.key = Some(ObjectHandle(0)))?);
         }
         let scheme = prf_scheme(*prf)?;
         let lens: Vec<_> = keys.iter().map(|(_, len)| *len).collect();
         let values = Pseudorandom { work: self, scheme, fields, iv }.keys(kdf, &lens)?;
-        let put = |((attributes, _), value)| make::put_secret(attributes, value, Cut::Not);
+        let put = |((attributes, _), value)| {
+            let attributes = make::put_secret(attributes, value, Cut::Not)?;
+            check_received(&attributes).map(|()| attributes)
+        };
         let whole = keys.into_iter().zip(&values).map(put).collect::<Result<_>>()?;
         let handles = self.token.insert_list(self.rights, self.session, whole)?;
         for (additional, handle) in more.iter_mut().zip(&handles[1..]) {
@@ -52,9 +54,10 @@ impl Work<'_> {
         Ok(Derived::Key(handles[0]))
     }
 
-    /// What a template says of a key, and how long it will be.
+    /// Returns the attributes that a template gives a key, and the length of the key.
     fn requested(&self, template: &Template<'_>, guard: &Guard) -> Result<(Attributes, usize)> {
-        // "Key Derivation Attribute Rules": what is omitted is as it is of the base key.
+        // "Key Derivation Attribute Rules": a flag that the template omits is taken from the base
+        // key.
         let flags = [(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)];
         let template = self.with_flags(template, &flags);
         let attributes = self.received(&template, guard, KeyType::GENERIC_SECRET)?;
@@ -63,8 +66,8 @@ impl Work<'_> {
         if key::secret_len_fits(sort, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
     }
 
-    /// "Key Derivation Attribute Rules": the history of one key suffices, "the base key or any of the additional input
-    /// keys".
+    /// Returns the protection of the derived keys. "Key Derivation Attribute Rules": for the
+    /// history a single key is enough, "the base key or any of the additional input keys".
     fn any_of(&self, others: &[Arc<Object>]) -> Guard {
         let any = |flag| self.base.flag(flag) || others.iter().any(|other| other.flag(flag));
         Guard {
@@ -76,7 +79,7 @@ impl Work<'_> {
     }
 }
 
-/// A pseudo-random function with its input.
+/// A pseudo-random function (PRF) with its input.
 struct Pseudorandom<'a> {
     work: &'a Work<'a>,
     scheme: MacScheme,
@@ -84,7 +87,7 @@ struct Pseudorandom<'a> {
     iv: &'a [u8],
 }
 
-/// The lengths of what is derived in bits: of the keys, and of all that the function gives.
+/// Lengths in bits: of the derived keys, and of all PRF output for them.
 #[derive(Clone, Copy)]
 struct Lengths {
     keys: u64,
@@ -92,7 +95,8 @@ struct Lengths {
 }
 
 impl Pseudorandom<'_> {
-    /// Keys of these lengths. "Deriving Additional Keys": no two are made from the same output of the function.
+    /// Derives keys of these lengths. "Deriving Additional Keys": two keys never use the same PRF
+    /// output.
     fn keys(&self, kdf: Kdf, lens: &[usize]) -> Result<Vec<Secret>> {
         let block = prf_len(&self.scheme);
         let bits = |bytes: usize| bytes as u64 * 8;
@@ -114,7 +118,7 @@ impl Pseudorandom<'_> {
                     variable = self.apply(&variable)?;
                 }
                 let segment = self.apply(&self.input(Some((&variable, counter)), lengths)?)?;
-                value.extend(&segment);
+                value.extend(&segment)?;
                 if kdf == Kdf::Feedback {
                     variable = segment;
                 }
@@ -124,23 +128,24 @@ impl Pseudorandom<'_> {
         Ok(made)
     }
 
-    /// The input of an iteration; without its variable and its counter what the double pipeline begins with.
+    /// Returns the input of an iteration. Without iteration it is A(0) of the double pipeline,
+    /// which has no variable and no counter.
     fn input(&self, iteration: Option<(&Secret, u64)>, lengths: Lengths) -> Result<Secret> {
         let mut input = Secret::default();
         for field in self.fields {
             match (field, iteration) {
-                (Field::Iteration(None), Some((variable, _))) => input.extend(variable),
+                (Field::Iteration(None), Some((variable, _))) => input.extend(variable)?,
                 (Field::Iteration(Some(number)) | Field::Counter(number), Some((_, counter))) => {
-                    // SP 800-108, 4: as many iterations as the counter can count.
-                    input.extend(&number.encode(counter).ok_or(Error::KeySizeRange)?);
+                    // SP 800-108, 4: the size of the counter limits the number of iterations.
+                    input.extend(&number.encode(counter).ok_or(Error::KeySizeRange)?)?;
                 }
                 (Field::Iteration(_) | Field::Counter(_), None) => {}
                 (Field::Length { segments, number }, _) => {
                     let length = if *segments { lengths.segments } else { lengths.keys };
-                    input.extend(&number.encode(length).ok_or(Error::MechanismParamInvalid)?);
+                    input.extend(&number.encode(length).ok_or(Error::MechanismParamInvalid)?)?;
                 }
-                (Field::Bytes(bytes), _) => input.extend(bytes),
-                (Field::Key(handle), _) => input.extend(&self.work.other(*handle)?),
+                (Field::Bytes(bytes), _) => input.extend(bytes)?,
+                (Field::Key(handle), _) => input.extend(&self.work.other(*handle)?)?,
             }
         }
         Ok(input)

@@ -1,7 +1,8 @@
-//! TLS 1.0 to 1.2: the master secret, the keys of a connection, and keys for others (PKCS#11 3.2, "SSL", "TLS 1.2
-//! Mechanisms").
+//! TLS 1.0 to 1.2: the master secret, the keys of a connection, and keys for other protocols
+//! (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms").
 
-use super::{Derived, Guard, Work};
+use super::guard::is_copied;
+use super::{Derived, Guard, Work, check_received};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
 use crate::mechanism::Params;
@@ -13,25 +14,31 @@ use crate::object::{Attributes, bits::Flag};
 use crate::secret::Secret;
 use crate::session::tls::prf;
 
-/// Length of a master secret in bytes, and of a pre-master secret with a version.
+/// Length in bytes of a master secret, and of a pre-master secret with a version.
 const MASTER: usize = 48;
 
-/// The keys of a connection, the client's before the server's; none where their length was 0.
+/// The keys of a connection, each as a pair of the client's key and the server's key. `None` if the
+/// requested length was 0.
 pub struct Connection {
-    /// For the codes.
+    /// The MAC keys.
     pub macs: Option<[ObjectHandle; 2]>,
-    /// For the encryption.
+    /// The encryption keys.
     pub keys: Option<[ObjectHandle; 2]>,
     /// The initialisation vectors.
     pub ivs: [Secret; 2],
 }
 
 impl Work<'_> {
-    /// "Master key derivation", "Master key derivation for Diffie-Hellman".
+    /// Derives a master secret ("Master key derivation", "Master key derivation for
+    /// Diffie-Hellman").
     pub(super) fn tls_master(&self, versioned: bool, template: &Template<'_>) -> Result<Derived> {
         let secret = self.value()?;
         if versioned && secret.len() != MASTER {
             return Err(Error::KeySizeRange);
+        }
+        // The version is the first two bytes of the pre-master secret.
+        if versioned && is_copied(self.base) {
+            return Err(Error::KeyTypeInconsistent);
         }
         let (function, value) = match &self.with.params {
             Params::TlsMaster { prf, randoms } => {
@@ -56,7 +63,8 @@ impl Work<'_> {
         Ok(Derived::Master(key, if versioned { secret.first_chunk().copied() } else { None }))
     }
 
-    /// "Key and MAC derivation", "CKM_TLS12_KEY_SAFE_DERIVE": two keys, two MAC keys, two initialisation vectors.
+    /// Derives two keys, two MAC keys and two initialisation vectors ("Key and MAC derivation",
+    /// "CKM_TLS12_KEY_SAFE_DERIVE").
     pub(super) fn tls_keys(&self, template: &Template<'_>) -> Result<Derived> {
         let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -64,7 +72,7 @@ impl Work<'_> {
         if self.value()?.len() != MASTER {
             return Err(Error::KeySizeRange);
         }
-        // RFC 5246, 6.3: here the server's comes first.
+        // RFC 5246, 6.3: here the random of the server comes first.
         let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
         let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
         let (macs, rest) = block.split_at(2 * mac_len);
@@ -82,8 +90,9 @@ impl Work<'_> {
         Ok(Derived::Connection(Connection { macs, keys: pairs.next(), ivs: halves(ivs).map(Secret::from) }))
     }
 
-    /// The client's key and the server's, good for `uses`. "All four keys inherit the values of" how the base key is
-    /// protected, and the template may not say otherwise.
+    /// Adds the attributes of the client's key and of the server's key, which get the usages
+    /// `uses`. "All four keys inherit the values of" `CKA_SENSITIVE` and `CKA_EXTRACTABLE` from the
+    /// base key. A template with other values is refused.
     fn put_halves(
         &self,
         template: &Template<'_>,
@@ -102,12 +111,14 @@ impl Work<'_> {
             if !same {
                 return Err(Error::TemplateInconsistent);
             }
-            made.push(make::put_secret(attributes, &value.into(), Cut::Not)?);
+            let attributes = make::put_secret(attributes, &value.into(), Cut::Not)?;
+            check_received(&attributes)?;
+            made.push(attributes);
         }
         Ok(())
     }
 
-    /// "Generic Key Derivation using the TLS PRF": RFC 5705, 4.
+    /// Computes "Generic Key Derivation using the TLS PRF" (RFC 5705, 4).
     pub(super) fn tls_kdf(&self) -> Result<Secret> {
         let Params::TlsKdf { prf, label, randoms, context } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -121,7 +132,8 @@ impl Work<'_> {
         self.tls(*prf, label, seed, len)
     }
 
-    /// `CKM_TLS_PRF` (PKCS#11 2.40, "PRF (pseudorandom function)"): the output itself, and no key.
+    /// Computes `CKM_TLS_PRF` (PKCS#11 2.40, "PRF (pseudorandom function)"). The caller gets the
+    /// output itself instead of a key.
     pub(super) fn tls_prf(&self) -> Result<Derived> {
         let Params::TlsPrf { seed, label, len } = &self.with.params else {
             return Err(Error::MechanismParamInvalid);
@@ -134,7 +146,8 @@ impl Work<'_> {
     }
 }
 
-/// "The mechanism also contributes the CKA_ALLOWED_MECHANISMS attribute": the master secrets of TLS 1.2.
+/// Limits a TLS 1.2 master secret to its mechanisms: "The mechanism also contributes the
+/// CKA_ALLOWED_MECHANISMS attribute".
 fn only_for_tls12(mut attributes: Attributes) -> Result<Attributes> {
     let uses = [
         M::TLS12_KEY_AND_MAC_DERIVE,
@@ -152,14 +165,14 @@ fn only_for_tls12(mut attributes: Attributes) -> Result<Attributes> {
     Ok(attributes)
 }
 
-/// The template speaks of the keys for encryption; the MAC keys, which are generic secrets, have of it where they are
-/// kept and how they are protected.
+/// Returns the template of the MAC keys. The caller's template describes the encryption keys. The
+/// MAC keys are generic secrets and take only storage and protection from it.
 fn mac_template<'t>(template: &Template<'t>) -> Template<'t> {
     const SHARED: [A; 4] = [A::TOKEN, A::PRIVATE, A::SENSITIVE, A::EXTRACTABLE];
     Template(template.0.iter().filter(|given| SHARED.contains(&given.id)).cloned().collect())
 }
 
-/// The client's half and the server's.
+/// Splits the bytes into the client's half and the server's half.
 fn halves(values: &[u8]) -> [&[u8]; 2] {
     let (client, server) = values.split_at(values.len() / 2);
     [client, server]

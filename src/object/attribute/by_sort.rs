@@ -1,4 +1,5 @@
-//! The rules as they are looked up, for each sort of object by itself: made from the table at the first object of the sort.
+//! The attribute rules, indexed for lookup. There is one index for each class and type; its first
+//! use builds it from the table.
 
 use std::sync::OnceLock;
 
@@ -6,32 +7,32 @@ use super::{Default, Kind, Need, Rule, Sorts, table};
 use crate::id::AttributeType as A;
 use crate::object::bits::{Bits, Flag};
 
-/// The rules of one sort of object.
+/// The rules for one class and type of object.
 pub struct SortRules {
-    /// All, by number.
+    /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
-    /// The defaults of its flags, of which no template must give any.
+    /// The defaults of its flags. No flag is required in a template.
     pub flags: Bits,
-    /// The others that a template must give, or that have a default.
+    /// The other attributes that are required in a template or have a default.
     pub filled: Vec<&'static Rule>,
-    /// Those that a key hides.
+    /// The attributes that a key hides.
     pub secret: Vec<A>,
 }
 
 impl SortRules {
-    /// The rules of a sort: of one, not of several.
+    /// Returns the rules for one class and type. `sort` must not be a union.
     pub fn of(sort: Sorts) -> &'static Self {
         static SORTS: [OnceLock<SortRules>; 64] = [const { OnceLock::new() }; 64];
         SORTS[sort.place()].get_or_init(|| Self::new(sort))
     }
 
-    /// The rule of an attribute.
+    /// Returns the rule of an attribute; `None` if these objects do not have it.
     pub fn get(&self, id: A) -> Option<&'static Rule> {
         let at = self.by_id.binary_search_by_key(&id, |rule| rule.id).ok()?;
         Some(self.by_id[at])
     }
 
-    /// All of them.
+    /// Returns all rules.
     pub fn iter(&self) -> impl Iterator<Item = &'static Rule> {
         self.by_id.iter().copied()
     }

@@ -1,4 +1,5 @@
-//! The rules of the classes that hold no keys and are less common: trust, attribute certificates, and the built-in ones.
+//! The rules of less common classes that are not keys: trust, attribute certificates, and the
+//! built-in objects.
 
 use super::{A, Change, Default, Kind, Need, Rule, Sorts, text, value};
 
@@ -25,7 +26,8 @@ pub(super) const RULES: &[Rule] = &[
     trust(A::TRUST_IPSEC_IKE),
     trust(A::TRUST_TIME_STAMPING),
     trust(A::TRUST_OCSP_SIGNING),
-    // PKCS#11 3.2, "Profile objects", "Mechanism objects", "Hardware Feature Objects", "Validation objects".
+    // PKCS#11 3.2, "Profile objects", "Mechanism objects", "Hardware Feature Objects", "Validation
+    // objects".
     built_in(A::PROFILE_ID, Kind::Number, Sorts::PROFILE),
     built_in(A::MECHANISM_TYPE, Kind::Number, Sorts::MECHANISM),
     built_in(A::HW_FEATURE_TYPE, Kind::Number, Sorts::CLOCK),
@@ -43,14 +45,14 @@ pub(super) const RULES: &[Rule] = &[
     built_in(A::VALIDATION_PROFILE, Kind::Bytes, Sorts::VALIDATION),
 ];
 
-/// How far a certificate is trusted for a use (`CK_TRUST`).
+/// The trust in a certificate for one use (`CK_TRUST`).
 const fn trust(id: A) -> Rule {
     Rule::new(id, Kind::Number, Sorts::TRUST)
         .up_to(value::TRUST_MUST_VERIFY)
         .or(Default::Number(value::TRUST_UNKNOWN))
 }
 
-/// What the token alone says.
+/// An attribute that only the token sets.
 const fn built_in(id: A, kind: Kind, on: Sorts) -> Rule {
     Rule::new(id, kind, on).needs(Need::Never, Need::Never).changes(Change::Fixed)
 }

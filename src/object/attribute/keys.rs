@@ -1,4 +1,4 @@
-//! The rules of the attributes that a key type has for itself, and those of the values of keys.
+//! The rules of the attributes that hold keys, and of those that only one key type has.
 
 use super::{A, Change, Default, Kind, Need, Rule, Sorts, flag, text, value};
 
@@ -38,12 +38,16 @@ pub(super) const RULES: &[Rule] = &[
         .changes(Change::Fixed),
     made(A::VALUE, Kind::Bytes, Sorts::SET_PUBLIC.or(Sorts::DH_PUBLIC)),
     made(A::PARAMETER_SET, Kind::Number, Sorts::SET_PRIVATE),
-    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED and VALUE.
+    // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED
+    // and VALUE.
     hidden(A::VALUE, Kind::Bytes, Sorts::SEEDED, Need::May),
     hidden(A::SEED, Kind::Bytes, Sorts::SEEDED, Need::May),
     // Secret keys.
     Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::SECRET).changes(Change::Clear).or(Default::Computed),
     hidden(A::VALUE, Kind::Bytes, Sorts::SECRET, Need::Must),
+    Rule::new(A::JETON_COPIED, Kind::Number, Sorts::SECRET)
+        .needs(Need::Never, Need::Never)
+        .changes(Change::Fixed),
     Rule::new(A::VALUE_LEN, Kind::Number, Sorts::LENGTHS)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
@@ -72,8 +76,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(A::PRIME_BITS, Kind::Number, Sorts::DH_PARAMETERS)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
-    // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may keep the counter from being
-    // changed; here it goes up and by the token's hand alone.
+    // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may refuse changes
+    // of the counter. Here only the token changes it, and only upwards.
     otp(A::OTP_FORMAT, value::OTP_FORMAT_DECIMAL),
     otp(A::OTP_LENGTH, 6),
     flag(A::OTP_USER_FRIENDLY_MODE, Sorts::HOTP, Sorts::HOTP).changes(Change::Fixed),
@@ -89,17 +93,17 @@ pub(super) const RULES: &[Rule] = &[
     text(A::OTP_SERVICE_LOGO_TYPE, Sorts::HOTP),
 ];
 
-/// A part of a public key that the mechanism makes.
+/// A public part of a key, which the mechanism computes.
 const fn made(id: A, kind: Kind, on: Sorts) -> Rule {
     Rule::new(id, kind, on).needs(Need::Must, Need::Same).changes(Change::Fixed)
 }
 
-/// A secret part of a key, which the mechanism makes.
+/// A secret part of a key, which the mechanism computes.
 const fn hidden(id: A, kind: Kind, on: Sorts, create: Need) -> Rule {
     Rule::new(id, kind, on).needs(create, Need::Never).changes(Change::Fixed).secret()
 }
 
-/// What kind of one-time passwords a key makes.
+/// A parameter of the one-time passwords that a key makes.
 const fn otp(id: A, default: u64) -> Rule {
     Rule::new(id, Kind::Number, Sorts::HOTP).changes(Change::Fixed).or(Default::Number(default))
 }

@@ -1,8 +1,10 @@
-//! The sorts of objects: classes with the key, certificate and hardware feature types that the token knows.
+//! The object types that the token knows: each class together with a key, certificate or hardware
+//! feature type.
 
 use crate::id::{KeyType as K, ObjectClass, value};
 
-/// A set of kinds of objects: class with key or certificate type.
+/// A set of object types. Each one is a class together with a key, certificate or hardware feature
+/// type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sorts(u64);
 
@@ -40,7 +42,7 @@ impl Sorts {
     pub const TRUST: Self = Self(1 << 46);
     pub const PROFILE: Self = Self(1 << 47);
     pub const MECHANISM: Self = Self(1 << 48);
-    /// Of the hardware features, the clock alone.
+    /// The clock, the only hardware feature.
     pub const CLOCK: Self = Self(1 << 49);
     pub const VALIDATION: Self = Self(1 << 50);
     pub const DES3: Self = Self(1 << 51);
@@ -49,11 +51,11 @@ impl Sorts {
         Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
     pub(super) const CURVE_PRIVATE: Self =
         Self::EC_PRIVATE.or(Self::EDWARDS_PRIVATE).or(Self::MONTGOMERY_PRIVATE);
-    /// Keys with a parameter set.
+    /// Public keys with a parameter set.
     pub(super) const SET_PUBLIC: Self = Self::ML_DSA_PUBLIC.or(Self::SLH_DSA_PUBLIC).or(Self::ML_KEM_PUBLIC);
     pub(super) const SET_PRIVATE: Self =
         Self::ML_DSA_PRIVATE.or(Self::SLH_DSA_PRIVATE).or(Self::ML_KEM_PRIVATE);
-    /// Keys that a seed makes.
+    /// Private keys that can be expanded from a seed.
     pub(super) const SEEDED: Self = Self::ML_DSA_PRIVATE.or(Self::ML_KEM_PRIVATE);
     pub(super) const PUBLIC: Self =
         Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC).or(Self::DH_PUBLIC);
@@ -61,7 +63,7 @@ impl Sorts {
         Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE).or(Self::DH_PRIVATE);
     pub(super) const SECRET: Self =
         Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
-    /// Secret keys of which a template says how long they are: there is more than one length.
+    /// Secret keys whose template contains the length, because their type has more than one length.
     pub(super) const LENGTHS: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0 & !Self::DES3.0);
     pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20).or(Self::DES3);
     pub(super) const SIGNS: Self = Self::RSA_PRIVATE
@@ -76,82 +78,86 @@ impl Sorts {
         .or(Self::ML_DSA_PUBLIC)
         .or(Self::SLH_DSA_PUBLIC)
         .or(Self::CODES);
-    /// Keys of message authentication codes.
+    /// Secret keys that compute MACs.
     pub(super) const CODES: Self = Self::AES.or(Self::GENERIC_SECRET).or(Self::HMAC).or(Self::HOTP);
     pub(super) const HIDDEN: Self = Self::PRIVATE.or(Self::SECRET);
     pub(super) const KEYS: Self = Self::PUBLIC.or(Self::HIDDEN);
     pub(super) const CERTIFICATES: Self = Self::X_509.or(Self::X_509_ATTRIBUTE).or(Self::WTLS);
-    /// PKCS#11 3.2, "Object Classification": what applications make.
+    /// PKCS#11 3.2, "Object Classification": the objects that applications create.
     pub(super) const STORAGE: Self =
         Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::DH_PARAMETERS);
-    /// What the token alone has.
+    /// Those objects that applications create and that have no secret part.
+    pub(super) const OPEN: Self = Self(Self::STORAGE.0 & !Self::HIDDEN.0);
+    /// The built-in objects, which applications cannot create.
     pub(super) const BUILT_IN: Self = Self::PROFILE.or(Self::MECHANISM).or(Self::CLOCK).or(Self::VALIDATION);
     pub(super) const ALL: Self = Self::STORAGE.or(Self::BUILT_IN);
     pub(super) const NONE: Self = Self(0);
 
-    /// Every class with its key, certificate or feature type, and the sort of such objects.
+    /// Returns every class with its key, certificate or feature type, and the corresponding set.
     pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, Sorts)> {
         SORTS.iter().copied()
     }
 
-    /// The sort of an object; `kind` is its key or certificate type.
+    /// Returns the set that contains only this class and type. `kind` is the key, certificate or
+    /// feature type.
     pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
         SORTS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|(_, _, sort)| *sort)
     }
 
-    /// The number of a sort.
+    /// Returns the bit number of a set that has one member.
     pub(super) fn place(self) -> usize {
         debug_assert_eq!(self.0.count_ones(), 1);
         self.0.trailing_zeros() as usize % 64
     }
 
-    /// Either.
+    /// Returns the union of two sets.
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether one of `other` is here.
+    /// Returns whether the sets have a common member.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether it is a public, private or secret key.
+    /// Returns whether it is a public, private or secret key.
     pub const fn is_key(self) -> bool {
         Self::KEYS.has(self)
     }
 
-    /// Whether it is a secret key.
+    /// Returns whether it is a secret key.
     pub const fn is_secret(self) -> bool {
         Self::SECRET.has(self)
     }
 
-    /// Whether it is a private key.
+    /// Returns whether it is a private key.
     pub const fn is_private(self) -> bool {
         Self::PRIVATE.has(self)
     }
 
-    /// Whether it is a public key.
+    /// Returns whether it is a public key.
     pub const fn is_public(self) -> bool {
         Self::PUBLIC.has(self)
     }
 
-    /// Whether it is a certificate.
+    /// Returns whether it is a certificate.
     pub const fn is_certificate(self) -> bool {
         Self::CERTIFICATES.has(self)
     }
 
-    /// Whether it is a class of which the token alone has objects.
+    /// Returns whether it is a class of built-in objects.
     pub const fn is_built_in(self) -> bool {
         Self::BUILT_IN.has(self)
     }
 
-    /// Whether it is a private or secret key.
+    /// Returns whether it is a private or secret key.
     pub const fn is_hidden(self) -> bool {
         Self::HIDDEN.has(self)
     }
 }
 
-/// Class, key or certificate type, sort.
+/// Each class, its key, certificate or feature type, and the set that contains only this pair. The
+/// key types of HMACs share one set.
 const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::DATA, None, Sorts::DATA),
     (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509), Sorts::X_509),
@@ -203,7 +209,8 @@ const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
     (ObjectClass::VALIDATION, None, Sorts::VALIDATION),
 ];
 
-/// The class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": those of one-time passwords have their own.
+/// Returns the class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": keys for
+/// one-time passwords have their own class.
 pub fn secret_class(key_type: K) -> ObjectClass {
     if key_type == K::HOTP { ObjectClass::OTP_KEY } else { ObjectClass::SECRET_KEY }
 }

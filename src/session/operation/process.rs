@@ -1,22 +1,23 @@
-//! The message-based operations as states of [`Operation`]: one that was started goes through any number of messages,
-//! each in one part or in several, until it is finished. The specification calls the whole a process, and each message
-//! an operation.
+//! The message-based operations as states of [`Operation`]. After `Init` such an operation
+//! processes any number of messages until it is finished. Each message has a single part or several
+//! parts. The specification calls the operation a process, and each message an operation.
 
-use super::{Engine, Operation, Stage};
+use super::{BEHIND_PIN, Engine, Operation, Stage};
 use crate::error::{Error, Result};
 
 impl<E: Engine> Operation<E> {
-    /// A message in one part.
+    /// Processes a message in a single part.
     pub fn message_once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready => self.message_over(work),
-            // PKCS#11 3.2, C_SignMessage: it "cannot be called in the middle of a multi-part message signing operation".
+            // PKCS#11 3.2, C_SignMessage: it "cannot be called in the middle of a multi-part
+            // message signing operation".
             Stage::Parts => Err(Error::OperationActive),
             stage => Err(absent(stage)),
         }
     }
 
-    /// The beginning of a message in several parts.
+    /// Begins a message in several parts.
     pub fn message_begin(&mut self, work: impl FnOnce(&mut E) -> Result<()>) -> Result<()> {
         match self.stage {
             Stage::Ready => work(self.engine()?)?,
@@ -27,12 +28,12 @@ impl<E: Engine> Operation<E> {
         Ok(())
     }
 
-    /// A part that is not the last, of a message that gives nothing out before its end.
+    /// Processes a part that is not the last. The message has no output before its end.
     pub fn message_update(&mut self, data: &[u8]) -> Result<()> {
         self.message_part(|engine| engine.update(data))
     }
 
-    /// A part that is not the last. An error ends the message, but for a buffer that is too small.
+    /// Processes a part that is not the last. An error ends the message, except `BufferTooSmall`.
     pub fn message_part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         self.in_message()?;
         let outcome = work(self.engine()?);
@@ -42,13 +43,15 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
-    /// The last part. Whatever comes of it, the message is over, unless the buffer was too small.
+    /// Processes the last part. The message ends, whether the call succeeds or fails, unless the
+    /// buffer is too small.
     pub fn message_end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         self.in_message()?;
         self.message_over(work)
     }
 
-    /// The length of a result, for a caller who asks for it; `one_part` for a message in one part.
+    /// Returns the length of a result for a caller who asks only for it. `one_part` means a message
+    /// in a single part.
     pub fn message_length(&mut self, one_part: bool, len: impl FnOnce(&E) -> usize) -> Result<usize> {
         match self.stage {
             Stage::Ready if one_part => {}
@@ -58,7 +61,7 @@ impl<E: Engine> Operation<E> {
         Ok(len(self.engine()?))
     }
 
-    /// Ends the message in several parts, and not the whole.
+    /// Ends the message in several parts, but not the operation.
     pub fn message_cancel(&mut self) {
         if self.stage == Stage::Parts {
             if let Ok(engine) = self.engine() {
@@ -68,8 +71,9 @@ impl<E: Engine> Operation<E> {
         }
     }
 
-    /// Finishes the whole. PKCS#11 3.2 names CKR_OPERATION_ACTIVE among the return values of C_MessageSignFinal and its
-    /// like: a message in several parts goes on.
+    /// Ends the operation. PKCS#11 3.2 lists CKR_OPERATION_ACTIVE among the return values of
+    /// C_MessageSignFinal and the similar functions. It is returned while a message in several
+    /// parts is active.
     pub fn message_final(&mut self) -> Result<()> {
         match self.stage {
             Stage::Idle => return Err(Error::OperationNotInitialized),
@@ -98,15 +102,17 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
-    /// PKCS#11 3.2, "Private key objects": a key with `CKA_ALWAYS_AUTHENTICATE` wants a login for each use, and each
-    /// message is one. The engine of such a key is known by its epoch (see [`start`](Self::start)).
+    /// Returns the state after a message. PKCS#11 3.2, "Private key objects": a key with
+    /// `CKA_ALWAYS_AUTHENTICATE` needs a login for each use, and each message is a use. The epoch
+    /// of the engine shows whether it has such a key (see [`start`](Self::start)).
     fn between_messages(&self) -> Stage {
-        let locked = self.kept.as_ref().is_some_and(|kept| kept.epoch == u64::MAX);
+        let locked = self.kept.as_ref().is_some_and(|kept| kept.epoch >= BEHIND_PIN);
         if locked { Stage::Locked } else { Stage::Ready }
     }
 }
 
-/// Why no message can be worked on. A login that is missing can still come: nothing ends.
+/// Returns the error for a message that cannot be processed. The operation does not end, because
+/// the missing login can still follow.
 fn absent(stage: Stage) -> Error {
     if stage == Stage::Locked { Error::UserNotLoggedIn } else { Error::OperationNotInitialized }
 }

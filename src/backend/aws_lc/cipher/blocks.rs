@@ -1,16 +1,17 @@
-//! Modes that work on whole blocks: ECB, CBC (padded or not), ciphertext stealing, and CFB with segments of 64 bits.
+//! Modes on whole blocks: ECB, CBC with or without padding, ciphertext stealing, and CFB with
+//! segments of 64 bits.
 
 use zeroize::Zeroizing;
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::super::prefix;
 use super::{BLOCK, length_error};
-use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher};
+use crate::backend::{Cipher, CipherScheme, Direction, SavedCipher, padding};
 use crate::error::{Error, Result};
 
 pub(super) fn plain(mode: Mode, key: &[u8], iv: &[u8], direction: Direction) -> Result<Box<dyn Cipher>> {
     let context = CipherCtx::new(mode, key, direction == Direction::Encrypt)?;
-    // ECB has none: what is never read may stand there.
+    // ECB has no initialisation vector, and an empty slice becomes `None`.
     let iv = iv.as_array().copied();
     Blocks::boxed(context, iv, End::Nothing, direction)
 }
@@ -26,25 +27,26 @@ pub(super) fn stealing(key: &[u8], iv: &[u8; BLOCK], direction: Direction) -> Re
 }
 
 pub(super) fn feedback64(key: &[u8], iv: &[u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
-    // CFB only ever encrypts its register.
+    // CFB encrypts its register in both directions.
     let context = CipherCtx::new(Mode::Ecb, key, true)?;
     Blocks::boxed(context, Some(*iv), End::Segment, direction)
 }
 
-/// How a message ends, and so what must be held back until more of it comes.
+/// The end of a message, which decides how many bytes to hold back until more data comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With a whole block.
+    /// The message ends with a whole block.
     Nothing,
-    /// With a block of PKCS #7 padding.
+    /// The message ends with a block of PKCS #7 padding.
     Padding,
-    /// With two blocks, one of them whole, that change places or lengths.
+    /// The message ends with two blocks, at least one of them whole, which exchange positions or
+    /// lengths.
     Stealing,
-    /// With a whole segment of CFB.
+    /// The message ends with a whole segment of CFB.
     Segment,
 }
 
-/// The longest that is held back: the last two blocks of ciphertext stealing.
+/// The most bytes that are held back: the last two blocks of ciphertext stealing.
 const HELD: usize = 2 * BLOCK;
 
 struct Blocks {
@@ -52,7 +54,7 @@ struct Blocks {
     iv: Option<[u8; BLOCK]>,
     end: End,
     direction: Direction,
-    /// What CBC or CFB chains to: the last block of ciphertext, or of the shift register.
+    /// The chaining value of CBC or CFB: the last block of ciphertext or of the shift register.
     chain: [u8; BLOCK],
     held: Zeroizing<[u8; HELD]>,
     held_len: usize,
@@ -75,17 +77,17 @@ impl Blocks {
         if self.end == End::Segment { 8 } else { BLOCK }
     }
 
-    /// The least that is held back of what is there.
+    /// Returns the least number of bytes to hold back.
     fn keep(&self) -> usize {
         match (self.end, self.direction) {
-            // Any block may be the last, and hold the padding.
+            // Any block can be the last and contain the padding.
             (End::Padding, Direction::Decrypt) => 1,
             (End::Stealing, _) => BLOCK + 1,
             _ => 0,
         }
     }
 
-    /// Whole blocks through the mode.
+    /// Processes whole blocks.
     fn transform(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         if self.end == End::Segment {
             return self.feed_back(input, out);
@@ -98,7 +100,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// SP 800-38A, 6.3, with s = 64: the register is encrypted, and moves on by a segment of ciphertext.
+    /// Computes CFB (SP 800-38A, 6.3, with s = 64). It encrypts the register, and then shifts a
+    /// segment of ciphertext into it.
     fn feed_back(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let mut pad = [0; BLOCK];
         for (input, out) in input.chunks(8).zip(out.chunks_mut(8)) {
@@ -112,7 +115,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The mode back to where it was before a last block was tried.
+    /// Returns the mode to its state before it tried the last block.
     fn rewind(&mut self, chain: [u8; BLOCK]) -> Result<()> {
         self.chain = chain;
         self.context.start(&chain)
@@ -140,8 +143,10 @@ impl Blocks {
         let chain = self.chain;
         let (last, mut plain) = (self.held.clone(), Zeroizing::new([0; BLOCK]));
         self.transform(&last[..BLOCK], &mut *plain)?;
-        let padding = padding_of(&*plain).ok_or(Error::EncryptedDataInvalid)?;
-        let len = BLOCK - padding;
+        let (good, len) = padding::pkcs7(&*plain, BLOCK);
+        if !bool::from(good) {
+            return Err(Error::EncryptedDataInvalid);
+        }
         match prefix(out, len) {
             Ok(out) => out.copy_from_slice(&plain[..len]),
             Err(too_small) => {
@@ -152,7 +157,8 @@ impl Blocks {
         Ok(len)
     }
 
-    /// CS1 of the addendum to SP 800-38A; `out` is as long as what is held, one block or more.
+    /// Ends the message with CS1 of the addendum to SP 800-38A. `out` is as long as the held bytes,
+    /// which are one block or more.
     fn steal(&mut self, out: &mut [u8]) -> Result<usize> {
         let (len, held) = (self.held_len, self.held.clone());
         match (len % BLOCK, self.direction) {
@@ -163,7 +169,8 @@ impl Blocks {
         Ok(len)
     }
 
-    /// The last block takes over from the one before it what zeros would have padded.
+    /// Encrypts the last two blocks. The last block is padded with zeros, and the ciphertext of the
+    /// block before it is cut to the same length.
     fn steal_encrypting(&mut self, plain: &[u8], rest: usize, out: &mut [u8]) -> Result<()> {
         let (mut padded, mut cipher) = (Zeroizing::new([0; HELD]), [0; HELD]);
         padded[..plain.len()].copy_from_slice(plain);
@@ -175,8 +182,9 @@ impl Blocks {
 
     fn steal_decrypting(&mut self, cipher: &[u8], rest: usize, out: &mut [u8]) -> Result<()> {
         let chain = self.chain;
-        // Chained to zeros the last block decrypts to its own input: the last plaintext under the stub, then the
-        // stub's missing end.
+        // With a chaining value of zero the last block decrypts to its own input. This input is the
+        // last plaintext XORed with the incomplete block, followed by the missing end of that
+        // block.
         self.rewind([0; BLOCK])?;
         let mut input = Zeroizing::new([0; BLOCK]);
         self.transform(&cipher[rest..], &mut *input)?;
@@ -201,7 +209,8 @@ impl Cipher for Blocks {
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.update_len(input.len());
         let out = prefix(out, len)?;
-        // What is held, made up to whole blocks, goes first; the rest of them straight from the input.
+        // The held bytes go first, filled up to whole blocks. The other blocks come directly from
+        // the input.
         let head = if self.held_len == 0 { 0 } else { self.held_len.next_multiple_of(self.block()).min(len) };
         let (old, new) = (self.held_len.min(head), head.saturating_sub(self.held_len));
         if head > 0 {
@@ -240,7 +249,7 @@ impl Cipher for Blocks {
         self.held_len = 0;
         let Some(iv) = self.iv else { return Ok(()) };
         self.chain = iv;
-        // Under CFB the context is ECB's, which has no initialisation vector.
+        // For CFB the context uses ECB, which has no initialisation vector.
         if self.end == End::Segment { Ok(()) } else { self.context.start(&iv) }
     }
 
@@ -257,14 +266,4 @@ impl Cipher for Blocks {
         let context = self.context.duplicate()?;
         Ok(SavedCipher::Running(Box::new(Self { context, held: self.held.clone(), ..*self })))
     }
-}
-
-/// The length of the padding (PKCS #7), found in a time that does not tell where it is wrong.
-fn padding_of(block: &[u8]) -> Option<usize> {
-    let len = usize::from(*block.last()?);
-    let wrong = block.iter().rev().enumerate().fold(0, |wrong, (at, byte)| {
-        let within = 0u8.wrapping_sub(u8::from(at < len));
-        wrong | (within & (byte ^ len as u8))
-    });
-    ((1..=BLOCK).contains(&len) && wrong == 0).then_some(len)
 }

@@ -1,6 +1,6 @@
-//! Authenticated ciphers for one message after the other: the context with its key is kept while the lengths of nonce
-//! and tag stay the same, as they do. Here is also what these ciphers do with a message, for those of
-//! [a whole](super::whole).
+//! Authenticated ciphers for a sequence of messages. They keep the context with its key while the
+//! lengths of nonce and tag do not change. The [ciphers for whole messages](super::whole) use the
+//! functions here too.
 
 use super::super::ffi::{AeadCtx, CipherCtx};
 use super::stream::LONGEST_GCM;
@@ -21,13 +21,13 @@ pub(super) fn chacha20_poly1305(key: &[u8]) -> Result<Box<dyn Aead>> {
     Ok(Box::new(Poly1305(AeadCtx::chacha20_poly1305(key.as_array().ok_or(Error::KeySizeRange)?)?)))
 }
 
-/// An AES key, and the context that was made of it last.
+/// An AES key, and the context that was last built from it.
 struct Kept {
     key: Secret,
     last: Option<(Made, CipherCtx)>,
 }
 
-/// What a context is made for.
+/// The lengths and direction that a context is built for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Made {
     nonce_len: usize,
@@ -59,7 +59,7 @@ impl Kept {
 
 struct Gcm {
     kept: Kept,
-    /// For messages with nonce and tag of the usual lengths.
+    /// For messages with a nonce of 12 bytes and a tag of 16.
     at_once: AeadCtx,
 }
 
@@ -97,7 +97,7 @@ impl Aead for Gcm {
     }
 }
 
-/// Decrypts a message in one call; the library leaves no plaintext where the tag is wrong.
+/// Decrypts a message in one call. If the tag is wrong, the library leaves no plaintext.
 pub(super) fn open_at_once(
     context: &AeadCtx,
     nonce: &[u8; AeadCtx::NONCE_LEN],
@@ -109,7 +109,7 @@ pub(super) fn open_at_once(
     if context.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
-/// Decrypts a message whose length GCM takes, and leaves no plaintext where the tag is wrong.
+/// Decrypts a message whose length is valid for GCM. If the tag is wrong, no plaintext is left.
 pub(super) fn gcm_open(
     context: &mut CipherCtx,
     nonce: &[u8],
@@ -128,14 +128,16 @@ pub(super) fn gcm_open(
     Ok(())
 }
 
-/// AWS-LC takes authenticated data and message in one call each, whose length is an `int`.
+/// AWS-LC takes the authenticated data and the message in one call each, with a length of type
+/// `int`.
 const LONGEST_CCM: usize = 1 << 30;
 
-/// Whether CCM takes such a message.
+/// Checks whether CCM supports such a message.
 pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<()> {
     let fits = AeadScheme::AesCcm.takes(nonce.len(), tag_len)
         && data_len < LONGEST_CCM
-        // SP 800-38C, A.1: the length of the message has the bytes of the first block that the nonce leaves.
+        // SP 800-38C, A.1: the length of the message is encoded in the bytes of the first block
+        // that follow the nonce.
         && (data_len as u128) < 1 << (8 * (15 - nonce.len()))
         && aad.len() <= LONGEST_CCM;
     if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
@@ -162,7 +164,7 @@ impl Aead for Ccm {
     }
 }
 
-/// Encrypts a message of which [`check_ccm`] was asked.
+/// Encrypts a message that [`check_ccm`] has accepted.
 pub(super) fn ccm_seal(
     context: &mut CipherCtx,
     nonce: &[u8],
@@ -180,7 +182,7 @@ pub(super) fn ccm_seal(
     context.ccm_tag(tag)
 }
 
-/// Decrypts such a message.
+/// Decrypts a message that [`check_ccm`] has accepted.
 pub(super) fn ccm_open(
     context: &mut CipherCtx,
     nonce: &[u8],
@@ -193,7 +195,7 @@ pub(super) fn ccm_open(
     context.expect_tag(tag)?;
     context.announce(input.len())?;
     context.authenticate(aad)?;
-    // AWS-LC wipes what it wrote where the tag is wrong.
+    // AWS-LC wipes its output if the tag is wrong.
     if context.whole(input, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 

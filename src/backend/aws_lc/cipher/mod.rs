@@ -1,7 +1,8 @@
-//! Symmetric ciphers: which parameters are taken, and what of a message can be given out when.
+//! Symmetric ciphers: the checks of their parameters, and the time when each may write output.
 //!
-//! A cipher is one of three: [a stream](stream), which gives out what it takes; [blocks](blocks), which hold back what
-//! is not yet complete; [a whole](whole), which must see the end of its message first.
+//! There are three types of cipher. A [stream](stream) writes output for all its input at once.
+//! [Blocks](blocks) hold back an incomplete block. A cipher for [whole messages](whole) must see
+//! the end of the message first.
 
 mod blocks;
 mod message;
@@ -59,7 +60,7 @@ impl Ciphers for Symmetric {
     }
 }
 
-/// The error for a message of a length that the cipher does not take.
+/// Returns the error for a message length that the cipher does not support.
 fn length_error(direction: Direction) -> Error {
     match direction {
         Direction::Encrypt => Error::DataLenRange,
@@ -67,7 +68,7 @@ fn length_error(direction: Direction) -> Error {
     }
 }
 
-/// SP 800-38D, 5.2.1.2, and the limit of PKCS#11 on initialisation vectors.
+/// Checks the lengths of SP 800-38D, 5.2.1.2, and the limit of PKCS#11 on initialisation vectors.
 fn gcm_lengths(iv: &[u8], tag_len: usize) -> Result<()> {
     if AeadScheme::AesGcm.takes(iv.len(), tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }

@@ -1,4 +1,5 @@
-//! Ciphers that give out a byte for each that they take: CTR, OFB, CFB, ChaCha20, and GCM when it encrypts.
+//! Ciphers whose output has the length of the input at each step: CTR, OFB, CFB, ChaCha20, and GCM
+//! encryption.
 
 use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::super::prefix;
@@ -17,14 +18,15 @@ pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<
     if !(1..=128).contains(&bits) {
         return Err(Error::MechanismParamInvalid);
     }
-    // AWS-LC counts all 128 bits. It makes no difference as long as the counted ones do not wrap.
+    // AWS-LC counts with all 128 bits. The result is the same, because the counter bits may not
+    // wrap.
     let last = u128::MAX >> (128 - bits);
     let after_first = last - (u128::from_be_bytes(*block) & last);
     let limit = after_first.saturating_add(1).checked_mul(BLOCK as u128);
     Ok(Box::new(Stream::new(Mode::Ctr, key, block, true, limit)?))
 }
 
-/// A mode of AES; `limit` is how many bytes a message may have.
+/// A stream mode of AES. `limit` is the length of the longest message in bytes.
 struct Stream {
     context: CipherCtx,
     iv: [u8; BLOCK],
@@ -89,12 +91,14 @@ pub(super) const LONGEST_GCM: u64 = (1 << 36) - 32;
 
 struct GcmSeal {
     context: CipherCtx,
-    /// For whole messages with nonce and tag of the usual lengths; a second cipher that goes on in one has none.
+    /// For whole messages with a nonce of 12 bytes and a tag of 16. A copy of a running cipher has
+    /// `None`.
     at_once: Option<AeadCtx>,
     iv: Nonce,
     aad: Box<[u8]>,
     tag_len: usize,
-    /// Whether the context has this message's initialisation vector and authenticated data.
+    /// Whether the context already has the initialisation vector and the authenticated data of this
+    /// message.
     started: bool,
     taken: u64,
 }
@@ -197,25 +201,26 @@ pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn
     }))
 }
 
-/// Both forms of ChaCha20. They part in whose the state's word 13 is: the counter's, or the nonce's.
+/// Both forms of ChaCha20. They differ in word 13 of the state: it belongs to the counter or to the
+/// nonce.
 struct ChaCha {
     key: Secret,
     nonce: Box<[u8]>,
     first: u64,
-    /// The counter of the next block; past [`last`](Self::last) when there is none.
+    /// The counter of the next block. It is above [`last`](Self::last) if no block is left.
     next: u128,
     last: u64,
-    /// The block that a message stands in; its last `left` bytes are not used yet.
+    /// The current block of keystream. Its last `left` bytes are not used yet.
     keystream: Secret,
     left: usize,
 }
 
 impl ChaCha {
-    /// Works on whole blocks, or a last part of one.
+    /// Processes whole blocks; the last one may be incomplete.
     fn blocks(&mut self, mut input: &[u8], mut out: &mut [u8]) -> Result<()> {
         while !input.is_empty() {
             let counter = self.next as u64;
-            // AWS-LC counts 32 bits, and must not wrap them.
+            // AWS-LC counts with 32 bits, which must not wrap.
             let until_wrap = (1 << 32) - (counter & 0xffff_ffff);
             let len =
                 usize::try_from(until_wrap * CHACHA_BLOCK as u64).unwrap_or(usize::MAX).min(input.len());

@@ -20,7 +20,7 @@ fn cipher(scheme: &S, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher
     Symmetric.cipher(scheme, direction, key)
 }
 
-/// A message in parts of that length, each output as long as it was said to be.
+/// Processes a message in parts of length `part`. Checks that each output has the announced length.
 fn run(cipher: &mut dyn Cipher, input: &[u8], part: usize) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for input in input.chunks(part) {
@@ -42,7 +42,7 @@ fn decrypt(scheme: &S, key: &[u8], input: &[u8]) -> Result<Vec<u8>> {
     run(&mut *cipher(scheme, Direction::Decrypt, key)?, input, usize::MAX)
 }
 
-/// Both directions, in one part and in odd ones, again and again with one cipher.
+/// Checks both directions, in one part and in odd parts, repeatedly with one cipher.
 fn check(scheme: &S, key: &[u8], plain: &[u8], ciphertext: &[u8]) {
     for (direction, input, expected) in
         [(Direction::Encrypt, plain, ciphertext), (Direction::Decrypt, ciphertext, plain)]
@@ -57,7 +57,7 @@ fn check(scheme: &S, key: &[u8], plain: &[u8], ciphertext: &[u8]) {
     }
 }
 
-/// Every scheme that takes plaintexts of any length from 16 bytes in whole blocks, and a key for it.
+/// Returns every scheme that accepts whole blocks of at least 16 bytes, and the length of its key.
 fn schemes() -> Vec<(S, usize)> {
     let iv = array(IV);
     let aad: Box<[u8]> = [5; 20].into();
@@ -221,7 +221,7 @@ fn stealing_moves_the_stub_before_the_last_block() {
         let mut padded = plain.clone();
         padded.resize(plain.len().next_multiple_of(16), 0);
         let mut expected = encrypt(&S::AesCbc { iv, padded: false }, &key, &padded).unwrap();
-        // CS1: the last but one block loses as much as was padded.
+        // CS1: the last block but one becomes shorter by the length of the padding.
         if !plain.len().is_multiple_of(16) {
             let stub = expected.len() - 32 + plain.len() % 16;
             expected.drain(stub..expected.len() - 16);
@@ -244,7 +244,7 @@ fn a_counter_may_not_wrap() {
         let pad = encrypt(&S::AesEcb, &key, &[block, zero].concat()).unwrap();
         assert_eq!(ciphertext, pad);
         assert_eq!(encrypt(&scheme, &key, &[0; 33]), Err(Error::DataLenRange));
-        // In parts the one too many is refused, and the message goes on.
+        // In parts, the cipher refuses the byte that is too much, and the message continues.
         let mut cipher = cipher(&scheme, Direction::Encrypt, &key).unwrap();
         cipher.update(&[0; 31], &mut ciphertext).unwrap();
         assert_eq!(cipher.update(&[0; 2], &mut zero), Err(Error::DataLenRange));
@@ -271,7 +271,7 @@ fn cfb64_is_cfb_with_segments_of_eight_bytes() {
     check(&S::AesCfb { iv, bits: 64 }, &key, &plain, &expected);
 }
 
-/// IEEE 1619-2007, B: vectors 2 and 10 (its first block), 15 to 18 (stubs).
+/// IEEE 1619-2007, B: vectors 2 and 10 (its first block), 15 to 18 (incomplete last blocks).
 #[test]
 fn ieee_1619_xts() {
     let e9 = array("9a785634120000000000000000000000");
@@ -321,7 +321,7 @@ fn xts_keys_have_two_different_halves_and_units_a_block() {
     }
 }
 
-/// The GCM specification's test cases 4, 5 and 6 (AES-128), 16 (AES-256), 1 (nothing).
+/// Test cases 4, 5 and 6 (AES-128), 16 (AES-256) and 1 (empty) of the GCM specification.
 #[test]
 fn gcm_of_its_specification() {
     let plain = "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
@@ -472,7 +472,7 @@ fn wraps_open_with_their_own_initial_value_alone() {
     let wrapped = encrypt(&own, &key, &[1; 24]).unwrap();
     check(&own, &key, &[1; 24], &wrapped);
     assert_eq!(decrypt(&S::AesKw { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
-    // KW and KWP do not read each other.
+    // KW and KWP cannot unwrap each other's output.
     assert_eq!(decrypt(&S::AesKwp { iv: None }, &key, &wrapped), Err(Error::EncryptedDataInvalid));
 
     for (scheme, bad, bad_wrapped) in [
@@ -491,7 +491,7 @@ fn wraps_open_with_their_own_initial_value_alone() {
 #[test]
 fn kwp_refuses_lengths_and_paddings_that_no_wrap_has() {
     let key = key(16);
-    // The same wrap with an initial value of eight bytes, so that any length can be said.
+    // KW with an initial value of eight bytes, so that the test can set any length field.
     for (len, data) in [(0u32, [0; 16]), (8, [0; 16]), (17, [0; 16]), (u32::MAX, [0; 16]), (15, [1; 16])] {
         let mut iv = [0xa6, 0x59, 0x59, 0xa6, 0, 0, 0, 0];
         iv[4..].copy_from_slice(&len.to_be_bytes());
@@ -514,7 +514,7 @@ fn rfc_8439_chacha20() {
          07ca0dbf500d6a6156a38e088a22b65e52bc514d16ccf806818ce91ab7793736\
          5af90bbf74a35be6b40b8eedf2785e42874d");
     check(&scheme, &key, SUNSCREEN, &expected);
-    // The original's nonce and counter are the same words of the state.
+    // The nonce and counter of the original ChaCha20 are the same words of the state.
     let original = S::ChaCha20 { nonce: hex("0000004a00000000").into(), counter: 1 };
     check(&original, &key, SUNSCREEN, &expected);
 }
@@ -577,7 +577,7 @@ fn no_plaintext_leaves_before_its_tag_is_right() {
             assert_eq!(cipher.update(&changed, &mut out), Ok(0));
             assert_eq!(cipher.finish(&mut out), Err(Error::EncryptedDataInvalid));
             assert_eq!(out, [0; 48]);
-            // The same cipher goes on with the next message.
+            // The same cipher continues with the next message.
             assert_eq!(run(&mut *cipher, &sealed, 11).unwrap(), [9; 40]);
         }
         assert_eq!(run(&mut *cipher, &sealed[..11], 11), Err(Error::EncryptedDataLenRange));

@@ -1,5 +1,5 @@
-//! Ciphers that need their whole message: what is decrypted is secret until its tag was verified, CCM must know the
-//! length, and XTS treats the last two blocks apart. The input is collected, and everything comes out at the end.
+//! Ciphers that collect the whole message and write all output at the end. Decrypted data is secret
+//! until its tag is verified. CCM must know the length. XTS treats the last two blocks differently.
 
 use super::super::ffi::{AeadCtx, CipherCtx, Mode};
 use super::super::{ffi, prefix};
@@ -10,19 +10,20 @@ use crate::backend::{Cipher, CipherScheme, Direction, Nonce, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Works on one message as a whole.
+/// Processes a whole message.
 pub(super) trait Whole: Send {
-    /// Length of the output for an input of that length, at most; the error where there is none.
+    /// Returns the largest length of the output for an input of this length. Fails if the mode does
+    /// not support that length.
     fn output_len(&self, input: usize) -> Result<usize>;
-    /// Writes the output into the front of `out`; how much.
+    /// Writes the output to the start of `out` and returns its length.
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
-    /// Takes another parameter; false where that takes a new one.
+    /// Sets another parameter. Returns false if that needs a new cipher.
     fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
         Ok(false)
     }
 }
 
-/// Makes a [`Cipher`] of it.
+/// Builds a [`Cipher`] that collects its message.
 pub(super) fn collected(whole: impl Whole + 'static) -> Result<Box<dyn Cipher>> {
     Ok(Box::new(Collected { input: Secret::default(), whole }))
 }
@@ -38,7 +39,7 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn update(&mut self, input: &[u8], _out: &mut [u8]) -> Result<usize> {
-        self.input.extend(input);
+        self.input.extend(input)?;
         Ok(0)
     }
 
@@ -60,7 +61,7 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        // Nothing was collected before it: the message goes through without a copy.
+        // No data was collected before this call, so the message needs no copy.
         self.whole.process(input, out)
     }
 
@@ -69,11 +70,11 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn save(&self) -> Result<SavedCipher> {
-        Ok(SavedCipher::Collected(self.input.duplicate()))
+        Secret::try_copy(&self.input).map(SavedCipher::Collected)
     }
 }
 
-/// `input` with a tag taken from its end, or put there.
+/// Returns the length of the input after a tag is removed from its end or added there.
 fn tagged_len(input: usize, tag_len: usize, direction: Direction) -> Result<usize> {
     match direction {
         Direction::Encrypt => input.checked_add(tag_len),
@@ -89,7 +90,8 @@ pub(super) fn gcm_open(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Res
     collected(GcmOpen { context, at_once, iv: iv.into(), aad: aad.into(), tag_len })
 }
 
-/// Another parameter for a context that was made for an initialisation vector of that length.
+/// Sets another parameter. Returns false if the length of the initialisation vector changes, which
+/// the context cannot do.
 pub(super) fn renew_gcm(
     scheme: &CipherScheme,
     iv: &mut Nonce,
@@ -109,7 +111,7 @@ pub(super) fn renew_gcm(
 
 struct GcmOpen {
     context: CipherCtx,
-    /// For messages with nonce and tag of the usual lengths.
+    /// For messages with a nonce of 12 bytes and a tag of 16.
     at_once: AeadCtx,
     iv: Nonce,
     aad: Box<[u8]>,
@@ -254,7 +256,7 @@ pub(super) fn xts(key: &[u8], tweak: &[u8; BLOCK], direction: Direction) -> Resu
     collected(Xts { unit: Xts128 { data, tweaks, encrypt }, tweak, direction })
 }
 
-/// One data unit, of one block or more.
+/// Processes one data unit, which has at least one block.
 trait Unit: Send {
     fn transform(&mut self, tweak: &[u8; BLOCK], input: &[u8], out: &mut [u8]) -> Result<()>;
 }
@@ -286,7 +288,7 @@ impl Unit for Xts256 {
     }
 }
 
-/// With AES-128, which AWS-LC leaves out: composed of ECB.
+/// XTS with AES-128, which AWS-LC lacks. It is built on ECB.
 struct Xts128 {
     data: CipherCtx,
     tweaks: CipherCtx,
@@ -294,10 +296,11 @@ struct Xts128 {
 }
 
 impl Xts128 {
-    /// How many blocks go through ECB at once.
+    /// The number of blocks that go through ECB at once.
     const BATCH: usize = 32;
 
-    /// Whole blocks, the first under `tweak`; the tweak of the block behind them.
+    /// Processes whole blocks. `tweak` belongs to the first; returns the tweak of the block after
+    /// them.
     fn blocks(&mut self, mut tweak: u128, input: &[u8], out: &mut [u8]) -> Result<u128> {
         const BYTES: usize = Xts128::BATCH * BLOCK;
         let (mut masks, mut masked) = ([0; BYTES], Secret::zeroed(BYTES.min(input.len())));
@@ -325,7 +328,8 @@ impl Unit for Xts128 {
         if rest == 0 {
             return self.blocks(first, input, out).map(|_| ());
         }
-        // IEEE 1619, 5.3.2: the last whole block lends its end to the stub, and they change places.
+        // IEEE 1619, 5.3.2: the last whole block gives its end to the incomplete block, and both
+        // exchange positions.
         let before = input.len() - rest - BLOCK;
         let (head, tail) = input.split_at(before);
         let (out, tail_out) = out.split_at_mut(before);
@@ -342,7 +346,7 @@ impl Unit for Xts128 {
     }
 }
 
-/// Multiplication by x in GF(2^128), as IEEE 1619 orders the bits.
+/// Multiplies by x in GF(2^128), in the bit order of IEEE 1619.
 fn double(tweak: u128) -> u128 {
     (tweak << 1) ^ ((tweak >> 127) * 0x87)
 }

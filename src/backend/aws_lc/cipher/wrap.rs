@@ -1,11 +1,11 @@
-//! Key wraps of SP 800-38F (RFC 3394, RFC 5649) over AES blocks: AWS-LC's own take no initial value for KWP, and no
-//! odd one is recovered.
+//! Key wraps of SP 800-38F (RFC 3394, RFC 5649) on AES blocks. AWS-LC's own KWP accepts no initial
+//! value, and a wrap with another one could not be unwrapped.
 
 use super::super::ffi::{self, CipherCtx, Mode};
 use super::super::prefix;
 use super::length_error;
 use super::whole::{Whole, collected};
-use crate::backend::{Cipher, Direction};
+use crate::backend::{Cipher, Direction, padding};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -54,7 +54,7 @@ impl Whole for Kw {
             wrap(&mut self.aes, out)?;
             return Ok(len);
         }
-        let mut halves = Secret::from(input);
+        let mut halves = Secret::try_copy(input)?;
         unwrap(&mut self.aes, &mut halves)?;
         let (iv, plain) = halves.split_at(HALF);
         if !ffi::equal(iv, &self.iv) {
@@ -69,19 +69,6 @@ struct Kwp {
     aes: CipherCtx,
     iv: [u8; 4],
     direction: Direction,
-}
-
-impl Kwp {
-    /// The plaintext in what was unwrapped, by the rules of RFC 5649, 3.
-    fn plain<'a>(&self, halves: &'a [u8]) -> Option<&'a [u8]> {
-        let (iv, rest) = halves.split_first_chunk::<4>()?;
-        let (len, padded) = rest.split_first_chunk::<4>()?;
-        let len = u32::from_be_bytes(*len) as usize;
-        let in_last_half = len <= padded.len() && len + HALF > padded.len();
-        let (plain, padding) = padded.split_at_checked(len)?;
-        let good = ffi::equal(iv, &self.iv) & in_last_half & padding.iter().all(|byte| *byte == 0);
-        good.then_some(plain)
-    }
 }
 
 impl Whole for Kwp {
@@ -106,15 +93,18 @@ impl Whole for Kwp {
             wrap(&mut self.aes, out)?;
             return Ok(len);
         }
-        let mut halves = Secret::from(input);
+        let mut halves = Secret::try_copy(input)?;
         unwrap(&mut self.aes, &mut halves)?;
-        let plain = self.plain(&halves).ok_or(Error::EncryptedDataInvalid)?;
-        prefix(out, plain.len())?.copy_from_slice(plain);
-        Ok(plain.len())
+        let (good, len) = padding::kwp(&halves, &self.iv);
+        if !bool::from(good) {
+            return Err(Error::EncryptedDataInvalid);
+        }
+        prefix(out, len)?.copy_from_slice(&halves[HALF..][..len]);
+        Ok(len)
     }
 }
 
-/// SP 800-38F, algorithm 1 (W), in place; two halves make one block.
+/// Applies the function W (SP 800-38F, algorithm 1) in place. Two halves form one block.
 fn wrap(aes: &mut CipherCtx, halves: &mut [u8]) -> Result<()> {
     let mut block = Secret::zeroed(2 * HALF);
     if halves.len() == 2 * HALF {
@@ -138,7 +128,7 @@ fn wrap(aes: &mut CipherCtx, halves: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// SP 800-38F, algorithm 2 (the inverse of W), in place.
+/// Applies the inverse of W (SP 800-38F, algorithm 2) in place.
 fn unwrap(aes: &mut CipherCtx, halves: &mut [u8]) -> Result<()> {
     let mut block = Secret::zeroed(2 * HALF);
     if halves.len() == 2 * HALF {
@@ -162,7 +152,7 @@ fn unwrap(aes: &mut CipherCtx, halves: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The step's number into the first half of a block.
+/// XORs the number of the step into the first half of a block.
 fn count(block: &mut [u8], step: u64) {
     for (byte, step) in block.iter_mut().zip(step.to_be_bytes()) {
         *byte ^= step;

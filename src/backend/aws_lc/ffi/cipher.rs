@@ -5,12 +5,14 @@ use std::ptr::{self, NonNull};
 
 use super::{aws, check, owned, refused};
 use crate::error::{Error, Result};
+use crate::secret::wipe_stack;
 
 const BLOCK: usize = 16;
-/// `EVP_CIPHER` counts in `int`: longer inputs go in parts, of whole blocks.
+/// The length of an `EVP_CIPHER` call has the type `int`. Longer inputs are split into parts of
+/// whole blocks.
 const LONGEST_PART: usize = 1 << 30;
 
-/// A mode of AES under which AWS-LC has an `EVP_CIPHER`.
+/// An AES mode for which AWS-LC has an `EVP_CIPHER`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Ecb,
@@ -20,7 +22,7 @@ pub(crate) enum Mode {
     Cfb128,
     Cfb8,
     Cfb1,
-    /// With a key of 64 bytes alone: AWS-LC has no AES-128 here.
+    /// Only with a key of 64 bytes: AWS-LC has no XTS with AES-128 here.
     Xts,
     Gcm,
     Ccm,
@@ -33,24 +35,25 @@ pub(crate) struct CipherCtx {
     iv_len: usize,
 }
 
-// SAFETY: a context has no ties to the thread that made it; it is used through `&mut` alone.
+// SAFETY: a context is not bound to the thread that created it, and it is used only through `&mut`.
 unsafe impl Send for CipherCtx {}
 
 impl CipherCtx {
-    /// A mode without lengths of its own: its initialisation vector is one block, or none for ECB.
+    /// Creates a context for a mode without variable lengths. Its initialisation vector is one
+    /// block, or empty for ECB.
     pub(crate) fn new(mode: Mode, key: &[u8], encrypt: bool) -> Result<Self> {
         let iv_len = if mode == Mode::Ecb { 0 } else { BLOCK };
         Self::unkeyed(mode, key.len(), iv_len, encrypt)?.keyed(key)
     }
 
-    /// GCM with an initialisation vector of `iv_len` bytes.
+    /// Creates a context for GCM with an initialisation vector of `iv_len` bytes.
     pub(crate) fn gcm(key: &[u8], iv_len: usize, encrypt: bool) -> Result<Self> {
         let context = Self::unkeyed(Mode::Gcm, key.len(), iv_len, encrypt)?;
         context.control(aws::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut())?;
         context.keyed(key)
     }
 
-    /// CCM with a nonce of 7 to 13 bytes and a tag of 4 to 16.
+    /// Creates a context for CCM with a nonce of 7 to 13 bytes and a tag of 4 to 16.
     pub(crate) fn ccm(key: &[u8], nonce_len: usize, tag_len: usize, encrypt: bool) -> Result<Self> {
         let context = Self::unkeyed(Mode::Ccm, key.len(), nonce_len, encrypt)?;
         context.control(aws::EVP_CTRL_AEAD_SET_IVLEN, nonce_len, ptr::null_mut())?;
@@ -60,10 +63,11 @@ impl CipherCtx {
 
     fn unkeyed(mode: Mode, key_len: usize, iv_len: usize, encrypt: bool) -> Result<Self> {
         let cipher = cipher(mode, key_len)?;
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_CIPHER_CTX_new", unsafe { aws::EVP_CIPHER_CTX_new() })?;
         let context = Self { context, mode, iv_len };
-        // SAFETY: the context is ours, the cipher a static; without a key nothing else is read.
+        // SAFETY: the context is ours and the cipher is a static. Without a key the function reads
+        // nothing else.
         check("EVP_CipherInit_ex", unsafe {
             aws::EVP_CipherInit_ex(
                 context.context.as_ptr(),
@@ -77,58 +81,61 @@ impl CipherCtx {
         Ok(context)
     }
 
-    /// The key has the length of the cipher that [`unkeyed`](Self::unkeyed) chose by it.
+    /// Sets the key. [`unkeyed`](Self::unkeyed) chose the cipher by the length of this key.
     fn keyed(self, key: &[u8]) -> Result<Self> {
         let context = self.context.as_ptr();
-        // SAFETY: the context has its cipher, whose length `key` has; -1 keeps the direction.
+        // SAFETY: the context has its cipher, and `key` has the key length of that cipher. -1 keeps
+        // the direction.
         let code = unsafe {
             aws::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), key.as_ptr(), ptr::null(), -1)
         };
         check("EVP_CipherInit_ex", code)?;
-        // SAFETY: the context is ours. Whole blocks go in: we pad ourselves.
+        // SAFETY: the context is ours. The input is whole blocks, because we pad ourselves.
         check("EVP_CIPHER_CTX_set_padding", unsafe { aws::EVP_CIPHER_CTX_set_padding(context, 0) })?;
         Ok(self)
     }
 
-    /// A second context with the same key that goes on from here.
+    /// Copies the context with its key and its current state.
     pub(crate) fn duplicate(&self) -> Result<Self> {
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_CIPHER_CTX_new", unsafe { aws::EVP_CIPHER_CTX_new() })?;
         let copy = Self { context, mode: self.mode, iv_len: self.iv_len };
-        // SAFETY: both contexts are ours, the copy an empty one and this one with its cipher and key.
+        // SAFETY: both contexts are ours. The copy is empty, and this one has its cipher and key.
         let code = unsafe { aws::EVP_CIPHER_CTX_copy(copy.context.as_ptr(), self.context.as_ptr()) };
         check("EVP_CIPHER_CTX_copy", code)?;
         Ok(copy)
     }
 
-    /// Begins a message, whatever came before.
+    /// Begins a new message and discards the previous one.
     pub(crate) fn start(&mut self, iv: &[u8]) -> Result<()> {
         if iv.len() != self.iv_len {
             return Err(Error::MechanismParamInvalid);
         }
         let context = self.context.as_ptr();
-        // SAFETY: the context has its key, and `iv` the length that it was told.
+        // SAFETY: the context has its key, and `iv` has the length that was set.
         let code = unsafe {
             aws::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1)
         };
         check("EVP_CipherInit_ex", code)
     }
 
-    /// CCM: the length of the message, known before all else.
+    /// Sets the length of the message. CCM needs it before all other data.
     pub(crate) fn announce(&mut self, data_len: usize) -> Result<()> {
         let len = c_int::try_from(data_len).map_err(|_| Error::DataLenRange)?;
         let mut announced = 0;
-        // SAFETY: the context is started; without input and output it takes the length alone.
+        // SAFETY: the context is started. Without input and output the function only takes the
+        // length.
         check("EVP_CipherUpdate", unsafe {
             aws::EVP_CipherUpdate(self.context.as_ptr(), ptr::null_mut(), &mut announced, ptr::null(), len)
         })
     }
 
-    /// GCM and CCM (in one call): authenticated data.
+    /// Adds authenticated data for GCM or CCM. For CCM it must be one call.
     pub(crate) fn authenticate(&mut self, data: &[u8]) -> Result<()> {
         for part in data.chunks(LONGEST_PART) {
             let mut taken = 0;
-            // SAFETY: `part` goes with its length, which is an `int`; without an output nothing is written.
+            // SAFETY: `part` is passed with its length, which fits an `int`. Without an output the
+            // function writes nothing.
             check("EVP_CipherUpdate", unsafe {
                 aws::EVP_CipherUpdate(
                     self.context.as_ptr(),
@@ -142,7 +149,7 @@ impl CipherCtx {
         Ok(())
     }
 
-    /// As many bytes out as in; whole blocks where the mode has blocks.
+    /// Processes `input` into `out`, which has the same length. ECB and CBC need whole blocks.
     pub(crate) fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.fits(input, out)?;
         for (part, out) in input.chunks(LONGEST_PART).zip(out.chunks_mut(LONGEST_PART)) {
@@ -151,7 +158,7 @@ impl CipherCtx {
         Ok(())
     }
 
-    /// CCM's whole message; when decrypting whether the tag was right.
+    /// Processes the whole message of CCM. Decryption returns whether the tag was right.
     pub(crate) fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<bool> {
         self.fits(input, out)?;
         if input.len() > LONGEST_PART {
@@ -170,8 +177,8 @@ impl CipherCtx {
 
     fn part(&mut self, part: &[u8], out: &mut [u8]) -> c_int {
         let mut written = 0;
-        // SAFETY: `fits` saw to it that nothing is held back, so that as much is written as is read: the length of both
-        // slices, which is an `int`.
+        // SAFETY: `fits` has checked that the context holds nothing back. So the function writes as
+        // many bytes as it reads: the length of both slices, which fits an `int`.
         unsafe {
             aws::EVP_CipherUpdate(
                 self.context.as_ptr(),
@@ -183,39 +190,41 @@ impl CipherCtx {
         }
     }
 
-    /// GCM's tag, at the length of `out`, 4 to 16 bytes.
+    /// Writes the tag of GCM, which is as long as `out`, 4 to 16 bytes.
     pub(crate) fn gcm_tag(&mut self, out: &mut [u8]) -> Result<()> {
         check("EVP_CipherFinal_ex", self.finish())?;
         self.control(aws::EVP_CTRL_AEAD_GET_TAG, out.len(), out.as_mut_ptr())
     }
 
-    /// Whether this is the tag of what GCM decrypted.
+    /// Checks whether this is the tag of the message that GCM decrypted.
     pub(crate) fn gcm_verify(&mut self, tag: &[u8]) -> Result<bool> {
         self.expect_tag(tag)?;
         Ok(good(self.finish()))
     }
 
-    /// CCM's tag of what was encrypted, at the length that was set.
+    /// Writes the tag of the message that CCM encrypted, with the length that was set.
     pub(crate) fn ccm_tag(&mut self, out: &mut [u8]) -> Result<()> {
         self.control(aws::EVP_CTRL_AEAD_GET_TAG, out.len(), out.as_mut_ptr())
     }
 
-    /// The tag that decryption must come to; CCM wants it before the ciphertext.
+    /// Sets the tag that decryption must compute. CCM needs it before the ciphertext.
     pub(crate) fn expect_tag(&mut self, tag: &[u8]) -> Result<()> {
         self.control(aws::EVP_CTRL_AEAD_SET_TAG, tag.len(), tag.as_ptr().cast_mut())
     }
 
     fn finish(&mut self) -> c_int {
         let (mut rest, mut len) = ([0; 2 * BLOCK], 0);
-        // SAFETY: `rest` has room for a block, the most that any cipher ends with (GCM writes nothing).
+        // SAFETY: `rest` has room for a block, the longest end that a cipher writes. GCM writes
+        // nothing.
         unsafe { aws::EVP_CipherFinal_ex(self.context.as_ptr(), rest.as_mut_ptr(), &mut len) }
     }
 
-    /// `pointer` is null, or good for `len` bytes in the direction of the command.
+    /// Sends a command. `pointer` is null, or readable or writable for `len` bytes as the command
+    /// needs.
     fn control(&self, command: c_int, len: usize, pointer: *mut u8) -> Result<()> {
         let len = c_int::try_from(len).map_err(|_| Error::MechanismParamInvalid)?;
-        // SAFETY: the callers in this file give tags that are readable, or writable for GET_TAG, for `len` bytes, of
-        // which the library touches no more and at most 16.
+        // SAFETY: the callers in this file pass tags of `len` bytes that are readable, or writable
+        // for GET_TAG. The library touches at most these bytes and at most 16.
         check("EVP_CIPHER_CTX_ctrl", unsafe {
             aws::EVP_CIPHER_CTX_ctrl(self.context.as_ptr(), command, len, pointer.cast())
         })
@@ -224,12 +233,13 @@ impl CipherCtx {
 
 impl Drop for CipherCtx {
     fn drop(&mut self) {
-        // SAFETY: we own the context and nobody uses it after this; AWS-LC wipes what it frees.
+        // SAFETY: we own the context and no code uses it after this. AWS-LC wipes the memory that
+        // it frees.
         unsafe { aws::EVP_CIPHER_CTX_free(self.context.as_ptr()) }
     }
 }
 
-/// The cipher of a mode and a key's length.
+/// Returns the cipher for a mode and the length of a key.
 pub(super) fn cipher(mode: Mode, key_len: usize) -> Result<*const aws::EVP_CIPHER> {
     let [of_128, of_192, of_256]: [unsafe extern "C" fn() -> *const aws::EVP_CIPHER; 3] = match mode {
         Mode::Ecb => [aws::EVP_aes_128_ecb, aws::EVP_aes_192_ecb, aws::EVP_aes_256_ecb],
@@ -241,7 +251,7 @@ pub(super) fn cipher(mode: Mode, key_len: usize) -> Result<*const aws::EVP_CIPHE
         Mode::Cfb1 => [aws::EVP_aes_128_cfb1, aws::EVP_aes_192_cfb1, aws::EVP_aes_256_cfb1],
         Mode::Gcm => [aws::EVP_aes_128_gcm, aws::EVP_aes_192_gcm, aws::EVP_aes_256_gcm],
         Mode::Ccm => [aws::EVP_aes_128_ccm, aws::EVP_aes_192_ccm, aws::EVP_aes_256_ccm],
-        // SAFETY: takes nothing and returns a pointer to a static.
+        // SAFETY: the function has no arguments and returns a pointer to a static.
         Mode::Xts if key_len == 64 => return Ok(unsafe { aws::EVP_aes_256_xts() }),
         Mode::Xts => return Err(Error::KeySizeRange),
     };
@@ -251,11 +261,16 @@ pub(super) fn cipher(mode: Mode, key_len: usize) -> Result<*const aws::EVP_CIPHE
         32 => of_256,
         _ => return Err(Error::KeySizeRange),
     };
-    // SAFETY: takes nothing and returns a pointer to a static.
+    // SAFETY: the function has no arguments and returns a pointer to a static.
     Ok(unsafe { cipher() })
 }
 
-/// ChaCha20 over whole blocks of 64 bytes, and a last part of one. The counter must not wrap within the input.
+/// The depth in bytes at which ChaCha20 leaves its key on the stack. AWS-LC keeps the state of
+/// several blocks there and does not wipe it.
+const CHACHA_DEPTH: usize = 4 << 10;
+
+/// Computes ChaCha20 over whole blocks of 64 bytes; the last one may be incomplete. The counter
+/// must not wrap within the input.
 pub(crate) fn chacha20(
     key: &[u8; 32],
     nonce: &[u8; 12],
@@ -266,7 +281,8 @@ pub(crate) fn chacha20(
     if input.len() != out.len() {
         return Err(Error::DataLenRange);
     }
-    // SAFETY: as many bytes are written as are read; key and nonce have their lengths.
+    // SAFETY: the function writes as many bytes as it reads. Key and nonce have the lengths that it
+    // requires.
     unsafe {
         aws::CRYPTO_chacha_20(
             out.as_mut_ptr(),
@@ -277,13 +293,17 @@ pub(crate) fn chacha20(
             counter,
         )
     };
+    wipe_stack::<CHACHA_DEPTH>();
     Ok(())
 }
 
-/// An owned `EVP_AEAD_CTX`, which does a message in one call, with a tag of 16 bytes.
-pub(crate) struct AeadCtx(NonNull<aws::EVP_AEAD_CTX>);
+/// An owned `EVP_AEAD_CTX`. It processes a message in one call, with a tag of 16 bytes.
+pub(crate) struct AeadCtx {
+    context: NonNull<aws::EVP_AEAD_CTX>,
+    chacha: bool,
+}
 
-// SAFETY: a context has no ties to the thread that made it.
+// SAFETY: a context is not bound to the thread that created it.
 unsafe impl Send for AeadCtx {}
 
 impl AeadCtx {
@@ -291,12 +311,13 @@ impl AeadCtx {
     pub(crate) const NONCE_LEN: usize = 12;
 
     pub(crate) fn chacha20_poly1305(key: &[u8; 32]) -> Result<Self> {
-        // SAFETY: takes nothing and returns a pointer to a static.
-        Self::new(unsafe { aws::EVP_aead_chacha20_poly1305() }, key)
+        // SAFETY: the function has no arguments and returns a pointer to a static.
+        let method = unsafe { aws::EVP_aead_chacha20_poly1305() };
+        Self::new(method, key, true)
     }
 
     pub(crate) fn aes_gcm(key: &[u8]) -> Result<Self> {
-        // SAFETY: takes nothing and returns a pointer to a static.
+        // SAFETY: the functions have no arguments and return pointers to statics.
         let method = unsafe {
             match key.len() {
                 16 => aws::EVP_aead_aes_128_gcm(),
@@ -305,17 +326,19 @@ impl AeadCtx {
                 _ => return Err(Error::KeySizeRange),
             }
         };
-        Self::new(method, key)
+        Self::new(method, key, false)
     }
 
-    /// `method` is a static that takes keys of that length.
-    fn new(method: *const aws::EVP_AEAD, key: &[u8]) -> Result<Self> {
-        // SAFETY: the callers in this file give a static and a key of its length; 16 is the tag's.
+    /// Creates a context. `method` is a static that accepts keys of this length.
+    fn new(method: *const aws::EVP_AEAD, key: &[u8], chacha: bool) -> Result<Self> {
+        // SAFETY: the callers in this file pass a static and a key of the length that it requires.
+        // 16 is a valid tag length.
         let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), Self::TAG_LEN) };
-        owned("EVP_AEAD_CTX_new", context).map(Self)
+        let context = owned("EVP_AEAD_CTX_new", context)?;
+        Ok(Self { context, chacha })
     }
 
-    /// `out` is as long as `input`.
+    /// Encrypts `input` into `out`, which has the same length.
     pub(crate) fn seal(
         &self,
         nonce: &[u8; Self::NONCE_LEN],
@@ -328,10 +351,11 @@ impl AeadCtx {
             return Err(Error::DataLenRange);
         }
         let mut tag_len = 0;
-        // SAFETY: every slice goes with its length; the output has that of the input, and the tag goes with its own.
-        check("EVP_AEAD_CTX_seal_scatter", unsafe {
+        // SAFETY: every slice is passed with its length. The output has the length of the input,
+        // and the tag has its own length.
+        let code = unsafe {
             aws::EVP_AEAD_CTX_seal_scatter(
-                self.0.as_ptr(),
+                self.context.as_ptr(),
                 out.as_mut_ptr(),
                 tag.as_mut_ptr(),
                 &mut tag_len,
@@ -345,10 +369,13 @@ impl AeadCtx {
                 aad.as_ptr(),
                 aad.len(),
             )
-        })
+        };
+        self.wipe_stack();
+        check("EVP_AEAD_CTX_seal_scatter", code)
     }
 
-    /// Whether the tag is right; `out` is as long as `input`, and wiped by the library where the tag is wrong.
+    /// Decrypts `input` into `out`, which has the same length. Returns whether the tag is right. If
+    /// it is wrong, the library wipes `out`.
     pub(crate) fn open(
         &self,
         nonce: &[u8; Self::NONCE_LEN],
@@ -360,10 +387,10 @@ impl AeadCtx {
         if input.len() != out.len() {
             return false;
         }
-        // SAFETY: every slice goes with its length; the output has that of the input.
-        good(unsafe {
+        // SAFETY: every slice is passed with its length. The output has the length of the input.
+        let code = unsafe {
             aws::EVP_AEAD_CTX_open_gather(
-                self.0.as_ptr(),
+                self.context.as_ptr(),
                 out.as_mut_ptr(),
                 nonce.as_ptr(),
                 nonce.len(),
@@ -374,14 +401,24 @@ impl AeadCtx {
                 aad.as_ptr(),
                 aad.len(),
             )
-        })
+        };
+        self.wipe_stack();
+        good(code)
+    }
+
+    /// Wipes the stack after ChaCha20. AES keeps its round keys in registers.
+    fn wipe_stack(&self) {
+        if self.chacha {
+            wipe_stack::<CHACHA_DEPTH>();
+        }
     }
 }
 
 impl Drop for AeadCtx {
     fn drop(&mut self) {
-        // SAFETY: we own the context and nobody uses it after this; AWS-LC wipes what it frees.
-        unsafe { aws::EVP_AEAD_CTX_free(self.0.as_ptr()) }
+        // SAFETY: we own the context and no code uses it after this. AWS-LC wipes the memory that
+        // it frees.
+        unsafe { aws::EVP_AEAD_CTX_free(self.context.as_ptr()) }
     }
 }
 

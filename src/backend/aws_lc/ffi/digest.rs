@@ -1,4 +1,4 @@
-//! SHA-1, SHA-2, SHA-3 and SHAKE, and the numbers and tables by which AWS-LC knows them.
+//! SHA-1, SHA-2, SHA-3 and SHAKE, and AWS-LC's numbers and tables for them.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
@@ -7,7 +7,7 @@ use super::{aws, check, owned};
 use crate::backend::Hash;
 use crate::error::{Error, Result};
 
-/// The digest of `data`; `out` is `hash.len()` bytes long.
+/// Writes the digest of `data` to `out`, which has `hash.len()` bytes.
 pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
     if out.len() != hash.len() {
         return Err(Error::BufferTooSmall { needed: hash.len() });
@@ -17,18 +17,19 @@ pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
         context.update(data)?;
         return context.finish(out);
     };
-    // SAFETY: `data` is readable for its length, `out` writable for the digest's.
+    // SAFETY: `data` is readable for its length, and `out` is writable for the length of the
+    // digest.
     unsafe { one_call(data.as_ptr(), data.len(), out.as_mut_ptr()) };
     Ok(())
 }
 
-/// An owned `EVP_MD_CTX`, always between a DigestInit and a DigestFinal.
+/// An owned `EVP_MD_CTX`. It is always between a DigestInit and a DigestFinal.
 pub(crate) struct DigestCtx {
     context: NonNull<aws::EVP_MD_CTX>,
     hash: Hash,
 }
 
-// SAFETY: a context has no ties to the thread that made it; it is used through `&mut` alone.
+// SAFETY: a context is not bound to the thread that created it, and it is used only through `&mut`.
 unsafe impl Send for DigestCtx {}
 
 impl DigestCtx {
@@ -36,49 +37,50 @@ impl DigestCtx {
         if hash.is_blake2b() {
             return Err(Error::MechanismInvalid);
         }
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?;
         let mut context = Self { context, hash };
         context.reset()?;
         Ok(context)
     }
 
-    /// A second context that goes on from here.
+    /// Copies the context with its current state.
     pub(crate) fn duplicate(&self) -> Result<Self> {
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_MD_CTX_new", unsafe { aws::EVP_MD_CTX_new() })?;
         let copy = Self { context, hash: self.hash };
-        // SAFETY: both contexts are ours, the copy an empty one and this one started.
+        // SAFETY: both contexts are ours. The copy is empty and this one is started.
         let code = unsafe { aws::EVP_MD_CTX_copy_ex(copy.context.as_ptr(), self.context.as_ptr()) };
         check("EVP_MD_CTX_copy_ex", code)?;
         Ok(copy)
     }
 
-    /// Starts over; allocates nothing.
+    /// Starts a new message. Allocates nothing.
     pub(crate) fn reset(&mut self) -> Result<()> {
-        // SAFETY: the context is ours; a null engine means the built-in functions.
+        // SAFETY: the context is ours. A null engine selects the built-in functions.
         let code = unsafe { aws::EVP_DigestInit_ex(self.context.as_ptr(), md(self.hash), ptr::null_mut()) };
         check("EVP_DigestInit_ex", code)
     }
 
     pub(crate) fn update(&mut self, data: &[u8]) -> Result<()> {
-        // SAFETY: the context is started, `data` is readable for its length.
+        // SAFETY: the context is started, and `data` is readable for its length.
         let code = unsafe { aws::EVP_DigestUpdate(self.context.as_ptr(), data.as_ptr().cast(), data.len()) };
         check("EVP_DigestUpdate", code)
     }
 
-    /// Writes the digest, which is as long as `out`; [`reset`](Self::reset) must follow.
+    /// Writes the digest, which is as long as `out`. The caller must then call
+    /// [`reset`](Self::reset).
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         if out.len() != self.hash.len() {
             return Err(Error::BufferTooSmall { needed: self.hash.len() });
         }
         let context = self.context.as_ptr();
         if matches!(self.hash, Hash::Shake128 | Hash::Shake256) {
-            // SAFETY: the context is started and of an extendable output, which fills `out`.
+            // SAFETY: the context is started and has an extendable output, which fills `out`.
             let code = unsafe { aws::EVP_DigestFinalXOF(context, out.as_mut_ptr(), out.len()) };
             return check("EVP_DigestFinalXOF", code);
         }
-        // SAFETY: `out` is as long as the digest; the length is not asked for.
+        // SAFETY: `out` is as long as the digest. With null the function does not write the length.
         let code = unsafe { aws::EVP_DigestFinal_ex(context, out.as_mut_ptr(), ptr::null_mut()) };
         check("EVP_DigestFinal_ex", code)
     }
@@ -86,12 +88,12 @@ impl DigestCtx {
 
 impl Drop for DigestCtx {
     fn drop(&mut self) {
-        // SAFETY: we own the context and nobody uses it after this.
+        // SAFETY: we own the context and no code uses it after this.
         unsafe { aws::EVP_MD_CTX_free(self.context.as_ptr()) }
     }
 }
 
-/// What AWS-LC calls a hash.
+/// AWS-LC's names of a hash.
 pub(super) struct Names {
     pub(super) nid: c_int,
     md: Md,
@@ -119,7 +121,8 @@ pub(super) const fn names(hash: Hash) -> Names {
         Hash::Sha3_512 => of(aws::NID_sha3_512, aws::EVP_sha3_512, None),
         Hash::Shake128 => of(aws::NID_shake128, aws::EVP_shake128, None),
         Hash::Shake256 => of(aws::NID_shake256, aws::EVP_shake256, None),
-        // AWS-LC has one length of the four: they go elsewhere and never come here.
+        // AWS-LC supports only one of the four lengths. The second backend computes all of them, so
+        // they never come here.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             of(aws::NID_undef, aws::EVP_blake2b256, None)
         }
@@ -127,6 +130,6 @@ pub(super) const fn names(hash: Hash) -> Names {
 }
 
 pub(super) fn md(hash: Hash) -> *const aws::EVP_MD {
-    // SAFETY: takes nothing and returns a pointer to a static.
+    // SAFETY: the function has no arguments and returns a pointer to a static.
     unsafe { (names(hash).md)() }
 }

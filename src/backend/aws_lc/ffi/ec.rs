@@ -1,4 +1,4 @@
-//! Keys on the NIST curves and secp256k1, ECDSA as two integers, and Diffie-Hellman.
+//! Keys on the NIST curves and secp256k1, ECDSA with two integers, and Diffie-Hellman.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -9,24 +9,26 @@ use crate::backend::Curve;
 use crate::error::{Error, Result};
 use crate::secret::{Secret, wipe_stack};
 
-/// How deep `ECDSA_do_sign` leaves the scalar on the stack: it hashes it for its nonce, and wipes neither the hash's first
-/// block nor its schedule. Its frames take some 600 bytes, those of the hash below less than as many again.
+/// The depth in bytes at which `ECDSA_do_sign` leaves the scalar on the stack. It hashes the scalar
+/// for its nonce, and wipes neither the first block of the hash nor its schedule. Its frames take
+/// some 600 bytes. Those of the hash below take less than another 600.
 const SIGN_DEPTH: usize = 2 << 10;
 
-/// An owned `EC_KEY`, public or private. It is never changed after it is made.
+/// An owned `EC_KEY`, public or private. It never changes after its creation.
 pub(crate) struct EcKey {
     key: NonNull<aws::EC_KEY>,
     curve: Curve,
 }
 
-// SAFETY: ec_key.h: a key may be used by several threads at once through functions that do not mutate it, and signing,
-// verifying and reading are such functions. We call no other on a key that exists.
+// SAFETY: ec_key.h: several threads may use a key at once through functions that do not mutate it.
+// Signing, verifying and reading are such functions. We call no other function on a key after its
+// creation.
 unsafe impl Send for EcKey {}
-// SAFETY: as for Send.
+// SAFETY: as for `Send`.
 unsafe impl Sync for EcKey {}
 
 impl EcKey {
-    /// A new key pair.
+    /// Generates a key pair.
     pub(crate) fn generate(curve: Curve) -> Result<Self> {
         let key = Self::empty(curve)?;
         // SAFETY: the key is ours and has its group.
@@ -34,21 +36,24 @@ impl EcKey {
         Ok(key)
     }
 
-    /// A private key; the scalar must lie between 1 and the order less 1. Its public half, which neither signing nor ECDH
-    /// needs, is worked out when [`point`](Self::point) asks for it: for P-256 that takes as long as half a signature.
+    /// Creates a private key. The scalar must be from 1 to the order minus 1. Neither signing nor
+    /// ECDH needs the public key, so only [`point`](Self::point) computes it. For P-256 that takes
+    /// half as long as a signature.
     pub(crate) fn private(curve: Curve, scalar: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let scalar = Bignum::new(scalar)?;
-        // SAFETY: the key is ours and has its group; the scalar is alive and copied.
+        // SAFETY: the key is ours and has its group. The scalar is alive and copied.
         check_key(unsafe { aws::EC_KEY_set_private_key(key.key.as_ptr(), scalar.as_ptr()) })?;
         Ok(key)
     }
 
-    /// A public key from `04 || x || y` or a compressed point; coordinates in range, on the curve, not at infinity.
+    /// Creates a public key from `04 || x || y` or a compressed point. The coordinates must be in
+    /// range, and the point on the curve and not at infinity.
     pub(crate) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let point = Point::new(&key)?;
-        // SAFETY: group and point are alive, `encoded` is readable for its length; null stands for no scratch.
+        // SAFETY: group and point are alive, and `encoded` is readable for its length. Null means
+        // no scratch memory.
         check_key(unsafe {
             aws::EC_POINT_oct2point(
                 key.group(),
@@ -64,9 +69,9 @@ impl EcKey {
         Ok(key)
     }
 
-    /// The public half, `04 || x || y`.
+    /// Returns the public point as `04 || x || y`.
     pub(crate) fn point(&self) -> Result<Vec<u8>> {
-        // SAFETY: the key is alive, and a point of its own lives as long.
+        // SAFETY: the key is alive, and its own point lives as long.
         let known = unsafe { aws::EC_KEY_get0_public_key(self.key.as_ptr()) };
         if known.is_null() {
             let multiple = self.multiple()?;
@@ -75,11 +80,11 @@ impl EcKey {
         self.encoded(known)
     }
 
-    /// The generator times the private scalar.
+    /// Returns the generator times the private scalar.
     fn multiple(&self) -> Result<Point> {
         let point = Point::new(self)?;
-        // SAFETY: group, point and scalar (never null in a key without a point) are alive; null stands for no second summand
-        // and no scratch.
+        // SAFETY: group, point and scalar are alive; a key without a point always has a scalar.
+        // Null means no second summand and no scratch memory.
         check("EC_POINT_mul", unsafe {
             aws::EC_POINT_mul(
                 self.group(),
@@ -95,7 +100,8 @@ impl EcKey {
 
     fn encoded(&self, point: *const aws::EC_POINT) -> Result<Vec<u8>> {
         let mut out = vec![0; 1 + 2 * self.curve.len()];
-        // SAFETY: key and point are alive, `out` goes with its length; null stands for no scratch.
+        // SAFETY: key and point are alive, and `out` is passed with its length. Null means no
+        // scratch memory.
         let len = unsafe {
             aws::EC_POINT_point2oct(
                 self.group(),
@@ -109,22 +115,22 @@ impl EcKey {
         if len == out.len() { Ok(out) } else { Err(failed("EC_POINT_point2oct")) }
     }
 
-    /// The private scalar, at the length of the order.
+    /// Returns the private scalar, with the length of the order.
     pub(crate) fn scalar(&self) -> Result<Secret> {
-        // SAFETY: the key is alive; the number belongs to it.
+        // SAFETY: the key is alive, and the number belongs to it.
         let scalar = unsafe { aws::EC_KEY_get0_private_key(self.key.as_ptr()) };
         if scalar.is_null() {
             return Err(failed("EC_KEY_get0_private_key"));
         }
         let mut out = Secret::zeroed(self.curve.len());
-        // SAFETY: the number is alive as long as the key.
+        // SAFETY: the number lives as long as the key.
         unsafe { to_padded(scalar, &mut out) }?;
         Ok(out)
     }
 
-    /// ECDSA; `r` and `s` have the length of the order.
+    /// Signs with ECDSA. `r` and `s` have the length of the order.
     pub(crate) fn sign(&self, digest: &[u8], r: &mut [u8], s: &mut [u8]) -> Result<()> {
-        // SAFETY: the key is alive, `digest` is readable for its length; what it returns is ours.
+        // SAFETY: the key is alive, `digest` is readable for its length, and we own the result.
         let signature = unsafe { aws::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr()) };
         wipe_stack::<SIGN_DEPTH>();
         let signature = Signature(owned("ECDSA_do_sign", signature)?);
@@ -136,7 +142,7 @@ impl EcKey {
 
     pub(crate) fn verify(&self, digest: &[u8], signature: &EcdsaSig) -> bool {
         let signature = signature.signature.0.as_ptr();
-        // SAFETY: key and signature are alive, `digest` is readable for its length.
+        // SAFETY: key and signature are alive, and `digest` is readable for its length.
         let code =
             unsafe { aws::ECDSA_do_verify(digest.as_ptr(), digest.len(), signature, self.key.as_ptr()) };
         if code != 1 {
@@ -145,13 +151,14 @@ impl EcKey {
         code == 1
     }
 
-    /// ECDH: the x-coordinate of the product of this private key and the peer's point.
+    /// Computes ECDH: the x-coordinate of this private key times the peer's point.
     pub(crate) fn agree(&self, peer: &EcKey) -> Result<Secret> {
         if peer.curve != self.curve {
             return Err(Error::DataInvalid);
         }
         let mut out = Secret::zeroed(self.curve.len());
-        // SAFETY: both keys are alive and of one group, `out` goes with its length; a null function derives nothing.
+        // SAFETY: both keys are alive and in one group, and `out` is passed with its length. Null
+        // means no key derivation function.
         let len = unsafe {
             aws::ECDH_compute_key(
                 out.as_mut_ptr().cast(),
@@ -161,36 +168,38 @@ impl EcKey {
                 None,
             )
         };
-        // The order is prime and the point was validated: nothing but a failure of the library is left.
+        // The order is prime and the point was validated. So only a failure of the library can
+        // cause this.
         if usize::try_from(len) == Ok(out.len()) { Ok(out) } else { Err(failed("ECDH_compute_key")) }
     }
 
     fn empty(curve: Curve) -> Result<Self> {
-        // SAFETY: takes a number; what it returns is ours.
+        // SAFETY: the function takes a number, and we own its result.
         let key = unsafe { aws::EC_KEY_new_by_curve_name(nid(curve)) };
         Ok(Self { key: owned("EC_KEY_new_by_curve_name", key)?, curve })
     }
 
     fn group(&self) -> *const aws::EC_GROUP {
-        // SAFETY: the key is alive; its group lives as long.
+        // SAFETY: the key is alive, and its group lives as long.
         unsafe { aws::EC_KEY_get0_group(self.key.as_ptr()) }
     }
 
-    /// Only for a key in the making.
+    /// Sets the public point. Only for a key that is still under construction.
     fn set_point(&self, point: &Point) -> Result<()> {
-        // SAFETY: the key is not shared yet; the point is alive and copied.
+        // SAFETY: the key is not shared yet. The point is alive and copied.
         check_key(unsafe { aws::EC_KEY_set_public_key(self.key.as_ptr(), point.0.as_ptr()) })
     }
 }
 
 impl Drop for EcKey {
     fn drop(&mut self) {
-        // SAFETY: we own the key and nobody uses it after this; AWS-LC wipes what it frees.
+        // SAFETY: we own the key and no code uses it after this. AWS-LC wipes the memory that it
+        // frees.
         unsafe { aws::EC_KEY_free(self.key.as_ptr()) }
     }
 }
 
-/// A signature to be verified, whose two numbers are filled anew for each.
+/// A signature to verify. Each verification fills its two numbers again.
 pub(crate) struct EcdsaSig {
     signature: Signature,
     /// Owned by `signature`.
@@ -199,15 +208,15 @@ pub(crate) struct EcdsaSig {
     s: NonNull<aws::BIGNUM>,
 }
 
-// SAFETY: the numbers have no ties to a thread; they are written through `&mut` alone.
+// SAFETY: the numbers are not bound to a thread, and they are written only through `&mut`.
 unsafe impl Send for EcdsaSig {}
 
 impl EcdsaSig {
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let signature = Signature(owned("ECDSA_SIG_new", unsafe { aws::ECDSA_SIG_new() })?);
         let (r, s) = (Bignum::new(&[])?, Bignum::new(&[])?);
-        // SAFETY: the signature is ours and takes both numbers over.
+        // SAFETY: the signature is ours and takes ownership of both numbers.
         check("ECDSA_SIG_set0", unsafe {
             aws::ECDSA_SIG_set0(signature.0.as_ptr(), r.0.as_ptr(), s.0.as_ptr())
         })?;
@@ -216,10 +225,11 @@ impl EcdsaSig {
         Ok(Self { signature, r: r.0, s: s.0 })
     }
 
-    /// Takes new big-endian numbers.
+    /// Sets both numbers from big-endian bytes.
     pub(crate) fn set(&mut self, r: &[u8], s: &[u8]) -> Result<()> {
         for (number, bytes) in [(self.r, r), (self.s, s)] {
-            // SAFETY: the number is alive, and `&mut self` makes us its only user; `bytes` goes with its length.
+            // SAFETY: the number is alive, and because of `&mut self` no other code uses it.
+            // `bytes` is passed with its length.
             owned("BN_bin2bn", unsafe { aws::BN_bin2bn(bytes.as_ptr(), bytes.len(), number.as_ptr()) })?;
         }
         Ok(())
@@ -231,7 +241,7 @@ struct Signature(NonNull<aws::ECDSA_SIG>);
 
 impl Drop for Signature {
     fn drop(&mut self) {
-        // SAFETY: we own the signature and nobody uses it after this.
+        // SAFETY: we own the signature and no code uses it after this.
         unsafe { aws::ECDSA_SIG_free(self.0.as_ptr()) }
     }
 }
@@ -241,14 +251,14 @@ struct Point(NonNull<aws::EC_POINT>);
 
 impl Point {
     fn new(key: &EcKey) -> Result<Self> {
-        // SAFETY: the group is alive and static for a named curve; what the call returns is ours.
+        // SAFETY: the group is alive, and static for a named curve. We own the result of the call.
         owned("EC_POINT_new", unsafe { aws::EC_POINT_new(key.group()) }).map(Self)
     }
 }
 
 impl Drop for Point {
     fn drop(&mut self) {
-        // SAFETY: we own the point and nobody uses it after this.
+        // SAFETY: we own the point and no code uses it after this.
         unsafe { aws::EC_POINT_free(self.0.as_ptr()) }
     }
 }
@@ -260,7 +270,7 @@ const fn nid(curve: Curve) -> c_int {
         Curve::P384 => aws::NID_secp384r1,
         Curve::P521 => aws::NID_secp521r1,
         Curve::Secp256k1 => aws::NID_secp256k1,
-        // AWS-LC knows their names alone, and has no group for them.
+        // AWS-LC knows only their names and has no groups for them.
         Curve::BrainpoolP256r1 => aws::NID_brainpoolP256r1,
         Curve::BrainpoolP256t1 => aws::NID_brainpoolP256t1,
         Curve::BrainpoolP384r1 => aws::NID_brainpoolP384r1,

@@ -7,21 +7,22 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 unsafe extern "C" {
-    /// `curve25519/internal.h`, exported but not bound by aws-lc-sys: 1 where the point decodes.
+    /// From `curve25519/internal.h`, exported but not bound by aws-lc-sys. Returns 1 if the point
+    /// decodes.
     #[link_name = "aws_lc_0_47_0_ED25519_check_public_key"]
     fn ED25519_check_public_key(public: *const u8) -> c_int;
 }
 
-/// The public key of a seed, and the private key in AWS-LC's form (64 bytes).
+/// Returns the public key of a seed, and the private key in AWS-LC's form (64 bytes).
 pub(crate) fn ed25519_public(seed: &[u8; 32]) -> ([u8; 32], Secret) {
     let (mut public, mut private) = ([0; 32], Secret::zeroed(64));
-    // SAFETY: the arrays have the lengths that the function takes: 32, 64 and 32 bytes.
+    // SAFETY: the arrays have the lengths that the function requires: 32, 64 and 32 bytes.
     unsafe { aws::ED25519_keypair_from_seed(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) };
     (public, private)
 }
 
 pub(crate) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
-    // SAFETY: reads the 32 bytes of `public`.
+    // SAFETY: the function reads the 32 bytes of `public`.
     let on_curve = unsafe { ED25519_check_public_key(public.as_ptr()) } == 1;
     if !on_curve {
         refused(Error::DataInvalid);
@@ -32,14 +33,16 @@ pub(crate) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
 /// Signs with a private key in AWS-LC's form.
 pub(crate) fn ed25519_sign(private: &[u8], message: &[u8], out: &mut [u8; 64]) -> Result<()> {
     let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
-    // SAFETY: `message` is readable for its length; the others have the function's lengths.
+    // SAFETY: `message` is readable for its length. The others have the lengths that the function
+    // requires.
     let code =
         unsafe { aws::ED25519_sign(out.as_mut_ptr(), message.as_ptr(), message.len(), private.as_ptr()) };
     check("ED25519_sign", code)
 }
 
 pub(crate) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
-    // SAFETY: `message` is readable for its length; the others have the function's lengths.
+    // SAFETY: `message` is readable for its length. The others have the lengths that the function
+    // requires.
     let good =
         unsafe { aws::ED25519_verify(message.as_ptr(), message.len(), signature.as_ptr(), public.as_ptr()) }
             == 1;
@@ -49,7 +52,8 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8;
     good
 }
 
-/// Ed25519ctx, or Ed25519ph of a digest of 64 bytes; the context has the length that the form takes.
+/// Signs with Ed25519ctx, or with Ed25519ph on a digest of 64 bytes. The caller has checked the
+/// length of the context.
 pub(crate) fn ed25519_sign_context(
     private: &[u8],
     context: &[u8],
@@ -59,11 +63,13 @@ pub(crate) fn ed25519_sign_context(
     let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
     let (out, private, context, len) = (out.as_mut_ptr(), private.as_ptr(), context.as_ptr(), context.len());
     match input {
-        // SAFETY: message and context go with their lengths; the others have the function's lengths.
+        // SAFETY: message and context are passed with their lengths. The others have the lengths
+        // that the function requires.
         Input::Message(message) => check("ED25519ctx_sign", unsafe {
             aws::ED25519ctx_sign(out, message.as_ptr(), message.len(), private, context, len)
         }),
-        // SAFETY: the context goes with its length; the others have the function's lengths.
+        // SAFETY: the context is passed with its length. The others have the lengths that the
+        // function requires.
         Input::Digest(digest) => check("ED25519ph_sign_digest", unsafe {
             aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context, len)
         }),
@@ -79,11 +85,13 @@ pub(crate) fn ed25519_verify_context(
     let (public, context, len, signature) =
         (public.as_ptr(), context.as_ptr(), context.len(), signature.as_ptr());
     let code = match input {
-        // SAFETY: message and context go with their lengths; the others have the function's lengths.
+        // SAFETY: message and context are passed with their lengths. The others have the lengths
+        // that the function requires.
         Input::Message(message) => unsafe {
             aws::ED25519ctx_verify(message.as_ptr(), message.len(), signature, public, context, len)
         },
-        // SAFETY: the context goes with its length; the others have the function's lengths.
+        // SAFETY: the context is passed with its length. The others have the lengths that the
+        // function requires.
         Input::Digest(digest) => unsafe {
             aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context, len)
         },
@@ -94,11 +102,11 @@ pub(crate) fn ed25519_verify_context(
     code == 1
 }
 
-/// What goes under a signature with a context.
+/// The input of a signature with a context.
 #[derive(Clone, Copy)]
 pub(crate) enum Input<'a> {
-    /// Ed25519ctx: the message.
+    /// The message, for Ed25519ctx.
     Message(&'a [u8]),
-    /// Ed25519ph: its SHA-512 digest.
+    /// The SHA-512 digest of the message, for Ed25519ph.
     Digest(&'a [u8; 64]),
 }

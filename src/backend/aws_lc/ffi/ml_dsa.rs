@@ -1,7 +1,8 @@
 //! ML-DSA through AWS-LC's `ml_dsa.h`, which the archive exports and aws-lc-sys does not bind.
 //!
-//! The EVP interface above it has no deterministic signatures, and copies and looks up the key at each one. `prefix` is
-//! FIPS 204's `0 || len(context) || context`, which goes before the message.
+//! The EVP interface above it has no deterministic signatures. It also copies and looks up the key
+//! for each signature. `prefix` is `0 || len(context) || context` of FIPS 204, which precedes the
+//! message.
 
 use std::ffi::c_int;
 
@@ -10,16 +11,16 @@ use crate::backend::MlDsa;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The key pair of a seed (ML-DSA.KeyGen_internal): public key, expanded private key.
+/// Expands a seed (ML-DSA.KeyGen_internal). Returns the public key and the expanded private key.
 pub(crate) fn ml_dsa_expand(set: MlDsa, seed: &[u8; MlDsa::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
     let (mut public, mut private) = (vec![0; set.public_len()], Secret::zeroed(set.private_len()));
-    // SAFETY: the three have the lengths of the parameter set.
+    // SAFETY: all three have the lengths of the parameter set.
     let code = unsafe { (functions(set).keypair)(public.as_mut_ptr(), private.as_mut_ptr(), seed.as_ptr()) };
     check("ml_dsa_keypair_internal", code)?;
     Ok((public, private))
 }
 
-/// The public key of an expanded private key, which is found consistent on the way.
+/// Checks that an expanded private key is consistent, and returns its public key.
 pub(crate) fn ml_dsa_public(set: MlDsa, private: &[u8]) -> Result<Vec<u8>> {
     expect(private, set.private_len())?;
     let mut public = vec![0; set.public_len()];
@@ -39,7 +40,8 @@ pub(crate) fn ml_dsa_sign(
     expect(private, set.private_len())?;
     expect(out, set.signature_len())?;
     let mut len = 0;
-    // SAFETY: key and output have the lengths of the parameter set, `random` 32 bytes; the rest goes by length.
+    // SAFETY: key and output have the lengths of the parameter set, `random` has 32 bytes, and the
+    // rest is passed with its length.
     let code = unsafe {
         (functions(set).sign)(
             private.as_ptr(),
@@ -63,7 +65,7 @@ pub(crate) fn ml_dsa_verify(
     signature: &[u8],
 ) -> Result<()> {
     expect(public, set.public_len())?;
-    // SAFETY: the key has the length of the parameter set; the rest goes by length.
+    // SAFETY: the key has the length of the parameter set, and the rest is passed with its length.
     let code = unsafe {
         (functions(set).verify)(
             public.as_ptr(),
@@ -112,7 +114,8 @@ struct Functions {
     verify: Verify,
 }
 
-/// Declares the four functions of a parameter set under the names in the archive, and gathers them.
+/// Declares the four functions of a parameter set under their names in the archive, and collects
+/// them.
 macro_rules! functions {
     ($keypair:literal, $public:literal, $sign:literal, $verify:literal) => {{
         unsafe extern "C" {

@@ -1,4 +1,5 @@
-//! ML-KEM through AWS-LC's `ml_kem.h`, which the archive exports and aws-lc-sys does not bind. Success is 0 here.
+//! ML-KEM through AWS-LC's `ml_kem.h`, which the archive exports and aws-lc-sys does not bind. Its
+//! functions return 0 for success.
 
 use std::ffi::c_int;
 
@@ -7,11 +8,13 @@ use crate::backend::MlKem;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The key pair of a seed d || z (ML-KEM.KeyGen_internal): encapsulation key, decapsulation key.
+/// Expands a seed d || z (ML-KEM.KeyGen_internal). Returns the encapsulation key and the
+/// decapsulation key.
 pub(crate) fn ml_kem_expand(set: MlKem, seed: &[u8; MlKem::SEED_LEN]) -> Result<(Vec<u8>, Secret)> {
     let (mut public, mut private) = (vec![0; set.public_len()], Secret::zeroed(set.private_len()));
     let (mut public_len, mut private_len) = (public.len(), private.len());
-    // SAFETY: both outputs go with their lengths, the seed has the function's.
+    // SAFETY: both outputs are passed with their lengths, and the seed has the length that the
+    // function requires.
     succeeded("ml_kem_keypair_deterministic", unsafe {
         (functions(set).keypair)(
             public.as_mut_ptr(),
@@ -24,38 +27,40 @@ pub(crate) fn ml_kem_expand(set: MlKem, seed: &[u8; MlKem::SEED_LEN]) -> Result<
     Ok((public, private))
 }
 
-/// The encapsulation key within a decapsulation key (FIPS 203, algorithm 16), after the checks of FIPS 203, 7.2 and 7.3.
+/// Checks a decapsulation key (FIPS 203, 7.2 and 7.3) and returns the encapsulation key inside it
+/// (FIPS 203, algorithm 16).
 pub(crate) fn ml_kem_public(set: MlKem, private: &[u8]) -> Result<Vec<u8>> {
     if private.len() != set.private_len() {
         return Err(Error::DataInvalid);
     }
-    // SAFETY: reads the key, which goes with its length.
+    // SAFETY: the function reads the key, which is passed with its length.
     let code = unsafe { (functions(set).check_private)(private.as_ptr(), private.len()) };
     valid(code)?;
-    // dk is dk_PKE || ek || H(ek) || z, the last two of 32 bytes.
+    // dk is dk_PKE || ek || H(ek) || z. The last two have 32 bytes each.
     let end = set.private_len() - 64;
     let public = private[end - set.public_len()..end].to_vec();
     ml_kem_check(set, &public)?;
     Ok(public)
 }
 
-/// The check of an encapsulation key (FIPS 203, 7.2).
+/// Checks an encapsulation key (FIPS 203, 7.2).
 pub(crate) fn ml_kem_check(set: MlKem, public: &[u8]) -> Result<()> {
     if public.len() != set.public_len() {
         return Err(Error::DataInvalid);
     }
-    // SAFETY: reads the key, which goes with its length.
+    // SAFETY: the function reads the key, which is passed with its length.
     valid(unsafe { (functions(set).check_public)(public.as_ptr(), public.len()) })
 }
 
-/// Ciphertext and shared secret.
+/// Returns a ciphertext and the shared secret.
 pub(crate) fn ml_kem_encapsulate(set: MlKem, public: &[u8]) -> Result<(Vec<u8>, Secret)> {
     if public.len() != set.public_len() {
         return Err(Error::DataInvalid);
     }
     let (mut ciphertext, mut secret) = (vec![0; set.ciphertext_len()], Secret::zeroed(MlKem::SECRET_LEN));
     let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
-    // SAFETY: both outputs go with their lengths, the key has the parameter set's.
+    // SAFETY: both outputs are passed with their lengths, and the key has the length of the
+    // parameter set.
     succeeded("ml_kem_encapsulate", unsafe {
         (functions(set).encapsulate)(
             ciphertext.as_mut_ptr(),
@@ -74,7 +79,8 @@ pub(crate) fn ml_kem_decapsulate(set: MlKem, private: &[u8], ciphertext: &[u8]) 
     }
     let mut secret = Secret::zeroed(MlKem::SECRET_LEN);
     let mut len = secret.len();
-    // SAFETY: the output goes with its length, key and ciphertext have the parameter set's.
+    // SAFETY: the output is passed with its length, and key and ciphertext have the lengths of the
+    // parameter set.
     succeeded("ml_kem_decapsulate", unsafe {
         (functions(set).decapsulate)(secret.as_mut_ptr(), &mut len, ciphertext.as_ptr(), private.as_ptr())
     })?;
@@ -103,7 +109,7 @@ struct Functions {
     check_private: Check,
 }
 
-/// Declares the functions of a parameter set under the names in the archive, and gathers them.
+/// Declares the functions of a parameter set under their names in the archive, and collects them.
 macro_rules! functions {
     ($keypair:literal, $encapsulate:literal, $decapsulate:literal, $check_public:literal, $check_private:literal) => {{
         unsafe extern "C" {

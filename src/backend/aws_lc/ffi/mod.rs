@@ -1,7 +1,9 @@
-//! AWS-LC's C functions behind owners and slices: everything that leaves this folder is safe to call.
+//! Owned values and slices around AWS-LC's C functions. Everything that leaves this folder is safe
+//! to call.
 //!
-//! AWS-LC reports a failure as 0 or null and details in an error queue of the thread. [`failed`] logs and empties the
-//! queue, [`refused`] only empties it, where the failure is an answer (a bad signature, a malformed key).
+//! AWS-LC reports a failure as 0 or null, with details in an error queue of the thread. [`failed`]
+//! logs and clears the queue. [`refused`] only clears it, if the failure is an answer such as a bad
+//! signature or a malformed key.
 #![allow(unsafe_code)]
 
 mod cipher;
@@ -43,32 +45,32 @@ pub(super) fn random(out: &mut [u8]) -> Result<()> {
     check("RAND_bytes", unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) })
 }
 
-/// Equality in a time that depends on the lengths alone.
+/// Compares two slices in a time that depends only on their lengths.
 pub(super) fn equal(a: &[u8], b: &[u8]) -> bool {
-    // SAFETY: both slices are readable for `a.len()` bytes, the lengths being equal.
+    // SAFETY: the lengths are equal, so both slices are readable for `a.len()` bytes.
     a.len() == b.len() && unsafe { aws::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
 }
 
-/// An owned unsigned integer, wiped when it is dropped.
+/// An owned unsigned integer that is wiped on drop.
 pub(super) struct Bignum(NonNull<aws::BIGNUM>);
 
 impl Bignum {
-    /// From big-endian bytes; leading zeros do not matter.
+    /// Parses big-endian bytes. Leading zeros do not matter.
     pub(super) fn new(bytes: &[u8]) -> Result<Self> {
-        // SAFETY: `bytes` is readable for its length; null asks for a new number, which is ours.
+        // SAFETY: `bytes` is readable for its length. Null asks for a new number, which is ours.
         let number = unsafe { aws::BN_bin2bn(bytes.as_ptr(), bytes.len(), std::ptr::null_mut()) };
         owned("BN_bin2bn", number).map(Self)
     }
 
-    /// Size in bits, without leading zeros.
+    /// Returns the size in bits, without leading zeros.
     pub(super) fn bits(&self) -> usize {
         // SAFETY: the number is alive and only read.
         unsafe { aws::BN_num_bits(self.as_ptr()) as usize }
     }
 
-    /// Big-endian, without leading zeros.
+    /// Returns the big-endian bytes without leading zeros.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        // SAFETY: the number is alive, and nothing changes it while `self` is borrowed.
+        // SAFETY: the number is alive, and no code changes it while `self` is borrowed.
         unsafe { to_secret(self.as_ptr()) }.to_vec()
     }
 
@@ -79,40 +81,40 @@ impl Bignum {
 
 impl Drop for Bignum {
     fn drop(&mut self) {
-        // SAFETY: we own the number and nobody uses it after this.
+        // SAFETY: we own the number and no code uses it after this.
         unsafe { aws::BN_clear_free(self.0.as_ptr()) }
     }
 }
 
-/// The number in big-endian, without leading zeros.
+/// Returns the big-endian bytes of a number without leading zeros.
 ///
 /// # Safety
 ///
-/// `number` is alive and not changed during the call.
+/// The caller promises that `number` is alive and does not change during the call.
 unsafe fn to_secret(number: *const aws::BIGNUM) -> Secret {
     // SAFETY: the caller keeps the number alive.
     let mut out = Secret::zeroed(unsafe { aws::BN_num_bytes(number) } as usize);
-    // SAFETY: the same number, whose length `out` has.
+    // SAFETY: `out` has the length of the same number.
     unsafe { aws::BN_bn2bin(number, out.as_mut_ptr()) };
     out
 }
 
-/// The number in big-endian, padded with zeros to the length of `out`.
+/// Writes the big-endian bytes of a number to the end of `out`, and zeros before them.
 ///
 /// # Safety
 ///
-/// `number` is alive and not changed during the call.
+/// The caller promises that `number` is alive and does not change during the call.
 unsafe fn to_padded(number: *const aws::BIGNUM, out: &mut [u8]) -> Result<()> {
-    // SAFETY: the caller keeps the number alive; `out` goes with its length.
+    // SAFETY: the caller keeps the number alive, and `out` is passed with its length.
     check("BN_bn2bin_padded", unsafe { aws::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), number) })
 }
 
-/// 1 is success everywhere in AWS-LC's functions that we call.
+/// Checks a return code: all functions of AWS-LC that we call this way return 1 for success.
 fn check(function: &'static str, code: c_int) -> Result<()> {
     if code == 1 { Ok(()) } else { Err(failed(function)) }
 }
 
-/// As [`check`] for a function whose failure means that what we gave it is no key.
+/// Like [`check`], for functions that fail if the caller's key is malformed.
 fn check_key(code: c_int) -> Result<()> {
     if code == 1 { Ok(()) } else { Err(refused(Error::DataInvalid)) }
 }
@@ -121,23 +123,23 @@ fn owned<T>(function: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| failed(function))
 }
 
-/// A failure that has no place in a working library: logged, and the device's fault.
+/// Logs a failure that a working library does not have, and returns `DeviceError`.
 #[cold]
 fn failed(function: &'static str) -> Error {
     const LEN: usize = 160;
     let mut text: [c_char; LEN] = [0; LEN];
     // SAFETY: the function writes at most LEN bytes and ends them with a zero.
     unsafe { aws::ERR_error_string_n(aws::ERR_peek_error(), text.as_mut_ptr(), LEN) };
-    // SAFETY: `text` ends with a zero: the call above wrote one, and it was all zeros before.
+    // SAFETY: `text` ends with a zero. The call above wrote one, and it was all zeros before.
     let reason = unsafe { CStr::from_ptr(text.as_ptr()) };
     tracing::error!(function, reason = %reason.to_string_lossy(), "AWS-LC failed");
     refused(Error::DeviceError)
 }
 
-/// Forgets what the library queued about a failure that means `error`.
+/// Clears the error queue of the library and returns `error`, which the failure means.
 #[cold]
 fn refused(error: Error) -> Error {
-    // SAFETY: touches this thread's queue alone.
+    // SAFETY: the function only touches the queue of this thread.
     unsafe { aws::ERR_clear_error() };
     error
 }
@@ -180,7 +182,7 @@ mod tests {
         ];
         for (case, succeeds) in failures.iter().enumerate() {
             assert!(!succeeds(), "case {case}");
-            // SAFETY: reads this thread's queue.
+            // SAFETY: the function reads the queue of this thread.
             assert_eq!(unsafe { aws::ERR_peek_error() }, 0, "case {case}");
         }
     }

@@ -1,4 +1,4 @@
-//! RSA keys and the operations on them, each over whole buffers of the modulus's length.
+//! RSA keys and their operations. Each operation works on buffers with the length of the modulus.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -9,16 +9,17 @@ use crate::backend::Hash;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// An owned RSA key, public or private. It is never changed after it is made.
+/// An owned RSA key, public or private. It never changes after its creation.
 pub(crate) struct Rsa(NonNull<aws::RSA>);
 
-// SAFETY: rsa.h: a key may be used by several threads at once through functions that do not mutate it, and signing,
-// verifying and reading are such functions (they lock what they cache). We call no other on a key that exists.
+// SAFETY: rsa.h: several threads may use a key at once through functions that do not mutate it.
+// Signing, verifying and reading are such functions (they lock what they cache). We call no other
+// function on a key after its creation.
 unsafe impl Send for Rsa {}
-// SAFETY: as for Send.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Rsa {}
 
-/// The factors and exponents of the Chinese remainder theorem.
+/// The factors, exponents and coefficient of the Chinese remainder theorem.
 pub(crate) struct Crt {
     pub(crate) p: Bignum,
     pub(crate) q: Bignum,
@@ -40,12 +41,12 @@ pub(crate) struct Numbers {
 }
 
 impl Rsa {
-    /// A new key pair, which AWS-LC has checked for consistency (`RSA_check_key`).
+    /// Generates a key pair. AWS-LC checks its consistency (`RSA_check_key`).
     pub(crate) fn generate(bits: usize, e: &Bignum) -> Result<Self> {
         let bits = c_int::try_from(bits).map_err(|_| Error::KeySizeRange)?;
-        // SAFETY: takes nothing; what it returns is ours.
+        // SAFETY: the function has no arguments, and we own its result.
         let rsa = Self(owned("RSA_new", unsafe { aws::RSA_new() })?);
-        // SAFETY: the key is ours and new, `e` is alive, a null callback is none.
+        // SAFETY: the key is ours and new, and `e` is alive. Null means no callback.
         let code =
             unsafe { aws::RSA_generate_key_ex(rsa.0.as_ptr(), bits, e.as_ptr(), std::ptr::null_mut()) };
         check("RSA_generate_key_ex", code)?;
@@ -57,7 +58,7 @@ impl Rsa {
         Self::parsed(unsafe { aws::RSA_new_public_key_large_e(n.as_ptr(), e.as_ptr()) })
     }
 
-    /// With the primes: AWS-LC checks every number against the others.
+    /// Creates a private key with its primes. AWS-LC checks every number against the others.
     pub(crate) fn private(n: &Bignum, e: &Bignum, d: &Bignum, crt: &Crt) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe {
@@ -74,19 +75,21 @@ impl Rsa {
         })
     }
 
-    /// Without the primes; blinded, since `e` is known, which may have 33 bits here.
+    /// Creates a private key without its primes. It is blinded, because `e` is known; `e` has at
+    /// most 33 bits here.
     pub(crate) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
-    /// Without the public exponent: neither blinded nor checked for faults.
+    /// Creates a private key without its public exponent. It is neither blinded nor checked for
+    /// faults.
     pub(crate) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
     }
 
-    /// The numbers of a generated key.
+    /// Returns the numbers of a generated key.
     pub(crate) fn numbers(&self) -> Result<Numbers> {
         Ok(Numbers {
             n: self.number(aws::RSA_get0_n)?,
@@ -100,17 +103,17 @@ impl Rsa {
         })
     }
 
-    /// Length of the modulus in bytes.
+    /// Returns the length of the modulus in bytes.
     pub(crate) fn size(&self) -> usize {
-        // SAFETY: the key is alive and has a modulus, as every constructor sees to.
+        // SAFETY: the key is alive, and every constructor sets its modulus.
         unsafe { aws::RSA_size(self.0.as_ptr()) as usize }
     }
 
-    /// RSASSA-PKCS1-v1_5 with the DigestInfo of `hash`.
+    /// Signs with RSASSA-PKCS1-v1_5 and the DigestInfo of `hash`.
     pub(crate) fn sign_pkcs1(&self, hash: Hash, digest: &[u8], out: &mut [u8]) -> Result<()> {
         self.fits(out)?;
         let mut len = 0;
-        // SAFETY: `digest` is readable for its length, `out` has the length of the modulus.
+        // SAFETY: `digest` is readable for its length, and `out` has the length of the modulus.
         let code = unsafe {
             aws::RSA_sign(
                 names(hash).nid,
@@ -124,22 +127,23 @@ impl Rsa {
         check("RSA_sign", code)
     }
 
-    /// RSASSA-PKCS1-v1_5 on `input` as it is.
+    /// Signs with RSASSA-PKCS1-v1_5 on the unchanged `input`.
     pub(crate) fn sign_pkcs1_raw(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         check("RSA_sign_raw", self.sign_raw(aws::RSA_PKCS1_PADDING, input, out)?)
     }
 
-    /// RSASP1; `input` is as long as the modulus and neither 0, 1 nor the modulus less 1.
+    /// Computes RSASP1. `input` is as long as the modulus, and is not 0, 1 or the modulus minus 1.
     pub(crate) fn sign_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         check("RSA_sign_raw", self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
     }
 
-    /// As [`sign_unpadded`](Self::sign_unpadded) to try a key out: a failure is the key's, `DataInvalid`.
+    /// Tests a key with [`sign_unpadded`](Self::sign_unpadded). A failure means that the key is
+    /// wrong: `DataInvalid`.
     pub(crate) fn try_out(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         super::check_key(self.sign_raw(aws::RSA_NO_PADDING, input, out)?)
     }
 
-    /// RSASSA-PSS with a salt of exactly `salt_len` bytes.
+    /// Signs with RSASSA-PSS and a salt of exactly `salt_len` bytes.
     pub(crate) fn sign_pss(
         &self,
         hash: Hash,
@@ -150,7 +154,7 @@ impl Rsa {
     ) -> Result<()> {
         self.fits(out)?;
         let mut len = 0;
-        // SAFETY: `digest` and `out` go with their lengths, the hashes are statics.
+        // SAFETY: `digest` and `out` are passed with their lengths, and the hashes are statics.
         let code = unsafe {
             aws::RSA_sign_pss_mgf1(
                 self.0.as_ptr(),
@@ -168,7 +172,7 @@ impl Rsa {
     }
 
     pub(crate) fn verify_pkcs1(&self, hash: Hash, digest: &[u8], signature: &[u8]) -> bool {
-        // SAFETY: both slices go with their lengths.
+        // SAFETY: both slices are passed with their lengths.
         good(unsafe {
             aws::RSA_verify(
                 names(hash).nid,
@@ -189,7 +193,7 @@ impl Rsa {
         digest: &[u8],
         signature: &[u8],
     ) -> bool {
-        // SAFETY: both slices go with their lengths, the hashes are statics.
+        // SAFETY: both slices are passed with their lengths, and the hashes are statics.
         good(unsafe {
             aws::RSA_verify_pss_mgf1(
                 self.0.as_ptr(),
@@ -204,22 +208,24 @@ impl Rsa {
         })
     }
 
-    /// What a PKCS#1 v1.5 signature signs, in `scratch`; none where the padding is wrong.
+    /// Recovers the signed input of a PKCS#1 v1.5 signature into `scratch`. Returns `None` if the
+    /// padding is wrong.
     pub(crate) fn recover_pkcs1<'a>(&self, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         self.recover(aws::RSA_PKCS1_PADDING, signature, scratch)
     }
 
-    /// RSAVP1: what a raw signature signs, in `scratch`; none where the signature is no number below the modulus.
+    /// Computes RSAVP1: recovers the input of a raw signature into `scratch`. Returns `None` if the
+    /// signature is not a number below the modulus.
     pub(crate) fn recover_unpadded<'a>(&self, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         self.recover(aws::RSA_NO_PADDING, signature, scratch)
     }
 
-    /// RSAEP; `input` is as long as the modulus and below it.
+    /// Computes RSAEP. `input` is as long as the modulus and below it.
     pub(crate) fn encrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.encrypt(aws::RSA_NO_PADDING, input, out)
     }
 
-    /// RSAES-PKCS1-v1_5; at least 11 bytes of the modulus remain for the padding.
+    /// Encrypts with RSAES-PKCS1-v1_5. `input` is at least 11 bytes shorter than the modulus.
     pub(crate) fn encrypt_pkcs1(&self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.encrypt(aws::RSA_PKCS1_PADDING, input, out)
     }
@@ -227,7 +233,8 @@ impl Rsa {
     fn encrypt(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.fits(out)?;
         let mut len = 0;
-        // SAFETY: both slices go with their lengths. The pointer is not const, but encrypting only caches, under a lock.
+        // SAFETY: both slices are passed with their lengths. The pointer is not const, but
+        // encryption only caches, under a lock.
         check("RSA_encrypt", unsafe {
             aws::RSA_encrypt(
                 self.0.as_ptr(),
@@ -241,18 +248,9 @@ impl Rsa {
         })
     }
 
-    /// RSADP on a number of the modulus's length; whether it was below the modulus, and neither 0, 1 nor the modulus
-    /// less 1.
+    /// Computes RSADP on a number with the length of the modulus. Returns whether it was below the
+    /// modulus, and was not 0, 1 or the modulus minus 1.
     pub(crate) fn decrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<bool> {
-        self.decrypt(aws::RSA_NO_PADDING, input, out).map(|len| len.is_some())
-    }
-
-    /// RSAES-PKCS1-v1_5; the plaintext's length, if the ciphertext is one.
-    pub(crate) fn decrypt_pkcs1(&self, input: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
-        self.decrypt(aws::RSA_PKCS1_PADDING, input, out)
-    }
-
-    fn decrypt(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         self.fits(out)?;
         let mut len = 0;
         // SAFETY: as for `encrypt`.
@@ -264,15 +262,15 @@ impl Rsa {
                 out.len(),
                 input.as_ptr(),
                 input.len(),
-                padding,
+                aws::RSA_NO_PADDING,
             )
         };
-        Ok(good(code).then_some(len))
+        Ok(good(code))
     }
 
     fn recover<'a>(&self, padding: c_int, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
         let mut len = 0;
-        // SAFETY: both slices go with their lengths.
+        // SAFETY: both slices are passed with their lengths.
         let code = unsafe {
             aws::RSA_verify_raw(
                 self.0.as_ptr(),
@@ -290,7 +288,7 @@ impl Rsa {
     fn sign_raw(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<c_int> {
         self.fits(out)?;
         let mut len = 0;
-        // SAFETY: both slices go with their lengths.
+        // SAFETY: both slices are passed with their lengths.
         Ok(unsafe {
             aws::RSA_sign_raw(
                 self.0.as_ptr(),
@@ -304,7 +302,7 @@ impl Rsa {
         })
     }
 
-    /// Whether a signature fills `out` exactly.
+    /// Checks that `out` has the length of a signature.
     fn fits(&self, out: &[u8]) -> Result<()> {
         let needed = self.size();
         if out.len() == needed { Ok(()) } else { Err(Error::BufferTooSmall { needed }) }
@@ -315,25 +313,26 @@ impl Rsa {
     }
 
     fn number(&self, getter: unsafe extern "C" fn(*const aws::RSA) -> *const aws::BIGNUM) -> Result<Secret> {
-        // SAFETY: the key is alive; the getter only reads it.
+        // SAFETY: the key is alive, and the getter only reads it.
         let number = unsafe { getter(self.0.as_ptr()) };
         if number.is_null() {
             return Err(failed("RSA_get0"));
         }
-        // SAFETY: the number belongs to the key, which is alive and never changed.
+        // SAFETY: the number belongs to the key, which is alive and never changes.
         Ok(unsafe { to_secret(number) })
     }
 }
 
 impl Drop for Rsa {
     fn drop(&mut self) {
-        // SAFETY: we own the key and nobody uses it after this; AWS-LC wipes what it frees.
+        // SAFETY: we own the key and no code uses it after this. AWS-LC wipes the memory that it
+        // frees.
         unsafe { aws::RSA_free(self.0.as_ptr()) }
     }
 }
 
 unsafe extern "C" {
-    /// `rsa/internal.h`, exported but not bound by aws-lc-sys.
+    /// From `rsa/internal.h`, exported but not bound by aws-lc-sys.
     #[link_name = "aws_lc_0_47_0_RSA_padding_check_PKCS1_OAEP_mgf1"]
     fn RSA_padding_check_PKCS1_OAEP_mgf1(
         out: *mut u8,
@@ -348,9 +347,9 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// EME-OAEP encoding (RFC 8017, 7.1.1) into all of `out`, where there is room for it.
+/// Encodes with EME-OAEP (RFC 8017, 7.1.1) into the whole of `out`, which has enough room.
 pub(crate) fn oaep_encode(hash: Hash, mgf: Hash, label: &[u8], input: &[u8], out: &mut [u8]) -> Result<()> {
-    // SAFETY: the slices go with their lengths, the hashes are statics.
+    // SAFETY: the slices are passed with their lengths, and the hashes are statics.
     check("RSA_padding_add_PKCS1_OAEP_mgf1", unsafe {
         aws::RSA_padding_add_PKCS1_OAEP_mgf1(
             out.as_mut_ptr(),
@@ -365,7 +364,8 @@ pub(crate) fn oaep_encode(hash: Hash, mgf: Hash, label: &[u8], input: &[u8], out
     })
 }
 
-/// EME-OAEP decoding (RFC 8017, 7.1.2): the length of the message in `out`, if it is one.
+/// Decodes EME-OAEP (RFC 8017, 7.1.2) into `out`. Returns the length of the message, or `None` if
+/// the encoding is wrong.
 pub(crate) fn oaep_decode(
     hash: Hash,
     mgf: Hash,
@@ -374,7 +374,7 @@ pub(crate) fn oaep_decode(
     out: &mut [u8],
 ) -> Option<usize> {
     let mut len = 0;
-    // SAFETY: the slices go with their lengths, the hashes are statics.
+    // SAFETY: the slices are passed with their lengths, and the hashes are statics.
     let code = unsafe {
         RSA_padding_check_PKCS1_OAEP_mgf1(
             out.as_mut_ptr(),

@@ -13,16 +13,17 @@ use crate::backend::Direction;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
 use crate::backend::rustcrypto::{failed, output};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
-/// Works on a whole message, with the tag beside it.
+/// Processes a whole message with a separate tag.
 pub(super) trait Detached: Send {
-    /// Length of the tag in bytes.
+    /// Returns the length of the tag in bytes.
     fn tag_len(&self) -> usize;
-    /// Whether a message may have that length.
+    /// Checks whether a message can have this length.
     fn takes(&self, len: usize) -> bool;
-    /// Encrypts a message that [`takes`](Self::takes) was asked about, into an output of its length.
+    /// Encrypts a message whose length [`takes`](Self::takes) accepts. `out` has the same length.
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
-    /// Decrypts likewise; where the tag is wrong the output holds no plaintext.
+    /// Decrypts such a message. If the tag is wrong, `out` contains no plaintext.
     fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
@@ -54,7 +55,7 @@ impl<D: Detached> Whole for D {
     }
 }
 
-/// Ciphertext and tag.
+/// Splits the input into ciphertext and tag.
 fn split_tag(input: &[u8], tag_len: usize) -> Result<(&[u8], &[u8])> {
     input.len().checked_sub(tag_len).map(|at| input.split_at(at)).ok_or(Error::EncryptedDataLenRange)
 }
@@ -63,7 +64,7 @@ fn authentic(tag: &[u8], expected: &[u8]) -> Result<()> {
     if bool::from(tag.ct_eq(expected)) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
-/// GCM with one key, nonce and additional data, which are hashed once.
+/// GCM with one key, nonce and additional data. The additional data is hashed once.
 #[derive(Clone)]
 pub(in crate::backend::rustcrypto) struct Gcm {
     aes: Aes,
@@ -75,9 +76,9 @@ pub(in crate::backend::rustcrypto) struct Gcm {
     tag_len: usize,
 }
 
-/// What counts of GCM's counter block.
+/// The bits of the counter in a counter block of GCM.
 const GCM_COUNTER: u128 = 0xffff_ffff;
-/// Bytes of the longest message (SP 800-38D, 5.2.1.1).
+/// The length of the longest message in bytes (SP 800-38D, 5.2.1.1).
 const GCM_LONGEST: u64 = (1 << 36) - 32;
 
 impl Gcm {
@@ -98,14 +99,14 @@ impl Gcm {
         Ok(Self { aes, hash, aad_len: aad.len(), first, tag_len })
     }
 
-    /// The whole tag of `ciphertext`.
+    /// Returns the full tag of `ciphertext`.
     fn tag(&self, ciphertext: &[u8]) -> Block {
         let mut hash = self.hash.clone();
         hash.update_padded(ciphertext);
         self.seal(hash, self.aad_len, ciphertext.len())
     }
 
-    /// The tag of a hash over additional data and ciphertext of those lengths.
+    /// Returns the tag. `hash` has processed additional data and ciphertext of these lengths.
     fn seal(&self, mut hash: GHash, aad_len: usize, len: usize) -> Block {
         hash.update(&[lengths(aad_len, len).into()]);
         let mut tag: Block = hash.finalize().into();
@@ -115,12 +116,12 @@ impl Gcm {
         tag
     }
 
-    /// GHASH of no data yet, for a GMAC whose additional data come later.
+    /// Returns GHASH without data, for a GMAC whose additional data comes later.
     pub(in crate::backend::rustcrypto) fn hash(&self) -> GHash {
         self.hash.clone()
     }
 
-    /// The code of a [`hash`](Self::hash) that was given `len` bytes.
+    /// Returns the MAC from a [`hash`](Self::hash) that has processed `len` bytes.
     pub(in crate::backend::rustcrypto) fn mac(&self, hash: GHash, len: usize) -> Block {
         self.seal(hash, len, 0)
     }
@@ -131,7 +132,8 @@ impl Gcm {
     }
 }
 
-/// SP 800-38D, 7.1, step 2: a nonce of 12 bytes is used as it is, others are hashed.
+/// Returns the first counter block (SP 800-38D, 7.1, step 2). A nonce of 12 bytes is used directly;
+/// others are hashed.
 fn gcm_first_block(hash: &GHash, iv: &[u8]) -> u128 {
     if let Ok(iv) = <[u8; 12]>::try_from(iv) {
         let mut block = [0; BLOCK];
@@ -144,7 +146,7 @@ fn gcm_first_block(hash: &GHash, iv: &[u8]) -> u128 {
     u128::from_be_bytes(hash.finalize().into())
 }
 
-/// Two lengths in bits.
+/// Encodes two lengths, converted to bits.
 fn lengths(one: usize, other: usize) -> Block {
     (((one as u128) << 64 | other as u128) << 3).to_be_bytes()
 }
@@ -180,7 +182,7 @@ pub(super) struct Ccm {
     chain: Zeroizing<Block>,
     /// The counter block of the tag.
     first: u128,
-    /// What counts of it.
+    /// The bits of the counter in it.
     mask: u128,
     tag_len: usize,
     data_len: usize,
@@ -191,7 +193,7 @@ impl Ccm {
         if !(7..=13).contains(&nonce.len()) || !matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16) {
             return Err(Error::MechanismParamInvalid);
         }
-        // Length in bytes of the length field and of the counter.
+        // The length in bytes of the length field and of the counter.
         let q = BLOCK - 1 - nonce.len();
         if q < size_of::<usize>() && data_len >> (8 * q) != 0 {
             return Err(Error::MechanismParamInvalid);
@@ -205,7 +207,9 @@ impl Ccm {
         chain[0] |= flags;
         aes.encrypt_block(&mut chain);
         if !aad.is_empty() {
-            absorb(&aes, &mut chain, &[&aad_len(aad.len()), aad].concat());
+            let mut data = Secret::from(&aad_len(aad.len())[..]);
+            data.extend(aad)?;
+            absorb(&aes, &mut chain, &data);
         }
         Ok(Self { aes, chain, first, mask: u128::MAX >> (128 - 8 * q), tag_len, data_len })
     }
@@ -218,7 +222,7 @@ impl Ccm {
     }
 }
 
-/// The length of the additional data as SP 800-38C, A.2.2 writes it.
+/// Encodes the length of the additional data (SP 800-38C, A.2.2).
 fn aad_len(len: usize) -> Vec<u8> {
     match len {
         0..0xff00 => (len as u16).to_be_bytes().to_vec(),
@@ -227,7 +231,7 @@ fn aad_len(len: usize) -> Vec<u8> {
     }
 }
 
-/// CBC-MAC over `data`, padded with zeros.
+/// Computes CBC-MAC over `data`, padded with zeros.
 fn absorb(aes: &Aes, chain: &mut Block, data: &[u8]) {
     for block in data.chunks(BLOCK) {
         xor(chain, block);
@@ -245,7 +249,7 @@ impl Detached for Ccm {
     }
 
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
-        // The first block of the keystream is the tag's.
+        // The first block of the keystream encrypts the tag.
         let mut tags = Counter::new(self.first, self.mask);
         tag.copy_from_slice(&self.tag(&mut tags, input)[..self.tag_len]);
         out.copy_from_slice(input);
@@ -261,7 +265,8 @@ impl Detached for Ccm {
         counter.apply(&self.aes, out);
         let expected = self.tag(&mut Counter::new(self.first, self.mask), out);
         authentic(tag, &expected[..self.tag_len]).inspect_err(|_| {
-            // The tag is the plaintext's, so this was written before it was verified.
+            // The tag covers the plaintext, so the plaintext was written before the tag was
+            // verified.
             out.fill(0);
         })
     }
@@ -274,9 +279,9 @@ pub(super) struct ChaChaPoly<A> {
     aad: A,
 }
 
-/// Length of a tag of Poly1305.
+/// The length of a tag of Poly1305.
 const POLY_TAG: usize = 16;
-/// Bytes of the longest message (RFC 8439, 2.8).
+/// The length of the longest message in bytes (RFC 8439, 2.8).
 const POLY_LONGEST: u64 = (1 << 38) - 64;
 
 impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {

@@ -1,16 +1,16 @@
-//! Modes that work on whole blocks: ECB and CBC (SP 800-38A), CBC with padding or ciphertext stealing (its addendum),
-//! XTS (SP 800-38E).
+//! Modes on whole blocks: ECB and CBC (SP 800-38A), CBC with padding or ciphertext stealing (its
+//! addendum), XTS (SP 800-38E).
 
-use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::wrong_len;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
 use crate::backend::rustcrypto::output;
-use crate::backend::{Cipher, Direction, SavedCipher};
+use crate::backend::{Cipher, Direction, SavedCipher, padding};
 use crate::error::{Error, Result};
 
-/// A cipher that holds back the bytes that make no block yet, and those that its ending may need.
+/// A block cipher mode. It holds back the bytes of an incomplete block, and those that the end of
+/// the message may need.
 #[derive(Clone)]
 pub(super) struct Blocks {
     chain: Chain,
@@ -20,14 +20,14 @@ pub(super) struct Blocks {
     held_len: usize,
 }
 
-/// What becomes of the end of a message.
+/// The treatment of the end of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// There is nothing but whole blocks.
+    /// The message has only whole blocks.
     Whole,
-    /// PKCS #7.
+    /// PKCS #7 padding.
     Padded,
-    /// The last whole block lends its end to the rest.
+    /// Ciphertext stealing: the last whole block gives its end to the rest.
     Stealing,
 }
 
@@ -45,7 +45,7 @@ impl Blocks {
         Self::new(Chain::Cbc { aes, iv: *iv, last: *iv }, Ending::Stealing, direction)
     }
 
-    /// A key of two halves: the data's and the tweak's.
+    /// Builds XTS. The first half of the key encrypts the data and the second half the tweak.
     pub(super) fn xts(key: &[u8], direction: Direction, tweak: &Block) -> Result<Self> {
         if key.len() != 32 && key.len() != 64 {
             return Err(Error::KeySizeRange);
@@ -61,7 +61,7 @@ impl Blocks {
         Self { chain, ending, direction, held: Zeroizing::default(), held_len: 0 }
     }
 
-    /// How many of the last bytes must stay here until the end of the message is known.
+    /// Returns how many of the last bytes to hold back until the end of the message is known.
     fn kept(&self) -> usize {
         match (self.ending, self.direction) {
             (Ending::Stealing, _) => BLOCK,
@@ -80,7 +80,7 @@ impl Blocks {
         if self.held_len == 0 { Ok(0) } else { Err(wrong_len(self.direction)) }
     }
 
-    /// Pads and encrypts; `held` has less than a block.
+    /// Pads and encrypts the held bytes, which are less than a block.
     fn pad(&mut self, out: &mut [u8]) -> Result<usize> {
         let out = output(out, BLOCK)?;
         let padding = BLOCK - self.held_len;
@@ -90,7 +90,8 @@ impl Blocks {
         Ok(BLOCK)
     }
 
-    /// Decrypts the last block and removes its padding, whose check takes the same time for every padding.
+    /// Decrypts the last block and removes its padding. The check takes the same time for every
+    /// padding.
     fn unpad(&mut self, out: &mut [u8]) -> Result<usize> {
         if self.held_len != BLOCK {
             return Err(Error::EncryptedDataLenRange);
@@ -99,13 +100,7 @@ impl Blocks {
         block.copy_from_slice(&self.held[..BLOCK]);
         let before = self.chain.position();
         self.chain.run(Direction::Decrypt, &mut *block);
-        let padding = block[BLOCK - 1];
-        let mut good = !padding.ct_eq(&0) & !padding.ct_gt(&(BLOCK as u8));
-        for (index, byte) in block.iter().enumerate() {
-            let within = !((BLOCK - index) as u8).ct_gt(&padding);
-            good &= !within | byte.ct_eq(&padding);
-        }
-        let len = BLOCK - usize::from(u8::conditional_select(&0, &padding, good));
+        let (good, len) = padding::pkcs7(&*block, BLOCK);
         if !bool::from(good) {
             return Err(Error::EncryptedDataInvalid);
         }
@@ -119,7 +114,7 @@ impl Blocks {
         Ok(len)
     }
 
-    /// The last whole block and the rest behind it, which may be nothing.
+    /// Processes the last whole block and the rest after it, which may be empty.
     fn steal(&mut self, out: &mut [u8]) -> Result<usize> {
         let len = self.held_len;
         if len < BLOCK {
@@ -188,7 +183,7 @@ impl Cipher for Blocks {
     }
 }
 
-/// How blocks depend on their place.
+/// The chaining of blocks.
 #[derive(Clone)]
 enum Chain {
     Ecb(Aes),
@@ -205,7 +200,8 @@ impl Chain {
         }
     }
 
-    /// The ciphertext block before the next; only padding, thus CBC, goes back to it.
+    /// Returns the last ciphertext block. Only the removal of padding, which CBC has, goes back to
+    /// it.
     fn position(&self) -> Block {
         match self {
             Self::Cbc { last, .. } => *last,
@@ -219,7 +215,7 @@ impl Chain {
         }
     }
 
-    /// Works on whole blocks in place.
+    /// Processes whole blocks in place.
     fn run(&mut self, direction: Direction, data: &mut [u8]) {
         let (blocks, _) = data.as_chunks_mut::<BLOCK>();
         match (self, direction) {
@@ -231,7 +227,7 @@ impl Chain {
         }
     }
 
-    /// Works on a block and a rest of 1 to 15 bytes in place.
+    /// Processes a block and a rest of 1 to 15 bytes in place.
     fn steal(&mut self, direction: Direction, data: &mut [u8]) {
         match (self, direction) {
             (Self::Cbc { aes, last, .. }, Direction::Encrypt) => cs1_encrypt(aes, last, data),
@@ -242,7 +238,7 @@ impl Chain {
     }
 }
 
-/// So many blocks are decrypted at a time.
+/// The number of blocks that are decrypted at once.
 const BATCH: usize = 16;
 
 fn cbc_encrypt(aes: &Aes, last: &mut Block, blocks: &mut [Block]) {
@@ -265,7 +261,8 @@ fn cbc_decrypt(aes: &Aes, last: &mut Block, blocks: &mut [Block]) {
     }
 }
 
-/// `P | P*` to `C* | C`: the second block is padded with zeros, of the first's ciphertext only the front is kept.
+/// Encrypts `P | P*` to `C* | C`. The second block is padded with zeros. Only the start of the
+/// first ciphertext block is kept.
 fn cs1_encrypt(aes: &Aes, last: &mut Block, data: &mut [u8]) {
     let rest_len = data.len() - BLOCK;
     let mut blocks = Zeroizing::new([[0; BLOCK]; 2]);
@@ -280,7 +277,8 @@ fn cs1_decrypt(aes: &Aes, last: &mut Block, data: &mut [u8]) {
     let mut second = Zeroizing::new([0; BLOCK]);
     second.copy_from_slice(&data[rest_len..]);
     aes.decrypt_block(&mut second);
-    // Where the plaintext was zeros, the first block's ciphertext shows.
+    // The padding of the plaintext was zeros, so these bytes are the end of the first ciphertext
+    // block.
     let mut first = Zeroizing::new(*second);
     first[..rest_len].copy_from_slice(&data[..rest_len]);
     xor(&mut second[..], &first[..]);
@@ -307,13 +305,13 @@ fn xts(aes: &Aes, tweak: &mut u128, direction: Direction, blocks: &mut [Block]) 
     }
 }
 
-/// Times x in GF(2^128), little-endian.
+/// Returns the tweak times x in GF(2^128), little-endian.
 fn next_tweak(tweak: u128) -> u128 {
     (tweak << 1) ^ ((tweak >> 127) * 0x87)
 }
 
 fn xts_steal(aes: &Aes, tweak: u128, direction: Direction, data: &mut [u8]) {
-    // Decryption meets the two tweaks in the other order.
+    // Decryption uses the two tweaks in the opposite order.
     let (mut first, mut second) = match direction {
         Direction::Encrypt => (tweak, next_tweak(tweak)),
         Direction::Decrypt => (next_tweak(tweak), tweak),

@@ -1,17 +1,17 @@
-//! The keystream of counter mode (SP 800-38A, 6.5 and B.1), which CTR, GCM and CCM share.
+//! The keystream of counter mode (SP 800-38A, 6.5 and B.1). CTR, GCM and CCM use it.
 
 use zeroize::Zeroizing;
 
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, xor};
 
-/// So many blocks of keystream are made at a time.
+/// The number of keystream blocks that are computed at once.
 const BATCH: usize = 8;
 
-/// Counts in the last bits of a block and wraps there; whether it may is the mode's business.
+/// A counter in the last bits of a block, which wraps. The mode decides whether it may wrap.
 #[derive(Clone)]
 pub(super) struct Counter {
     block: u128,
-    /// The bits that count.
+    /// The bits of the counter.
     mask: u128,
     keystream: Zeroizing<[u8; BATCH * BLOCK]>,
     used: usize,
@@ -22,7 +22,7 @@ impl Counter {
         Self { block, mask, keystream: Zeroizing::new([0; BATCH * BLOCK]), used: BATCH * BLOCK }
     }
 
-    /// XORs the next bytes of the keystream onto `data`.
+    /// XORs the next bytes of the keystream into `data`.
     pub(super) fn apply(&mut self, aes: &Aes, mut data: &mut [u8]) {
         while !data.is_empty() {
             if self.used == self.keystream.len() {

@@ -1,5 +1,5 @@
-//! Authenticated ciphers for one message after the other: an AES key is expanded once; nonce and additional data are
-//! each message's own.
+//! Authenticated ciphers for a sequence of messages. The AES key is expanded once; each message has
+//! its own nonce and additional data.
 
 use super::aead::{Ccm, ChaChaPoly, Detached, Gcm};
 use crate::backend::rustcrypto::aes::Aes;
@@ -16,7 +16,7 @@ pub(super) fn aead(scheme: AeadScheme, key: &[u8]) -> Result<Box<dyn Aead>> {
     }))
 }
 
-/// Length of a key of ChaCha20-Poly1305.
+/// The length of a key of ChaCha20-Poly1305.
 const POLY_KEY: usize = 32;
 
 enum Keyed {
@@ -25,7 +25,7 @@ enum Keyed {
     Poly(Secret),
 }
 
-/// What is said of one message.
+/// The nonce, the additional data and the lengths of one message.
 struct Framing<'a> {
     nonce: &'a [u8],
     aad: &'a [u8],

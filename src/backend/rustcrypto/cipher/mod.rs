@@ -1,7 +1,8 @@
 //! Symmetric ciphers: AES in its modes and ChaCha20.
 //!
-//! The modes are composed here on the crates' block cipher, keystream and universal hashes: no crate has counters of
-//! any width, ciphertext stealing, GCM with every nonce and tag, or key wraps with an initial value of the caller's.
+//! The modes are composed here from the crates' block cipher, keystream and universal hashes. No
+//! crate supports counters of any width, ciphertext stealing, GCM with every nonce and tag length,
+//! or key wraps with the caller's initial value.
 
 mod aead;
 mod blocks;
@@ -30,7 +31,7 @@ impl Ciphers for AllCiphers {
     }
 }
 
-/// What [`Ciphers::cipher`] gives, before it cleans up after itself.
+/// Builds the cipher for [`Ciphers::cipher`], without the wrapper that wipes the stack.
 fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
     use CipherScheme as S;
     match scheme {
@@ -70,7 +71,7 @@ fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box
     }
 }
 
-/// The message is of a length that the mode cannot have.
+/// Returns the error for a message length that the mode does not support.
 fn wrong_len(direction: Direction) -> Error {
     match direction {
         Direction::Encrypt => Error::DataLenRange,

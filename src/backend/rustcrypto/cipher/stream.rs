@@ -1,4 +1,5 @@
-//! Modes that give a byte for a byte: CTR, OFB and CFB (SP 800-38A), and ChaCha20.
+//! Modes whose output has the length of the input at each step: CTR, OFB and CFB (SP 800-38A), and
+//! ChaCha20.
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, ChaCha20Legacy};
@@ -12,20 +13,21 @@ use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// What a stream mode does to bytes.
+/// A stream mode.
 pub(super) trait Mode: Sized + Send {
-    /// Works in place; `DataLenRange`, and nothing done, where the message grows too long.
+    /// Processes `data` in place. Fails with `DataLenRange` and does nothing if the message becomes
+    /// too long.
     fn apply(&mut self, data: &mut [u8]) -> Result<()>;
-    /// Whether so many bytes more would be too many.
+    /// Fails with `DataLenRange` if the message cannot have `len` more bytes.
     fn fits(&self, _len: usize) -> Result<()> {
         Ok(())
     }
-    /// Whether the message may end here.
+    /// Fails if the message cannot end here.
     fn end(&self) -> Result<()> {
         Ok(())
     }
     fn start_over(&mut self);
-    /// A second one that goes on from here.
+    /// Copies the mode with its current state.
     fn copied(&self) -> Result<Self>;
 }
 
@@ -71,7 +73,7 @@ pub(super) struct Ctr {
     first: u128,
     mask: u128,
     counter: Counter,
-    /// Bytes so far.
+    /// The number of bytes processed so far.
     len: u128,
 }
 
@@ -94,7 +96,7 @@ impl Mode for Ctr {
 
     fn fits(&self, len: usize) -> Result<()> {
         let blocks = (self.len + len as u128).div_ceil(BLOCK as u128);
-        // The first block is there always: so many may follow it.
+        // The first block always exists, so only the number of later blocks is limited.
         let more = self.mask - (self.first & self.mask);
         if blocks > 0 && blocks - 1 > more { Err(Error::DataLenRange) } else { Ok(()) }
     }
@@ -154,12 +156,12 @@ pub(super) struct Cfb {
     aes: Aes,
     direction: Direction,
     iv: Block,
-    /// Length of a segment in bytes.
+    /// The length of a segment in bytes.
     segment: usize,
-    /// The last ciphertext; its end is replaced while a segment is worked on.
+    /// The last ciphertext. While a segment is processed, its bytes replace the end.
     register: Block,
     keystream: Zeroizing<Block>,
-    /// Bytes of the segment that are done.
+    /// The number of processed bytes of the current segment.
     used: usize,
 }
 
@@ -207,7 +209,7 @@ impl Mode for Cfb {
     }
 }
 
-/// CFB with segments of a bit, the first of a byte being its highest.
+/// CFB with segments of one bit. The highest bit of a byte is the first.
 #[derive(Clone)]
 pub(super) struct Cfb1 {
     aes: Aes,
@@ -250,7 +252,7 @@ impl Mode for Cfb1 {
     }
 }
 
-/// With a nonce of 12 bytes that of RFC 8439, with one of 8 the original.
+/// Builds ChaCha20: that of RFC 8439 for a nonce of 12 bytes, and the original for one of 8 bytes.
 pub(super) fn chacha20(key: &[u8], nonce: &[u8], counter: u64) -> Result<Box<dyn Cipher>> {
     if key.len() != 32 {
         return Err(Error::KeySizeRange);
@@ -266,15 +268,15 @@ struct ChaCha<C> {
     cipher: C,
     key: Secret,
     nonce: Box<[u8]>,
-    /// Where the keystream starts, in bytes.
+    /// The start of the keystream in bytes.
     first: u128,
-    /// How many bytes it has from there.
+    /// The length of the keystream from there in bytes.
     most: u128,
     len: u128,
 }
 
 impl<C: KeyIvInit + StreamCipherSeek> ChaCha<C> {
-    /// Length of a block in bytes.
+    /// The length of a block in bytes.
     const BLOCK: u128 = 64;
 
     fn new(key: &[u8], nonce: &[u8], counter: u64, last: u64) -> Result<Self> {
@@ -282,7 +284,8 @@ impl<C: KeyIvInit + StreamCipherSeek> ChaCha<C> {
         let mut cipher = C::new_from_slices(key, nonce).map_err(|_| Error::MechanismParamInvalid)?;
         let first = Self::BLOCK * u128::from(counter);
         cipher.try_seek(first).map_err(|_| Error::MechanismParamInvalid)?;
-        // The library does not give the very last block, after which its counter would be zero again.
+        // The library does not produce the very last block, because its counter would then wrap to
+        // zero.
         let (key, nonce) = (key.into(), nonce.into());
         Ok(Self { cipher, key, nonce, first, most: Self::BLOCK * blocks, len: 0 })
     }
@@ -300,13 +303,13 @@ impl<C: KeyIvInit + StreamCipher + StreamCipherSeek + Send> Mode for ChaCha<C> {
     }
 
     fn start_over(&mut self) {
-        // It was there when the cipher was made.
+        // `new` reached this position without an error.
         let _ = self.cipher.try_seek(self.first);
         self.len = 0;
     }
 
     fn copied(&self) -> Result<Self> {
-        // The library's cipher has no copy, but a position.
+        // The library's cipher cannot be copied, but a new one can seek to the same position.
         let mut cipher = C::new_from_slices(&self.key, &self.nonce).map_err(|_| Error::StateUnsaveable)?;
         cipher.try_seek(self.first + self.len).map_err(|_| Error::StateUnsaveable)?;
         Ok(Self { cipher, key: self.key.duplicate(), nonce: self.nonce.clone(), ..*self })

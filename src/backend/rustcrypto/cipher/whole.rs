@@ -1,13 +1,14 @@
-//! Ciphers that need the whole message before they give anything: authenticated ones, which must not give out what
-//! they have not verified, and key wraps, which go over it six times.
+//! Ciphers that collect the whole message before they write output. Authenticated ciphers must
+//! verify it first, and key wraps pass over it six times.
 
 use crate::backend::{Cipher, Direction, SavedCipher};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Works on a whole message.
+/// Processes a whole message.
 pub(super) trait Whole: Send {
-    /// How many bytes it becomes, at most; exact but for the removal of padding.
+    /// Returns the length of the output. It is exact unless padding is removed; then it is the
+    /// largest possible length.
     fn len(&self, direction: Direction, input: usize) -> usize;
     fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize>;
     fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize>;
@@ -32,7 +33,7 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn update(&mut self, input: &[u8], _out: &mut [u8]) -> Result<usize> {
-        self.message.extend(input);
+        self.message.extend(input)?;
         Ok(0)
     }
 
@@ -57,6 +58,6 @@ impl<W: Whole> Cipher for Collected<W> {
     }
 
     fn save(&self) -> Result<SavedCipher> {
-        Ok(SavedCipher::Collected(self.message.duplicate()))
+        Secret::try_copy(&self.message).map(SavedCipher::Collected)
     }
 }

@@ -1,17 +1,17 @@
 //! The key wraps KW and KWP (SP 800-38F).
 
-use subtle::{Choice, ConstantTimeEq, ConstantTimeGreater};
+use subtle::ConstantTimeEq;
 
 use super::whole::Whole;
-use crate::backend::Direction;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::rustcrypto::output;
+use crate::backend::{Direction, padding};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Length of a semiblock, the unit of both wraps.
+/// The length of a semiblock, the unit of both wraps.
 const SEMI: usize = 8;
-/// Rounds over the message.
+/// The number of rounds over the message.
 const ROUNDS: u64 = 6;
 
 pub(super) struct Kw {
@@ -49,7 +49,7 @@ impl Whole for Kw {
             return Err(Error::EncryptedDataLenRange);
         }
         let out = output(out, input.len() - SEMI)?;
-        let mut message = Secret::from(input);
+        let mut message = Secret::try_copy(input)?;
         unwrap(&self.aes, &mut message);
         if !bool::from(message[..SEMI].ct_eq(&self.iv)) {
             return Err(Error::EncryptedDataInvalid);
@@ -67,22 +67,6 @@ pub(super) struct Kwp {
 impl Kwp {
     pub(super) fn new(aes: Aes, iv: Option<[u8; SEMI / 2]>) -> Self {
         Self { aes, iv: iv.unwrap_or([0xa6, 0x59, 0x59, 0xa6]) }
-    }
-
-    /// Whether the front of an unwrapped message and its padding are right, and the length that it states.
-    fn check(&self, message: &[u8]) -> (Choice, usize) {
-        let mut len = [0; 4];
-        len.copy_from_slice(&message[SEMI / 2..SEMI]);
-        let len = u32::from_be_bytes(len);
-        let body = &message[SEMI..];
-        let most = body.len() as u32;
-        // 1 to 8 bytes of the last semiblock are the message's.
-        let mut good =
-            message[..SEMI / 2].ct_eq(&self.iv) & !len.ct_gt(&most) & len.ct_gt(&(most - SEMI as u32));
-        for (index, byte) in body.iter().enumerate().skip(body.len() - SEMI) {
-            good &= len.ct_gt(&(index as u32)) | byte.ct_eq(&0);
-        }
-        (good, len as usize)
     }
 }
 
@@ -112,17 +96,17 @@ impl Whole for Kwp {
     }
 
     fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        // Longer ones have no length that could be stated.
+        // The length field cannot express longer messages.
         if input.len() < 2 * SEMI || !input.len().is_multiple_of(SEMI) || u32::try_from(input.len()).is_err()
         {
             return Err(Error::EncryptedDataLenRange);
         }
-        let mut message = Secret::from(input);
+        let mut message = Secret::try_copy(input)?;
         match message.as_chunks_mut::<BLOCK>() {
             ([block], []) => self.aes.decrypt_block(block),
             _ => unwrap(&self.aes, &mut message),
         }
-        let (good, len) = self.check(&message);
+        let (good, len) = padding::kwp(&message, &self.iv);
         if !bool::from(good) {
             return Err(Error::EncryptedDataInvalid);
         }
@@ -131,7 +115,7 @@ impl Whole for Kwp {
     }
 }
 
-/// The function W (SP 800-38F, algorithm 1) in place.
+/// Applies the function W (SP 800-38F, algorithm 1) in place.
 fn wrap(aes: &Aes, message: &mut [u8]) {
     let (first, rest) = message.split_at_mut(SEMI);
     let mut step = 0u64;
@@ -149,7 +133,7 @@ fn wrap(aes: &Aes, message: &mut [u8]) {
     first.copy_from_slice(&block[..SEMI]);
 }
 
-/// The inverse of W (SP 800-38F, algorithm 2) in place.
+/// Applies the inverse of W (SP 800-38F, algorithm 2) in place.
 fn unwrap(aes: &Aes, message: &mut [u8]) {
     let (first, rest) = message.split_at_mut(SEMI);
     let mut step = ROUNDS * (rest.len() / SEMI) as u64;

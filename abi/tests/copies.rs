@@ -1,0 +1,259 @@
+//! Two copies of the module in one process, and a process that reads its own token directory, lose nothing.
+//!
+//! Locks of fcntl(2) belong to a process: two copies in it never conflict, and whoever closes a descriptor of a file
+//! drops every lock of the process on that file. The module takes locks that belong to an open file description.
+//!
+//! `JETON_COPIES_OBJECTS` is the number of objects that each thread creates (150).
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or POSIX")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{attribute, mutable, nothing};
+use cryptoki_sys::*;
+
+const PIN: &[u8] = b"a pin of a test";
+/// Says what a process of this binary does.
+const WORK: &str = "JETON_COPIES_WORK";
+
+/// Calls a function of a list, which succeeds.
+macro_rules! call {
+    ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))
+    };
+}
+
+fn main() {
+    match std::env::var(WORK).as_deref() {
+        Err(_) => {
+            let filter = std::env::args().nth(1).unwrap_or_default();
+            let tests: [(&str, fn()); 2] = [
+                ("two_copies_in_one_process_lose_nothing", two_copies_in_one_process_lose_nothing),
+                (
+                    "a_process_that_reads_its_token_directory_loses_nothing",
+                    a_process_that_reads_its_token_directory_loses_nothing,
+                ),
+            ];
+            for (name, test) in tests.into_iter().filter(|(name, _)| name.contains(&filter)) {
+                println!("{name}");
+                test();
+            }
+        }
+        Ok("token") => make_token(load(&built())),
+        Ok("labels") => labels(load(&built())).iter().for_each(|label| println!("{label}")),
+        Ok("copies") => {
+            let copies = ["one", "other"].map(|name| {
+                let copy = directory().join(format!("{name}.so"));
+                std::fs::copy(built(), &copy).expect("a copy of the module");
+                load(&copy)
+            });
+            std::thread::scope(|scope| {
+                for (number, list) in copies.into_iter().enumerate() {
+                    scope.spawn(move || create_objects(list, &format!("copy {number}")));
+                }
+            });
+        }
+        Ok("reader") => {
+            static DONE: AtomicBool = AtomicBool::new(false);
+            let reader = std::thread::spawn(|| {
+                while !DONE.load(Ordering::Relaxed) {
+                    back_up();
+                }
+            });
+            create_objects(load(&built()), "reader");
+            DONE.store(true, Ordering::Relaxed);
+            reader.join().expect("a thread that reads");
+        }
+        Ok(name) => create_objects(load(&built()), name),
+    }
+}
+
+fn two_copies_in_one_process_lose_nothing() {
+    let directory = Directory::new("two");
+    let written = directory.run("copies").wait();
+    directory.check(&written, 4);
+}
+
+fn a_process_that_reads_its_token_directory_loses_nothing() {
+    let directory = Directory::new("reader");
+    let workers = ["reader", "second", "third"].map(|work| directory.run(work));
+    let written = workers.into_iter().flat_map(Worker::wait).collect();
+    directory.check(&written, 6);
+}
+
+/// A directory with a token.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("jeton-copies-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(path.join("tokens")).expect("a directory");
+        std::fs::write(path.join("jeton.toml"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        let directory = Self(path);
+        directory.run("token").wait();
+        directory
+    }
+
+    /// Starts a process of this binary that does `work` on the token.
+    fn run(&self, work: &str) -> Worker {
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        command.env(WORK, work).env("JETON_DIR", self.0.join("tokens"));
+        command.env("JETON_CONF", self.0.join("jeton.toml"));
+        Worker(command.stdout(Stdio::piped()).spawn().expect("a process"))
+    }
+
+    /// Everything that was acknowledged is there, and the file is sound.
+    fn check(&self, written: &BTreeSet<String>, threads: usize) {
+        let expected = threads * objects_per_thread();
+        assert_eq!(written.len(), expected, "objects acknowledged");
+        let found = self.run("labels").wait();
+        let lost: Vec<_> = written.difference(&found).collect();
+        assert!(lost.is_empty(), "{} objects are lost: {lost:?}", lost.len());
+        let connection = rusqlite::Connection::open(token_file(&self.0.join("tokens"))).expect("the file");
+        let answer: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("an answer");
+        assert_eq!(answer, "ok");
+        println!("{expected} objects acknowledged, none lost");
+        std::fs::remove_dir_all(&self.0).expect("the directory");
+    }
+}
+
+/// A process that prints labels.
+struct Worker(Child);
+
+impl Worker {
+    fn wait(self) -> BTreeSet<String> {
+        let output = self.0.wait_with_output().expect("a process");
+        assert!(output.status.success(), "{}", output.status);
+        String::from_utf8(output.stdout).expect("labels").lines().map(str::to_owned).collect()
+    }
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory")).join("..")
+}
+
+fn token_file(tokens: &Path) -> PathBuf {
+    let files = std::fs::read_dir(tokens).expect("the directory").map(|entry| entry.expect("a file").path());
+    let mut files = files.filter(|path| path.extension().is_some_and(|extension| extension == "jeton"));
+    files.next().expect("a token file")
+}
+
+fn objects_per_thread() -> usize {
+    std::env::var("JETON_COPIES_OBJECTS").map_or(150, |text| text.parse().expect("a number"))
+}
+
+/// Copies every file of the token directory, as a backup does, to nowhere.
+fn back_up() {
+    let tokens = PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory"));
+    for entry in std::fs::read_dir(tokens).expect("the directory") {
+        // A journal may be gone since. One byte will do: closing the file is what did harm.
+        let file = std::fs::File::open(entry.expect("a file").path());
+        let _ = file.and_then(|mut file| file.read_exact(&mut [0]));
+    }
+}
+
+/// The module: cargo has built it beside this test.
+fn built() -> PathBuf {
+    std::env::current_exe().expect("a path").with_file_name("libjeton_pkcs11.so")
+}
+
+fn load(path: &Path) -> &'static CK_FUNCTION_LIST {
+    type Get = unsafe extern "C" fn(*mut *mut CK_FUNCTION_LIST) -> CK_RV;
+    let name = CString::new(path.as_os_str().as_bytes()).expect("a path");
+    let mut list = null_mut();
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!library.is_null(), "{path:?} cannot be loaded");
+        let get = libc::dlsym(library, c"C_GetFunctionList".as_ptr());
+        let get = std::mem::transmute::<*mut std::ffi::c_void, Get>(get);
+        assert_eq!(get(&raw mut list), CKR_OK);
+        &*list
+    }
+}
+
+fn make_token(list: &CK_FUNCTION_LIST) {
+    let (pin, len) = (mutable(PIN).cast(), PIN.len() as CK_ULONG);
+    call!(list.C_Initialize(nothing()));
+    call!(list.C_InitToken(slot(list), pin, len, mutable(&[b' '; 32]).cast()));
+    let session = open(list);
+    call!(list.C_Login(session, CKU_SO, pin, len));
+    call!(list.C_InitPIN(session, pin, len));
+    call!(list.C_Finalize(nothing()));
+}
+
+/// Two threads create objects, and print the label of each when it is acknowledged.
+fn create_objects(list: &'static CK_FUNCTION_LIST, name: &str) {
+    call!(list.C_Initialize(nothing()));
+    log_in(list);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                let session = open(list);
+                for number in 0..objects_per_thread() {
+                    let label = format!("{name}, thread {thread}, object {number}");
+                    let mut template = [
+                        attribute(CKA_CLASS, &CKO_DATA),
+                        attribute(CKA_TOKEN, &CK_TRUE),
+                        attribute(CKA_LABEL, label.as_bytes()),
+                    ];
+                    let mut object = 0;
+                    call!(list.C_CreateObject(session, template.as_mut_ptr(), 3, &raw mut object));
+                    println!("{label}");
+                }
+            });
+        }
+    });
+    call!(list.C_Finalize(nothing()));
+}
+
+/// The labels of all objects.
+fn labels(list: &CK_FUNCTION_LIST) -> Vec<String> {
+    call!(list.C_Initialize(nothing()));
+    let session = log_in(list);
+    call!(list.C_FindObjectsInit(session, nothing(), 0));
+    let mut labels = Vec::new();
+    loop {
+        let (mut object, mut count) = (0, 0);
+        call!(list.C_FindObjects(session, &raw mut object, 1, &raw mut count));
+        if count == 0 {
+            break;
+        }
+        let mut label = [0; 64];
+        let mut template = [common::room(CKA_LABEL, &mut label)];
+        call!(list.C_GetAttributeValue(session, object, template.as_mut_ptr(), 1));
+        let len = template[0].ulValueLen as usize;
+        labels.push(String::from_utf8(label[..len].to_vec()).expect("text"));
+    }
+    call!(list.C_Finalize(nothing()));
+    labels
+}
+
+fn log_in(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
+    let session = open(list);
+    call!(list.C_Login(session, CKU_USER, mutable(PIN).cast(), PIN.len() as CK_ULONG));
+    session
+}
+
+fn open(list: &CK_FUNCTION_LIST) -> CK_SESSION_HANDLE {
+    let mut session = 0;
+    let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
+    call!(list.C_OpenSession(slot(list), flags, nothing(), None, &raw mut session));
+    session
+}
+
+fn slot(list: &CK_FUNCTION_LIST) -> CK_SLOT_ID {
+    let (mut slots, mut count) = ([0; 9], 9);
+    call!(list.C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+    slots[0]
+}

@@ -1,0 +1,58 @@
+//! What the log says of a token directory. A binary of its own: the log is the process's.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
+
+#[macro_use]
+mod common;
+
+use common::{mutable, nothing};
+use cryptoki_sys::*;
+
+#[test]
+fn a_file_that_is_no_token_is_named_once_in_the_log() {
+    let directory = std::env::temp_dir().join(format!("jeton-directory-{}", std::process::id()));
+    let tokens = directory.join("tokens");
+    std::fs::create_dir_all(&tokens).expect("a directory");
+    let (configuration, log) = (directory.join("jeton.toml"), directory.join("log"));
+    let text = format!("[pin]\nmemory-kib = 8\npasses = 1\n[log]\nfile = '{}'\n", log.display());
+    std::fs::write(&configuration, text).expect("a file");
+    // SAFETY: the only test of this process, before it calls the module.
+    unsafe {
+        std::env::set_var("JETON_DIR", &tokens);
+        std::env::set_var("JETON_CONF", &configuration);
+    }
+    let slots = || {
+        let mut count = 0;
+        ok!(C_GetSlotList(CK_TRUE, nothing(), &raw mut count));
+        let mut slots = vec![0; count as usize];
+        ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
+        slots.truncate(count as usize);
+        slots
+    };
+    ok!(C_Initialize(nothing()));
+    ok!(C_InitToken(slots()[0], mutable(b"a pin").cast(), 5, mutable(&[b' '; 32]).cast()));
+    let mut files =
+        std::fs::read_dir(&tokens).expect("the directory").map(|entry| entry.expect("a file").path());
+    let token = files.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file");
+    std::fs::copy(&token, tokens.join("copy.jeton")).expect("a copy");
+    std::fs::hard_link(&token, tokens.join("link.jeton")).expect("a link");
+    std::fs::write(tokens.join("text.jeton"), "no token").expect("a file");
+    std::fs::write(tokens.join("empty.jeton"), "").expect("a file");
+    std::fs::create_dir(tokens.join("directory.jeton")).expect("a directory");
+    for _ in 0..5 {
+        assert_eq!(slots().len(), 2);
+    }
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(&log).expect("the log");
+        text.lines().filter(|line| line.contains(name)).count()
+    };
+    for (name, count) in [("copy", 1), ("link", 0), ("text", 1), ("empty", 1), ("directory.jeton", 1)] {
+        assert_eq!(lines(name), count, "{name}");
+    }
+    // A file that changes is looked at again.
+    std::fs::write(tokens.join("text.jeton"), "still no token").expect("a file");
+    assert_eq!(slots().len(), 2);
+    assert_eq!(lines("text"), 2);
+    ok!(C_Finalize(nothing()));
+    std::fs::remove_dir_all(&directory).expect("the directory");
+}

@@ -1,0 +1,145 @@
+//! A setuid program that loads the module: the user who starts it chooses the environment and gains nothing by it.
+//!
+//! This binary copies itself, makes the copy setuid root, and starts it as the user `nobody`. That takes root; without
+//! it the test prints that it was skipped.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11")]
+#![allow(non_snake_case, reason = "fields have the names of the specification")]
+
+#[macro_use]
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::ptr::null_mut;
+
+use cryptoki_sys::*;
+
+const NOBODY: u32 = 65534;
+/// Set in the copy, to the library parameters that it passes.
+const PARAMETERS: &str = "JETON_TEST_PARAMETERS";
+
+fn main() {
+    if let Ok(parameters) = std::env::var(PARAMETERS) {
+        return initialize(&parameters);
+    }
+    let place = Place::new();
+    let Some(program) = place.setuid_copy() else {
+        println!("SKIPPED: only root can make a setuid program");
+        return;
+    };
+    environment_is_ignored_with_raised_privileges(&place, &program);
+    environment_is_read_without(&place);
+    configuration_is_not_quoted(&place);
+    println!("a setuid host ignores the environment: 3 cases passed");
+}
+
+fn environment_is_ignored_with_raised_privileges(place: &Place, program: &Path) {
+    let directory = place.0.join("tokens");
+    let right = format!("token-dir = '{}'", directory.display());
+    let output = place.run(program, &right);
+    assert_eq!(answer(&output), CKR_OK.to_string(), "{output:?}");
+    let written =
+        ["from-conf.log", "from-conf.jsonl", "from-dir", "from-home"].map(|name| place.0.join(name));
+    for path in &written {
+        assert!(!path.exists(), "the environment made {}", path.display());
+    }
+    // Nothing else says where the tokens are.
+    let output = place.run(program, "");
+    assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains("raised privileges"), "{log}");
+    assert!(!log.contains("from-conf"), "{log}");
+}
+
+fn environment_is_read_without(place: &Place) {
+    let output = place.run(&std::env::current_exe().expect("a path"), "");
+    assert_eq!(answer(&output), CKR_OK.to_string(), "{output:?}");
+    assert!(place.0.join("from-conf.log").exists(), "the test's configuration must have an effect");
+}
+
+fn configuration_is_not_quoted(place: &Place) {
+    fs::write(place.configuration(), "root:$y$secret:19000:0:99999:7:::\n").expect("a file");
+    let output = place.run(&std::env::current_exe().expect("a path"), "");
+    assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains("line 1") && !log.contains("secret"), "{log}");
+}
+
+/// What the started program printed last: the code of `C_Initialize`.
+fn answer(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+}
+
+/// In the started program.
+fn initialize(parameters: &str) {
+    let parameters = std::ffi::CString::new(parameters).expect("no zero byte");
+    let mut arguments = CK_C_INITIALIZE_ARGS {
+        CreateMutex: None,
+        DestroyMutex: None,
+        LockMutex: None,
+        UnlockMutex: None,
+        flags: CKF_OS_LOCKING_OK,
+        pReserved: parameters.as_ptr().cast_mut().cast(),
+    };
+    let rv = rv!(C_Initialize((&raw mut arguments).cast()));
+    let mut count = 0;
+    rv!(C_GetSlotList(CK_FALSE, null_mut(), &raw mut count));
+    println!("{rv}");
+}
+
+/// A directory that everybody may write to, removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("jeton-privileged-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        let place = Self(path);
+        let log = place.0.join("from-conf.log");
+        let audit = place.0.join("from-conf.jsonl");
+        let text = format!(
+            "log.file = '{}'\nlog.level = 'info'\naudit.file = '{}'\n",
+            log.display(),
+            audit.display()
+        );
+        fs::write(place.configuration(), text).expect("a file");
+        place
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.0.join("jeton.toml")
+    }
+
+    /// A copy of this program that runs as root whoever starts it. `None` if this process is not root.
+    fn setuid_copy(&self) -> Option<PathBuf> {
+        let copy = self.0.join("setuid");
+        fs::copy(std::env::current_exe().expect("a path"), &copy).expect("a copy");
+        chown(&copy, Some(0), Some(0)).ok()?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).expect("a mode");
+        Some(copy)
+    }
+
+    /// Runs a program with a hostile environment: a copy as `nobody`, this program itself as it is.
+    fn run(&self, program: &Path, parameters: &str) -> Output {
+        let mut command = Command::new(program);
+        command.env(PARAMETERS, parameters).env("JETON_CONF", self.configuration());
+        command.env("JETON_DIR", self.0.join("from-dir")).env("HOME", self.0.join("from-home"));
+        command.env("XDG_DATA_HOME", self.0.join("from-home"));
+        if program.starts_with(&self.0) {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.output().expect("a process")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,400 @@
+//! Whether the time of a call tells what it must not, after dudect (Reparaz, Balasch, Verbauwhede:
+//! "Dude, is my code constant time?", 2017).
+//!
+//! Two classes of inputs go through one call in random order. Welch's t-test compares the two
+//! means, over all times and over those below each of many percentiles, because interruptions of
+//! the machine make a long tail. By the paper |t| above 10 is a leak, and between 4.5 and 10
+//! perhaps one. More samples make a small leak larger; noise stays small.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cryptoki_sys::*;
+use jeton_driver::client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_driver::peers::{PIN, prepare_token};
+use jeton_driver::pipeline::TokenAccess;
+
+use crate::artefacts::{Artefacts, target_directory};
+use crate::rows::parameters;
+
+/// Seconds of an experiment, unless `JETON_TIMING_SECONDS` says otherwise.
+const SECONDS: u64 = 20;
+/// The number of inputs in each class. A call takes any of them.
+const INPUTS: usize = 200;
+/// The number of percentiles at which the times are cropped.
+const CROPS: usize = 100;
+/// The least number of samples for a t-test.
+const FEWEST: usize = 500;
+/// Length of the modulus in bytes.
+const MODULUS: usize = 256;
+/// Values of t in the dudect paper: above the first is a leak, above the second perhaps one.
+const LIMITS: [f64; 2] = [10.0, 4.5];
+
+const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];
+
+/// `timing`, `timing LIBRARY` or `timing LIBRARY BACKEND`: without a library the tree's own is
+/// built, without a backend each has a process of its own.
+pub fn measure(arguments: &[String]) -> Result<(), String> {
+    match arguments {
+        [library, backend] => child(library, backend),
+        [library] => each(Path::new(library)),
+        _ => each(&Artefacts::build()?.module),
+    }
+}
+
+fn each(library: &Path) -> Result<(), String> {
+    println!("{:10}  {:72} {:>9} {:>8} {:>8}", "backend", "call: classes", "samples", "t", "max |t|");
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    for backend in BACKENDS {
+        let status = Command::new(&own).arg("timing").arg(library).arg(backend).status();
+        if !status.map_err(|error| error.to_string())?.success() {
+            return Err(format!("{backend} failed"));
+        }
+    }
+    Ok(())
+}
+
+fn child(library: &str, backend: &str) -> Result<(), String> {
+    let seconds = std::env::var("JETON_TIMING_SECONDS").ok().and_then(|text| text.parse().ok());
+    let time = Duration::from_secs(seconds.unwrap_or(SECONDS));
+    let directory = tempfile::Builder::new().prefix("timing-").tempdir_in(target_directory());
+    let directory = directory.map_err(|error| error.to_string())?;
+    let module = Module::load(library).map_err(|error| error.to_string())?;
+    let reserved = format!("{}, mechanisms = {{ legacy = true }}", parameters(directory.path(), backend));
+    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
+    let prepared = prepare_token(&module, &TokenAccess::Initialise).map_err(|error| error.to_string())?;
+    let run = || -> Result<(), Failure> {
+        let session = module.open_session(prepared.0, Access::ReadWrite)?;
+        session.login(User::User, Some(PIN))?;
+        let bench = Bench::new(&session)?;
+        bench.control(backend, time)?;
+        bench.rsa_decryption(backend, time)?;
+        bench.rsa_unwrapping(backend, time)?;
+        for cipher in [&AES, &DES3] {
+            bench.cbc_decryption(backend, time, cipher)?;
+            bench.cbc_unwrapping(backend, time, cipher)?;
+        }
+        Ok(())
+    };
+    run().map_err(|failure| failure.to_string())
+}
+
+/// A session with an RSA pair.
+struct Bench<'a> {
+    session: &'a Session,
+    public: ObjectHandle,
+    private: ObjectHandle,
+}
+
+/// A cipher in CBC mode with padding.
+struct Cbc {
+    name: &'static str,
+    key_type: CK_KEY_TYPE,
+    key: &'static [u8],
+    block: usize,
+    padded: CK_MECHANISM_TYPE,
+    unpadded: CK_MECHANISM_TYPE,
+}
+
+const AES: Cbc = Cbc {
+    name: "AES_CBC_PAD",
+    key_type: CKK_AES,
+    key: &[7; 32],
+    block: 16,
+    padded: CKM_AES_CBC_PAD,
+    unpadded: CKM_AES_CBC,
+};
+const DES3: Cbc = Cbc {
+    name: "DES3_CBC_PAD",
+    key_type: CKK_DES3,
+    key: b"\x01\x02\x04\x07\x08\x0b\x0d\x0e\x10\x13\x15\x16\x19\x1a\x1c\x1f\x20\x23\x25\x26\x29\x2a\x2c\x2f",
+    block: 8,
+    padded: CKM_DES3_CBC_PAD,
+    unpadded: CKM_DES3_CBC,
+};
+
+/// Writes the last plaintext block of an input.
+type End<'a> = &'a dyn Fn(&mut [u8]);
+
+impl<'a> Bench<'a> {
+    fn new(session: &'a Session) -> Result<Self, Failure> {
+        let on =
+            |ids: &[CK_ATTRIBUTE_TYPE]| ids.iter().map(|id| Attribute::flag(*id, true)).collect::<Vec<_>>();
+        let mut public = on(&[CKA_ENCRYPT, CKA_WRAP]);
+        public.push(Attribute::number(CKA_MODULUS_BITS, 8 * MODULUS as CK_ULONG));
+        public.push(Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
+        let private = on(&[CKA_DECRYPT, CKA_UNWRAP]);
+        let made = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+        let (public, private) = session.generate_key_pair(&made, &public, &private)?;
+        Ok(Self { session, public, private })
+    }
+
+    fn random(&self, len: usize) -> Result<Vec<u8>, Failure> {
+        let mut out = vec![0; len];
+        self.session.random(&mut out)?;
+        Ok(out)
+    }
+
+    fn number(&self, below: usize) -> Result<usize, Failure> {
+        let bytes = self.random(4)?;
+        Ok(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)) % below)
+    }
+
+    /// A block with a message of that length, of good padding or of bad.
+    fn block(&self, len: usize, good: bool) -> Result<Vec<u8>, Failure> {
+        let mut em = self.random(MODULUS)?;
+        em.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = 1);
+        em[..2].copy_from_slice(&[0, 2]);
+        em[MODULUS - len - 1] = 0;
+        if !good {
+            match self.number(4)? {
+                0 => em[0] = 1,
+                1 => em[1] = 1,
+                2 => em[5] = 0,
+                _ => em.iter_mut().skip(1).filter(|byte| **byte == 0).for_each(|byte| *byte = 1),
+            }
+        }
+        Ok(em)
+    }
+
+    fn encrypted(&self, with: &Mechanism, key: ObjectHandle, plain: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mut out = vec![0; plain.len().max(MODULUS)];
+        self.session.encrypt_init(with, key)?;
+        let len = self.session.encrypt(plain, &mut out)?;
+        out.truncate(len);
+        Ok(out)
+    }
+
+    /// Ciphertexts of good and of bad padding; messages of any length, or of one.
+    fn rsa_inputs(&self, len: Option<usize>) -> Result<[Vec<Vec<u8>>; 2], Failure> {
+        let raw = Mechanism::new(CKM_RSA_X_509);
+        let input = |good| -> Result<Vec<u8>, Failure> {
+            let len = len.map_or_else(|| self.number(MODULUS - 10), Ok)?;
+            self.encrypted(&raw, self.public, &self.block(len, good)?)
+        };
+        let class = |good| (0..INPUTS).map(|_| input(good)).collect::<Result<Vec<_>, _>>();
+        Ok([class(true)?, class(false)?])
+    }
+
+    fn decrypt(&self, with: &Mechanism, key: ObjectHandle, input: &[u8], out: &mut [u8]) -> Duration {
+        // A failure of the initialisation would be one of the call too.
+        let _ = self.session.decrypt_init(with, key);
+        let start = Instant::now();
+        let _ = self.session.decrypt(input, out);
+        start.elapsed()
+    }
+
+    fn unwrap(&self, with: &Mechanism, key: ObjectHandle, input: &[u8], template: &[Attribute]) -> Duration {
+        let start = Instant::now();
+        let made = self.session.unwrap_key(with, key, input, template);
+        let time = start.elapsed();
+        if let Ok(made) = made {
+            let _ = self.session.destroy_object(made);
+        }
+        time
+    }
+
+    /// Both classes are one: what the method itself finds on this machine.
+    fn control(&self, backend: &str, time: Duration) -> Result<(), Failure> {
+        let [good, _] = self.rsa_inputs(None)?;
+        let mut out = [0; MODULUS];
+        let with = Mechanism::new(CKM_RSA_PKCS);
+        let (first, second) = good.split_at(INPUTS / 2);
+        let inputs = [first.to_vec(), second.to_vec()];
+        let call = |input: &[u8]| self.decrypt(&with, self.private, input, &mut out);
+        report(backend, "C_Decrypt RSA_PKCS: good padding, good padding (control)", &inputs, time, call);
+        Ok(())
+    }
+
+    fn rsa_decryption(&self, backend: &str, time: Duration) -> Result<(), Failure> {
+        let inputs = self.rsa_inputs(None)?;
+        let mut out = [0; MODULUS];
+        let with = Mechanism::new(CKM_RSA_PKCS);
+        let call = |input: &[u8]| self.decrypt(&with, self.private, input, &mut out);
+        report(backend, "C_Decrypt RSA_PKCS: good padding, bad padding", &inputs, time, call);
+        Ok(())
+    }
+
+    fn rsa_unwrapping(&self, backend: &str, time: Duration) -> Result<(), Failure> {
+        let inputs = self.rsa_inputs(Some(48))?;
+        let with = Mechanism::new(CKM_RSA_PKCS);
+        let mut template = secret(CKK_GENERIC_SECRET);
+        template.push(Attribute::number(CKA_VALUE_LEN, 48));
+        let call = |input: &[u8]| self.unwrap(&with, self.private, input, &template);
+        report(backend, "C_UnwrapKey RSA_PKCS: good padding, bad padding", &inputs, time, call);
+        Ok(())
+    }
+
+    /// Returns ciphertexts of two blocks. `ends` writes their last plaintext blocks.
+    fn cbc_inputs(
+        &self,
+        cipher: &Cbc,
+        key: ObjectHandle,
+        ends: [End<'_>; 2],
+    ) -> Result<[Vec<Vec<u8>>; 2], Failure> {
+        let with = Mechanism::with_bytes(cipher.unpadded, &vec![3; cipher.block]);
+        let input = |end: End<'_>| -> Result<Vec<u8>, Failure> {
+            let mut plain = self.random(2 * cipher.block)?;
+            end(&mut plain[cipher.block..]);
+            self.encrypted(&with, key, &plain)
+        };
+        let class = |end| (0..INPUTS).map(|_| input(end)).collect::<Result<Vec<_>, _>>();
+        Ok([class(ends[0])?, class(ends[1])?])
+    }
+
+    fn cbc_key(&self, cipher: &Cbc) -> Result<ObjectHandle, Failure> {
+        let mut template = secret(cipher.key_type);
+        template.push(Attribute::bytes(CKA_VALUE, cipher.key));
+        let uses = [CKA_ENCRYPT, CKA_DECRYPT, CKA_UNWRAP];
+        template.extend(uses.map(|id| Attribute::flag(id, true)));
+        self.session.create_object(&template)
+    }
+
+    /// Both classes are refused: a last byte that is no padding, and a padding whose first byte
+    /// alone is wrong.
+    fn cbc_decryption(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
+        let key = self.cbc_key(cipher)?;
+        let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
+        let wrong_at_first = |block: &mut [u8]| {
+            block.fill(block.len() as u8);
+            block[0] ^= 1;
+        };
+        let inputs = self.cbc_inputs(cipher, key, [&no_padding, &wrong_at_first])?;
+        let with = Mechanism::with_bytes(cipher.padded, &vec![3; cipher.block]);
+        let mut out = [0; MODULUS];
+        let call = |input: &[u8]| self.decrypt(&with, key, input, &mut out);
+        let name = format!("C_Decrypt {}: wrong last byte, wrong first byte", cipher.name);
+        report(backend, &name, &inputs, time, call);
+        Ok(())
+    }
+
+    /// Both classes are refused: a wrong padding, and a good one of a length that no AES key has.
+    fn cbc_unwrapping(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
+        let key = self.cbc_key(cipher)?;
+        let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
+        let one_byte = |block: &mut [u8]| *block.last_mut().expect("a byte") = 1;
+        let inputs = self.cbc_inputs(cipher, key, [&no_padding, &one_byte])?;
+        let with = Mechanism::with_bytes(cipher.padded, &vec![3; cipher.block]);
+        let template = secret(CKK_AES);
+        let call = |input: &[u8]| self.unwrap(&with, key, input, &template);
+        let name = format!("C_UnwrapKey {}: bad padding, no length of a key", cipher.name);
+        report(backend, &name, &inputs, time, call);
+        Ok(())
+    }
+}
+
+/// A secret key of the session.
+fn secret(key_type: CK_KEY_TYPE) -> Vec<Attribute> {
+    vec![
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, key_type),
+        Attribute::flag(CKA_TOKEN, false),
+    ]
+}
+
+/// Times calls of both classes in random order until the time is over, and prints what the test
+/// says.
+fn report(
+    backend: &str,
+    name: &str,
+    inputs: &[Vec<Vec<u8>>; 2],
+    time: Duration,
+    mut call: impl FnMut(&[u8]) -> Duration,
+) {
+    let mut times = [Vec::new(), Vec::new()];
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let end = Instant::now() + time;
+    for turn in 0.. {
+        if turn % 64 == 0 && Instant::now() > end {
+            break;
+        }
+        // xorshift: only the order must not repeat with anything that the machine does.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let class = usize::from(random & 1 == 1);
+        let inputs = &inputs[class];
+        // Both classes read their input through the same buffer, so that no cache knows the class.
+        let input = inputs[(random >> 8) as usize % inputs.len()].clone();
+        let taken = call(&input);
+        // The first calls fill caches.
+        if turn >= 100 {
+            times[class].push(taken.as_nanos() as f64);
+        }
+    }
+    let (all, most) = (welch(&times, f64::INFINITY), cropped(&times));
+    let verdict = match most.abs() {
+        t if t > LIMITS[0] => "leak",
+        t if t > LIMITS[1] => "perhaps",
+        _ => "",
+    };
+    let samples = times[0].len() + times[1].len();
+    println!("{backend:10}  {name:72} {samples:9} {all:8.2} {:8.2} {verdict}", most.abs());
+}
+
+/// The t of the largest size, over the times below each percentile.
+fn cropped(times: &[Vec<f64>; 2]) -> f64 {
+    let mut sorted = times.concat();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let mut most = welch(times, f64::INFINITY);
+    for crop in 0..CROPS {
+        // As in dudect: percentiles that come closer and closer to the whole.
+        let share = 1.0 - 0.5_f64.powf(10.0 * (crop + 1) as f64 / CROPS as f64);
+        let limit = sorted.get((share * sorted.len() as f64) as usize).copied().unwrap_or(f64::INFINITY);
+        let t = welch(times, limit);
+        if t.abs() > most.abs() {
+            most = t;
+        }
+    }
+    most
+}
+
+/// Welch's t of the times below a limit; 0 where there are too few.
+fn welch(times: &[Vec<f64>; 2], limit: f64) -> f64 {
+    let [first, second] = times.each_ref().map(|times| {
+        let kept = times.iter().copied().filter(|time| *time < limit);
+        let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+        for time in kept {
+            count += 1.0;
+            let difference = time - mean;
+            mean += difference / count;
+            squares += difference * (time - mean);
+        }
+        (count, mean, squares)
+    });
+    if first.0.min(second.0) < FEWEST as f64 {
+        return 0.0;
+    }
+    let variance = |(count, _, squares): (f64, f64, f64)| squares / (count - 1.0) / count;
+    let t = (first.1 - second.1) / (variance(first) + variance(second)).sqrt();
+    if t.is_finite() { t } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times of some 1000 ns with a tail, and so much more in the second class.
+    fn samples(more: f64) -> [Vec<f64>; 2] {
+        let mut random = 1u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut class = |more: f64| {
+            (0..20_000)
+                .map(|_| 1000.0 + 20.0 * next() + more + if next() < 0.02 { 50_000.0 * next() } else { 0.0 })
+                .collect()
+        };
+        [class(0.0), class(more)]
+    }
+
+    #[test]
+    fn a_difference_below_the_noise_is_found_and_none_is_not() {
+        let leaking = cropped(&samples(1.0));
+        assert!(leaking.abs() > LIMITS[0], "{leaking}");
+        let even = cropped(&samples(0.0));
+        assert!(even.abs() < LIMITS[1], "{even}");
+    }
+}

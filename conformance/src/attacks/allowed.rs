@@ -1,0 +1,67 @@
+//! The attacks that PKCS#11 allows by its defaults. They may succeed under the policy *compatible*,
+//! but not under *strict*.
+
+/// The attacker creates a key with two roles, and the owner of the victim lets it leave
+/// (`CKA_EXTRACTABLE`).
+const TWO_ROLES: &str = "the owner allows the key to leave under any key (CKA_EXTRACTABLE without \
+    CKA_WRAP_WITH_TRUSTED), and the caller made the wrapping key: PKCS#11 lets one key have two roles";
+/// The attacker owns the wrapping key.
+const OWN_KEY: &str = "the owner allows the key to leave under any key (CKA_EXTRACTABLE without \
+    CKA_WRAP_WITH_TRUSTED): PKCS#11 does not ask whose key that is";
+/// The caller chooses the attributes of an unwrapped key.
+const UNWRAPPED: &str =
+    "PKCS#11 lets the caller choose the attributes of an unwrapped key, so it may be readable";
+/// The mode has no authentication.
+const UNAUTHENTICATED: &str = "PKCS#11 unwraps with modes that authenticate nothing, so any bytes give a key";
+/// The standard allows the flags to change.
+const MODIFIABLE: &str = "PKCS#11 lets the usages of a key change as long as CKA_MODIFIABLE is true";
+/// The mechanism is RSA without padding.
+const RAW: &str = "PKCS#11 has RSA without padding, so a private key computes with any input";
+/// The definition of the mode makes it a padding oracle.
+const PADDING: &str =
+    "by definition, CBC padding is either valid or invalid; every invalid padding has the same return code";
+/// The MAC is short.
+const SHORT: &str = "mechanisms with a length allow a MAC of one byte, and the verifier chooses the length";
+/// The caller chooses the attributes of a derived key.
+const DERIVED: &str =
+    "PKCS#11 lets the caller choose the attributes of a derived key, unless it reveals the base key";
+
+/// The start of the attack names, and the reason.
+const ALLOWED: &[(&str, &str)] = &[
+    ("wrap and decrypt with one ", TWO_ROLES),
+    ("C_WrapKeyAuthenticated and decrypt with one ", TWO_ROLES),
+    ("wrap and unwrap readably with one ", TWO_ROLES),
+    ("wrap a key with itself and unwrap it readably", TWO_ROLES),
+    ("unwrap one key twice, for wrapping and for decryption", TWO_ROLES),
+    ("import a known wrapping key by encrypting and unwrapping", TWO_ROLES),
+    ("Trojan key: ", TWO_ROLES),
+    ("the defaults of C_GenerateKey give a key that wraps and decrypts", TWO_ROLES),
+    ("the defaults of C_CreateObject give a key that wraps and decrypts", TWO_ROLES),
+    ("the defaults of C_UnwrapKey give a readable key", UNWRAPPED),
+    ("unwrap a key that may leave, although its source may not", UNWRAPPED),
+    ("wrap with a key that the attacker imported", OWN_KEY),
+    ("wrap with a public key that the attacker imported", OWN_KEY),
+    ("wrap an AES-256 key under ", OWN_KEY),
+    ("key conjuring: ", UNAUTHENTICATED),
+    ("unwrap the halves of a key, ", UNAUTHENTICATED),
+    ("exchange the blocks of a wrapped key, AES_ECB", UNAUTHENTICATED),
+    ("C_SetAttributeValue turns ", MODIFIABLE),
+    ("C_SetAttributeValue gives a wrapping key CKA_DECRYPT too", MODIFIABLE),
+    ("C_CopyObject turns a wrapping key into a decrypting one", MODIFIABLE),
+    ("C_SetAttributeValue gives a signing RSA key CKA_DECRYPT", MODIFIABLE),
+    ("C_SetAttributeValue gives a verifying HMAC key CKA_SIGN", MODIFIABLE),
+    ("C_CopyObject gives a signing RSA key CKA_UNWRAP", MODIFIABLE),
+    ("C_CopyObject gives a decrypting RSA key CKA_SIGN", MODIFIABLE),
+    ("forge with a key that decrypts alone, RSA_X_509", RAW),
+    ("decrypt with a key that signs alone, RSA_X_509", RAW),
+    ("AES_CBC_PAD, C_UnwrapKey of a generic key tells bad padding", PADDING),
+    ("AES_CBC_PAD, C_UnwrapKey of a AES key tells bad padding", PADDING),
+    ("forge a code of one byte, ", SHORT),
+    ("read a key that is derived from a sensitive key", DERIVED),
+    ("encrypt with a key for derivation alone", DERIVED),
+];
+
+/// Returns why that attack may succeed under the policy *compatible*.
+pub fn reason(name: &str) -> Option<&'static str> {
+    ALLOWED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason)
+}

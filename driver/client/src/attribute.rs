@@ -1,0 +1,89 @@
+//! Attributes and mechanisms as the caller passes them.
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BBOOL, CK_FALSE, CK_MECHANISM, CK_MECHANISM_TYPE, CK_TRUE, CK_ULONG,
+};
+
+use super::memory::Memory;
+
+/// One attribute of a template: its type and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// `CKA_…`
+    pub kind: CK_ATTRIBUTE_TYPE,
+    /// The value in the form that C expects.
+    pub value: Vec<u8>,
+}
+
+impl Attribute {
+    /// Takes a byte array, a string, a big integer, or any other value that is already in its C
+    /// form.
+    pub fn bytes(kind: CK_ATTRIBUTE_TYPE, value: impl Into<Vec<u8>>) -> Self {
+        Self { kind, value: value.into() }
+    }
+
+    /// Takes a `CK_BBOOL`.
+    pub fn flag(kind: CK_ATTRIBUTE_TYPE, value: bool) -> Self {
+        let value: CK_BBOOL = if value { CK_TRUE } else { CK_FALSE };
+        Self::bytes(kind, [value])
+    }
+
+    /// Takes a `CK_ULONG`: an object class, a key type, a length.
+    pub fn number(kind: CK_ATTRIBUTE_TYPE, value: CK_ULONG) -> Self {
+        Self::bytes(kind, value.to_ne_bytes())
+    }
+}
+
+/// A mechanism with its parameter, which is the bytes of a C structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// `CKM_…`
+    pub kind: CK_MECHANISM_TYPE,
+    /// The parameter. If it is empty, the pointer is NULL.
+    pub parameter: Vec<u8>,
+    /// Memory that the structure points to. [`Structure::mechanism`](super::Structure::mechanism)
+    /// makes such a mechanism.
+    pub(super) held: Vec<Memory>,
+}
+
+impl Mechanism {
+    /// Makes a mechanism without a parameter.
+    pub const fn new(kind: CK_MECHANISM_TYPE) -> Self {
+        Self { kind, parameter: Vec::new(), held: Vec::new() }
+    }
+
+    /// Makes a mechanism whose parameter consists of `CK_ULONG`s, such as `CK_RSA_PKCS_PSS_PARAMS`.
+    pub fn with_numbers(kind: CK_MECHANISM_TYPE, numbers: &[CK_ULONG]) -> Self {
+        let parameter = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        Self { kind, parameter, held: Vec::new() }
+    }
+
+    /// Makes a mechanism whose parameter is these bytes, for example an initialisation vector.
+    pub fn with_bytes(kind: CK_MECHANISM_TYPE, bytes: &[u8]) -> Self {
+        Self { kind, parameter: bytes.to_vec(), held: Vec::new() }
+    }
+
+    /// Returns the C structure. It borrows `self`: modules read it and do not write to it.
+    pub(super) fn as_raw(&self) -> CK_MECHANISM {
+        let pointer =
+            if self.parameter.is_empty() { std::ptr::null_mut() } else { self.parameter.as_ptr().cast_mut() };
+        CK_MECHANISM {
+            mechanism: self.kind,
+            pParameter: pointer.cast(),
+            ulParameterLen: self.parameter.len() as CK_ULONG,
+        }
+    }
+}
+
+/// Returns the C structures of a template. They borrow `template`: modules read them and do not
+/// write to them.
+pub(super) fn as_raw(template: &[Attribute]) -> Vec<CK_ATTRIBUTE> {
+    template
+        .iter()
+        .map(|attribute| CK_ATTRIBUTE {
+            type_: attribute.kind,
+            pValue: attribute.value.as_ptr().cast_mut().cast(),
+            ulValueLen: attribute.value.len() as CK_ULONG,
+        })
+        .collect()
+}

@@ -1,0 +1,197 @@
+//! Memory that a C structure points to, and structures built from numbers, flags and such pointers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use cryptoki_sys::{CK_BBOOL, CK_FALSE, CK_TRUE, CK_ULONG};
+
+use super::attribute::Mechanism;
+
+/// Bytes at a fixed address. A module may write to them during a call, so they are atomic.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<[AtomicU8]>);
+
+impl Memory {
+    /// Copies these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(bytes.iter().copied().map(AtomicU8::new).collect())
+    }
+
+    /// Returns the present contents.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.iter().map(|byte| byte.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Returns a number of the structure in this memory, for example an object's handle.
+    pub fn number(&self, index: usize) -> CK_ULONG {
+        let (word, mut number) = (size_of::<CK_ULONG>(), CK_ULONG::default().to_ne_bytes());
+        number.copy_from_slice(&self.bytes()[index * word..(index + 1) * word]);
+        CK_ULONG::from_ne_bytes(number)
+    }
+
+    /// Returns the number of bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether the memory is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the address for C.
+    pub(super) fn address(&self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+}
+
+/// Compares the contents.
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Memory {}
+
+/// Builds a C structure, member by member in order. It owns the memory that it points to.
+#[derive(Clone, Debug, Default)]
+pub struct Structure {
+    bytes: Vec<u8>,
+    held: Vec<Memory>,
+    words: bool,
+}
+
+impl Structure {
+    /// Starts a structure without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a `CK_ULONG`.
+    #[must_use]
+    pub fn number(mut self, number: CK_ULONG) -> Self {
+        self.align();
+        self.bytes.extend(number.to_ne_bytes());
+        self
+    }
+
+    /// Adds a `CK_BBOOL`.
+    #[must_use]
+    pub fn flag(self, flag: bool) -> Self {
+        let flag: CK_BBOOL = if flag { CK_TRUE } else { CK_FALSE };
+        self.inline(&[flag])
+    }
+
+    /// Adds bytes inside the structure.
+    #[must_use]
+    pub fn inline(mut self, bytes: &[u8]) -> Self {
+        self.bytes.extend(bytes);
+        self
+    }
+
+    /// Adds a NULL pointer.
+    #[must_use]
+    pub fn null(self) -> Self {
+        self.address(0)
+    }
+
+    /// Adds a pointer to this memory.
+    #[must_use]
+    pub fn pointer(mut self, memory: &Memory) -> Self {
+        self.held.push(memory.clone());
+        self.address(memory.address())
+    }
+
+    /// Adds a pointer to a copy of these bytes, then their number.
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let this = if bytes.is_empty() { self.null() } else { self.pointer(&Memory::of(bytes)) };
+        this.number(bytes.len() as CK_ULONG)
+    }
+
+    /// Adds the number of these bytes, then a pointer to a copy, as in `CK_ECDH1_DERIVE_PARAMS`.
+    #[must_use]
+    pub fn counted(self, bytes: &[u8]) -> Self {
+        let this = self.number(bytes.len() as CK_ULONG);
+        if bytes.is_empty() { this.null() } else { this.pointer(&Memory::of(bytes)) }
+    }
+
+    /// Adds a pointer to another structure.
+    #[must_use]
+    pub fn structure(mut self, other: Self) -> Self {
+        let (memory, held) = other.finish();
+        self.held.extend(held);
+        self.pointer(&memory)
+    }
+
+    /// Adds the members of another structure, which is nested in this one.
+    #[must_use]
+    pub fn members(mut self, other: Self) -> Self {
+        self.align();
+        let (memory, held) = other.finish();
+        self.bytes.extend(memory.bytes());
+        self.held.extend(held);
+        self
+    }
+
+    /// Makes a mechanism with this structure as its parameter.
+    pub fn mechanism(self, kind: cryptoki_sys::CK_MECHANISM_TYPE) -> Mechanism {
+        let (memory, held) = self.finish();
+        Mechanism { kind, parameter: memory.bytes(), held }
+    }
+
+    /// Returns the structure as memory that a module may write to and other structures may point
+    /// to. The caller keeps the memory that this structure points to.
+    pub fn memory(&self) -> Memory {
+        self.clone().finish().0
+    }
+
+    /// Returns the structure in memory, and the memory that it points to.
+    pub(super) fn finish(mut self) -> (Memory, Vec<Memory>) {
+        if self.words {
+            self.align();
+        }
+        (Memory::of(&self.bytes), self.held)
+    }
+
+    fn address(mut self, address: usize) -> Self {
+        self.align();
+        self.bytes.extend(address.to_ne_bytes());
+        self
+    }
+
+    /// Pads to the alignment of numbers and pointers, which have the same size.
+    fn align(&mut self) {
+        const { assert!(size_of::<CK_ULONG>() == size_of::<usize>()) };
+        self.words = true;
+        self.bytes.resize(self.bytes.len().next_multiple_of(size_of::<CK_ULONG>()), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use cryptoki_sys::{CK_CCM_PARAMS, CK_HKDF_PARAMS};
+
+    use super::*;
+
+    #[test]
+    fn members_stand_where_c_has_them() {
+        let made = Structure::new().flag(true).flag(false).number(7).number(8).bytes(b"salt").number(9);
+        let (memory, held) = made.bytes(&[]).finish();
+        assert_eq!(memory.len(), size_of::<CK_HKDF_PARAMS>());
+        assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, prfHashMechanism) / size_of::<CK_ULONG>()), 7);
+        assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, hSaltKey) / size_of::<CK_ULONG>()), 9);
+        assert_eq!(held[0].bytes(), b"salt");
+    }
+
+    #[test]
+    fn a_mechanism_holds_what_its_parameter_points_to() {
+        let made = Structure::new().number(1).bytes(b"nonce").bytes(b"data").number(16);
+        let mechanism = made.mechanism(cryptoki_sys::CKM_AES_CCM);
+        assert_eq!(mechanism.parameter.len(), size_of::<CK_CCM_PARAMS>());
+        assert_eq!(mechanism.clone().held, mechanism.held);
+    }
+}

@@ -1,0 +1,110 @@
+//! Numbers of PKCS#11 and their names: return codes, mechanisms, attributes, flags of mechanisms.
+//!
+//! If a number has two names, the table lists the current one first. That one is printed.
+
+mod table;
+
+use cryptoki_sys as sys;
+use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};
+
+/// Returns a return code in the form `CKR_PIN_INCORRECT (0xA0)`.
+pub fn return_code(code: CK_RV) -> String {
+    match name_in(table::RETURN_CODES, code) {
+        Some(name) => format!("{name} ({code:#X})"),
+        None => unnamed("CKR", sys::CKR_VENDOR_DEFINED, code),
+    }
+}
+
+/// Returns the name of a mechanism, for example `CKM_ECDSA`.
+pub fn mechanism(kind: CK_MECHANISM_TYPE) -> String {
+    name_in(table::MECHANISMS, kind)
+        .map_or_else(|| unnamed("CKM", sys::CKM_VENDOR_DEFINED, kind), str::to_owned)
+}
+
+/// Returns the name of an attribute, for example `CKA_LABEL`.
+pub fn attribute(kind: CK_ATTRIBUTE_TYPE) -> String {
+    name_in(table::ATTRIBUTES, kind)
+        .map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, kind), str::to_owned)
+}
+
+/// Returns the mechanism with this name, with or without the prefix `CKM_`.
+pub fn mechanism_called(name: &str) -> Option<CK_MECHANISM_TYPE> {
+    let bare = name.strip_prefix("CKM_").unwrap_or(name);
+    table::MECHANISMS.iter().find(|(known, _)| &known[4..] == bare).map(|(_, kind)| *kind)
+}
+
+/// Returns the flags of a mechanism in words: `sign, verify`.
+pub fn mechanism_flags(flags: CK_FLAGS) -> String {
+    let words = MECHANISM_FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(word, _)| *word);
+    words.collect::<Vec<_>>().join(", ")
+}
+
+const MECHANISM_FLAGS: &[(&str, CK_FLAGS)] = &[
+    ("hardware", sys::CKF_HW),
+    ("encrypt", sys::CKF_ENCRYPT),
+    ("decrypt", sys::CKF_DECRYPT),
+    ("digest", sys::CKF_DIGEST),
+    ("sign", sys::CKF_SIGN),
+    ("sign-recover", sys::CKF_SIGN_RECOVER),
+    ("verify", sys::CKF_VERIFY),
+    ("verify-recover", sys::CKF_VERIFY_RECOVER),
+    ("generate", sys::CKF_GENERATE),
+    ("generate-key-pair", sys::CKF_GENERATE_KEY_PAIR),
+    ("wrap", sys::CKF_WRAP),
+    ("unwrap", sys::CKF_UNWRAP),
+    ("derive", sys::CKF_DERIVE),
+    ("encapsulate", sys::CKF_ENCAPSULATE),
+    ("decapsulate", sys::CKF_DECAPSULATE),
+    ("message-encrypt", sys::CKF_MESSAGE_ENCRYPT),
+    ("message-decrypt", sys::CKF_MESSAGE_DECRYPT),
+    ("message-sign", sys::CKF_MESSAGE_SIGN),
+    ("message-verify", sys::CKF_MESSAGE_VERIFY),
+];
+
+fn name_in(table: &[(&'static str, CK_ULONG)], number: CK_ULONG) -> Option<&'static str> {
+    table.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+}
+
+fn unnamed(family: &str, vendor: CK_ULONG, number: CK_ULONG) -> String {
+    let origin = if number & vendor != 0 { "vendor" } else { "unknown" };
+    format!("{family} {origin} {number:#X}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_those_of_the_specification() {
+        assert_eq!(return_code(0x0000_0150), "CKR_BUFFER_TOO_SMALL (0x150)");
+        assert_eq!(mechanism(0x0000_1041), "CKM_ECDSA");
+        assert_eq!(attribute(0x0000_0180), "CKA_EC_PARAMS");
+    }
+
+    #[test]
+    fn a_number_without_name_is_shown_as_a_number() {
+        assert_eq!(return_code(0x8000_0001), "CKR vendor 0x80000001");
+        assert_eq!(mechanism(0x0000_7ABC), "CKM unknown 0x7ABC");
+    }
+
+    #[test]
+    fn a_mechanism_is_found_by_either_of_its_names() {
+        assert_eq!(mechanism_called("CKM_EC_KEY_PAIR_GEN"), mechanism_called("ECDSA_KEY_PAIR_GEN"));
+        assert_eq!(mechanism_called("CKM_NO_SUCH_THING"), None);
+        assert_eq!(mechanism(sys::CKM_ECDSA_KEY_PAIR_GEN), "CKM_EC_KEY_PAIR_GEN");
+    }
+
+    #[test]
+    fn no_name_stands_twice_in_a_table() {
+        for table in [table::RETURN_CODES, table::MECHANISMS, table::ATTRIBUTES] {
+            let mut names: Vec<_> = table.iter().map(|(name, _)| name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+        }
+    }
+
+    #[test]
+    fn flags_are_shown_in_words() {
+        assert_eq!(mechanism_flags(sys::CKF_SIGN | sys::CKF_VERIFY), "sign, verify");
+    }
+}

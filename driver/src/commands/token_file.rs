@@ -1,0 +1,220 @@
+//! Commands for the files of Jeton's tokens: what PKCS#11 has no function for.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jeton_driver::Error;
+use jeton_driver::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
+
+use super::pin::PinFiles;
+
+use super::pin;
+
+/// Which token.
+#[derive(Args)]
+pub struct Which {
+    /// The token with this serial.
+    #[arg(long)]
+    serial: Option<String>,
+    /// The token with this label.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+impl Which {
+    /// Opens it. With neither option the directory must hold one token only.
+    pub fn open(&self) -> Result<TokenFile, Error> {
+        token_file::open(self.serial.as_deref(), self.token.as_deref())
+    }
+}
+
+/// Show what the file of a Jeton token tells without a PIN.
+#[derive(Args)]
+pub struct TokenInfo {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl TokenInfo {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let token = self.which.open()?;
+        let info = token_file::info(&token)?;
+        println!("File:      {}", token.path().display());
+        println!("Serial:    {}", info.serial);
+        println!("Label:     {}", info.label);
+        println!("Slot:      {}", info.slot);
+        println!("SO PIN:    {}", describe_pin(&info.officer));
+        println!("User PIN:  {}", info.user.as_ref().map_or("not set".to_owned(), describe_pin));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The PINs of a Jeton token, where PKCS#11 has no function for them.
+#[derive(Args)]
+pub struct Pin {
+    #[command(subcommand)]
+    command: PinCommand,
+}
+
+#[derive(Subcommand)]
+enum PinCommand {
+    /// Set a new SO PIN with the user's PIN, or unlock both PINs.
+    ///
+    /// Ways out of a locked PIN. The user's PIN is locked: the SO sets a new one (C_InitPIN). The
+    /// SO's PIN is locked or lost: this command sets a new one with the user's PIN. Both are known
+    /// and locked, for example after logins that were killed: `--failures` lets both be tried
+    /// again. It needs no PIN, only the right to write to the token's file.
+    Reset(Reset),
+}
+
+#[derive(Args)]
+struct Reset {
+    #[command(flatten)]
+    which: Which,
+    /// Set the count of wrong PINs back to 0, for the SO and for the user; the PINs stay as they
+    /// are.
+    #[arg(long, conflicts_with_all = ["so_pin", "pin"])]
+    failures: bool,
+    /// The new PIN of the security officer; asked for if absent.
+    #[arg(long)]
+    so_pin: Option<String>,
+    /// The user's PIN; asked for if absent.
+    #[arg(long)]
+    pin: Option<String>,
+}
+
+impl Pin {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let PinCommand::Reset(reset) = self.command;
+        let token = reset.which.open()?;
+        if reset.failures {
+            token_file::reset_failures(&token)?;
+            println!("No wrong PINs are counted any more.");
+        } else {
+            let user_pin = pin::ask(reset.pin, "User")?;
+            let new = pin::ask_new(reset.so_pin, "SO")?;
+            token_file::reset_so_pin(&token, &user_pin, &new)?;
+            println!("The SO PIN is set.");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn describe_pin(pin: &PinInfo) -> String {
+    let cost = match pin.cost {
+        Some(cost) => format!("Argon2id with {} KiB, {} passes", cost.memory_kib, cost.passes),
+        None => "damaged record".to_owned(),
+    };
+    let locked = if pin.failures >= pin.limit { ", locked" } else { "" };
+    let sealing = pin.sealing_key.as_ref().map_or(String::new(), |id| format!(", sealing key {id}"));
+    format!("{cost}{sealing}; {} of {} wrong PINs{locked}", pin.failures, pin.limit)
+}
+
+/// A token and its PINs.
+#[derive(Args)]
+struct Opened {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    pins: PinFiles,
+}
+
+impl Opened {
+    /// Opens the token, asks for the PINs that it has, and does `work` with both.
+    fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
+        let token = self.which.open()?;
+        let info = token_file::info(&token)?;
+        let officer = self.pins.officer()?;
+        let user = info.user.is_some().then(|| self.pins.user()).transpose()?;
+        let user = user.as_ref().map(|pin| pin.as_bytes());
+        work(&token, &Pins { officer: officer.as_bytes(), user })?;
+        Ok(info.serial)
+    }
+}
+
+/// Make a new token key for a Jeton token, and encrypt its objects again.
+///
+/// Needs both PINs, which stay as they are. Every application that is logged in is logged out. If
+/// the command is killed, the token is as it was before or has the new key. An older copy of the
+/// file keeps what it held.
+#[derive(Args)]
+pub struct Rekey {
+    #[command(flatten)]
+    opened: Opened,
+}
+
+impl Rekey {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let serial = self.opened.run(token_file::rekey)?;
+        println!("The token with serial {serial} has a new key.");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
+#[derive(Args)]
+pub struct SealingKey {
+    #[command(subcommand)]
+    what: SealingCommand,
+}
+
+#[derive(Subcommand)]
+enum SealingCommand {
+    /// Make a file with a new sealing key of 32 random bytes.
+    New {
+        /// The file; it must not exist.
+        file: PathBuf,
+    },
+    /// Make the PINs of a token need the sealing key that [store] sealing-key of the configuration
+    /// names.
+    Set(ChangeSealing),
+    /// Replace the sealing key by the one that the configuration names now; --old says where the
+    /// present one is.
+    Rotate(ChangeSealing),
+    /// Make the PINs open the token alone again.
+    Remove(ChangeSealing),
+}
+
+#[derive(Args)]
+struct ChangeSealing {
+    #[command(flatten)]
+    opened: Opened,
+    /// Where the present sealing key is: file:/PATH, credential:NAME or keyring:NAME.
+    #[arg(long)]
+    old: Option<String>,
+}
+
+impl SealingKey {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let (command, change, done) = match self.what {
+            SealingCommand::New { file } => {
+                token_file::new_sealing_key(&file)?;
+                println!(
+                    "{} holds a new sealing key. Keep a copy of it apart from the token.",
+                    file.display()
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
+            SealingCommand::Set(command) => (command, SealingChange::Set, "needs the configured sealing key"),
+            SealingCommand::Rotate(command) => {
+                (command, SealingChange::Rotate, "needs the configured sealing key")
+            }
+            SealingCommand::Remove(command) => (command, SealingChange::Remove, "needs no sealing key"),
+        };
+        let old = command.old.as_deref();
+        let serial =
+            command.opened.run(|token, pins| token_file::change_sealing_key(token, pins, change, old))?;
+        println!("The token with serial {serial} {done}.");
+        if change == SealingChange::Remove {
+            println!(
+                "Remove sealing-key from the configuration: with it, every new PIN needs the key again."
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

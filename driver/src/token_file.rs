@@ -1,0 +1,81 @@
+//! Token files of Jeton, without PKCS#11. The rest of the driver sees modules through their C
+//! interface alone; this file is the only one that calls the core.
+
+use std::path::Path;
+
+use crate::Error;
+
+pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
+
+/// Opens the token file with this serial number or label.
+pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
+    let mut found = Vec::new();
+    for token in TokenFile::all(None).map_err(core("open the tokens"))? {
+        let info = token.info().map_err(core("read a token"))?;
+        let fits = serial.is_none_or(|serial| info.serial == serial)
+            && label.is_none_or(|label| info.label == label);
+        if fits {
+            found.push(token);
+        }
+    }
+    match found.len() {
+        0 => Err(Error::Usage("no such token in the token directory".to_owned())),
+        1 => Ok(found.remove(0)),
+        _ => Err(Error::Usage("several tokens fit; --serial tells them apart".to_owned())),
+    }
+}
+
+/// Reads what a token file tells without a PIN.
+pub fn info(token: &TokenFile) -> Result<Info, Error> {
+    token.info().map_err(core("read the token"))
+}
+
+/// Sets the wrong PINs of the SO and of the user back to none.
+pub fn reset_failures(token: &TokenFile) -> Result<(), Error> {
+    token.reset_failures().map_err(core("unlock the PINs"))
+}
+
+/// Sets a new SO PIN with the user's PIN.
+pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), Error> {
+    token.reset_so_pin(user_pin.as_bytes(), new.as_bytes()).map_err(core("set the SO PIN"))
+}
+
+/// Makes a new token key.
+pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
+    token.rekey(pins).map_err(core("make a new token key"))
+}
+
+/// Changes the sealing key. `old` says where the present one is, if the configuration does not.
+pub fn change_sealing_key(
+    token: &TokenFile,
+    pins: &Pins<'_>,
+    change: SealingChange,
+    old: Option<&str>,
+) -> Result<(), Error> {
+    let old = old.map(str::parse).transpose();
+    let old = old.map_err(|reason: &str| Error::Usage(format!("--old {reason}")))?;
+    token.change_sealing_key(pins, change, old.as_ref()).map_err(core("change the sealing key"))
+}
+
+/// Makes a file with a new sealing key.
+pub fn new_sealing_key(path: &Path) -> Result<(), Error> {
+    jeton::admin::new_sealing_key(path).map_err(Error::io(path))
+}
+
+/// `map_err(core("change the PIN"))`: what failed, and why as far as the core says. The log has the
+/// rest, on standard error unless the configuration names a file.
+fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
+    use jeton::error::Error as Core;
+    move |error| {
+        let reason = match error {
+            Core::PinIncorrect => "the PIN is wrong".to_owned(),
+            Core::PinLocked => "the PIN is locked".to_owned(),
+            Core::PinLenRange => "the PIN is too short or too long".to_owned(),
+            Core::UserPinNotInitialized => "the user's PIN was never set".to_owned(),
+            Core::DeviceMemory => "the disk is full".to_owned(),
+            Core::TokenWriteProtected => "the file is read-only".to_owned(),
+            other => format!("{other:?}; the log says why"),
+        };
+        Error::TokenFile { what, reason }
+    }
+}

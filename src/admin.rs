@@ -1,0 +1,202 @@
+//! Administration of token files, for which PKCS#11 has no functions.
+//!
+//! The tool `jeton` calls this module. It reads the same configuration as `C_Initialize` and needs
+//! no session. It is independent of the C interface.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::error;
+
+use crate::audit::Record;
+use crate::config::{SealingSource, Settings};
+use crate::error::{Error, Result};
+use crate::id::SlotId;
+use crate::secret::Secret;
+use crate::store::seal::{self, PinCost, pin_cost};
+use crate::store::sealing::{self, SealingKey};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{PinState, Store};
+use crate::token::{Sealing, Token};
+
+/// A token file that is open for administration.
+pub struct TokenFile {
+    path: PathBuf,
+    token: Token,
+}
+
+/// The facts about a token that its file shows without a PIN.
+pub struct Info {
+    /// The serial number.
+    pub serial: String,
+    /// The label without its padding.
+    pub label: String,
+    /// The slot ID that the token asks for.
+    pub slot: u64,
+    /// The PIN of the security officer (SO).
+    pub officer: PinInfo,
+    /// The user's PIN; `None` before `C_InitPIN`.
+    pub user: Option<PinInfo>,
+}
+
+/// The facts about a PIN that the token's file shows.
+pub struct PinInfo {
+    /// The number of consecutive wrong PINs.
+    pub failures: u32,
+    /// The number of wrong PINs that locks this PIN.
+    pub limit: u32,
+    /// The parameters of Argon2id; `None` if the record is damaged.
+    pub cost: Option<PinCost>,
+    /// The ID of the sealing key that the PIN needs; `None` if it needs none.
+    pub sealing_key: Option<String>,
+}
+
+/// The PINs of a token.
+pub struct Pins<'a> {
+    /// The SO's PIN.
+    pub officer: &'a [u8],
+    /// The user's PIN; `None` if it was never set.
+    pub user: Option<&'a [u8]>,
+}
+
+/// A change of a token's sealing key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealingChange {
+    /// The PINs will need the key that the configuration names. Fails with `DeviceError` if it
+    /// names none.
+    Set,
+    /// Like `Set`. Also fails with `DeviceError` if the PINs need no key now.
+    Rotate,
+    /// The PINs will need no key. Fails with `DeviceError` if they need none now.
+    Remove,
+}
+
+impl TokenFile {
+    /// Opens all tokens of the configured directory. Skips a file that cannot be read as a token,
+    /// and names it in the log. `parameters` are library parameters as `C_Initialize` takes them.
+    pub fn all(parameters: Option<&str>) -> Result<Vec<Self>> {
+        let settings = Arc::new(Settings::load(parameters, false)?);
+        let mut tokens = Vec::new();
+        for path in SqliteStore::files(&settings.token_dir)? {
+            match Self::open(&settings, &path) {
+                Ok(token) => tokens.push(token),
+                Err(reason) => error!(file = %path.display(), ?reason, "token file skipped"),
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn open(settings: &Arc<Settings>, path: &Path) -> Result<Self> {
+        let store = SqliteStore::open(path)?;
+        let slot = SlotId(store.header()?.slot);
+        let token = Token::open(slot, Arc::clone(settings), Box::new(store))?;
+        Ok(Self { path: path.to_owned(), token })
+    }
+
+    /// Returns the path of the token file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the facts that the file shows without a PIN.
+    pub fn info(&self) -> Result<Info> {
+        let header = self.token.stored_header()?;
+        let limit = self.token.settings.pins.retries;
+        let pin = |state: &PinState| PinInfo {
+            failures: state.failures,
+            limit,
+            cost: pin_cost(&state.record),
+            sealing_key: seal::sealing_id(&state.record).map(sealing::text),
+        };
+        Ok(Info {
+            label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+            slot: header.slot,
+            officer: pin(&header.so),
+            user: (!header.user.record.is_empty()).then(|| pin(&header.user)),
+            serial: header.serial,
+        })
+    }
+
+    /// Resets the counts of wrong PINs of the SO and of the user to zero. It needs no PIN: anyone
+    /// who may write to the file can change the numbers in it.
+    pub fn reset_failures(&self) -> Result<()> {
+        self.recorded("jeton pin reset --failures", Token::reset_failures)
+    }
+
+    /// Sets a new SO PIN with the user's PIN, which unwraps the same token key.
+    pub fn reset_so_pin(&self, user_pin: &[u8], new: &[u8]) -> Result<()> {
+        self.recorded("jeton pin reset", |token| token.reset_so_pin(user_pin, new))
+    }
+
+    /// Makes a new token key and encrypts all records again with it. The PINs stay. Every process
+    /// that is logged in is logged out. If the process is killed, the token is as before or has the
+    /// new key.
+    pub fn rekey(&self, pins: &Pins<'_>) -> Result<()> {
+        self.recorded("jeton rekey", |token| {
+            token.rekey(pins.officer, self.user_pin(pins)?, Sealing::Configured, None)
+        })
+    }
+
+    /// Changes the sealing key and makes a new token key, so that an older copy of the file reveals
+    /// nothing of the new state. `old` is the location of the current sealing key if the
+    /// configuration does not name it.
+    pub fn change_sealing_key(
+        &self,
+        pins: &Pins<'_>,
+        change: SealingChange,
+        old: Option<&SealingSource>,
+    ) -> Result<()> {
+        let (function, sealing) = match change {
+            SealingChange::Set => ("jeton sealing-key set", Sealing::Configured),
+            SealingChange::Rotate => ("jeton sealing-key rotate", Sealing::Configured),
+            SealingChange::Remove => ("jeton sealing-key remove", Sealing::Removed),
+        };
+        self.recorded(function, |token| {
+            if change != SealingChange::Remove && token.settings.sealing_key.is_none() {
+                error!("the configuration names no sealing key: set sealing-key in [store]");
+                return Err(Error::DeviceError);
+            }
+            let sealed = seal::sealing_id(&token.stored_header()?.so.record).is_some();
+            if change != SealingChange::Set && !sealed {
+                error!("the PINs of this token need no sealing key");
+                return Err(Error::DeviceError);
+            }
+            let old = old.map(SealingKey::read).transpose()?;
+            token.rekey(pins.officer, self.user_pin(pins)?, sealing, old.as_ref())
+        })
+    }
+
+    /// Returns the user's PIN if the token has one. Fails with `PinIncorrect` if the token has one
+    /// and `pins` does not.
+    fn user_pin<'a>(&self, pins: &Pins<'a>) -> Result<Option<&'a [u8]>> {
+        let set = !self.token.stored_header()?.user.record.is_empty();
+        match pins.user {
+            None if set => Err(Error::PinIncorrect),
+            given => Ok(given.filter(|_| set)),
+        }
+    }
+
+    /// Runs `work` and writes its result to the audit log under this name.
+    fn recorded<T>(&self, function: &'static str, work: impl FnOnce(&Token) -> Result<T>) -> Result<T> {
+        let outcome = work(&self.token);
+        if let Some(audit) = &self.token.settings.audit {
+            let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
+            let token = Some(self.token.serial().to_owned());
+            audit.note(Record { token, function, result, ..Record::default() });
+        }
+        outcome
+    }
+}
+
+/// Creates a file with a new sealing key, which only its owner may read. Fails if the file exists.
+pub fn new_sealing_key(path: &Path) -> std::io::Result<()> {
+    let key =
+        seal::random::<{ sealing::SHORTEST }>().map_err(|_| std::io::Error::other("no random bytes"))?;
+    let key = Secret::new(key.to_vec());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(&key)?;
+    file.sync_all()
+}

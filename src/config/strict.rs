@@ -1,0 +1,131 @@
+//! The rules of the policy *strict*: the uses that it refuses in addition to PKCS#11, with the
+//! reasons.
+//!
+//! The tables here are data. `object::strict` applies them to objects.
+//! [`Settings::does`](super::Settings::does) and [`check_parameter`] apply them to mechanisms.
+//! Sources: Clulow, "On the security of PKCS#11" (2003); Delaune, Kremer, Steel, "Formal analysis
+//! of PKCS#11" (2008); Bortolozzo, Centenaro, Focardi, Steel, "Attacking and fixing PKCS#11
+//! security tokens" (2010); NIST SP 800-38C, -38D, -57, -131A; FIPS 186-5.
+
+use crate::backend::Hash;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
+use crate::mechanism::{Action, Derivation, Invocation, Mechanism, Mode, Params, Primitive};
+
+/// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
+/// 5.2: a key has one purpose). Each pair of roles allows an attack:
+///
+/// | roles | attack |
+/// | --- | --- |
+/// | wrap, cipher | `C_Decrypt` opens what `C_WrapKey` wrapped (Clulow) |
+/// | unwrap, cipher | `C_Encrypt` makes a wrapped key with a known value (Delaune) |
+/// | sign, cipher | an RSA decryption is a signature; a CBC encryption is a CMAC |
+/// | sign, wrap | an RSA unwrapping is a signature; a wrapping is an encryption, and so a CMAC |
+/// | derive, cipher | `CKM_AES_ECB_ENCRYPT_DATA` derives what `C_Encrypt` shows |
+/// | derive, sign | HKDF and SP 800-108 derive what `C_Sign` shows |
+/// | derive, wrap | a wrapping is an encryption, and so shows a derived key |
+/// | encapsulate, each other | as derive: a decapsulation is a derivation |
+pub const ROLES: [Role; 5] = [
+    Role { name: "cipher", usages: &[A::ENCRYPT, A::DECRYPT] },
+    Role { name: "wrap", usages: &[A::WRAP, A::UNWRAP] },
+    Role { name: "sign", usages: &[A::SIGN, A::SIGN_RECOVER, A::VERIFY, A::VERIFY_RECOVER] },
+    Role { name: "derive", usages: &[A::DERIVE] },
+    Role { name: "encapsulate", usages: &[A::ENCAPSULATE, A::DECAPSULATE] },
+];
+
+/// Usages of a public key, and of its private key, that exclude each other when a pair is
+/// generated. Otherwise the pair could wrap a key and decrypt it, or unwrap a known key that was
+/// encrypted.
+pub const PAIRS: [(A, A); 2] = [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)];
+
+/// The smallest RSA modulus in bits (SP 800-131A: 112 bits of security), for keys that are
+/// generated, imported or used.
+pub const RSA_BITS: u64 = 2048;
+/// The smallest public exponent of RSA (FIPS 186-5, A.1.1: more than 2^16).
+pub const RSA_EXPONENT: u64 = 65537;
+/// The smallest Diffie-Hellman prime in bits (SP 800-131A).
+pub const DH_BITS: u64 = 2048;
+/// The shortest secret key in bytes (SP 800-131A: 112 bits).
+pub const SECRET_LEN: usize = 14;
+/// The shortest tag of GCM in bytes. SP 800-38D, 5.2.1.2, allows 32 and 64 bits for few
+/// applications, under limits that a token cannot enforce (appendix C). Each forgery of a short tag
+/// makes the next forgeries cheaper.
+pub const GCM_TAG: usize = 12;
+/// The shortest tag of CCM (SP 800-38C, B.2) and the shortest MAC (SP 800-38B, A.2; SP 800-107,
+/// 5.3.3) in bytes. The only attack on these tags is to guess them.
+pub const CODE: usize = 8;
+/// The shortest initialisation vector of GCM in bytes. Random shorter ones soon repeat, which
+/// reveals the authentication key (SP 800-38D, 5.2.1.1 and appendix A).
+pub const GCM_IV: usize = 12;
+/// The shortest PIN in bytes.
+pub const PIN: usize = 8;
+
+/// A role: usages that one key may have together.
+pub struct Role {
+    /// The name in log lines.
+    pub name: &'static str,
+    /// The usage attributes of keys.
+    pub usages: &'static [A],
+}
+
+/// Returns the functions (`CKF_*`) that this policy refuses to a mechanism. A mechanism without any
+/// remaining function is not offered.
+pub fn refused(mechanism: &Mechanism) -> u64 {
+    const ALL: u64 = u64::MAX;
+    const WRAPS: u64 = does::WRAP | does::UNWRAP;
+    match mechanism.action {
+        // Without padding RSA is a bare computation: a decryption is a signature, and a small key
+        // has a small root.
+        Action::Sign(Primitive::RsaRaw, _) => ALL,
+        // PKCS#1 v1.5 encryption: Bleichenbacher 1998; Bardou et al. 2012. Encryption remains
+        // allowed for recipients that need it.
+        Action::Sign(Primitive::RsaPkcs1, None) => does::DECRYPT | WRAPS,
+        // SP 800-131A forbids signatures with SHA-1. HMAC and OAEP do not depend on the property
+        // that SHA-1 lost, so they remain allowed.
+        Action::Sign(_, Some(Hash::Sha1)) => ALL,
+        // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
+        // the padding (Clulow: key conjuring; Bardou et al. 2012).
+        Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::AesKw | Mode::AesKwp | Mode::ChaCha20Poly1305) => {
+            0
+        }
+        // SP 800-131A forbids encryption with triple DES.
+        Action::Cipher(Mode::Des3Ecb | Mode::Des3Cbc | Mode::Des3CbcPad) => ALL,
+        Action::Cipher(_) => WRAPS,
+        // These reveal parts of keys, or make related keys (Clulow).
+        Action::Derive(
+            Derivation::ConcatenateBaseAndKey
+            | Derivation::ConcatenateBaseAndData
+            | Derivation::ConcatenateDataAndBase
+            | Derivation::XorBaseAndData
+            | Derivation::ExtractKeyFromKey,
+        ) => ALL,
+        // The result is plain bytes for the caller, from a key that may be sensitive.
+        Action::Derive(Derivation::TlsPrf) => ALL,
+        _ => 0,
+    }
+}
+
+/// Returns the smallest key of a mechanism whose key sizes are the bits of an integer (RSA,
+/// Diffie-Hellman); 0 for the others.
+pub fn least_size(mechanism: &Mechanism) -> u64 {
+    match mechanism.key_type {
+        Some(KeyType::RSA) => RSA_BITS,
+        Some(KeyType::DH) => DH_BITS,
+        _ => 0,
+    }
+}
+
+/// Fails with `MechanismParamInvalid` if the parameter is too weak: SHA-1 in PSS, a short tag or
+/// MAC, a short initialisation vector.
+pub fn check_parameter(with: &Invocation) -> Result<()> {
+    let good = match (with.mechanism.action, &with.params) {
+        (Action::Sign(_, _), Params::Pss { hash, mgf, .. }) => *hash != Hash::Sha1 && *mgf != Hash::Sha1,
+        (Action::Cipher(Mode::AesGcm), Params::Aead { nonce, tag_len, .. }) => {
+            *tag_len >= GCM_TAG && nonce.len() >= GCM_IV
+        }
+        (Action::Cipher(_), Params::Aead { tag_len, .. }) => *tag_len >= CODE,
+        (Action::Mac(_), Params::Length(len)) => *len >= CODE,
+        _ => true,
+    };
+    if good { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+}

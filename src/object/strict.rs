@@ -1,0 +1,137 @@
+//! Applies the policy *strict* to objects. Its rules are the tables of [`crate::config::strict`].
+
+use tracing::warn;
+
+use super::template::Template;
+use super::value::{self, Value};
+use super::{Attributes, Object, key};
+use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRET_LEN};
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
+
+/// Returns the usage attributes that objects of a class can have.
+fn usages(class: ObjectClass) -> &'static [A] {
+    match class {
+        ObjectClass::PUBLIC_KEY => {
+            &[A::ENCRYPT, A::VERIFY, A::VERIFY_RECOVER, A::WRAP, A::ENCAPSULATE, A::DERIVE]
+        }
+        ObjectClass::PRIVATE_KEY => {
+            &[A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP, A::DECAPSULATE, A::DERIVE]
+        }
+        ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => &[
+            A::ENCRYPT,
+            A::DECRYPT,
+            A::SIGN,
+            A::VERIFY,
+            A::WRAP,
+            A::UNWRAP,
+            A::DERIVE,
+            A::ENCAPSULATE,
+            A::DECAPSULATE,
+        ],
+        _ => &[],
+    }
+}
+
+/// Returns the template with each usage that it does not contain set to false: no usage is a
+/// default. `forced` is the template of the base key, which may contain usages too.
+pub fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
+    let class = match template.bytes(A::CLASS).map(value::number) {
+        Some(Ok(class)) => ObjectClass(class),
+        _ => class,
+    };
+    let forces =
+        |id: A| matches!(forced, Some(Value::Template(all)) if all.iter().any(|(known, _)| *known == id));
+    let missing = usages(class).iter().filter(|id| !forces(**id));
+    missing.fold(template.clone(), |template, id| template.or(*id, &[0]))
+}
+
+/// Fails unless a new object follows the policy: a key has at most one role, and a safe size.
+pub fn admit(attributes: &Attributes) -> Result<()> {
+    let Some(sort) = attributes.sort() else { return Ok(()) };
+    if sort.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {
+        return Err(Error::TemplateInconsistent);
+    }
+    sized(attributes)
+}
+
+/// Fails if a change or a copy adds a usage to the object. A usage that was removed cannot return:
+/// the key would have one role after the other (Delaune, Kremer, Steel 2008).
+pub fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
+    let raised =
+        |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
+    let found = ROLES.iter().flat_map(|role| role.usages).find(raised);
+    if found.is_none() { Ok(()) } else { Err(Error::AttributeReadOnly) }
+}
+
+/// Fails if the two keys of a new pair have usages that exclude each other.
+pub fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
+    let both = |(one, other): &(A, A)| public.flag(*one) == Some(true) && private.flag(*other) == Some(true);
+    if PAIRS.iter().any(both) { Err(Error::TemplateInconsistent) } else { Ok(()) }
+}
+
+/// Fails if the policy does not allow any use of a key. A key of an older store, or one that was
+/// made under *compatible*, may have several roles. Such a key is unusable until the user removes
+/// all roles but one.
+pub fn usable(object: &Object) -> Result<()> {
+    let has = |id| object.attributes().flag(id) == Some(true);
+    if object.sort().is_hidden() && roles(has) > 1 {
+        let names: Vec<_> = ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).collect();
+        let names: Vec<_> = names.iter().map(|role| role.name).collect();
+        warn!(?names, "the policy strict refuses a key with several roles");
+        return Err(Error::KeyFunctionNotPermitted);
+    }
+    sized(object.attributes())
+}
+
+/// Fails if a key from a sensitive base key is explicitly not sensitive.
+pub fn hidden(attributes: &Attributes) -> Result<()> {
+    let shown = attributes.flag(A::SENSITIVE) == Some(false);
+    if shown { Err(Error::TemplateInconsistent) } else { Ok(()) }
+}
+
+fn roles(has: impl Fn(A) -> bool) -> usize {
+    ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).count()
+}
+
+fn sized(attributes: &Attributes) -> Result<()> {
+    let Some(sort) = attributes.sort().filter(|sort| sort.is_key()) else { return Ok(()) };
+    let bits = |id| attributes.bytes(id).map(bits_of);
+    let good = match attributes.number(A::KEY_TYPE).map(KeyType) {
+        Some(KeyType::RSA) => {
+            let exponent = bits(A::PUBLIC_EXPONENT);
+            if exponent.is_some_and(|bits| bits < bits_of(&RSA_EXPONENT.to_be_bytes())) {
+                return Err(Error::AttributeValueInvalid);
+            }
+            bits(A::MODULUS).is_none_or(|bits| bits >= RSA_BITS)
+        }
+        Some(KeyType::DH) => bits(A::PRIME).is_none_or(|bits| bits >= DH_BITS),
+        _ if sort.is_secret() => key::secret(attributes).is_ok_and(|value| value.len() >= SECRET_LEN),
+        _ => true,
+    };
+    if good { Ok(()) } else { Err(Error::KeySizeRange) }
+}
+
+/// Returns the size in bits of a big-endian number.
+fn bits_of(number: &[u8]) -> u64 {
+    let digits = number.iter().skip_while(|byte| **byte == 0);
+    let (first, rest) = (digits.clone().next().copied().unwrap_or(0), digits.count());
+    (rest as u64 * 8).saturating_sub(u64::from(first.leading_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_from_the_first_that_is_set() {
+        assert_eq!([bits_of(&[]), bits_of(&[0, 0]), bits_of(&[0, 1]), bits_of(&[1, 0, 1])], [0, 0, 1, 17]);
+    }
+
+    #[test]
+    fn no_usage_has_two_roles() {
+        let all: Vec<_> = ROLES.iter().flat_map(|role| role.usages).collect();
+        assert!(all.iter().enumerate().all(|(at, id)| !all[..at].contains(id)));
+        assert_eq!(all.len(), 11);
+    }
+}

@@ -1,0 +1,63 @@
+//! An allocator for the whole library. It wipes every block that Rust code frees.
+//!
+//! The crates that compute with keys copy them on the heap and do not wipe every copy. For example,
+//! `crypto-bigint` clones the primes of an RSA key, and a `Vec` that grows leaves its old bytes
+//! behind. Only the allocator can reach all these copies.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use super::wipe;
+
+/// The system's allocator, which wipes every block before it frees it. The shared library installs
+/// it (`#[global_allocator]` in `abi/`), and so does a test that searches memory for secrets. A
+/// program that links the core installs its own allocator.
+///
+/// A block that changes its size always moves: the default `realloc` allocates, copies and frees.
+pub struct WipingAllocator;
+
+// SAFETY: every block comes from `System` and returns to it with its original layout.
+unsafe impl GlobalAlloc for WipingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller makes the promise that `System` needs.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller makes the promise that `System` needs.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller frees a block of that layout, and no other code uses it.
+        unsafe { wipe(block, layout.size()) };
+        // SAFETY: the caller makes the promise that `System` needs.
+        unsafe { System.dealloc(block, layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The system's allocator reuses a block of 64 bytes for the next request of that size.
+    #[test]
+    fn a_block_that_grows_leaves_nothing_in_its_old_place() {
+        let layout = Layout::from_size_align(64, 8).expect("a layout");
+        // SAFETY: the blocks are used within their layouts and freed with them. The test reads the
+        // old bytes through the new block, which owns them at that time.
+        unsafe {
+            let old = WipingAllocator.alloc(layout);
+            old.write_bytes(0xa5, 64);
+            let grown = WipingAllocator.realloc(old, layout, 4096);
+            assert!((0..64).all(|at| grown.add(at).read() == 0xa5));
+            let next = System.alloc(layout);
+            // The allocator keeps its links in the first 16 bytes of a free block.
+            let left = (16..64)
+                .filter(|at| next.add(*at).cast::<std::mem::MaybeUninit<u8>>().read().assume_init() == 0xa5);
+            assert_eq!(left.count(), 0);
+            System.dealloc(next, layout);
+            WipingAllocator.dealloc(grown, Layout::from_size_align(4096, 8).expect("a layout"));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Identifies the files of an open token by device and inode, because their names can change.
+
+use std::fs::Metadata;
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The identity of a file, independent of its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// A stamp of a token file. It differs after the file was changed or replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// The identity of the token file.
+    pub file: FileId,
+    /// The length and the time of the last change (ctime), of the file and of its journal.
+    changes: [Option<(u64, i64, i64)>; 2],
+}
+
+impl Stamp {
+    /// Returns the stamp of the file at `path`; `None` if the file does not exist.
+    pub(super) fn of(path: &Path, journal: &Path) -> Option<Self> {
+        let change = |data: &Metadata| (data.len(), data.ctime(), data.ctime_nsec());
+        let data = std::fs::metadata(path).ok()?;
+        let journal = std::fs::metadata(journal).ok();
+        Some(Self { file: FileId::from(&data), changes: [Some(change(&data)), journal.as_ref().map(change)] })
+    }
+
+    /// Returns the length of the journal; 0 if it does not exist.
+    pub(super) fn journal_len(&self) -> u64 {
+        self.changes[1].map_or(0, |(len, ..)| len)
+    }
+}
+
+impl From<&Metadata> for FileId {
+    fn from(data: &Metadata) -> Self {
+        Self { device: data.dev(), inode: data.ino() }
+    }
+}
+
+/// The names of the files of an open token, and the files that had these names when the token was
+/// opened.
+pub(super) struct Place {
+    id: FileId,
+    files: Vec<(PathBuf, FileId)>,
+}
+
+impl Place {
+    /// Records the files of the token at `path`, which SQLite has open. SQLite puts its journal and
+    /// index beside the file itself, not beside a symbolic link to it.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let id = FileId::from(&std::fs::metadata(path)?);
+        let mut files = vec![(path.to_owned(), id)];
+        let real = std::fs::canonicalize(path)?;
+        for suffix in ["-wal", "-shm"] {
+            let mut name = real.as_os_str().to_owned();
+            name.push(suffix);
+            // A read-only file may have neither.
+            if let Ok(data) = std::fs::metadata(&name) {
+                files.push((name.into(), FileId::from(&data)));
+            }
+        }
+        Ok(Self { id, files })
+    }
+
+    /// Returns the identity of the token file.
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Fails if a name now belongs to another file, or to no file: other processes would not see
+    /// what is written.
+    pub(super) fn verify(&self) -> Result<()> {
+        for (path, id) in &self.files {
+            let found = std::fs::metadata(path).map(|data| FileId::from(&data));
+            let what = match found {
+                Ok(found) if found == *id => continue,
+                Ok(_) => "another file has the name",
+                Err(reason) if reason.kind() == ErrorKind::NotFound => "no file has the name",
+                Err(reason) => return Err(reason),
+            };
+            return Err(Error::other(format!("{what} {:?}", path.file_name().unwrap_or_default())));
+        }
+        Ok(())
+    }
+}
+
+/// Fails if a token file is not a regular file, or if every user may write to it.
+pub(super) fn check_file(data: &Metadata) -> Result<()> {
+    if !data.is_file() {
+        return Err(Error::other("this is not a regular file"));
+    }
+    if data.mode() & EVERYBODY_WRITES != 0 {
+        return Err(Error::other("every user may write to this file: chmod o-w"));
+    }
+    Ok(())
+}
+
+/// A problem with the permissions of a token directory.
+pub(super) enum Exposure {
+    /// Every user may remove and replace files.
+    Everybody,
+    /// Other users may add files, a group may replace them, or another user owns the directory.
+    Some(&'static str),
+}
+
+/// Checks the permissions of a token directory, as ssh checks its own. Shared group directories and
+/// directories of another user are in use, so that the caller only warns about them.
+pub(super) fn exposure(data: &Metadata) -> Option<Exposure> {
+    let mode = data.mode();
+    if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
+        return Some(Exposure::Everybody);
+    }
+    if mode & EVERYBODY_WRITES != 0 {
+        return Some(Exposure::Some("every user may add files to this directory"));
+    }
+    if mode & GROUP_WRITES != 0 {
+        return Some(Exposure::Some("a group may write to this directory"));
+    }
+    let owner = data.uid();
+    let own = rustix::process::geteuid().as_raw();
+    (owner != 0 && owner != own).then_some(Exposure::Some("this directory belongs to another user"))
+}
+
+const EVERYBODY_WRITES: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
+const STICKY: u32 = 0o1000;

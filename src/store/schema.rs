@@ -1,0 +1,72 @@
+//! Checks that a token file has only our tables, and nothing that SQLite would run automatically.
+//!
+//! An attacker who can write to the file could add a trigger that resets each count of wrong PINs,
+//! or deletes each new row. So the schema is compared with ours, and every connection disables
+//! triggers and views.
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ffi};
+
+/// The settings of a connection to an untrusted file ("Defense Against The Dark Arts" of SQLite's
+/// manual).
+const SETTINGS: [(DbConfig, bool); 5] = [
+    (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+];
+
+/// The size of the page cache in KiB. Otherwise a file can set the size for every process that
+/// reads it.
+const CACHE: i64 = 2000;
+
+/// Disables the features that a file could misuse. Called before anything is read.
+pub(super) fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    for (setting, on) in SETTINGS {
+        connection.set_db_config(setting, on)?;
+    }
+    connection.pragma_update(None, "cell_size_check", "ON")?;
+    connection.pragma_update(None, "cache_size", -CACHE)
+}
+
+/// Returns SQLite's version of the schema. Every change of the schema changes it.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
+}
+
+/// Fails unless the file has exactly the tables of `schema`, a list of statements with semicolons
+/// between them.
+pub(super) fn verify(connection: &Connection, schema: &str) -> rusqlite::Result<()> {
+    let mut missing: Vec<_> = schema.split(';').map(plain).filter(|sql| !sql.is_empty()).collect();
+    let mut roots = Vec::new();
+    let mut statement = connection.prepare("SELECT type, name, rootpage, sql FROM sqlite_schema")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+        let (root, sql): (i64, Option<String>) = (row.get(2)?, row.get(3)?);
+        let sql = plain(&sql.unwrap_or_default());
+        let known = missing.iter().position(|known| *known == sql && kind == "table");
+        let Some(known) = known.filter(|_| sql.starts_with(&format!("CREATE TABLE {name}("))) else {
+            return Err(differs(format!("{kind:?} {name:?} does not belong in a token file")));
+        };
+        if root < 2 || roots.contains(&root) {
+            return Err(differs(format!("table {name:?} shares its pages")));
+        }
+        roots.push(root);
+        missing.swap_remove(known);
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(table) => Err(differs(format!("a table of a token file is missing or differs: {table}"))),
+    }
+}
+
+/// Returns a statement with each run of white space replaced by one space.
+fn plain(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn differs(what: String) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOTADB), Some(what))
+}

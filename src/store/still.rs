@@ -1,0 +1,107 @@
+//! Reads a token file if SQLite cannot create its files beside it. The reason is a read-only file
+//! system, a directory without write permission, or a full disk.
+//!
+//! SQLite reads such a file as `immutable`: without locks, and without checks for changes. That is
+//! correct as long as no process writes. So the file's stamp is compared before and after each
+//! read. A file with a write-ahead log is not read in this way: the log alone may have the last
+//! commits.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::place::Stamp;
+use super::schema;
+use super::sqlite::{SCHEMA, SqliteStore};
+use crate::error::Error;
+
+/// The state of a file that is open read-only.
+pub(super) struct Still {
+    /// The stamp of the file when it was opened.
+    stamp: Option<Stamp>,
+    /// The error of every write.
+    pub(super) reason: Error,
+}
+
+impl Still {
+    /// Opens the file read-only if SQLite failed to open it for one of these reasons; `None`
+    /// otherwise.
+    pub(super) fn open(path: &Path, reason: &rusqlite::Error) -> Option<(Connection, Self)> {
+        let reason = if is_out_of_room(reason) {
+            Error::DeviceMemory
+        } else if cannot_write(reason) {
+            Error::TokenWriteProtected
+        } else {
+            return None;
+        };
+        let stamp = SqliteStore::stamp(path)?;
+        if stamp.journal_len() > 0 {
+            return None;
+        }
+        Some((connection(path).ok()?, Self { stamp: Some(stamp), reason }))
+    }
+
+    /// Returns the state of a file that could not be opened at all.
+    pub(super) fn closed(reason: Error) -> Self {
+        Self { stamp: None, reason }
+    }
+
+    /// Returns whether the file is unchanged since it was opened.
+    pub(super) fn is_current(&self, path: &Path) -> bool {
+        SqliteStore::stamp(path) == self.stamp
+    }
+}
+
+/// Opens a read-only connection.
+fn connection(path: &Path) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri(path), flags)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    schema::harden(&connection)?;
+    schema::verify(&connection, SCHEMA)?;
+    Ok(connection)
+}
+
+/// Returns the path as a URI for SQLite.
+fn uri(path: &Path) -> OsString {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(*byte),
+            _ => uri.extend(format!("%{byte:02x}").bytes()),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    OsString::from_vec(uri)
+}
+
+/// Returns whether SQLite failed because the disk is full.
+pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
+    // SQLite creates the index file of the log with its full size, so that this error means a full
+    // disk.
+    let index = reason.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE);
+    index || reason.sqlite_error_code() == Some(ErrorCode::DiskFull)
+}
+
+/// <https://sqlite.org/rescode.html#ioerr_shmsize>
+const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+
+/// Returns whether SQLite failed because it may not create or write a file.
+fn cannot_write(reason: &rusqlite::Error) -> bool {
+    use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(reason.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_survives_its_uri() {
+        let uri = uri(Path::new("/a dir/50%?#.jeton"));
+        assert_eq!(uri, "file:/a%20dir/50%25%3f%23.jeton?immutable=1");
+    }
+}

@@ -1,0 +1,174 @@
+//! Rewrites all records of a token: to upgrade an older file, and for a new token key.
+
+use std::sync::Arc;
+
+use tracing::{error, info, warn};
+
+use super::Token;
+use crate::error::{Error, Result};
+use crate::object::policy::Login;
+use crate::store::seal::{self, TokenKey};
+use crate::store::sealing::SealingKey;
+use crate::store::summary::{Mark, Summary};
+use crate::store::{Change, NewPins, Rewriter, Rewritten, Role, Row, Snapshot};
+
+/// The sealing key that a token needs after [`Token::rekey`].
+pub enum Sealing {
+    /// The configured one. The token needs no sealing key if the configuration has none.
+    Configured,
+    /// No sealing key, even if the configuration has one.
+    Removed,
+}
+
+impl Token {
+    /// Upgrades an older file to the newest format: encrypts secret attributes that are stored in
+    /// clear. A failure does not affect the login; the next login tries again.
+    pub(super) fn upgrade(&self, key: &Arc<TokenKey>, life: i64, login: Login) {
+        match self.store.is_outdated() {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(reason) => return warn!(token = self.serial, ?reason, "the file keeps its older format"),
+        }
+        let _change = self.change();
+        let mut upgrade = Upgrade { token: self, key, life, moves: Vec::new() };
+        let outcome = self.store.rewrite(&mut upgrade).and_then(|before| {
+            let sealed = upgrade.moves.len();
+            self.acknowledge(before);
+            self.take_rows(Some(key), login, true)?;
+            Ok(sealed)
+        });
+        match outcome {
+            Ok(sealed) => info!(token = self.serial, sealed, "the file has the newest format"),
+            Err(reason) => warn!(token = self.serial, ?reason, "the file keeps its older format"),
+        }
+    }
+
+    /// Makes a new token key, and replaces all records and both PIN records in one transaction.
+    /// Needs the user's PIN if it is set. Logs out every process, as `C_InitToken` does. `old` is
+    /// another sealing key that the current PIN records may need.
+    pub fn rekey(
+        &self,
+        so_pin: &[u8],
+        user_pin: Option<&[u8]>,
+        sealing: Sealing,
+        old: Option<&SealingKey>,
+    ) -> Result<()> {
+        if self.login_state() != Login::Public {
+            return Err(Error::UserAlreadyLoggedIn);
+        }
+        let sealing = match sealing {
+            Sealing::Configured => self.sealing_key()?,
+            Sealing::Removed => None,
+        };
+        let officer = self.unwrap_with(Role::Officer, so_pin, old)?;
+        let user = match user_pin {
+            Some(pin) => Some((pin, self.unwrap_with(Role::User, pin, old)?)),
+            None => None,
+        };
+        if user.as_ref().is_some_and(|(_, user)| user.life != officer.life) {
+            return Err(Error::DeviceRemoved);
+        }
+        let key = TokenKey::generate()?;
+        let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref());
+        let new = wrap(Role::Officer, so_pin)?;
+        let user = match user {
+            Some((pin, user)) => (user.record, wrap(Role::User, pin)?),
+            None => Default::default(),
+        };
+        let pins = NewPins { officer: (officer.record, new), user };
+        let _change = self.change();
+        let mut rekey = Rekey {
+            token: self,
+            old: &officer.key,
+            new: &key,
+            life: officer.life,
+            found: Summary::empty(Change(0)),
+            made: Summary::empty(Change(0)),
+            pins: Some(pins),
+        };
+        let before = self.store.rewrite(&mut rekey)?;
+        self.reached(before.next_life());
+        info!(token = self.serial, "the token has a new key");
+        Ok(())
+    }
+}
+
+/// Encrypts secret attributes that older versions stored in clear.
+struct Upgrade<'a> {
+    token: &'a Token,
+    key: &'a TokenKey,
+    life: i64,
+    /// The marks to subtract and to add.
+    moves: Vec<(Mark, Mark)>,
+}
+
+impl Rewriter for Upgrade<'_> {
+    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>> {
+        if row.private || seal::tag(body) != Some(row.tag) {
+            return Ok(None);
+        }
+        // A record that was altered stays as it is. A later read leaves it out.
+        let Some(attributes) = self.key.open(&self.token.serial, row.id, body) else { return Ok(None) };
+        if !seal::is_clear_key(body, &attributes) {
+            return Ok(None);
+        }
+        let new = self.key.seal(&self.token.serial, row.id, &attributes, &self.token.open)?;
+        self.moves.push((self.key.marker().mark(&row), self.key.marker().mark(&new.0)));
+        Ok(Some(new))
+    }
+
+    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
+        let summary = self.token.resealed(self.key, self.life, before, |summary| {
+            for (goes, comes) in &self.moves {
+                summary.subtract(*goes);
+                summary.add(*comes);
+            }
+        })?;
+        Ok(Rewritten { change: before.change.next(), summary, pins: None })
+    }
+}
+
+/// Encrypts all records with another token key.
+struct Rekey<'a> {
+    token: &'a Token,
+    old: &'a TokenKey,
+    new: &'a TokenKey,
+    life: i64,
+    /// The sums of the existing rows, with the old key.
+    found: Summary,
+    /// The sums of the new rows, with the new key.
+    made: Summary,
+    pins: Option<NewPins>,
+}
+
+impl Rewriter for Rekey<'_> {
+    fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>> {
+        let serial = &self.token.serial;
+        let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
+        let Some(attributes) = opened else {
+            error!(token = serial, record = row.id, "no new key: an object was altered on disk");
+            return Err(Error::DeviceError);
+        };
+        self.found.add(self.old.marker().mark(&row));
+        let new = self.new.seal(serial, row.id, &attributes, &self.token.open)?;
+        self.made.add(self.new.marker().mark(&new.0));
+        Ok(Some(new))
+    }
+
+    fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
+        if before.change.life() != self.life {
+            return Err(Error::DeviceRemoved);
+        }
+        let serial = &self.token.serial;
+        let known = self.old.open_summary(serial, before.change, &before.summary);
+        // A new key would make rows valid that an attacker added, or hide that rows were removed.
+        if known.is_none_or(|known| known.differs(&self.found)) {
+            error!(token = serial, "no new key: objects were removed, added or replaced on disk");
+            return Err(Error::DeviceError);
+        }
+        let change = before.change.next_life();
+        self.made.change = change.0;
+        let summary = self.new.seal_summary(serial, &self.made)?;
+        Ok(Rewritten { change, summary, pins: self.pins.take() })
+    }
+}

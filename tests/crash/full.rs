@@ -1,0 +1,318 @@
+//! A token on a full disk, on a read-only disk, in a directory that the process may not write, and
+//! in a process that gets no memory. It can be listed, logged in to and used; only a wrong PIN
+//! costs a try.
+//!
+//! The disks are file systems in memory, in a mount namespace of the child. That needs root; a test
+//! says so where it cannot run.
+
+use std::fs::{File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, token_flag as flag};
+use jeton::module::{Module, User};
+
+use crate::faults::failures;
+use crate::keys::Kind;
+use crate::process::{Process, client, directory, number, token, unlock};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, plain};
+
+const WRONG: &[u8] = b"a wrong one";
+const LIMIT: u32 = 3;
+/// Seconds that a PIN costs in these tests if it cannot be counted.
+const DELAY: u64 = 1;
+/// The user `nobody`.
+const STRANGER: u32 = 65534;
+
+/// What the disk is in these tests.
+const DISK: &str = "size=2m,mode=0700";
+
+/// Starts a child in a mount namespace of its own; none where that is not allowed.
+fn with_mounts(role: &str) {
+    let allowed = Command::new("unshare").args(["--mount", "true"]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("skipped: it needs root to mount a disk");
+        return;
+    }
+    let directory = Directory::new();
+    Process::start_by("unshare", &["--mount"], role, &directory, &[])
+        .wait()
+        .iter()
+        .for_each(|line| println!("{line}"));
+}
+
+pub fn full() {
+    with_mounts("full");
+}
+
+pub fn read_only() {
+    with_mounts("read-only");
+}
+
+fn mount(arguments: &[&str], place: &Path) {
+    let status = Command::new("mount").args(arguments).arg(place).status().expect("mount");
+    assert!(status.success(), "mount {arguments:?}");
+}
+
+/// A module whose tries of a PIN cost a second where they cannot be counted.
+fn slow(directory: &Arc<Directory>) -> Client {
+    let module = Module::new();
+    let path = directory.path().display();
+    let text = format!(
+        "token-dir = '{path}', log = {{ level = 'off' }}, \
+         pin = {{ memory-kib = 8, passes = 1, retries = {LIMIT}, uncounted-delay = {DELAY} }}"
+    );
+    module.initialize(Some(&text)).expect("a module");
+    let slot = module.slots(true).expect("slots")[0];
+    Client { module, slot, directory: Arc::clone(directory) }
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let done = work();
+    (done, start.elapsed())
+}
+
+/// Takes all room that is left on the disk.
+fn fill(directory: &Directory) -> PathBuf {
+    let path = directory.path().join("filler");
+    let mut file = File::options().append(true).create(true).open(&path).expect("a file");
+    for len in [1 << 16, 1 << 12, 1] {
+        while file.write(&vec![1; len]).is_ok_and(|written| written > 0) {}
+    }
+    path
+}
+
+fn signs(client: &Client, session: SessionHandle) {
+    let key = client.find_one(session, &none().label("pair").flag(A::SIGN, true));
+    client.sign(session, &plain(M::ECDSA_SHA256), key, b"data").expect("a signature");
+}
+
+fn stored(client: &Client, session: SessionHandle, count: usize) -> Vec<ObjectHandle> {
+    (0..count).map(|_| client.create(session, &data("doomed").stored()).expect("an object")).collect()
+}
+
+/// A token with a pair and some objects, on that disk.
+fn made(directory: &Arc<Directory>) {
+    let client = client(directory, LIMIT);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    unlock(&client, PIN);
+    let session = client.user();
+    let both = none().stored().label("pair");
+    let request = Kind::P256.request().and(&both);
+    client.generate(session, Kind::P256.generator(), &request, &both).expect("a pair");
+    stored(&client, session, 20);
+    client.module.finalize().expect("a module");
+}
+
+pub fn full_child() {
+    let directory = directory();
+    mount(&["-t", "tmpfs", "-o", DISK, "jeton"], directory.path());
+    made(&directory);
+
+    // A process that has the token open when the disk fills up.
+    let client = slow(&directory);
+    let session = client.user();
+    let filler = fill(&directory);
+    let doomed = client.find(session, &none().label("doomed"));
+    assert_eq!(client.create(session, &data("new").stored()), Err(Error::DeviceMemory));
+    for object in &doomed[..5] {
+        client.module.destroy_object(session, *object).expect("room to destroy an object");
+    }
+    client.module.logout(session).expect("a logout");
+    // The reserve has room for the count.
+    let (outcome, time) = timed(|| client.module.login(session, User::User, WRONG));
+    assert_eq!(outcome, Err(Error::PinIncorrect));
+    assert!(time < Duration::from_secs(DELAY), "{time:?}");
+    assert_eq!(failures(&directory), Ok((0, 1)));
+    client.login(session);
+    assert_eq!(failures(&directory), Ok((0, 0)));
+    signs(&client, session);
+    client.module.finalize().expect("a module");
+
+    // One that starts on the full disk.
+    let client = slow(&directory);
+    let session = client.user();
+    signs(&client, session);
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::UserAlreadyLoggedIn));
+    let doomed = client.find(session, &none().label("doomed"));
+    assert_eq!(doomed.len(), 15);
+    for object in doomed {
+        client.module.destroy_object(session, object).expect("room to destroy an object");
+    }
+    assert_eq!(client.find(session, &none().label("doomed")), []);
+    client.module.finalize().expect("a module");
+
+    // One that starts on the full disk, after something else took the reserve.
+    let reserve = file(&directory, "jeton-lock");
+    File::options().write(true).open(reserve).expect("the reserve").set_len(0).expect("the reserve");
+    fill(&directory);
+    let client = slow(&directory);
+    let session = client.open();
+    let (outcome, time) = timed(|| client.module.login(session, User::User, PIN));
+    assert_eq!(outcome, Ok(()));
+    assert!(time >= Duration::from_secs(DELAY), "{time:?}");
+    signs(&client, session);
+    assert_eq!(client.create(session, &data("new").stored()), Err(Error::DeviceMemory));
+    let free = client.module.slots(true).expect("slots")[1];
+    assert_eq!(client.module.init_token(free, SO_PIN, LABEL), Err(Error::DeviceMemory));
+    client.module.logout(session).expect("a logout");
+    lock_in_memory(&client, session, Error::DeviceMemory);
+
+    // With room again the same process writes, and nothing half-made is in the way.
+    std::fs::remove_file(filler).expect("the filler");
+    let client = slow(&directory);
+    let session = client.user();
+    stored(&client, session, 1);
+    let free = client.module.slots(true).expect("slots")[1];
+    client.module.init_token(free, SO_PIN, LABEL).expect("a token");
+    println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
+}
+
+/// Wrong PINs that cannot be counted on disk lock this process out, and cost time whatever the
+/// number of threads.
+fn lock_in_memory(client: &Client, session: SessionHandle, reason: Error) {
+    let login = || client.module.login(session, User::User, WRONG);
+    let (outcomes, time) = timed(|| {
+        std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..LIMIT + 1).map(|_| scope.spawn(login)).collect();
+            tries.into_iter().map(|thread| thread.join().expect("a thread")).collect::<Vec<_>>()
+        })
+    });
+    let wrong = outcomes.iter().filter(|outcome| **outcome == Err(Error::PinIncorrect)).count();
+    assert_eq!(wrong, LIMIT as usize, "{outcomes:?} with {reason:?}");
+    assert!(time >= Duration::from_secs(DELAY * u64::from(LIMIT + 1)), "{time:?}");
+    assert_eq!(client.module.login(session, User::User, PIN), Err(Error::PinLocked));
+}
+
+fn file(directory: &Directory, extension: &str) -> PathBuf {
+    let mut files = std::fs::read_dir(directory.path()).expect("the directory");
+    let fits = |path: &PathBuf| path.extension().is_some_and(|known| known == extension);
+    files.find_map(|entry| Some(entry.expect("an entry").path()).filter(fits)).expect("a file")
+}
+
+pub fn read_only_child() {
+    let directory = directory();
+    let disk = directory.path().to_owned();
+    mount(&["-t", "tmpfs", "-o", DISK, "jeton"], &disk);
+    made(&directory);
+    mount(&["-o", "remount,ro"], &disk);
+    let client = slow(&directory);
+    read_only_use(&client);
+
+    // The same process writes once the disk can be written.
+    mount(&["-o", "remount,rw"], &disk);
+    let session = client.open();
+    client.login(session);
+    stored(&client, session, 1);
+    assert_eq!(client.flags() & flag::WRITE_PROTECTED, 0);
+
+    // A token that was in use when its process ended: SQLite's files are there.
+    let copy = Directory::new();
+    mount(&["-t", "tmpfs", "-o", DISK, "jeton"], copy.path());
+    for entry in std::fs::read_dir(&disk).expect("the directory") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
+    }
+    mount(&["-o", "remount,ro"], copy.path());
+    let other = slow(&copy);
+    read_only_use(&other);
+    let session = other.open();
+    assert_eq!(other.find(session, &none().label("doomed")).len(), 21);
+    other.module.finalize().expect("a module");
+    drop(other);
+    assert!(Command::new("umount").arg(copy.path()).status().expect("umount").success());
+    println!("a read-only disk: listed, logged in, signed");
+}
+
+/// Uses a token that cannot be written, and logs out.
+fn read_only_use(client: &Client) {
+    assert_ne!(client.flags() & flag::WRITE_PROTECTED, 0);
+    let session = client.open();
+    let (outcome, time) = timed(|| client.module.login(session, User::User, PIN));
+    assert_eq!(outcome, Ok(()));
+    assert!(time >= Duration::from_secs(DELAY), "{time:?}");
+    signs(client, session);
+    let refused = Err(Error::TokenWriteProtected);
+    assert_eq!(client.create(session, &data("new").stored()).map(drop), refused);
+    let object = client.find(session, &none().label("doomed"))[0];
+    assert_eq!(client.module.destroy_object(session, object), refused);
+    assert_eq!(client.set(session, object, &none().label("new")), refused);
+    assert_eq!(client.module.set_pin(session, PIN, b"a new one"), refused);
+    client.module.logout(session).expect("a logout");
+    client.module.close_session(session).expect("a session");
+}
+
+/// A directory that the process may not write, as another user than root.
+pub fn unwritable() {
+    let directory = token();
+    {
+        let client = client(&directory, LIMIT);
+        let session = client.user();
+        let both = none().stored().label("pair");
+        let request = Kind::P256.request().and(&both);
+        client.generate(session, Kind::P256.generator(), &request, &both).expect("a pair");
+        stored(&client, session, 1);
+        client.module.finalize().expect("a module");
+    }
+    let paths = std::fs::read_dir(directory.path()).expect("the directory");
+    let mut paths: Vec<_> = paths.map(|entry| entry.expect("an entry").path()).collect();
+    paths.push(directory.path().to_owned());
+    if paths.iter().any(|path| chown(path, Some(STRANGER), Some(STRANGER)).is_err()) {
+        println!("skipped: it needs root to act as another user");
+        return;
+    }
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o555)).expect("permissions");
+    // A copy of this binary where the other user can read it.
+    let place = Directory::new();
+    std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("permissions");
+    let binary = place.path().join("crash");
+    std::fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
+    let stranger = STRANGER.to_string();
+    let arguments = ["--reuid", &stranger, "--regid", &stranger, "--clear-groups"];
+    let said = Process::start_binary("setpriv", &arguments, &binary, "unwritable", &directory, &[]).wait();
+    said.iter().for_each(|line| println!("{line}"));
+}
+
+pub fn unwritable_child() {
+    let client = slow(&directory());
+    read_only_use(&client);
+    println!("an unwritable directory: listed, logged in, signed");
+}
+
+/// A login that gets no memory for Argon2id costs no try.
+pub fn memory() {
+    let directory = Directory::new();
+    let client = client(&directory, LIMIT);
+    client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
+    client.module.finalize().expect("a module");
+    let text = format!(
+        "token-dir = '{}', pin = {{ memory-kib = {}, passes = 1, retries = {LIMIT} }}",
+        directory.path().display(),
+        256 * 1024
+    );
+    client.module.initialize(Some(&text)).expect("a module");
+    unlock(&client, PIN);
+    client.module.finalize().expect("a module");
+    let script = ["-c", "ulimit -v 220000; exec \"$0\""];
+    let said = Process::start_by("sh", &script, "no memory", &directory, &[]).wait();
+    assert_eq!(said, vec![format!("{:?}", Error::HostMemory); 2 * LIMIT as usize]);
+    assert_eq!(failures(&directory), Ok((0, 0)));
+    client.module.initialize(Some(&text)).expect("a module");
+    assert_eq!(client.module.login(client.open(), User::User, PIN), Ok(()));
+    println!("{} logins without memory cost no try", said.len());
+}
+
+pub fn memory_child() {
+    let client = client(&directory(), LIMIT);
+    let session = client.open();
+    for _ in 0..number("JETON_CRASH_TRIES", 2 * LIMIT) {
+        let outcome = client.module.login(session, User::User, PIN);
+        println!("{:?}", outcome.expect_err("no memory"));
+    }
+}

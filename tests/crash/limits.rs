@@ -1,0 +1,249 @@
+//! What a process has little of: memory that may be locked, stack, memory at all.
+
+use std::sync::Arc;
+
+use jeton::backend::Provider;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::{Module, Output, User};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::keys::{Kind, key_object, pair};
+use crate::process::{Process, directory, number, token, with};
+use crate::support::{Client, Directory, PIN, none, plain};
+
+const NAME: &str = "JETON_CRASH_NAME";
+const KIB: u64 = 1 << 10;
+
+fn limit(resource: Resource, bytes: u64) {
+    let maximum = getrlimit(resource).maximum;
+    setrlimit(resource, Rlimit { current: Some(bytes), maximum }).expect("a limit below the hard one");
+}
+
+/// A line of /proc/self/status, in bytes.
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("a proc file system");
+    let line = text.lines().find(|line| line.starts_with(name)).expect("a line");
+    line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).expect("a number") * KIB
+}
+
+// Locked memory.
+
+pub fn locks_child() {
+    limit(Resource::Memlock, number(NAME, 0));
+    let directory = directory();
+    let log = directory.path().join("log");
+    let module = Module::new();
+    for _ in 0..2 {
+        let more = format!(", log = {{ file = '{}' }}", log.display());
+        module.initialize(Some(&directory.parameters(Provider::ALL[0], &more))).expect("a module");
+        let slot = module.slots(true).expect("slots")[0];
+        let session = module.open_session(slot, true).expect("a session");
+        module.login(session, User::User, PIN).expect("the user");
+        module.finalize().expect("a module");
+    }
+    println!("locked {}", status("VmLck"));
+    let log = std::fs::read_to_string(log).expect("a log");
+    log.lines().filter(|line| line.contains("RLIMIT_MEMLOCK")).for_each(|line| println!("said {line}"));
+}
+
+/// A refused lock is an error in the log, once; half of the limit stays the application's.
+pub fn locks() {
+    for bytes in [0, 64 * KIB, 16 << 20] {
+        if getrlimit(Resource::Memlock).maximum.is_some_and(|most| most < bytes) {
+            println!("not tried: a limit of {bytes} bytes, above the hard limit of this process");
+            continue;
+        }
+        let directory = token();
+        let said = Process::start("locks", &directory, &[(NAME, bytes.to_string())]).wait();
+        let locked = said.iter().find_map(|line| line.strip_prefix("locked ")).expect("a number");
+        let locked: u64 = locked.parse().expect("a number");
+        let lines: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("said ")).collect();
+        println!("limit {bytes}: {locked} bytes locked, {} lines", lines.len());
+        assert!(locked <= bytes / 2, "{locked} of {bytes} bytes are locked");
+        assert_eq!(locked > 0, bytes > 0, "{locked} of {bytes} bytes are locked");
+        assert_eq!(lines.len(), usize::from(bytes < 8 << 20), "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains("ERROR") && line.contains("ulimit -l")), "{lines:?}");
+    }
+}
+
+// Stacks.
+
+/// Kinds of keys that need no more than this of the stack of a caller's thread, in KiB.
+const STACK: u64 = 128;
+
+fn every_kind() -> Vec<Kind> {
+    let mut kinds = Kind::PAIRS.to_vec();
+    kinds.extend([Kind::X25519, Kind::X448, Kind::Dh]);
+    kinds.extend(Kind::ENCAPSULATING);
+    kinds.extend(Kind::SECRETS);
+    kinds
+}
+
+/// All that is done with a key, on a small stack.
+fn use_key(client: &Client, kind: Kind) {
+    let session = client.open();
+    client.module.login(session, User::User, PIN).expect("the user");
+    let (public, private) = if kind == Kind::Rsa {
+        client.generate(session, kind.generator(), &kind.request(), &none()).expect("a pair")
+    } else {
+        pair(client, session, kind, &none())
+    };
+    let sign = |with: &Invocation| {
+        let signature = client.sign(session, with, private, b"data").expect("a signature");
+        client.verify(session, with, public, b"data", &signature).expect("a good signature");
+    };
+    match kind.key_type() {
+        KeyType::RSA => {
+            sign(&plain(M::SHA256_RSA_PKCS));
+            crypt(client, session, &plain(M::RSA_PKCS), (public, private));
+        }
+        KeyType::EC => {
+            sign(&plain(M::ECDSA_SHA256));
+            agree(client, session, (public, private));
+        }
+        KeyType::EC_EDWARDS => sign(&plain(M::EDDSA)),
+        KeyType::EC_MONTGOMERY => agree(client, session, (public, private)),
+        KeyType::ML_DSA => sign(&plain(M::ML_DSA)),
+        KeyType::SLH_DSA => sign(&plain(M::SLH_DSA)),
+        KeyType::AES => {
+            sign(&plain(M::AES_CMAC));
+            crypt(client, session, &plain(M::AES_ECB), (public, private));
+        }
+        KeyType::ML_KEM => {
+            let (with, template) = (plain(M::ML_KEM), none());
+            let mut sealed = [0; 4096];
+            let out = Output::Buffer(&mut sealed);
+            let made = client.module.encapsulate_key(session, &with, public, &template.template(), out);
+            let (len, _) = made.expect("a key");
+            let opened =
+                client.module.decapsulate_key(session, &with, private, &template.template(), &sealed[..len]);
+            opened.expect("a key");
+        }
+        KeyType::DH => {
+            let value = client.read(session, public, A::VALUE).expect("a value");
+            let with = Invocation { params: Params::Data(value.into()), ..plain(M::DH_PKCS_DERIVE) };
+            client.module.derive_key(session, &with, private, &none().template()).expect("a secret");
+        }
+        _ => sign(&plain(M::SHA256_HMAC)),
+    }
+    client.module.logout(session).expect("the user");
+    client.module.close_session(session).expect("a session");
+}
+
+type Pair = (jeton::id::ObjectHandle, jeton::id::ObjectHandle);
+
+fn agree(client: &Client, session: SessionHandle, (public, private): Pair) {
+    let peer = client.read(session, public, A::EC_POINT).expect("a point").into();
+    let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
+    let with = Invocation { params, ..plain(M::ECDH1_DERIVE) };
+    client.module.derive_key(session, &with, private, &none().template()).expect("a secret");
+}
+
+fn crypt(client: &Client, session: SessionHandle, with: &Invocation, (public, private): Pair) {
+    let (mut sealed, mut opened) = ([0; 512], [0; 512]);
+    client.module.encrypt_init(session, with, public).expect("an operation");
+    let len = client.module.encrypt(session, &[7; 32], Output::Buffer(&mut sealed)).expect("a ciphertext");
+    client.module.decrypt_init(session, with, private).expect("an operation");
+    client.module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened)).expect("a plaintext");
+}
+
+pub fn stack_child() {
+    let text = std::env::var(NAME).expect("a backend, a size and a kind");
+    let mut words = text.split(' ');
+    let client = with(&directory(), 10, Provider::named(words.next().expect("a word")).expect("a backend"));
+    let kib: usize = words.next().and_then(|word| word.parse().ok()).expect("a size");
+    let name = words.next().expect("a kind");
+    let kind = every_kind().into_iter().find(|kind| format!("{kind:?}") == name).expect("a kind");
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(kib << 10);
+        thread.spawn_scoped(scope, || use_key(&client, kind)).expect("a thread");
+    });
+}
+
+/// No key needs more of the stack of a caller's thread than musl gives one. `JETON_CRASH_STACKS=1` tries other sizes too,
+/// and prints the smallest that each kind of key needs.
+pub fn stacks() {
+    let directory = token();
+    let mut died = Vec::new();
+    for provider in Provider::ALL {
+        for kind in every_kind() {
+            let lives = |kib: u64| {
+                let what = format!("{} {kib} {kind:?}", provider.name);
+                Process::start("stack", &directory, &[(NAME, what)]).lives()
+            };
+            if number("JETON_CRASH_STACKS", 0) == 1 {
+                let least = [32, 48, 64, 96, 128, 192, 256].into_iter().find(|kib| lives(*kib));
+                println!("{} {kind:?}: {least:?} KiB", provider.name);
+            }
+            if !lives(STACK) {
+                died.push(format!("{} {kind:?}", provider.name));
+            }
+        }
+    }
+    assert!(died.is_empty(), "on a stack of {STACK} KiB these end the process: {died:?}");
+}
+
+// Memory.
+
+/// Longer than what the child may have.
+const LONG: usize = 64 << 20;
+
+pub fn memory_child() {
+    let provider = Provider::named(&std::env::var(NAME).expect("a backend")).expect("a backend");
+    let client = with(&directory(), 10, provider);
+    let session = client.open();
+    client.module.login(session, User::User, PIN).expect("the user");
+    let aes = pair(&client, session, Kind::Aes, &none()).0;
+    let hmac = pair(&client, session, Kind::Generic, &none()).0;
+    let [ed25519, ml_dsa] =
+        [Kind::Ed25519, Kind::MlDsa44].map(|kind| pair(&client, session, kind, &none()).1);
+    let (data, module) = (vec![7; LONG], &client.module);
+    let aead = |id, data_len| {
+        let nonce = vec![9; 7][..].into();
+        let params = Params::Aead { nonce, aad: Box::default(), tag_len: 16, data_len };
+        Invocation { params, ..plain(id) }
+    };
+    limit(Resource::As, status("VmSize") + (LONG as u64) * 3 / 2);
+    let expect = |what: &str, part: &dyn Fn() -> Result<usize, Error>| {
+        let failed = (0..8).find_map(|_| part().err());
+        println!("{what}: {failed:?}");
+        assert_eq!(failed, Some(Error::HostMemory), "{what}");
+    };
+    module.decrypt_init(session, &aead(M::AES_GCM, 0), aes).expect("an operation");
+    expect("C_DecryptUpdate, GCM", &|| module.decrypt_update(session, &data, Output::Buffer(&mut [])));
+    module.decrypt_cancel(session).ok();
+    module.encrypt_init(session, &aead(M::AES_CCM, 8 * LONG), aes).expect("an operation");
+    expect("C_EncryptUpdate, CCM", &|| module.encrypt_update(session, &data, Output::Buffer(&mut [])));
+    module.encrypt_cancel(session).ok();
+    module.encrypt_init(session, &plain(M::AES_KEY_WRAP_KWP), aes).expect("an operation");
+    expect("C_EncryptUpdate, KWP", &|| module.encrypt_update(session, &data, Output::Buffer(&mut [])));
+    module.encrypt_cancel(session).ok();
+    for (what, key, id) in
+        [("EdDSA", ed25519, M::EDDSA), ("ML-DSA", ml_dsa, M::ML_DSA), ("TLS", hmac, M::TLS_PRF_GENERAL)]
+    {
+        module.sign_init(session, &plain(id), key).expect("an operation");
+        expect(&format!("C_SignUpdate, {what}"), &|| module.sign_update(session, &data).map(|()| 0));
+        module.sign_cancel(session).ok();
+    }
+    let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
+    // Less is left than the key would take.
+    limit(Resource::As, status("VmSize") + (LONG as u64) / 2);
+    expect("C_UnwrapKey", &|| {
+        module.unwrap_key(session, &plain(M::AES_KEY_WRAP_KWP), aes, &data, &template.template()).map(|_| 0)
+    });
+    // The session goes on.
+    client.sign(session, &plain(M::EDDSA), ed25519, b"data").expect("a signature");
+    println!("done");
+}
+
+/// Where memory ends a call fails with `CKR_HOST_MEMORY`, and the process goes on.
+pub fn memory() {
+    for provider in Provider::ALL {
+        let directory: Arc<Directory> = token();
+        let said = Process::start("short", &directory, &[(NAME, provider.name.to_owned())]).wait();
+        said.iter().for_each(|line| println!("{}: {line}", provider.name));
+        assert_eq!(said.last().map(String::as_str), Some("done"));
+    }
+}

@@ -1,0 +1,317 @@
+//! Everything that is done with a key: each row of the mechanism table, with each of its functions.
+
+use jeton::backend::{AeadScheme, Direction, Hash};
+use jeton::error::{Error, Result};
+use jeton::id::{
+    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
+    mechanism_flag as flag,
+};
+use jeton::mechanism::message::MessageParams;
+use jeton::mechanism::sp800_108::{Field, Kdf, Number};
+use jeton::mechanism::tls::{Randoms, TlsPrf};
+use jeton::mechanism::{Action, Asymmetric, Code, Derivation, HkdfSalt, Invocation, Mechanism, Mode};
+use jeton::mechanism::{Params, Primitive, Shape};
+use jeton::module::{Derived, Output};
+
+use crate::keys::key_object;
+use crate::scan::Sought;
+use crate::support::{Attributes, Client, none, plain};
+
+/// A key, with what is used beside it.
+pub struct Scene<'a> {
+    pub client: &'a Client,
+    pub session: SessionHandle,
+    /// The private or secret key.
+    pub key: ObjectHandle,
+    /// Its public half, or the same.
+    pub public: ObjectHandle,
+    /// Another secret key, which is wrapped, and which derivations take beside the first.
+    pub other: ObjectHandle,
+    /// The public key of a pair as a peer of an agreement.
+    pub peer: Vec<u8>,
+    /// Secrets that came out.
+    pub made: Vec<Sought>,
+}
+
+pub fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+impl Scene<'_> {
+    /// Does all that a mechanism does with the key; the error of the first function that did not work.
+    pub fn work(&mut self, row: &'static Mechanism) -> Result<()> {
+        let with = Invocation { mechanism: row, params: self.params(row) };
+        match row.action {
+            Action::Sign(primitive, hash) => self.sign(&with, message_len(primitive, hash)),
+            Action::Mac(_) => self.sign(&with, 1000),
+            Action::Otp => self.client.sign(self.session, &with, self.key, b"").map(drop),
+            Action::Cipher(mode) => self.encipher(&with, mode),
+            Action::Encrypt(Asymmetric::Oaep) => self.encrypt(&with, 32).and_then(|()| self.wrap(&with)),
+            Action::Encrypt(_) => self.wrap(&with),
+            Action::Derive(derivation) => self.derive(&with, derivation),
+            Action::Encapsulate => self.encapsulate(&with),
+            Action::Digest(_) => self.digest(&with),
+            _ => Err(Error::MechanismInvalid),
+        }
+    }
+
+    fn sign(&mut self, with: &Invocation, len: usize) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        let data: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        let out = &mut [0; 1 << 16];
+        module.sign_init(session, with, self.key)?;
+        let cut = if with.mechanism.id == M::TLS_PRF_GENERAL { 50 } else { out.len() };
+        let len = module.sign(session, &data, Output::Buffer(&mut out[..cut]))?;
+        let signature = out[..len].to_vec();
+        if with.mechanism.id != M::TLS_PRF_GENERAL {
+            self.client.verify(session, with, self.public, &data, &signature)?;
+        }
+        module.sign_init(session, with, self.key)?;
+        module.sign_update(session, &data)?;
+        module.sign_final(session, Output::Buffer(&mut out[..cut]))?;
+        let does = with.mechanism.does();
+        if does & flag::MESSAGE_SIGN != 0 {
+            module.message_sign_init(session, with, self.key)?;
+            module.sign_message(session, &data, Output::Buffer(out))?;
+            module.sign_message_begin(session)?;
+            module.sign_message_end(session, &data, Output::Buffer(out))?;
+            module.message_sign_final(session)?;
+        }
+        if does & flag::SIGN_RECOVER != 0 {
+            module.sign_recover_init(session, with, self.key)?;
+            module.sign_recover(session, &data, Output::Buffer(out))?;
+        }
+        if does & flag::DECRYPT != 0 {
+            self.encrypt(with, 32)?;
+        }
+        if does & flag::UNWRAP != 0 && with.mechanism.id != M::RSA_X_509 {
+            self.wrap(with)?;
+        }
+        Ok(())
+    }
+
+    fn encrypt(&self, with: &Invocation, len: usize) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        let (mut sealed, mut opened) = ([0; 4096], [0; 4096]);
+        module.encrypt_init(session, with, self.public)?;
+        let len = module.encrypt(session, &[7; 64][..len], Output::Buffer(&mut sealed))?;
+        module.decrypt_init(session, with, self.key)?;
+        module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened))?;
+        module.encrypt_init(session, with, self.public)?;
+        let half = module.encrypt_update(session, &[7; 16], Output::Buffer(&mut sealed));
+        if half == Err(Error::FunctionNotSupported) {
+            return Ok(());
+        }
+        // CCM and XTS want the whole.
+        module.encrypt_update(session, &[7; 48], Output::Buffer(&mut sealed[64..]))?;
+        module.encrypt_final(session, Output::Buffer(&mut sealed)).map(drop)
+    }
+
+    fn encipher(&mut self, with: &Invocation, mode: Mode) -> Result<()> {
+        self.encrypt(with, 64)?;
+        let scheme = match mode {
+            Mode::AesGcm => AeadScheme::AesGcm,
+            Mode::AesCcm => AeadScheme::AesCcm,
+            Mode::ChaCha20Poly1305 => AeadScheme::ChaCha20Poly1305,
+            Mode::ChaCha20 => return Ok(()),
+            _ => return self.wrap(with),
+        };
+        let (module, session) = (&self.client.module, self.session);
+        let bare = Invocation { params: Params::None, mechanism: with.mechanism };
+        let params = || MessageParams::new(scheme, &[9; 12], 16).map(|params| params.announced(64));
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            module.message_crypt_init(session, direction, &bare, self.key)?;
+            let mut params = params()?;
+            // What is decrypted here is a forgery, and the key is used all the same.
+            let whole = module.crypt_message(
+                session,
+                direction,
+                &mut params,
+                b"known",
+                &[7; 64],
+                Output::Buffer(&mut [0; 64]),
+            );
+            if direction == Direction::Encrypt {
+                whole?;
+            }
+            module.crypt_message_begin(session, direction, &mut params, b"known")?;
+            module.crypt_message_part(session, direction, &[7; 48], Output::Buffer(&mut [0; 64]))?;
+            let end = module.crypt_message_end(
+                session,
+                direction,
+                &mut params,
+                &[7; 16],
+                Output::Buffer(&mut [0; 64]),
+            );
+            if direction == Direction::Encrypt {
+                end?;
+            }
+            module.message_crypt_final(session, direction)?;
+        }
+        if mode == Mode::AesGcm { self.wrap(with) } else { Ok(()) }
+    }
+
+    /// Wraps the other key with this one and back. The value of what comes back is known already.
+    fn wrap(&mut self, with: &Invocation) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        let mut wrapped = [0; 8192];
+        let len = module.wrap_key(session, with, self.public, self.other, Output::Buffer(&mut wrapped))?;
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
+        let blocks = [M::AES_ECB, M::AES_CBC, M::DES3_ECB, M::DES3_CBC].contains(&with.mechanism.id);
+        let template = if blocks { template.number(A::VALUE_LEN, 48) } else { template };
+        module.unwrap_key(session, with, self.key, &wrapped[..len], &template.template()).map(drop)
+    }
+
+    fn derive(&mut self, with: &Invocation, derivation: Derivation) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        let template = match derivation {
+            Derivation::PublicKey => {
+                return module.derive_key(session, with, self.key, &none().template()).map(drop);
+            }
+            Derivation::HkdfData => none().number(A::VALUE_LEN, 32),
+            Derivation::TlsMaster { .. } | Derivation::TlsKeys | Derivation::TlsPrf => shown(),
+            Derivation::HashOfKey(hash) => shown().number(A::VALUE_LEN, hash.len() as u64),
+            Derivation::Ike1Prf => {
+                shown().number(A::VALUE_LEN, 32).number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0)
+            }
+            _ => shown().number(A::VALUE_LEN, 32),
+        };
+        let template = if derivation == Derivation::TlsKeys {
+            template.number(A::CLASS, ObjectClass::SECRET_KEY.0).number(A::KEY_TYPE, KeyType::AES.0)
+        } else {
+            template
+        };
+        match module.derive(session, with, self.key, &template.template(), &mut [])? {
+            Derived::Key(key) | Derived::Master(key, _) if derivation != Derivation::HkdfData => {
+                self.keep(key)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn encapsulate(&mut self, with: &Invocation) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        let template = shown();
+        let mut sealed = [0; 4096];
+        let out = Output::Buffer(&mut sealed);
+        let (len, key) = module.encapsulate_key(session, with, self.public, &template.template(), out)?;
+        self.keep(key.expect("a key"))?;
+        let key = module.decapsulate_key(session, with, self.key, &template.template(), &sealed[..len])?;
+        self.keep(key)
+    }
+
+    fn digest(&self, with: &Invocation) -> Result<()> {
+        let (module, session) = (&self.client.module, self.session);
+        module.digest_init(session, with)?;
+        module.digest_key(session, self.key)?;
+        module.digest_update(session, b"data")?;
+        module.digest_final(session, Output::Buffer(&mut [0; 64])).map(drop)
+    }
+
+    /// Remembers the value of a key that was made.
+    fn keep(&mut self, key: ObjectHandle) -> Result<()> {
+        let value = zeroize::Zeroizing::new(self.client.read(self.session, key, A::VALUE)?);
+        self.made.push(Sought::new("a key that was made", &value));
+        Ok(())
+    }
+
+    fn params(&self, row: &Mechanism) -> Params {
+        let bytes = |len: usize| vec![3; len].into_boxed_slice();
+        let (client, server) = (bytes(32), bytes(32));
+        let randoms = Randoms { client, server };
+        let tls12 = matches!(row.shape, Shape::Tls12Master | Shape::Tls12Keys | Shape::Tls12SafeKeys)
+            || [M::TLS12_MAC, M::TLS12_KDF, M::TLS12_EXTENDED_MASTER_KEY_DERIVE].contains(&row.id)
+            || row.id == M::TLS12_EXTENDED_MASTER_KEY_DERIVE_DH;
+        let prf = if tls12 { TlsPrf::Hash(Hash::Sha256) } else { TlsPrf::Md5Sha1 };
+        let hash = match row.action {
+            Action::Sign(_, Some(hash)) => hash,
+            _ => Hash::Sha256,
+        };
+        let code = Code::Hmac(Hash::Sha256);
+        let aead =
+            |len| Params::Aead { nonce: vec![9; len][..].into(), aad: bytes(5), tag_len: 16, data_len: 64 };
+        match row.shape {
+            Shape::None | Shape::Eddsa | Shape::SignContext | Shape::OptionalIv(_) => Params::None,
+            Shape::HashSignContext => {
+                Params::SignContext { deterministic: true, context: bytes(3), hash: Some(Hash::Sha256) }
+            }
+            Shape::Pss => Params::Pss { hash, mgf: hash, salt_len: hash.len() },
+            Shape::Oaep => Params::Oaep { hash, mgf: hash, label: bytes(3) },
+            Shape::RsaAesWrap => Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label: bytes(3) },
+            Shape::Iv(len) => Params::Iv(bytes(len)),
+            Shape::Counter => Params::Counter { block: [3; 16], bits: 64 },
+            Shape::Gcm | Shape::Ccm | Shape::ChaCha20Poly1305 => aead(12),
+            Shape::Gmac => Params::Iv(bytes(12)),
+            Shape::ChaCha20 => Params::ChaCha20 { nonce: bytes(12), counter: 1 },
+            Shape::Length => Params::Length(16),
+            Shape::Ecdh => {
+                Params::Ecdh { kdf: Some(Hash::Sha256), shared: bytes(5), peer: self.peer[..].into() }
+            }
+            Shape::Hkdf => {
+                let salt = HkdfSalt::Key(self.other);
+                Params::Hkdf { extract: true, expand: true, hash, salt, info: bytes(5) }
+            }
+            Shape::Data => Params::Data(bytes(64)),
+            Shape::CbcData => Params::CbcData { iv: [3; 16], data: bytes(32) },
+            Shape::Key => Params::Key(self.other),
+            Shape::Bit => Params::Bit(0),
+            Shape::Integer => Params::Data(self.peer[..].into()),
+            Shape::EcdhAesWrap => Params::EcdhAesWrap { aes_bits: 256, kdf: Some(hash), shared: bytes(5) },
+            Shape::Otp => Params::Otp { counter: None, digits: None, format: None, flags: 0 },
+            Shape::Sp800_108(kdf) => {
+                let number = Number { little_endian: false, len: 4 };
+                let counter = (kdf == Kdf::Counter).then_some(number);
+                let fields = vec![Field::Iteration(counter), Field::Bytes(bytes(5)), Field::Key(self.other)];
+                Params::Sp800_108 { prf: code, fields, iv: Box::default() }
+            }
+            Shape::TlsMaster | Shape::Tls12Master => Params::TlsMaster { prf, randoms },
+            Shape::Tls12ExtendedMaster => Params::TlsExtendedMaster { prf, session_hash: bytes(32) },
+            Shape::TlsKeys | Shape::Tls12Keys => {
+                Params::TlsKeys { prf, randoms, mac_len: 20, key_len: 16, iv_len: 16 }
+            }
+            Shape::Tls12SafeKeys => Params::TlsKeys { prf, randoms, mac_len: 20, key_len: 16, iv_len: 0 },
+            Shape::TlsKdf => Params::TlsKdf { prf, label: bytes(5), randoms, context: None },
+            Shape::TlsMac => Params::TlsMac { prf, len: 12, server: true },
+            Shape::TlsPrf => Params::TlsPrf { seed: bytes(32), label: bytes(5), len: 32 },
+            Shape::IkePrf => {
+                Params::IkePrf { prf: code, data_as_key: false, nonces: bytes(32), new_key: None }
+            }
+            Shape::Ike1Prf => {
+                let (shared, cookies) = (self.other, bytes(16));
+                Params::Ike1Prf { prf: code, shared, previous: Some(self.other), cookies, number: 1 }
+            }
+            Shape::Ike1Extended => {
+                Params::Ike1Extended { prf: code, shared: Some(self.other), extra: bytes(5) }
+            }
+            Shape::Ike2PrfPlus => {
+                Params::Ike2PrfPlus { prf: code, seed_key: Some(self.other), seed: bytes(5) }
+            }
+            Shape::Version | Shape::Pbkdf2 => Params::None,
+        }
+    }
+}
+
+/// The length of a message that a signature takes.
+fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
+    match (primitive, hash) {
+        (Primitive::RsaRaw, _) => 256,
+        (Primitive::RsaPkcs1 | Primitive::RsaPss | Primitive::Ecdsa, None) => 32,
+        (Primitive::HashMlDsa | Primitive::HashSlhDsa, None) => 32,
+        _ => 1000,
+    }
+}
+
+/// Makes a key by a mechanism, and reads its secrets.
+pub fn generate(client: &Client, session: SessionHandle, row: &'static Mechanism) -> Result<Vec<Sought>> {
+    let with = match row.action {
+        Action::GeneratePreMaster => Invocation { params: Params::Version([3, 3]), ..plain(row.id) },
+        Action::Generate => plain(row.id),
+        _ => return Err(Error::MechanismInvalid),
+    };
+    let key_type = row.key_type.expect("a key type");
+    let sized = ![KeyType::DES3].contains(&key_type) && row.action == Action::Generate;
+    let template = if sized { shown().number(A::VALUE_LEN, 32) } else { shown() };
+    let key = client.module.generate_key(session, &with, &template.template())?;
+    let value = zeroize::Zeroizing::new(client.read(session, key, A::VALUE)?);
+    Ok(vec![Sought::new("a key that was generated", &value)])
+}

@@ -1,0 +1,494 @@
+//! What stands in the bytes of a token's files: no secret in clear, and nothing of what was
+//! replaced or destroyed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jeton::admin::{Pins, SealingChange, TokenFile};
+use jeton::backend::Provider;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::module::User;
+use rusqlite::Connection;
+
+use crate::keys::key_object;
+use crate::support::{Attributes, Client, Directory, PIN, SO_PIN, data, each_backend, none, plain};
+
+const SECRET: &[u8] = b"a secret that is not for the disk";
+const NEW_PIN: &[u8] = b"a newer PIN of the user";
+
+/// The token's file.
+fn file(directory: &Path) -> PathBuf {
+    let mut files =
+        fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
+    files.find(|path| path.extension().is_some_and(|end| end == "jeton")).expect("a token file")
+}
+
+/// The bytes of the main file and of the write-ahead log.
+fn bytes_on_disk(directory: &Path) -> Vec<u8> {
+    let main = file(directory);
+    let log = main.with_extension("jeton-wal");
+    [fs::read(main).expect("the token file"), fs::read(log).unwrap_or_default()].concat()
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// One value of the database, of a column of bytes.
+fn column(directory: &Path, sql: &str) -> Vec<u8> {
+    let connection = Connection::open(file(directory)).expect("the token file");
+    connection.query_row(sql, [], |row| row.get(0)).expect("a row")
+}
+
+/// The part of a PIN record that holds the wrapped token key.
+fn wrapped_key(directory: &Path, pin: &str) -> Vec<u8> {
+    let record = column(directory, &format!("SELECT {pin} FROM token"));
+    record[record.len() - 64..].to_vec()
+}
+
+fn generic(label: &str) -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET).label(label).stored()
+}
+
+/// A key that `CKA_PRIVATE` does not protect and that may leave the token.
+fn public_key(label: &str) -> Attributes {
+    generic(label).flag(A::PRIVATE, false).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+#[test]
+fn a_public_key_is_never_stored_in_clear() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &public_key("made")).expect("a key");
+        client.copy(session, key, &none().label("copied")).expect("a copy");
+        client.create(session, &data("not secret").stored()).expect("data");
+        let mut bytes = bytes_on_disk(client.directory.path());
+        client.module.finalize().expect("a module");
+        bytes.extend(bytes_on_disk(client.directory.path()));
+        assert!(contains(&bytes, b"some data") && contains(&bytes, b"copied"));
+        assert!(!contains(&bytes, &SECRET[..16]));
+    });
+}
+
+#[test]
+fn a_public_key_is_used_after_a_login_alone() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let hmac = plain(M::SHA256_HMAC);
+        let key = client.create(session, &public_key("key").flag(A::SIGN, true)).expect("a key");
+        let code = client.sign(session, &hmac, key, b"data").expect("a code");
+        let check = |key| {
+            let module = &client.module;
+            assert_eq!(client.read(session, key, A::LABEL).expect("a label"), b"key");
+            assert_eq!(client.number(session, key, A::VALUE_LEN), SECRET.len() as u64);
+            for id in [A::VALUE, A::CHECK_VALUE] {
+                assert_eq!(client.read(session, key, id), Err(Error::AttributeSensitive), "{id}");
+            }
+            let refused = Err(Error::UserNotLoggedIn);
+            assert_eq!(module.sign_init(session, &hmac, key), refused);
+            assert_eq!(module.verify_init(session, &hmac, key), refused);
+            module.digest_init(session, &plain(M::SHA256)).expect("a digest");
+            assert_eq!(module.digest_key(session, key), refused);
+            module.digest_cancel(session).expect("a digest");
+            let copy = client.copy(session, key, &none().flag(A::TOKEN, false));
+            assert_eq!(copy, Err(Error::UserNotLoggedIn));
+            assert_eq!(client.set(session, key, &none().label("other")), refused);
+            assert_eq!(client.find(session, &none().bytes(A::VALUE, SECRET)), []);
+        };
+        client.module.logout(session).expect("the user");
+        check(key);
+        // The next login finds what was read before it.
+        client.login(session);
+        assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
+        assert_eq!(client.read(session, key, A::VALUE).expect("a value"), SECRET);
+        client.set(session, key, &none().label("key")).expect("a change");
+        client.module.logout(session).expect("the user");
+        check(key);
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
+        // Another process, where nobody has logged in yet.
+        let other = Client::beside(&client.directory, provider, "");
+        let others = other.open();
+        let found = other.find_one(others, &none().label("key"));
+        assert_eq!(other.module.sign_init(others, &hmac, found), Err(Error::UserNotLoggedIn));
+        other.login(others);
+        assert_eq!(other.sign(others, &hmac, found, b"data"), Ok(code));
+    });
+}
+
+/// A directory with a token of format 2: public keys are stored in clear. Made by the version
+/// before format 3.
+fn format_2() -> Arc<Directory> {
+    const NAME: &str = "8d17499fca84648f.jeton";
+    let directory = Directory::new();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/token/fixtures").join(NAME);
+    fs::copy(fixture, directory.path().join(NAME)).expect("the fixture");
+    directory
+}
+
+#[test]
+fn the_next_login_seals_the_public_keys_of_an_older_file() {
+    let scalar: Vec<u8> = (1..=32).collect();
+    let secrets = [&b"a public secret!"[..], b"an extractable secret value", &scalar];
+    each_backend(|provider| {
+        for user in [User::User, User::SecurityOfficer] {
+            let directory = format_2();
+            let client = Client::beside(&directory, provider, "");
+            let session = client.open();
+            assert!(secrets.iter().all(|secret| contains(&bytes_on_disk(directory.path()), secret)));
+            let key = client.find_one(session, &none().label("public ec"));
+            let ecdsa = plain(M::ECDSA);
+            assert_eq!(client.module.sign_init(session, &ecdsa, key), Err(Error::UserNotLoggedIn));
+            let open = client.find_one(session, &none().label("open generic"));
+            assert_eq!(client.read(session, open, A::VALUE), Err(Error::AttributeSensitive));
+            let pin = if user == User::User { PIN } else { SO_PIN };
+            client.module.login(session, user, pin).expect("a login");
+            for secret in secrets {
+                assert!(!contains(&bytes_on_disk(directory.path()), secret), "{secret:?}");
+            }
+            assert_eq!(
+                column(directory.path(), "SELECT CAST(user_version AS BLOB) FROM pragma_user_version"),
+                b"3"
+            );
+            assert_eq!(client.read(session, open, A::VALUE).expect("a value"), secrets[1]);
+            client.sign(session, &ecdsa, key, &[7; 32]).expect("a signature");
+            assert_eq!(client.find(session, &none()).len(), if user == User::User { 5 } else { 4 });
+            // Another process finds the same objects.
+            let other = Client::beside(&directory, provider, "");
+            let others = other.user();
+            assert_eq!(other.find(others, &none()).len(), 5);
+        }
+    });
+}
+
+#[test]
+fn a_file_of_a_newer_format_is_left_alone() {
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    client.module.finalize().expect("a module");
+    let path = file(client.directory.path());
+    Connection::open(&path).expect("the file").pragma_update(None, "user_version", 4).expect("a change");
+    let other = Client::beside(&client.directory, provider, "");
+    assert_eq!(other.module.open_session(other.slot, true), Err(Error::TokenNotRecognized));
+}
+
+#[test]
+fn an_old_pin_record_is_gone_after_the_change() {
+    each_backend(|provider| {
+        for initialised_by_so in [false, true] {
+            let client = Client::new(provider);
+            // Another process has the token open and is logged in.
+            let other = Client::beside(&client.directory, provider, "");
+            let _others = other.user();
+            let session = client.open();
+            let old = wrapped_key(client.directory.path(), "user_pin");
+            assert!(contains(&bytes_on_disk(client.directory.path()), &old));
+            if initialised_by_so {
+                client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+                client.module.init_pin(session, NEW_PIN).expect("a PIN");
+            } else {
+                client.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
+            }
+            let bytes = bytes_on_disk(client.directory.path());
+            assert!(!contains(&bytes, &old));
+            assert!(contains(&bytes, &wrapped_key(client.directory.path(), "user_pin")));
+        }
+    });
+}
+
+#[test]
+fn a_weaker_pin_record_is_gone_after_the_login_that_strengthens_it() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        client.module.finalize().expect("a module");
+        let old = wrapped_key(client.directory.path(), "user_pin");
+        let parameters = format!(
+            "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 64, passes = 2 }}",
+            client.directory.path().display(),
+            provider.name
+        );
+        client.module.initialize(Some(&parameters)).expect("a module");
+        let session = client.user();
+        assert!(!contains(&bytes_on_disk(client.directory.path()), &old));
+        client.module.close_session(session).expect("a session");
+    });
+}
+
+#[test]
+fn a_destroyed_key_leaves_no_byte_of_its_record() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let other = Client::beside(&client.directory, provider, "");
+        let _others = other.user();
+        let key = client.create(session, &generic("gone")).expect("a key");
+        let record = column(client.directory.path(), "SELECT body FROM record");
+        assert!(contains(&bytes_on_disk(client.directory.path()), &record[26..]));
+        client.module.destroy_object(session, key).expect("a key");
+        let bytes = bytes_on_disk(client.directory.path());
+        assert!(record.windows(16).skip(2).all(|part| !contains(&bytes, part)));
+    });
+}
+
+#[test]
+fn many_destroyed_keys_leave_no_byte_of_their_records() {
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let keys: Vec<_> = (1..=60_usize)
+        .map(|len| {
+            let key = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).stored();
+            client.create(session, &key.bytes(A::VALUE, &vec![7; len * 37])).expect("a key")
+        })
+        .collect();
+    let connection = Connection::open(file(client.directory.path())).expect("the token file");
+    let mut statement = connection.prepare("SELECT body FROM record").expect("a table");
+    let records: Vec<Vec<u8>> =
+        statement.query_map([], |row| row.get(0)).expect("rows").map(|row| row.expect("a row")).collect();
+    drop(statement);
+    drop(connection);
+    assert_eq!(records.len(), keys.len());
+    // Every other first: the rows that are left move from page to page.
+    let (even, odd): (Vec<_>, Vec<_>) = keys.iter().enumerate().partition(|(at, _)| at % 2 == 0);
+    for (_, key) in even.into_iter().chain(odd) {
+        client.module.destroy_object(session, *key).expect("a key");
+    }
+    let bytes = bytes_on_disk(client.directory.path());
+    // A record has its nonce in the first bytes and its tag in the last ones.
+    let parts = records.iter().flat_map(|record| [&record[2..26], &record[record.len() - 16..]]);
+    let left = parts.filter(|part| contains(&bytes, part)).count();
+    assert_eq!(left, 0, "parts of records that are left");
+}
+
+#[test]
+fn an_initialisation_leaves_nothing_of_the_token_before() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        client.create(session, &generic("gone")).expect("a key");
+        let record = column(client.directory.path(), "SELECT body FROM record");
+        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
+        client.module.close_session(session).expect("a session");
+        client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+        let bytes = bytes_on_disk(client.directory.path());
+        assert!(!contains(&bytes, &record[2..26]));
+        assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
+    });
+}
+
+#[test]
+fn old_bytes_that_a_reader_held_go_at_a_later_write() {
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let key = client.create(session, &generic("gone")).expect("a key");
+    let record = column(client.directory.path(), "SELECT body FROM record");
+    let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
+    let reading = reader.transaction().expect("a transaction");
+    let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
+    // The call succeeds although the bytes have to stay for the reader.
+    client.module.destroy_object(session, key).expect("a key");
+    assert!(contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
+    drop(reading);
+    // It is not tried again at once.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    client.create(session, &data("next").stored()).expect("data");
+    assert!(!contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
+}
+
+#[test]
+fn old_bytes_that_a_killed_process_left_go_at_the_next_login() {
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let session = client.user();
+    let key = client.create(session, &generic("gone")).expect("a key");
+    let record = column(client.directory.path(), "SELECT body FROM record");
+    // In the place of a process that was killed after its commit: the files, copied while old bytes
+    // are in them.
+    let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
+    let reading = reader.transaction().expect("a transaction");
+    let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
+    client.module.destroy_object(session, key).expect("a key");
+    let copy = Directory::new();
+    for path in [file(client.directory.path()), file(client.directory.path()).with_extension("jeton-wal")] {
+        fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("a copy");
+    }
+    drop(reading);
+    assert!(contains(&bytes_on_disk(copy.path()), &record[2..26]));
+    let other = Client::beside(&copy, provider, "");
+    let session = other.user();
+    assert_eq!(other.find(session, &none()), []);
+    assert!(!contains(&bytes_on_disk(copy.path()), &record[2..26]));
+}
+
+/// The token's file as the tool opens it.
+fn administered(client: &Client, provider: &Provider, configuration: &str) -> TokenFile {
+    let parameters = client.directory.parameters(provider, configuration);
+    TokenFile::all(Some(&parameters)).expect("tokens").pop().expect("a token")
+}
+
+const PINS: Pins<'_> = Pins { officer: SO_PIN, user: Some(PIN) };
+
+#[test]
+fn a_new_token_key_keeps_the_objects_and_the_pins() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        client.create(session, &generic("private")).expect("a key");
+        client.create(session, &public_key("public")).expect("a key");
+        client.create(session, &data("data").stored()).expect("data");
+        let record = column(client.directory.path(), "SELECT body FROM record LIMIT 1");
+        let pins = ["so_pin", "user_pin"].map(|pin| wrapped_key(client.directory.path(), pin));
+        administered(&client, provider, "").rekey(&PINS).expect("a new key");
+        let bytes = bytes_on_disk(client.directory.path());
+        assert!(!contains(&bytes, &record[2..26]));
+        assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
+        // Who was logged in is told, as by an initialisation.
+        assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved));
+        client.login(session);
+        for label in ["private", "public"] {
+            let key = client.find_one(session, &none().label(label));
+            client.sign(session, &plain(M::SHA256_HMAC), key, b"data").expect("a code");
+        }
+        client.find_one(session, &data("data"));
+        client.module.logout(session).expect("the user");
+        client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    });
+}
+
+#[test]
+fn a_new_token_key_needs_both_pins() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let token = administered(&client, provider, "");
+        let wrong: [Pins<'_>; 3] = [
+            Pins { officer: b"wrong", user: Some(PIN) },
+            Pins { officer: SO_PIN, user: Some(b"wrong") },
+            Pins { officer: SO_PIN, user: None },
+        ];
+        let before = column(client.directory.path(), "SELECT so_pin FROM token");
+        for pins in &wrong {
+            assert_eq!(token.rekey(pins), Err(Error::PinIncorrect));
+        }
+        assert_eq!(column(client.directory.path(), "SELECT so_pin FROM token"), before);
+    });
+}
+
+#[test]
+fn a_token_that_was_altered_gets_no_new_key() {
+    for statement in ["DELETE FROM object", "UPDATE record SET body = CAST(body || x'00' AS BLOB)"] {
+        let provider = Provider::ALL[0];
+        let client = Client::new(provider);
+        let session = client.user();
+        client.create(session, &generic("altered")).expect("a key");
+        Connection::open(file(client.directory.path()))
+            .expect("the file")
+            .execute_batch(statement)
+            .expect("done");
+        assert_eq!(administered(&client, provider, "").rekey(&PINS), Err(Error::DeviceError), "{statement}");
+    }
+}
+
+/// A file with a sealing key, and the configuration that names it.
+fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
+    let path = directory.path().join(name);
+    jeton::admin::new_sealing_key(&path).expect("a sealing key");
+    let configuration = format!(", store = {{ sealing-key = 'file:{}' }}", path.display());
+    (path, configuration)
+}
+
+#[test]
+fn no_pin_opens_a_sealed_token_without_its_key_and_none_is_counted() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        client.create(session, &generic("key")).expect("a key");
+        client.module.finalize().expect("a module");
+        let (_, right) = sealing_key(&client.directory, "right");
+        let (_, wrong) = sealing_key(&client.directory, "wrong");
+        let token = administered(&client, provider, &right);
+        token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
+        assert!(token.info().expect("a token").officer.sealing_key.is_some());
+        for configuration in ["", &wrong] {
+            let other = Client::beside(&client.directory, provider, configuration);
+            let session = other.open();
+            for _ in 0..5 {
+                let login = other.module.login(session, User::User, PIN);
+                assert_eq!(login, Err(Error::DeviceError), "{configuration}");
+                let login = other.module.login(session, User::SecurityOfficer, SO_PIN);
+                assert_eq!(login, Err(Error::DeviceError), "{configuration}");
+            }
+            other.module.finalize().expect("a module");
+        }
+        let info = token.info().expect("a token");
+        assert_eq!((info.officer.failures, info.user.expect("a PIN").failures), (0, 0));
+        let other = Client::beside(&client.directory, provider, &right);
+        let session = other.user();
+        other.find_one(session, &none().label("key"));
+        // A new PIN needs the key too.
+        other.module.set_pin(session, PIN, NEW_PIN).expect("a PIN");
+        assert!(token.info().expect("a token").user.expect("a PIN").sealing_key.is_some());
+    });
+}
+
+#[test]
+fn a_sealing_key_is_rotated_and_removed() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        client.create(session, &generic("key")).expect("a key");
+        client.module.finalize().expect("a module");
+        let (first, one) = sealing_key(&client.directory, "one");
+        let (second, two) = sealing_key(&client.directory, "two");
+        let source = |path: &Path| format!("file:{}", path.display()).parse().expect("a source");
+        let (first, second) = (source(&first), source(&second));
+        let change = |configuration: &str, change, old| {
+            administered(&client, provider, configuration).change_sealing_key(&PINS, change, old)
+        };
+        assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
+        assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
+        assert_eq!(change(&one, SealingChange::Set, None), Ok(()));
+        // The present key is not where the configuration says.
+        assert_eq!(change(&two, SealingChange::Rotate, None), Err(Error::DeviceError));
+        assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
+        assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));
+        assert_eq!(change("", SealingChange::Remove, Some(&second)), Ok(()));
+        let other = Client::beside(&client.directory, provider, "");
+        let session = other.user();
+        other.find_one(session, &none().label("key"));
+    });
+}
+
+#[test]
+fn a_sealing_key_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let provider = Provider::ALL[0];
+    let client = Client::new(provider);
+    let (path, configuration) = sealing_key(&client.directory, "key");
+    for mode in [0o644, 0o640, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+        let token = administered(&client, provider, &configuration);
+        let changed = token.change_sealing_key(&PINS, SealingChange::Set, None);
+        assert_eq!(changed, Err(Error::DeviceError), "{mode:o}");
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::write(&path, [7; 31]).expect("a key that is too short");
+    let token = administered(&client, provider, &configuration);
+    assert_eq!(token.change_sealing_key(&PINS, SealingChange::Set, None), Err(Error::DeviceError));
+}
+
+#[test]
+fn a_token_that_is_made_while_a_sealing_key_is_configured_needs_it() {
+    let provider = Provider::ALL[0];
+    let directory = Directory::new();
+    let (_, configuration) = sealing_key(&directory, "key");
+    let client = Client::beside(&directory, provider, &configuration);
+    client.module.init_token(client.slot, SO_PIN, crate::support::LABEL).expect("a token");
+    let other = Client::beside(&directory, provider, "");
+    let session = other.open();
+    assert_eq!(other.module.login(session, User::SecurityOfficer, SO_PIN), Err(Error::DeviceError));
+}

@@ -1,0 +1,235 @@
+//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that follow from a refused usage, and raw RSA
+//! wrapping.
+
+use jeton::backend::Hash;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does};
+use jeton::mechanism::{Invocation, Params};
+use jeton::module::{Output, User};
+
+use crate::keys::{Kind, RSA, key_object, pair};
+use crate::rsa::oaep;
+use crate::support::{Attributes, Client, PIN, each_backend, none, plain};
+
+fn always() -> Attributes {
+    none().flag(A::ALWAYS_AUTHENTICATE, true)
+}
+
+fn generic() -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false)
+}
+
+/// The functions that are over when they return have no moment for the PIN of a use.
+#[test]
+fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
+    each_backend(|provider| {
+        let client = Client::with(provider, ", policy = { raw-rsa-wrap = true }");
+        let (module, session) = (&client.module, client.user());
+        let refused = Error::UserNotLoggedIn;
+        let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
+        let public = client.create(session, &RSA.public).expect("a key");
+        let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
+        let key = client.create(session, &key).expect("a key");
+        let aes_wrap = Invocation {
+            params: Params::RsaAesWrap {
+                aes_bits: 256,
+                hash: Hash::Sha256,
+                mgf: Hash::Sha256,
+                label: Box::default(),
+            },
+            ..plain(M::RSA_AES_KEY_WRAP)
+        };
+        for with in [plain(M::RSA_PKCS), plain(M::RSA_X_509), oaep(Hash::Sha256, Hash::Sha256, b""), aes_wrap]
+        {
+            let mut wrapped = vec![0; 1024];
+            let out = Output::Buffer(&mut wrapped);
+            let len = module.wrap_key(session, &with, public, key, out).expect("a wrapped key");
+            let template = generic().number(A::VALUE_LEN, 32);
+            let unwrapped = module.unwrap_key(session, &with, rsa, &wrapped[..len], &template.template());
+            assert_eq!(unwrapped, Err(refused), "{}", with.mechanism.id);
+        }
+        for kind in [Kind::P256, Kind::X25519, Kind::Dh] {
+            let (public, private) = pair(&client, session, kind, &none());
+            let (_, locked) =
+                client.generate(session, kind.generator(), &kind.request(), &always()).expect("a pair");
+            let part = if kind == Kind::Dh { A::VALUE } else { A::EC_POINT };
+            let peer = client.read(session, public, part).expect("a public key").into_boxed_slice();
+            let with = match kind {
+                Kind::Dh => Invocation { params: Params::Data(peer), ..plain(M::DH_PKCS_DERIVE) },
+                _ => {
+                    let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
+                    Invocation { params, ..plain(M::ECDH1_DERIVE) }
+                }
+            };
+            let derive = |key| module.derive_key(session, &with, key, &none().template());
+            assert!(derive(private).is_ok(), "{kind:?}");
+            assert_eq!(derive(locked), Err(refused), "{kind:?}");
+        }
+        let request = Kind::MlKem512.request();
+        let (public, private) =
+            client.generate(session, M::ML_KEM_KEY_PAIR_GEN, &request, &always()).expect("a pair");
+        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
+        let out = Output::Buffer(&mut sealed);
+        module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key");
+        let made = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
+        assert_eq!(made, Err(refused));
+        // Nor does it leave, to come back without the attribute.
+        let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+        let (_, leaving) = client
+            .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))
+            .expect("a pair");
+        let (by, _) = pair(&client, session, Kind::Aes, &none());
+        let out = module.wrap_key(session, &plain(M::AES_KEY_WRAP_KWP), by, leaving, Output::Length);
+        assert_eq!(out, Err(refused));
+        // The PIN before the call is for no operation.
+        let early = module.login(session, User::ContextSpecific, PIN);
+        assert_eq!(early, Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn every_operation_with_such_a_key_waits_for_the_pin() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
+        let (pkcs1, mut out) = (plain(M::RSA_PKCS), [0; 256]);
+        let refused = Err(Error::UserNotLoggedIn);
+        let raw = plain(M::RSA_X_509);
+        for with in [&pkcs1, &raw] {
+            module.sign_init(session, with, rsa).expect("an operation");
+            assert_eq!(module.sign(session, &[1; 32], Output::Buffer(&mut out)), refused);
+            module.sign_recover_init(session, with, rsa).expect("an operation");
+            assert_eq!(module.sign_recover(session, &[1; 32], Output::Buffer(&mut out)), refused);
+            module.decrypt_init(session, with, rsa).expect("an operation");
+            assert_eq!(module.decrypt(session, &[1; 256], Output::Buffer(&mut out)), refused);
+        }
+        module.decrypt_init(session, &pkcs1, rsa).expect("an operation");
+        assert_eq!(module.decrypt_update(session, &[1; 256], Output::Buffer(&mut out)), refused);
+        module.sign_init(session, &plain(M::SHA256_RSA_PKCS), rsa).expect("an operation");
+        assert_eq!(module.sign_update(session, b"part"), Err(Error::UserNotLoggedIn));
+        module.message_sign_init(session, &pkcs1, rsa).expect("an operation");
+        assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), refused);
+        assert_eq!(module.sign_message_begin(session), Err(Error::UserNotLoggedIn));
+        // A state behind a PIN is not saved: it would be restored without.
+        let state = module.operation_state(session, Output::Length);
+        assert!(state.is_err());
+        module.message_sign_cancel(session).expect("a session");
+        let never = none().flag(A::ALWAYS_AUTHENTICATE, false);
+        assert_eq!(client.set(session, rsa, &never), Err(Error::AttributeReadOnly));
+        assert_eq!(client.copy(session, rsa, &never), Err(Error::AttributeReadOnly));
+        let copy = client.copy(session, rsa, &none()).expect("a copy");
+        assert!(client.flag(session, copy, A::ALWAYS_AUTHENTICATE));
+    });
+}
+
+#[test]
+fn one_pin_is_for_the_last_operation_that_waits() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
+        let (with, mut out) = (plain(M::RSA_PKCS), [0; 256]);
+        module.sign_init(session, &with, rsa).expect("an operation");
+        module.sign_recover_init(session, &with, rsa).expect("an operation");
+        module.login(session, User::ContextSpecific, PIN).expect("the PIN");
+        assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
+        let refused = module.sign(session, b"data", Output::Buffer(&mut out));
+        assert_eq!(refused, Err(Error::UserNotLoggedIn));
+        // In the other order.
+        module.sign_recover_init(session, &with, rsa).expect("an operation");
+        module.sign_init(session, &with, rsa).expect("an operation");
+        module.login(session, User::ContextSpecific, PIN).expect("the PIN");
+        assert_eq!(module.sign(session, b"data", Output::Buffer(&mut out)), Ok(256));
+        // The other one still waits, and may have its own.
+        module.login(session, User::ContextSpecific, PIN).expect("the PIN");
+        assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
+        let idle = module.login(session, User::ContextSpecific, PIN);
+        assert_eq!(idle, Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn a_usage_that_follows_from_a_refused_one_is_refused_by_default() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let no = |id| none().flag(id, false);
+        let flags =
+            |key, ids: &[A]| -> Vec<bool> { ids.iter().map(|id| client.flag(session, key, *id)).collect() };
+        let rsa = [A::DECRYPT, A::UNWRAP, A::SIGN_RECOVER, A::SIGN];
+        for (more, wanted) in [
+            (none(), [true, true, true, true]),
+            (no(A::DECRYPT), [false, false, false, true]),
+            (no(A::SIGN), [true, true, false, false]),
+            (no(A::DECRYPT).flag(A::UNWRAP, true), [false, true, false, true]),
+            (no(A::DECRYPT).flag(A::SIGN_RECOVER, true), [false, false, true, true]),
+            (no(A::UNWRAP), [true, false, true, true]),
+        ] {
+            let created = client.create(session, &RSA.private.clone().and(&more)).expect("a key");
+            assert_eq!(flags(created, &rsa), wanted);
+        }
+        let request = Kind::Rsa.request();
+        let (_, made) =
+            client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &no(A::DECRYPT)).expect("a pair");
+        assert_eq!(flags(made, &rsa), [false, false, false, true]);
+        let (_, made) = client
+            .generate(session, M::ML_KEM_KEY_PAIR_GEN, &Kind::MlKem512.request(), &no(A::DECRYPT))
+            .expect("a pair");
+        assert!(!client.flag(session, made, A::DECAPSULATE));
+        let (_, made) = client
+            .generate(session, M::ML_KEM_KEY_PAIR_GEN, &Kind::MlKem512.request(), &none())
+            .expect("a pair");
+        assert!(client.flag(session, made, A::DECAPSULATE));
+
+        let aes = [A::DECRYPT, A::UNWRAP, A::ENCRYPT];
+        let template = none().number(A::VALUE_LEN, 16).and(&no(A::DECRYPT));
+        let made = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        assert_eq!(flags(made, &aes), [false, false, true]);
+        let base = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
+        let base = client.create(session, &base).expect("a key");
+        let received = key_object(ObjectClass::SECRET_KEY, KeyType::AES).and(&no(A::DECRYPT));
+        let hash = plain(M::SHA256_KEY_DERIVATION);
+        let made = module.derive_key(session, &hash, base, &received.template()).expect("a key");
+        assert_eq!(flags(made, &aes), [false, false, true]);
+        let (by, _) = pair(&client, session, Kind::Aes, &none());
+        let (kwp, mut wrapped) = (plain(M::AES_KEY_WRAP_KWP), [0; 40]);
+        module.wrap_key(session, &kwp, by, base, Output::Buffer(&mut wrapped)).expect("a wrapped key");
+        let made = module.unwrap_key(session, &kwp, by, &wrapped, &received.template()).expect("a key");
+        assert_eq!(flags(made, &aes), [false, false, true]);
+        let (public, private) = pair(&client, session, Kind::MlKem512, &none());
+        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
+        let out = Output::Buffer(&mut sealed);
+        let made = module.encapsulate_key(session, &kem, public, &received.template(), out);
+        assert_eq!(flags(made.expect("a key").1.expect("a key"), &aes), [false, false, true]);
+        let made = module.decapsulate_key(session, &kem, private, &received.template(), &sealed);
+        assert_eq!(flags(made.expect("a key"), &aes), [false, false, true]);
+    });
+}
+
+/// Findings H2 and M5: a key that may only sign signed everything through `C_UnwrapKey`.
+#[test]
+fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
+    each_backend(|provider| {
+        for (configuration, allowed) in [
+            ("", false),
+            (", policy = { raw-rsa-wrap = false }", false),
+            (", policy = { raw-rsa-wrap = true }", true),
+        ] {
+            let client = Client::with(provider, configuration);
+            let (module, session) = (&client.module, client.user());
+            let flags = module.mechanism(client.slot, M::RSA_X_509).expect("a mechanism").flags;
+            assert_eq!(flags & (does::WRAP | does::UNWRAP) != 0, allowed);
+            assert_ne!(flags & does::DECRYPT, 0);
+            let (public, private) = pair(&client, session, Kind::Rsa, &none());
+            let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
+            let key = client.create(session, &key).expect("a key");
+            let (raw, mut wrapped) = (plain(M::RSA_X_509), [0; 256]);
+            let out = module.wrap_key(session, &raw, public, key, Output::Buffer(&mut wrapped));
+            assert_eq!(out, if allowed { Ok(256) } else { Err(Error::MechanismInvalid) });
+            let template = generic().number(A::VALUE_LEN, 32);
+            let back = module.unwrap_key(session, &raw, private, &wrapped, &template.template());
+            assert_eq!(back.map(drop), if allowed { Ok(()) } else { Err(Error::MechanismInvalid) });
+        }
+    });
+}

@@ -1,0 +1,287 @@
+//! What tells nothing of the padding: PKCS #1 v1.5 with implicit rejection, and the CBC padding of
+//! wrapped keys.
+
+use std::cell::RefCell;
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::{Invocation, Params};
+
+use crate::ciphers::{Way, message};
+use crate::keys::{Kind, RSA, key_object, pair};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+
+const VECTORS: &str = include_str!("rejection.txt");
+
+/// The lines of the vectors, each with the text left and right of its sign of equality.
+fn vectors() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.split_once('=').expect("two sides"))
+        .map(|(left, right)| (left.trim(), hex(right.trim())))
+}
+
+/// The key of the vectors, both halves.
+fn key(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
+    let number = |name| vectors().find(|(left, _)| *left == name).expect("a number of the key").1;
+    let half = |class| {
+        let half = key_object(class, KeyType::RSA);
+        half.bytes(A::MODULUS, &number("n")).bytes(A::PUBLIC_EXPONENT, &number("e"))
+    };
+    let private = half(ObjectClass::PRIVATE_KEY)
+        .bytes(A::PRIVATE_EXPONENT, &number("d"))
+        .bytes(A::PRIME_1, &number("p"))
+        .bytes(A::PRIME_2, &number("q"))
+        .bytes(A::EXPONENT_1, &number("dp"))
+        .bytes(A::EXPONENT_2, &number("dq"))
+        .bytes(A::COEFFICIENT, &number("qinv"));
+    let public = client.create(session, &half(ObjectClass::PUBLIC_KEY)).expect("a key");
+    (public, client.create(session, &private).expect("a key"))
+}
+
+/// `00 02`, bytes that are not zero, `00` and a message, up to the length of the modulus.
+fn padded(message: &[u8]) -> Vec<u8> {
+    [&[0, 2][..], &vec![0x55; 256 - 3 - message.len()], &[0], message].concat()
+}
+
+/// Encoded messages of every wrong padding.
+fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
+    let with = |at: usize, byte| {
+        let mut em = padded(&[7; 32]);
+        em[at] = byte;
+        em
+    };
+    vec![
+        ("the first byte is not 0", with(0, 1)),
+        ("the second byte is not 2", with(1, 1)),
+        ("no byte of padding", with(2, 0)),
+        ("seven bytes of padding", with(9, 0)),
+        ("no zero behind the padding", [&[0, 2][..], &[0x55; 254]].concat()),
+        ("all zeros", vec![0; 256]),
+        ("the number 1", [&[0; 255][..], &[1]].concat()),
+    ]
+}
+
+/// The ciphertext of a whole block.
+fn sealed(client: &Client, session: SessionHandle, public: ObjectHandle, em: &[u8]) -> Vec<u8> {
+    Way::Encrypt.whole(client, session, &plain(M::RSA_X_509), public, em).expect("a ciphertext")
+}
+
+#[test]
+fn pkcs1_decryption_gives_the_messages_of_other_implementations() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (_, private) = key(&client, session);
+        let ciphertexts: Vec<_> = vectors().filter(|(left, _)| left.len() == 512).collect();
+        assert_eq!(ciphertexts.len(), 8);
+        for (ciphertext, message) in ciphertexts {
+            let ciphertext = hex(ciphertext);
+            let opened = Way::Decrypt.whole(&client, session, &plain(M::RSA_PKCS), private, &ciphertext);
+            assert_eq!(opened.as_ref(), Ok(&message));
+            let parts =
+                Way::Decrypt.parts(&client, session, &plain(M::RSA_PKCS), private, &ciphertext, &[100]);
+            assert_eq!(parts.as_ref(), Ok(&message));
+        }
+    });
+}
+
+#[test]
+fn a_wrong_pkcs1_padding_decrypts_to_the_same_bytes_each_time_and_in_each_backend() {
+    let of_first = RefCell::new(Vec::new());
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (public, private) = key(&client, session);
+        let with = plain(M::RSA_PKCS);
+        let mut all = Vec::new();
+        for (wrong, em) in wrong_paddings() {
+            let ciphertext = sealed(&client, session, public, &em);
+            let opened = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+            assert!(opened.is_ok(), "{wrong}: {opened:?}");
+            for _ in 0..2 {
+                assert_eq!(Way::Decrypt.whole(&client, session, &with, private, &ciphertext), opened);
+                let parts = Way::Decrypt.parts(&client, session, &with, private, &ciphertext, &[9, 100]);
+                assert_eq!(parts, opened, "{wrong}");
+            }
+            all.push(opened);
+        }
+        for pair in all.windows(2) {
+            assert_ne!(pair[0], pair[1]);
+        }
+        if of_first.borrow().is_empty() {
+            *of_first.borrow_mut() = all;
+        } else {
+            assert_eq!(*of_first.borrow(), all);
+        }
+        // Eight bytes of padding are enough, and an empty message is one.
+        for len in [245, 244, 32, 1, 0] {
+            let ciphertext = sealed(&client, session, public, &padded(&message(len)));
+            let opened = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+            assert_eq!(opened, Ok(message(len)));
+        }
+        // What anyone sees keeps its error.
+        let above = Way::Decrypt.whole(&client, session, &with, private, &[0xff; 256]);
+        assert_eq!(above, Err(Error::EncryptedDataInvalid));
+        let short = Way::Decrypt.whole(&client, session, &with, private, &[1; 255]);
+        assert_eq!(short, Err(Error::EncryptedDataLenRange));
+    });
+}
+
+/// A secret key that can be read.
+fn shown(key_type: KeyType) -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, key_type).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+fn unwrap(
+    client: &Client,
+    session: SessionHandle,
+    with: &Invocation,
+    by: ObjectHandle,
+    wrapped: &[u8],
+    template: &Attributes,
+) -> Result<ObjectHandle, Error> {
+    client.module.unwrap_key(session, with, by, wrapped, &template.template())
+}
+
+#[test]
+fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length() {
+    let of_first = RefCell::new(Vec::new());
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (public, private) = key(&client, session);
+        let with = plain(M::RSA_PKCS);
+        let sized = |key_type, len: u64| (shown(key_type).number(A::VALUE_LEN, len), vec![len as usize]);
+        let wanted = [
+            sized(KeyType::GENERIC_SECRET, 48),
+            sized(KeyType::AES, 16),
+            sized(KeyType::AES, 32),
+            (shown(KeyType::AES), vec![16, 24, 32]),
+            (shown(KeyType::DES3), vec![24]),
+            (shown(KeyType::CHACHA20), vec![32]),
+            (shown(KeyType::GENERIC_SECRET), (1..=245).collect()),
+        ];
+        let mut all = Vec::new();
+        let mut cases = wrong_paddings();
+        // A good padding, and a message that is no such key.
+        cases.push(("5 bytes", padded(&[7; 5])));
+        cases.push(("nothing", padded(&[])));
+        for (wrong, em) in cases {
+            let ciphertext = sealed(&client, session, public, &em);
+            for (template, lengths) in &wanted {
+                let open = || {
+                    let key = unwrap(&client, session, &with, private, &ciphertext, template);
+                    let key = key.unwrap_or_else(|error| panic!("{wrong}: {error:?}"));
+                    client.read(session, key, A::VALUE).expect("a value")
+                };
+                let value = open();
+                assert!(lengths.contains(&value.len()), "{wrong}: {} bytes", value.len());
+                assert_eq!(open(), value, "{wrong}");
+                all.push(value);
+            }
+            // A private key fails later, and always in the same way.
+            let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
+            let refused = unwrap(&client, session, &with, private, &ciphertext, &template);
+            assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");
+        }
+        if of_first.borrow().is_empty() {
+            *of_first.borrow_mut() = all;
+        } else {
+            assert_eq!(*of_first.borrow(), all);
+        }
+        for (template, lengths) in &wanted {
+            // Odd bits in each byte, as DES wants it.
+            let value = vec![7; lengths[0]];
+            let ciphertext = sealed(&client, session, public, &padded(&value));
+            let key = unwrap(&client, session, &with, private, &ciphertext, template).expect("a key");
+            assert_eq!(client.read(session, key, A::VALUE), Ok(value));
+        }
+        let ciphertext = sealed(&client, session, public, &padded(&[7; 32]));
+        let long = shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 246);
+        let refused = unwrap(&client, session, &with, private, &ciphertext, &long);
+        assert_eq!(refused, Err(Error::KeySizeRange), "no message is so long");
+    });
+}
+
+/// Bortolozzo et al., Bardou et al.: an unwrapping key answers, for each forged block, whether its
+/// padding is right.
+#[test]
+fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        for (kind, with, block) in
+            [(KeyType::AES, cbc_pad(M::AES_CBC_PAD, 16), 16), (KeyType::DES3, cbc_pad(M::DES3_CBC_PAD, 8), 8)]
+        {
+            let value = if kind == KeyType::AES { vec![7; 32] } else { [1, 2, 4].repeat(8) };
+            let key = key_object(ObjectClass::SECRET_KEY, kind).bytes(A::VALUE, &value);
+            let by =
+                client.create(session, &key.flag(A::DECRYPT, false).flag(A::UNWRAP, true)).expect("a key");
+            let plaintext = message(2 * block);
+            let ciphertext =
+                Way::Encrypt.whole(&client, session, &with, by, &plaintext).expect("a ciphertext");
+            let mut forged = ciphertext[..2 * block].to_vec();
+            for byte in 0..=255 {
+                forged[block - 1] = byte;
+                for template in [
+                    shown(KeyType::AES),
+                    shown(KeyType::DES3),
+                    shown(KeyType::CHACHA20),
+                    shown(KeyType::AES).number(A::VALUE_LEN, 24),
+                    key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA),
+                    key_object(ObjectClass::PRIVATE_KEY, KeyType::EC),
+                ] {
+                    let refused = unwrap(&client, session, &with, by, &forged, &template);
+                    assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{byte}");
+                }
+            }
+        }
+    });
+}
+
+fn cbc_pad(id: M, block: usize) -> Invocation {
+    Invocation { params: Params::Iv(vec![3; block].into()), ..plain(id) }
+}
+
+#[test]
+fn what_is_wrong_with_an_unauthenticated_unwrapped_key_has_one_error() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let oaep = crate::rsa::oaep(jeton::backend::Hash::Sha256, jeton::backend::Hash::Sha256, b"");
+        for with in [cbc_pad(M::AES_CBC_PAD, 16), oaep] {
+            let rsa = with.mechanism.key_type == Some(KeyType::RSA);
+            let (by, back) = pair(&client, session, if rsa { Kind::Rsa } else { Kind::Aes }, &none());
+            for len in [1, 20, 33] {
+                let value = shown(KeyType::GENERIC_SECRET).bytes(A::VALUE, &message(len));
+                let key = client.create(session, &value).expect("a key");
+                let mut wrapped = vec![0; 512];
+                let out = jeton::module::Output::Buffer(&mut wrapped);
+                let len = client.module.wrap_key(session, &with, by, key, out).expect("a wrapped key");
+                wrapped.truncate(len);
+                for template in [
+                    shown(KeyType::AES),
+                    shown(KeyType::DES3),
+                    shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 21),
+                    key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA),
+                ] {
+                    let refused = unwrap(&client, session, &with, back, &wrapped, &template);
+                    assert_eq!(refused, Err(Error::WrappedKeyInvalid));
+                }
+            }
+            if rsa {
+                continue;
+            }
+            // A private key of another type, or with another public part than the template says.
+            let private = RSA.private.clone().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+            let key = client.create(session, &private).expect("a key");
+            let mut wrapped = vec![0; 2048];
+            let out = jeton::module::Output::Buffer(&mut wrapped);
+            let len = client.module.wrap_key(session, &with, by, key, out).expect("a wrapped key");
+            let other = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
+            let refused = unwrap(&client, session, &with, back, &wrapped[..len], &other);
+            assert_eq!(refused, Err(Error::WrappedKeyInvalid));
+        }
+    });
+}

@@ -1,0 +1,520 @@
+//! The policy *strict*: a test for each rule of `src/config/strict.rs`, and that *compatible*
+//! allows the same.
+
+use jeton::backend::{Hash, Provider};
+use jeton::error::Error;
+use jeton::id::{
+    AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
+    mechanism_flag as does,
+};
+use jeton::mechanism::{HkdfSalt, Invocation, Params};
+use jeton::module::{Output, User};
+use jeton::object::template::{Given, Raw, Template};
+
+use crate::ciphers::Way;
+use crate::keys::{P256, key_object};
+use crate::rsa::oaep;
+use crate::support::{Attributes, Client, Directory, SO_PIN, each_backend, none, plain};
+
+const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
+const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
+/// A usage of each role of a secret key.
+const ROLES: [&[A]; 5] = [
+    &[A::ENCRYPT, A::DECRYPT],
+    &[A::WRAP, A::UNWRAP],
+    &[A::SIGN, A::VERIFY],
+    &[A::DERIVE],
+    &[A::ENCAPSULATE, A::DECAPSULATE],
+];
+
+/// Runs a test under both policies, once per backend.
+fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
+    each_backend(|provider| {
+        for (strict, configuration) in [(false, COMPATIBLE), (true, STRICT)] {
+            println!("strict: {strict}");
+            let client = Client::with(provider, configuration);
+            test(&client, client.user(), strict);
+        }
+    });
+}
+
+/// What strict answers, or success under compatible.
+fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
+    match strict {
+        true => assert_eq!(outcome.err(), Some(refused)),
+        false => drop(outcome.expect("what compatible allows")),
+    }
+}
+
+fn aes(usages: &[A]) -> Attributes {
+    let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &[7; 32]);
+    usages.iter().fold(key, |key, id| key.flag(*id, true))
+}
+
+fn generic(usages: &[A]) -> Attributes {
+    let key = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 32]);
+    usages.iter().fold(key, |key, id| key.flag(*id, true))
+}
+
+fn none_of(attributes: Attributes, all: &[A]) -> Attributes {
+    let missing = all.iter().filter(|id| !attributes.has(**id)).copied().collect::<Vec<_>>();
+    missing.into_iter().fold(attributes, |attributes, id| attributes.flag(id, false))
+}
+
+fn rsa_pair(bits: u64, public: &[A], private: &[A]) -> (Attributes, Attributes) {
+    let one = none().number(A::MODULUS_BITS, bits).bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
+    let all = [A::ENCRYPT, A::VERIFY, A::VERIFY_RECOVER, A::WRAP];
+    let one = none_of(public.iter().fold(one, |one, id| one.flag(*id, true)), &all);
+    let all = [A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP];
+    let two = none_of(private.iter().fold(none(), |two, id| two.flag(*id, true)), &all);
+    (one, two)
+}
+
+/// Every two usages of different roles.
+fn conflicts() -> Vec<[A; 2]> {
+    let mut all = Vec::new();
+    for (at, one) in ROLES.iter().enumerate() {
+        for other in &ROLES[at + 1..] {
+            all.extend(one.iter().flat_map(|first| other.iter().map(move |second| [*first, *second])));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_key_is_created_with_one_role() {
+    each_policy(|client, session, strict| {
+        for usages in conflicts() {
+            println!("{usages:?}");
+            expect(client.create(session, &aes(&usages)), strict, Error::TemplateInconsistent);
+        }
+        for role in ROLES {
+            client.create(session, &aes(role)).expect("a key with one role");
+        }
+    });
+}
+
+#[test]
+fn a_key_is_generated_with_one_role() {
+    each_policy(|client, session, strict| {
+        let generate = |usages: &[A]| {
+            let template = usages.iter().fold(none().number(A::VALUE_LEN, 32), |all, id| all.flag(*id, true));
+            client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template())
+        };
+        for usages in conflicts() {
+            expect(generate(&usages), strict, Error::TemplateInconsistent);
+        }
+        generate(&[A::ENCRYPT, A::DECRYPT]).expect("a key with one role");
+    });
+}
+
+#[test]
+fn a_private_key_is_generated_with_one_role() {
+    each_policy(|client, session, strict| {
+        for usages in [
+            [A::SIGN, A::DECRYPT],
+            [A::SIGN, A::UNWRAP],
+            [A::SIGN_RECOVER, A::DECRYPT],
+            [A::SIGN_RECOVER, A::UNWRAP],
+            [A::DECRYPT, A::UNWRAP],
+        ] {
+            println!("{usages:?}");
+            let (public, private) = rsa_pair(2048, &[A::VERIFY], &usages);
+            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+            expect(made, strict, Error::TemplateInconsistent);
+        }
+        let public = none().bytes(A::EC_PARAMS, P256);
+        let private = none().flag(A::SIGN, true).flag(A::DERIVE, true);
+        let made = client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private);
+        expect(made, strict, Error::TemplateInconsistent);
+    });
+}
+
+#[test]
+fn a_pair_does_not_wrap_and_decrypt_nor_encrypt_and_unwrap() {
+    each_policy(|client, session, strict| {
+        for (public, private) in [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)] {
+            let (public, private) = rsa_pair(2048, &[public], &[private]);
+            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+            expect(made, strict, Error::TemplateInconsistent);
+        }
+    });
+}
+
+#[test]
+fn a_key_has_the_usages_alone_that_its_template_names() {
+    each_policy(|client, session, strict| {
+        let usages = [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY, A::DERIVE];
+        let template = none().number(A::VALUE_LEN, 32);
+        let generated =
+            client.module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        let created = client.create(session, &aes(&[])).expect("a key");
+        for key in [generated, created] {
+            let found = usages.iter().filter(|id| client.flag(session, key, **id)).count();
+            assert_eq!(found == 0, strict, "{found} usages");
+        }
+        let public = none().bytes(A::EC_PARAMS, P256);
+        let (public, private) =
+            client.generate(session, M::EC_KEY_PAIR_GEN, &public, &none()).expect("a pair");
+        assert_eq!(client.flag(session, public, A::VERIFY), !strict);
+        assert_eq!(client.flag(session, private, A::SIGN), !strict);
+        assert_eq!(client.flag(session, private, A::DERIVE), !strict);
+    });
+}
+
+#[test]
+fn a_usage_is_taken_away_and_never_given() {
+    each_policy(|client, session, strict| {
+        for usages in conflicts() {
+            let key = client.create(session, &aes(&usages[..1])).expect("a key");
+            let turned = none().flag(usages[0], false).flag(usages[1], true);
+            expect(client.set(session, key, &turned), strict, Error::AttributeReadOnly);
+        }
+        // The same role too: a key that only encrypts does not decrypt later.
+        let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::DECRYPT])).expect("a key");
+        expect(client.set(session, key, &none().flag(A::DECRYPT, true)), strict, Error::AttributeReadOnly);
+        let copied = client.copy(session, key, &none().flag(A::WRAP, true));
+        // PKCS#11 3.2, C_CopyObject: the code for a copy with more rights than the object.
+        if strict {
+            assert_eq!(copied, Err(Error::TemplateInconsistent));
+        }
+        client.set(session, key, &none().flag(A::ENCRYPT, false)).expect("a usage less");
+    });
+}
+
+/// A trusted key that wraps, with a copy of the same value that unwraps.
+fn trusted(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
+    let wraps = none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
+    let wraps = wraps.stored().flag(A::PRIVATE, false).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
+    let key = client.create(session, &wraps).expect("a key");
+    client.module.logout(session).expect("the user");
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.set(session, key, &none().flag(A::TRUSTED, true)).expect("trust");
+    client.module.logout(session).expect("the SO");
+    client.login(session);
+    let unwraps =
+        none_of(aes(&[A::UNWRAP]), &[A::WRAP, A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY, A::DERIVE]);
+    (key, client.create(session, &unwraps).expect("a key"))
+}
+
+fn wrapped(
+    client: &Client,
+    session: SessionHandle,
+    with: &Invocation,
+    by: ObjectHandle,
+    key: ObjectHandle,
+) -> Result<Vec<u8>, Error> {
+    let mut out = vec![0; client.module.wrap_key(session, with, by, key, Output::Length)?];
+    let len = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out))?;
+    out.truncate(len);
+    Ok(out)
+}
+
+#[test]
+fn a_key_leaves_under_a_trusted_key_alone() {
+    each_policy(|client, session, strict| {
+        let (trusted, _) = trusted(client, session);
+        let key = client.create(session, &generic(&[A::SIGN]).flag(A::EXTRACTABLE, true)).expect("a key");
+        let own = client.create(session, &none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::DECRYPT])).expect("a key");
+        let with = plain(M::AES_KEY_WRAP_KWP);
+        wrapped(client, session, &with, trusted, key).expect("a wrapped key");
+        expect(wrapped(client, session, &with, own, key), strict, Error::KeyNotWrappable);
+    });
+}
+
+#[test]
+fn an_unwrapped_key_is_sensitive_and_has_one_role() {
+    each_policy(|client, session, strict| {
+        let (trusted, unwraps) = trusted(client, session);
+        let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
+        let with = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = wrapped(client, session, &with, trusted, key).expect("a wrapped key");
+        let unwrap = |template: &Attributes| {
+            client.module.unwrap_key(session, &with, unwraps, &bytes, &template.template())
+        };
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let made = unwrap(&template).expect("a key");
+        assert_eq!(client.flag(session, made, A::SENSITIVE), strict);
+        for usage in [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::DERIVE] {
+            assert!(!strict || !client.flag(session, made, usage), "{usage}");
+        }
+        expect(unwrap(&template.clone().flag(A::SENSITIVE, false)), strict, Error::TemplateInconsistent);
+        for usages in conflicts() {
+            let both = usages.iter().fold(template.clone(), |all, id| all.flag(*id, true));
+            expect(unwrap(&both), strict, Error::TemplateInconsistent);
+        }
+    });
+}
+
+#[test]
+fn an_unwrapping_template_names_usages() {
+    each_backend(|provider| {
+        let client = Client::with(provider, STRICT);
+        let session = client.user();
+        let (trusted, _) = trusted(&client, session);
+        let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
+        let with = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = wrapped(&client, session, &with, trusted, key).expect("a wrapped key");
+        let own = aes(&[A::UNWRAP]);
+        let forced = Template(vec![Given { id: A::SIGN, value: Raw::Bytes(&[1]) }]);
+        let mut template = own.template();
+        template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced) });
+        let unwraps = client.module.create_object(session, &template).expect("a key");
+        let made = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let made =
+            client.module.unwrap_key(session, &with, unwraps, &bytes, &made.template()).expect("a key");
+        assert!(client.flag(session, made, A::SIGN));
+        assert!(!client.flag(session, made, A::ENCRYPT));
+    });
+}
+
+fn hkdf(id: M) -> Invocation {
+    let (salt, info) = (HkdfSalt::Null, Box::default());
+    let params = Params::Hkdf { extract: true, expand: true, hash: Hash::Sha256, salt, info };
+    Invocation { params, ..plain(id) }
+}
+
+#[test]
+fn what_is_derived_from_a_sensitive_key_is_sensitive() {
+    each_policy(|client, session, strict| {
+        let base = generic(&[A::DERIVE]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
+        let base = client.create(session, &none_of(base, &[A::SIGN, A::VERIFY])).expect("a key");
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 32);
+        let derive = |with: &Invocation, more: &Attributes| {
+            client.module.derive_key(session, with, base, &template.clone().and(more).template())
+        };
+        for with in [hkdf(M::HKDF_DERIVE), plain(M::SHA256_KEY_DERIVATION)] {
+            let made = derive(&with, &none()).expect("a key");
+            assert!(!strict || client.flag(session, made, A::SENSITIVE));
+            assert!(!strict || !client.flag(session, made, A::SIGN));
+            let shown = none().flag(A::SENSITIVE, false);
+            expect(derive(&with, &shown), strict, Error::TemplateInconsistent);
+            let leaves = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
+            expect(derive(&with, &leaves), strict, Error::TemplateInconsistent);
+        }
+        let data = Attributes::of(ObjectClass::DATA).number(A::VALUE_LEN, 32);
+        let made = client.module.derive_key(session, &hkdf(M::HKDF_DATA), base, &data.template());
+        expect(made, strict, Error::TemplateInconsistent);
+    });
+}
+
+#[test]
+fn an_encapsulated_secret_is_sensitive() {
+    each_policy(|client, session, strict| {
+        let public = none().number(A::PARAMETER_SET, 2).flag(A::ENCAPSULATE, true);
+        let private = none().flag(A::DECAPSULATE, true);
+        let made = client.generate(session, M::ML_KEM_KEY_PAIR_GEN, &public, &private);
+        let (public, private) = made.expect("a pair");
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
+        let with = plain(M::ML_KEM);
+        let encapsulate = |template: &Attributes| {
+            let mut out = vec![0; 1088];
+            let made = client.module.encapsulate_key(
+                session,
+                &with,
+                public,
+                &template.template(),
+                Output::Buffer(&mut out),
+            );
+            made.map(|(_, key)| (out, key.expect("a key")))
+        };
+        let (ciphertext, key) = encapsulate(&template).expect("a secret");
+        assert_eq!(client.flag(session, key, A::SENSITIVE), strict);
+        let shown = template.clone().flag(A::SENSITIVE, false);
+        expect(encapsulate(&shown), strict, Error::TemplateInconsistent);
+        let made = client.module.decapsulate_key(session, &with, private, &shown.template(), &ciphertext);
+        expect(made, strict, Error::TemplateInconsistent);
+    });
+}
+
+/// A module of the other policy on the same tokens.
+fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, SessionHandle) {
+    let other = Client::beside(&client.directory, provider, configuration);
+    let session = other.user();
+    (other, session)
+}
+
+#[test]
+fn a_key_with_several_roles_of_an_older_token_has_none_until_one_is_left() {
+    each_backend(|provider| {
+        let client = Client::with(provider, COMPATIBLE);
+        let session = client.user();
+        let both = aes(&[A::ENCRYPT, A::DECRYPT, A::SIGN, A::VERIFY]).stored().label("both");
+        client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
+        let (client, session) = other(&client, provider, STRICT);
+        let key = client.find_one(session, &none().label("both"));
+        let with = Invocation { params: Params::Iv([3; 16].into()), ..plain(M::AES_CBC) };
+        let refused = client.module.encrypt_init(session, &with, key);
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+        let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
+        assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+        client.set(session, key, &none().flag(A::SIGN, false).flag(A::VERIFY, false)).expect("fewer usages");
+        client.module.encrypt_init(session, &with, key).expect("an encryption");
+    });
+}
+
+#[test]
+fn rsa_has_2048_bits_and_an_exponent_that_is_not_small() {
+    each_backend(|provider| {
+        let client = Client::with(provider, COMPATIBLE);
+        let session = client.user();
+        let import = |client: &Client, session, bits: usize, exponent: &[u8], label: &str| {
+            let mut modulus = vec![0xc3; bits / 8];
+            modulus[bits / 8 - 1] = 0x0b;
+            let key = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA).stored().label(label);
+            let key = key.bytes(A::MODULUS, &modulus).bytes(A::PUBLIC_EXPONENT, exponent);
+            client.create(session, &key.flag(A::ENCRYPT, true).flag(A::WRAP, false))
+        };
+        import(&client, session, 1024, &[1, 0, 1], "short").expect("what compatible allows");
+        import(&client, session, 2048, &[3], "three").expect("what compatible allows");
+        let (client, session) = other(&client, provider, STRICT);
+        let imported = import(&client, session, 1024, &[1, 0, 1], "again");
+        assert_eq!(imported, Err(Error::KeySizeRange));
+        let imported = import(&client, session, 2048, &[3], "again");
+        assert_eq!(imported, Err(Error::AttributeValueInvalid));
+        import(&client, session, 2048, &[1, 0, 1], "good").expect("a key");
+        let with = oaep(Hash::Sha256, Hash::Sha256, b"");
+        for (label, refused) in [("short", Error::KeySizeRange), ("three", Error::AttributeValueInvalid)] {
+            let key = client.find_one(session, &none().label(label));
+            assert_eq!(client.module.encrypt_init(session, &with, key), Err(refused), "{label}");
+        }
+        let (public, private) = rsa_pair(1024, &[A::VERIFY], &[A::SIGN]);
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+        assert_eq!(made.err(), Some(Error::KeySizeRange));
+    });
+}
+
+#[test]
+fn a_secret_key_has_112_bits() {
+    each_policy(|client, session, strict| {
+        let short = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 13]);
+        expect(client.create(session, &short.flag(A::SIGN, true)), strict, Error::KeySizeRange);
+        let template = none().number(A::VALUE_LEN, 13);
+        let made =
+            client.module.generate_key(session, &plain(M::GENERIC_SECRET_KEY_GEN), &template.template());
+        expect(made, strict, Error::KeySizeRange);
+    });
+}
+
+#[test]
+fn weak_mechanisms_are_off_and_not_listed() {
+    each_policy(|client, session, strict| {
+        let listed = client.module.mechanisms(client.slot).expect("mechanisms");
+        for id in [
+            M::RSA_X_509,
+            M::SHA1_RSA_PKCS,
+            M::SHA1_RSA_PKCS_PSS,
+            M::ECDSA_SHA1,
+            M::DES3_CBC,
+            M::CONCATENATE_BASE_AND_KEY,
+            M::CONCATENATE_BASE_AND_DATA,
+            M::CONCATENATE_DATA_AND_BASE,
+            M::XOR_BASE_AND_DATA,
+            M::EXTRACT_KEY_FROM_KEY,
+        ] {
+            assert_eq!(listed.contains(&id), !strict, "{id}");
+            assert_eq!(client.module.mechanism(client.slot, id).is_err(), strict, "{id}");
+        }
+        let (public, private) = rsa_pair(2048, &[A::ENCRYPT, A::VERIFY], &[A::SIGN]);
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+        let (_, private) = made.expect("a pair");
+        expect(
+            client.sign(session, &plain(M::SHA1_RSA_PKCS), private, b"data"),
+            strict,
+            Error::MechanismInvalid,
+        );
+    });
+}
+
+#[test]
+fn v1_5_decrypts_and_unwraps_nothing() {
+    each_policy(|client, session, strict| {
+        let (public, private) = rsa_pair(2048, &[A::ENCRYPT], &[A::DECRYPT]);
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+        let (public, private) = made.expect("a pair");
+        let with = plain(M::RSA_PKCS);
+        let sealed = Way::Encrypt.whole(client, session, &with, public, b"data").expect("a ciphertext");
+        let opened = Way::Decrypt.whole(client, session, &with, private, &sealed);
+        expect(opened, strict, Error::MechanismInvalid);
+        let flags = client.module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism").flags;
+        let off = does::DECRYPT | does::WRAP | does::UNWRAP;
+        assert_eq!(flags & off == 0, strict);
+        assert_ne!(flags & does::SIGN, 0);
+    });
+}
+
+#[test]
+fn modes_that_authenticate_nothing_wrap_and_unwrap_nothing() {
+    each_policy(|client, session, strict| {
+        for id in [M::AES_ECB, M::AES_CBC, M::AES_CBC_PAD] {
+            let flags = client.module.mechanism(client.slot, id).expect("a mechanism").flags;
+            assert_eq!(flags & (does::WRAP | does::UNWRAP) == 0, strict, "{id}");
+            assert_ne!(flags & does::ENCRYPT, 0, "{id}");
+        }
+        let (_, unwraps) = trusted(client, session);
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let made =
+            client.module.unwrap_key(session, &plain(M::AES_ECB), unwraps, &[1; 32], &template.template());
+        expect(made, strict, Error::MechanismInvalid);
+    });
+}
+
+#[test]
+fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
+    each_policy(|client, session, strict| {
+        let (public, private) = rsa_pair(2048, &[A::VERIFY, A::ENCRYPT], &[A::SIGN]);
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
+        let (public, private) = made.expect("a pair");
+        for (hash, mgf) in [(Hash::Sha1, Hash::Sha1), (Hash::Sha256, Hash::Sha1)] {
+            let params = Params::Pss { hash, mgf, salt_len: 20 };
+            let with = Invocation { params, ..plain(M::RSA_PKCS_PSS) };
+            let signed = client.sign(session, &with, private, &vec![7; hash.len()]);
+            expect(signed, strict, Error::MechanismParamInvalid);
+        }
+        client.module.encrypt_init(session, &oaep(Hash::Sha1, Hash::Sha1, b""), public).expect("OAEP");
+        let key = client.create(session, &generic(&[A::SIGN])).expect("a key");
+        client.sign(session, &plain(M::SHA_1_HMAC), key, b"data").expect("a code");
+    });
+}
+
+#[test]
+fn tags_codes_and_initialisation_vectors_are_not_short() {
+    each_policy(|client, session, strict| {
+        let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::SIGN])).expect("a key");
+        let gcm = |nonce: &[u8], tag_len| {
+            let params = Params::Aead { nonce: nonce.into(), aad: Box::default(), tag_len, data_len: 0 };
+            Invocation { params, ..plain(M::AES_GCM) }
+        };
+        let sealed = |with: &Invocation| Way::Encrypt.whole(client, session, with, key, b"data").map(drop);
+        for with in [gcm(&[1; 12], 4), gcm(&[1; 12], 8), gcm(&[1; 8], 16), gcm(&[1], 16)] {
+            expect(sealed(&with), strict, Error::MechanismParamInvalid);
+        }
+        sealed(&gcm(&[1; 12], 12)).expect("a ciphertext");
+        let params =
+            |tag_len| Params::Aead { nonce: [1; 12].into(), aad: Box::default(), tag_len, data_len: 4 };
+        let ccm = |tag_len| Invocation { params: params(tag_len), ..plain(M::AES_CCM) };
+        expect(sealed(&ccm(4)), strict, Error::MechanismParamInvalid);
+        sealed(&ccm(8)).expect("a ciphertext");
+        let key = client.create(session, &generic(&[A::SIGN])).expect("a key");
+        let code = |len| {
+            let with = Invocation { params: Params::Length(len), ..plain(M::SHA256_HMAC_GENERAL) };
+            client.sign(session, &with, key, b"data").map(drop)
+        };
+        for len in [1, 4, 7] {
+            expect(code(len), strict, Error::MechanismParamInvalid);
+        }
+        code(8).expect("a code");
+    });
+}
+
+#[test]
+fn a_pin_has_eight_bytes() {
+    each_backend(|provider| {
+        for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
+            let directory = Directory::new();
+            let client = Client::beside(&directory, provider, configuration);
+            let made = client.module.init_token(client.slot, b"seven77", crate::support::LABEL);
+            expect(made, strict, Error::PinLenRange);
+        }
+    });
+}
