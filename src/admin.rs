@@ -36,8 +36,8 @@ pub struct Info {
     pub label: String,
     /// The slot ID that the token asks for.
     pub slot: u64,
-    /// The PIN of the security officer (SO).
-    pub officer: PinInfo,
+    /// The PIN of the security so (SO).
+    pub so: PinInfo,
     /// The user's PIN; `None` before `C_InitPIN`.
     pub user: Option<PinInfo>,
 }
@@ -57,7 +57,7 @@ pub struct PinInfo {
 /// The PINs of a token.
 pub struct Pins<'a> {
     /// The SO's PIN.
-    pub officer: &'a [u8],
+    pub so: &'a [u8],
     /// The user's PIN; `None` if it was never set.
     pub user: Option<&'a [u8]>,
 }
@@ -114,7 +114,7 @@ impl TokenFile {
         Ok(Info {
             label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
             slot: header.slot,
-            officer: pin(&header.so),
+            so: pin(&header.so),
             user: (!header.user.record.is_empty()).then(|| pin(&header.user)),
             serial: header.serial,
         })
@@ -136,7 +136,7 @@ impl TokenFile {
     /// new key.
     pub fn rekey(&self, pins: &Pins<'_>) -> Result<()> {
         self.recorded("jeton rekey", |token| {
-            token.rekey(pins.officer, self.user_pin(pins)?, Sealing::Configured, None)
+            token.rekey(pins.so, self.user_pin(pins)?, Sealing::Configured, None)
         })
     }
 
@@ -165,7 +165,7 @@ impl TokenFile {
                 return Err(Error::DeviceError);
             }
             let old = old.map(SealingKey::read).transpose()?;
-            token.rekey(pins.officer, self.user_pin(pins)?, sealing, old.as_ref())
+            token.rekey(pins.so, self.user_pin(pins)?, sealing, old.as_ref())
         })
     }
 

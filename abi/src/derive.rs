@@ -21,10 +21,10 @@ pub(crate) unsafe extern "C" fn C_DeriveKey(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and phKey; pMechanism was read.
-        let mut places = unsafe { Places::of(given, &with, key) }?;
-        let derived = module.derive(session(handle), &with, object(base), &template, places.more());
+        let mut places = unsafe { Places::of(given, &mechanism, key) }?;
+        let derived = module.derive(session(handle), &mechanism, object(base), &template, places.more());
         // SAFETY: the contract of PKCS#11 for phKey and the places in pMechanism.
         unsafe { places.put(derived) }
     })

@@ -15,7 +15,7 @@ pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.digest_init(session(handle), &with),
+            Some(mechanism) => module.digest_init(session(handle), &mechanism),
             None => module.digest_cancel(session(handle)),
         }
     })

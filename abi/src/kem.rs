@@ -25,13 +25,13 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
         // A call that asks for the length makes no key, and needs no pointer for its handle.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
         let (session, public) = (session(handle), object(public));
         let mut made = None;
         // SAFETY: the contract of PKCS#11 for pCiphertext and its length.
         unsafe {
             produce(Out(ciphertext, ciphertext_len), |out| {
-                let (len, key) = module.encapsulate_key(session, &with, public, &template, out)?;
+                let (len, key) = module.encapsulate_key(session, &mechanism, public, &template, out)?;
                 made = key;
                 Ok(len)
             })
@@ -61,10 +61,11 @@ pub(crate) unsafe extern "C" fn C_DecapsulateKey(
     call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pCiphertext.
         let ciphertext = unsafe { In(ciphertext, ciphertext_len).bytes() }?;
-        let key = module.decapsulate_key(session(handle), &with, object(private), &template, ciphertext)?;
+        let key =
+            module.decapsulate_key(session(handle), &mechanism, object(private), &template, ciphertext)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

@@ -21,8 +21,8 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
     call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
-        let key = module.generate_key(session(handle), &with, &template)?;
+        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let key = module.generate_key(session(handle), &mechanism, &template)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())
@@ -46,11 +46,11 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     call_in(handle, |module| {
         let (public_place, private_place) = (Place::at(public_key)?, Place::at(private_key)?);
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let with = unsafe { mechanism_given(given) }?;
+        let mechanism = unsafe { mechanism_given(given) }?;
         // SAFETY: the contract of PKCS#11 for the two templates.
         let (public, private) =
             unsafe { (template(public, public_count)?, template(private, private_count)?) };
-        let (public, private) = module.generate_key_pair(session(handle), &with, &public, &private)?;
+        let (public, private) = module.generate_key_pair(session(handle), &mechanism, &public, &private)?;
         // SAFETY: the contract of PKCS#11 for phPublicKey and phPrivateKey.
         unsafe {
             public_place.put(narrow(public.0));

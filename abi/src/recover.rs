@@ -20,7 +20,7 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.sign_recover_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.sign_recover_init(session(handle), &mechanism, object(key)),
             None => module.sign_recover_cancel(session(handle)),
         }
     })
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.verify_recover_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.verify_recover_init(session(handle), &mechanism, object(key)),
             None => module.verify_recover_cancel(session(handle)),
         }
     })

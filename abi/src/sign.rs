@@ -20,7 +20,7 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.sign_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.sign_init(session(handle), &mechanism, object(key)),
             None => module.sign_cancel(session(handle)),
         }
     })

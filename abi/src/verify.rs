@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.verify_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.verify_init(session(handle), &mechanism, object(key)),
             None => module.verify_cancel(session(handle)),
         }
     })

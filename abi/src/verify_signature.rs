@@ -21,12 +21,12 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let Some(with) = unsafe { mechanism(given) }? else {
+        let Some(mechanism) = unsafe { mechanism(given) }? else {
             return module.verify_signature_cancel(session(handle));
         };
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
-        module.verify_signature_init(session(handle), &with, object(key), signature)
+        module.verify_signature_init(session(handle), &mechanism, object(key), signature)
     })
 }
 

@@ -23,13 +23,13 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let (mut with, mut message) = unsafe { mechanism_that_wraps(given) }?;
+        let (mut mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        if let (Some(message), Params::Aead { nonce, .. }) = (&mut message, &mut with.params) {
+        if let (Some(message), Params::Aead { nonce, .. }) = (&mut message, &mut mechanism.params) {
             module.wrapping_nonce(session, &mut message.params)?;
             *nonce = message.params.nonce().into();
         }
-        let work = |out: Output<'_>| module.wrap_key(session, &with, wrapping, key, out);
+        let work = |out: Output<'_>| module.wrap_key(session, &mechanism, wrapping, key, out);
         // SAFETY: the contract of PKCS#11 for pWrappedKey with its length, and for the nonce in the
         // parameter; no slice of that memory is in use when the nonce is written.
         unsafe {
@@ -60,10 +60,10 @@ pub(crate) unsafe extern "C" fn C_UnwrapKey(
     call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (with, template) = unsafe { (mechanism_that_unwraps(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism_that_unwraps(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pWrappedKey.
         let wrapped = unsafe { In(wrapped, wrapped_len).bytes() }?;
-        let key = module.unwrap_key(session(handle), &with, object(unwrapping), wrapped, &template)?;
+        let key = module.unwrap_key(session(handle), &mechanism, object(unwrapping), wrapped, &template)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())

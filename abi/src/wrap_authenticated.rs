@@ -28,9 +28,9 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
         // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its
         // length, no slice of which is in use when the parameter is written.
         unsafe {
-            let (with, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
+            let (mechanism, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
             let aad = In(aad, aad_len).bytes()?;
-            let how = Authenticated { with: &with, params: &mut message.params, aad };
+            let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
             let work = |out: Output<'_>| module.wrap_key_authenticated(session, how, wrapping, key, out);
             produce(Out(wrapped, wrapped_len), work)?;
             // A call that asks for the length changes nothing.
@@ -66,10 +66,10 @@ pub(crate) unsafe extern "C" fn C_UnwrapKeyAuthenticated(
         let (given, template) = unsafe {
             (mechanism_with_message(given, Nonce::Given, Tag::Read)?, template(attributes, count)?)
         };
-        let (with, mut message) = given;
+        let (mechanism, mut message) = given;
         // SAFETY: the contract of PKCS#11 for pWrappedKey and pAssociatedData.
         let (wrapped, aad) = unsafe { (In(wrapped, wrapped_len).bytes()?, In(aad, aad_len).bytes()?) };
-        let how = Authenticated { with: &with, params: &mut message.params, aad };
+        let how = Authenticated { mechanism: &mechanism, params: &mut message.params, aad };
         let (session, unwrapping) = (session(handle), object(unwrapping));
         let key = module.unwrap_key_authenticated(session, how, unwrapping, wrapped, &template)?;
         // SAFETY: the contract of PKCS#11 for phKey.

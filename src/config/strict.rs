@@ -10,7 +10,7 @@
 use crate::backend::Hash;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
-use crate::mechanism::{Action, Derivation, Invocation, Mechanism, Mode, Params, Primitive};
+use crate::mechanism::{Action, Derivation, Mechanism, MechanismInfo, Mode, Params, Primitive};
 
 /// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
 /// 5.2: a key has one purpose). Each pair of roles allows an attack:
@@ -70,7 +70,7 @@ pub struct Role {
 
 /// Returns the functions (`CKF_*`) that this policy refuses to a mechanism. A mechanism without any
 /// remaining function is not offered.
-pub fn refused(mechanism: &Mechanism) -> u64 {
+pub fn refused(mechanism: &MechanismInfo) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
     match mechanism.action {
@@ -107,7 +107,7 @@ pub fn refused(mechanism: &Mechanism) -> u64 {
 
 /// Returns the smallest key of a mechanism whose key sizes are the bits of an integer (RSA,
 /// Diffie-Hellman); 0 for the others.
-pub fn least_size(mechanism: &Mechanism) -> u64 {
+pub fn least_size(mechanism: &MechanismInfo) -> u64 {
     match mechanism.key_type {
         Some(KeyType::RSA) => RSA_BITS,
         Some(KeyType::DH) => DH_BITS,
@@ -117,8 +117,8 @@ pub fn least_size(mechanism: &Mechanism) -> u64 {
 
 /// Fails with `MechanismParamInvalid` if the parameter is too weak: SHA-1 in PSS, a short tag or
 /// MAC, a short initialisation vector.
-pub fn check_parameter(with: &Invocation) -> Result<()> {
-    let good = match (with.mechanism.action, &with.params) {
+pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
+    let good = match (mechanism.info.action, &mechanism.params) {
         (Action::Sign(_, _), Params::Pss { hash, mgf, .. }) => *hash != Hash::Sha1 && *mgf != Hash::Sha1,
         (Action::Cipher(Mode::AesGcm), Params::Aead { nonce, tag_len, .. }) => {
             *tag_len >= GCM_TAG && nonce.len() >= GCM_IV

@@ -1,6 +1,6 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
-use super::{Action, Code, Mechanism, Mode, Shape};
+use super::{Action, MacFunction, MechanismInfo, Mode, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, SIGN, UNWRAP, VERIFY, WRAP};
@@ -11,7 +11,7 @@ const CIPHER: u64 = ENCRYPT | DECRYPT;
 const WRAPS: u64 = CIPHER | WRAP | UNWRAP;
 const BLOCK: usize = 16;
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::AES_KEY_GEN, GENERATE, Shape::None, Action::Generate),
     mode(M::AES_ECB, WRAPS, Shape::None, Mode::AesEcb),
     mode(M::AES_CBC, WRAPS, Shape::Iv(BLOCK), Mode::AesCbc),
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     // The name in version 2.40 of a wrap with padding. It uses KWP, because other products can
     // unwrap KWP.
     mode(M::AES_KEY_WRAP_PAD, WRAPS, Shape::OptionalIv(4), Mode::AesKwp),
-    Mechanism {
+    MechanismInfo {
         id: M::AES_XTS,
         flags: WRAPS,
         sizes: (32, 64),
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::Iv(BLOCK),
         action: Action::Cipher(Mode::AesXts),
     },
-    Mechanism {
+    MechanismInfo {
         id: M::AES_XTS_KEY_GEN,
         flags: GENERATE,
         sizes: (32, 64),
@@ -46,23 +46,23 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::None,
         action: Action::Generate,
     },
-    code(M::AES_CMAC, Shape::None, Code::AesCmac),
-    code(M::AES_CMAC_GENERAL, Shape::Length, Code::AesCmac),
-    code(M::AES_GMAC, Shape::Gmac, Code::AesGmac),
-    code(M::AES_MAC, Shape::None, Code::AesCbcMac),
-    code(M::AES_MAC_GENERAL, Shape::Length, Code::AesCbcMac),
-    code(M::AES_XCBC_MAC, Shape::None, Code::AesXcbc(16)),
-    code(M::AES_XCBC_MAC_96, Shape::None, Code::AesXcbc(12)),
+    code(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
+    code(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
+    code(M::AES_GMAC, Shape::Gmac, MacFunction::AesGmac),
+    code(M::AES_MAC, Shape::None, MacFunction::AesCbcMac),
+    code(M::AES_MAC_GENERAL, Shape::Length, MacFunction::AesCbcMac),
+    code(M::AES_XCBC_MAC, Shape::None, MacFunction::AesXcbc(16)),
+    code(M::AES_XCBC_MAC_96, Shape::None, MacFunction::AesXcbc(12)),
 ];
 
-const fn mode(id: M, flags: u64, shape: Shape, mode: Mode) -> Mechanism {
+const fn mode(id: M, flags: u64, shape: Shape, mode: Mode) -> MechanismInfo {
     row(id, flags, shape, Action::Cipher(mode))
 }
 
-const fn code(id: M, shape: Shape, code: Code) -> Mechanism {
+const fn code(id: M, shape: Shape, code: MacFunction) -> MechanismInfo {
     row(id, SIGN | VERIFY, shape, Action::Mac(code))
 }
 
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
-    Mechanism { id, flags, sizes: BYTES, key_type: Some(KeyType::AES), shape, action }
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
+    MechanismInfo { id, flags, sizes: BYTES, key_type: Some(KeyType::AES), shape, action }
 }

@@ -1,16 +1,16 @@
 //! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
 //! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
 
-use super::{Action, Derivation, Mechanism, Shape};
+use super::{Action, Derivation, MechanismInfo, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE};
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf),
     derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData),
-    Mechanism {
+    MechanismInfo {
         id: M::HKDF_KEY_GEN,
         flags: GENERATE,
         sizes: (1, 4096),
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
     derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
     // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
-    Mechanism { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
+    MechanismInfo { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
     derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
@@ -47,8 +47,8 @@ pub(super) const ROWS: &[Mechanism] = &[
 ];
 
 /// Builds the row of a mechanism that accepts every type of secret key.
-const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
-    Mechanism {
+const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: DERIVE,
         sizes: (1, 4096),
@@ -58,8 +58,8 @@ const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
     }
 }
 
-const fn aes(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
-    Mechanism {
+const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: DERIVE,
         sizes: (16, 32),

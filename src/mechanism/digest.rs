@@ -1,11 +1,11 @@
 //! Message digests (PKCS#11 3.2, "Digests").
 
-use super::{Action, Mechanism, Shape};
+use super::{Action, MechanismInfo, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::DIGEST;
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     digests(MechanismType::SHA_1, Hash::Sha1),
     digests(MechanismType::SHA224, Hash::Sha224),
     digests(MechanismType::SHA256, Hash::Sha256),
@@ -23,8 +23,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     digests(MechanismType::BLAKE2B_512, Hash::Blake2b512),
 ];
 
-const fn digests(id: MechanismType, hash: Hash) -> Mechanism {
-    Mechanism {
+const fn digests(id: MechanismType, hash: Hash) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: DIGEST,
         sizes: (0, 0),

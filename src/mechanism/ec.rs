@@ -1,6 +1,6 @@
 //! ECDSA and EdDSA (PKCS#11 3.2, "Elliptic Curve").
 
-use super::{Action, Derivation, Mechanism, Primitive, Shape};
+use super::{Action, Derivation, MechanismInfo, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{
@@ -14,8 +14,8 @@ const BITS: (u64, u64) = (224, 521);
 /// sizes").
 const FIELD_BITS: (u64, u64) = (255, 448);
 
-pub(super) const ROWS: &[Mechanism] = &[
-    Mechanism {
+pub(super) const ROWS: &[MechanismInfo] = &[
+    MechanismInfo {
         id: M::EC_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Mechanism] = &[
     ecdsa(M::ECDSA_SHA3_512, Some(Hash::Sha3_512)),
     ecdh(M::ECDH1_DERIVE),
     ecdh(M::ECDH1_COFACTOR_DERIVE),
-    Mechanism {
+    MechanismInfo {
         id: M::EC_MONTGOMERY_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::None,
         action: Action::GeneratePair,
     },
-    Mechanism {
+    MechanismInfo {
         id: M::EC_EDWARDS_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Mechanism] = &[
         shape: Shape::None,
         action: Action::GeneratePair,
     },
-    Mechanism {
+    MechanismInfo {
         id: M::EDDSA,
         flags: SIGN | VERIFY | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
@@ -61,8 +61,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     },
 ];
 
-const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> Mechanism {
-    Mechanism {
+const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: SIGN | VERIFY | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
@@ -74,8 +74,8 @@ const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> Mechanism {
 
 /// Builds a row. Both ECDH mechanisms do the same, because every curve has the cofactor 1 or a
 /// function that clears it. `accepts` of the session also admits keys of Montgomery curves.
-const fn ecdh(id: MechanismType) -> Mechanism {
-    Mechanism {
+const fn ecdh(id: MechanismType) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: DERIVE | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,

@@ -1,11 +1,11 @@
 //! Key wrapping with ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two variants).
 
-use super::{Action, Asymmetric, Mechanism, PointForm, Shape};
+use super::{Action, Asymmetric, MechanismInfo, PointForm, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     // `accepts` of the session also admits keys of Montgomery curves.
     wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare),
     wraps(M::ECDH_COF_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Octets),
@@ -13,8 +13,8 @@ pub(super) const ROWS: &[Mechanism] = &[
 ];
 
 /// Builds a row. The sizes are those of the curve in bits.
-const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> Mechanism {
-    Mechanism {
+const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: WRAP | UNWRAP | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes,

@@ -1,6 +1,6 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
-use super::{Action, Code, Mechanism, Shape};
+use super::{Action, MacFunction, MechanismInfo, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -9,7 +9,7 @@ use crate::id::mechanism_flag::{GENERATE, SIGN, VERIFY};
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (1, 4096);
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     hmac(M::SHA_1_HMAC, Shape::None, Hash::Sha1),
     hmac(M::SHA_1_HMAC_GENERAL, Shape::Length, Hash::Sha1),
     generates(M::SHA_1_KEY_GEN, KeyType::SHA_1_HMAC),
@@ -59,19 +59,19 @@ pub(super) const ROWS: &[Mechanism] = &[
 
 /// Builds a row. Its key type is the generic secret; `accepts` of the session also admits the
 /// hash's own key type.
-const fn hmac(id: M, shape: Shape, hash: Hash) -> Mechanism {
-    Mechanism {
+const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: SIGN | VERIFY,
         sizes: BYTES,
         key_type: Some(KeyType::GENERIC_SECRET),
         shape,
-        action: Action::Mac(Code::Hmac(hash)),
+        action: Action::Mac(MacFunction::Hmac(hash)),
     }
 }
 
-const fn generates(id: M, key_type: KeyType) -> Mechanism {
-    Mechanism {
+const fn generates(id: M, key_type: KeyType) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: GENERATE,
         sizes: BYTES,

@@ -1,10 +1,10 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
-use super::{Action, Derivation, Mechanism, Shape};
+use super::{Action, Derivation, MechanismInfo, Shape};
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::DERIVE;
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     derives(M::IKE_PRF_DERIVE, Shape::IkePrf, Derivation::IkePrf),
     derives(M::IKE1_PRF_DERIVE, Shape::Ike1Prf, Derivation::Ike1Prf),
     derives(M::IKE1_EXTENDED_DERIVE, Shape::Ike1Extended, Derivation::Ike1Extended),
@@ -13,8 +13,8 @@ pub(super) const ROWS: &[Mechanism] = &[
 
 /// Builds a row. It names no key type: the pseudo-random function in the parameter decides which
 /// key types fit.
-const fn derives(id: M, shape: Shape, derivation: Derivation) -> Mechanism {
-    Mechanism {
+const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: DERIVE,
         sizes: (1, 4096),

@@ -2,19 +2,19 @@
 //! after it). They define which mechanisms support these functions, and the parameter of each
 //! message of an authenticated cipher.
 
-use super::{Action, Code, Mechanism, Mode};
+use super::{Action, MacFunction, MechanismInfo, Mode};
 use crate::backend::AeadScheme;
 use crate::error::{Error, Result};
 use crate::id::mechanism_flag as does;
 
-impl Mechanism {
+impl MechanismInfo {
     /// Returns the `CKF_*` flags of the mechanism, including those of the message-based functions.
     pub const fn does(&self) -> u64 {
         let (encrypt, sign) = match self.action {
             Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::ChaCha20Poly1305) => (true, false),
             // A message of GMAC has no initialisation vector of its own. Two messages under the
             // same one reveal the authentication key.
-            Action::Mac(Code::AesGmac | Code::TlsPrf) => (false, false),
+            Action::Mac(MacFunction::AesGmac | MacFunction::TlsPrf) => (false, false),
             Action::Sign(..) | Action::Mac(_) => (false, true),
             _ => (false, false),
         };

@@ -1,6 +1,6 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::{Action, Mechanism, Primitive, Shape};
+use super::{Action, MechanismInfo, Primitive, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -10,8 +10,8 @@ use crate::id::value::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
 /// PKCS#11 3.2, "ML-DSA mechanisms": sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlDsa87.public_len() as u64);
 
-pub(super) const ROWS: &[Mechanism] = &[
-    Mechanism {
+pub(super) const ROWS: &[MechanismInfo] = &[
+    MechanismInfo {
         id: M::ML_DSA_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR,
         sizes: PUBLIC_BYTES,
@@ -33,8 +33,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     signs(M::HASH_ML_DSA_SHAKE256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake256)),
 ];
 
-const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> Mechanism {
-    Mechanism {
+const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: SIGN | VERIFY,
         sizes: PUBLIC_BYTES,

@@ -35,7 +35,7 @@ use sp800_108::{Field, Kdf};
 use tls::{Randoms, TlsPrf};
 
 /// A row of the mechanism table.
-pub struct Mechanism {
+pub struct MechanismInfo {
     /// Its `CKM_*` number.
     pub id: MechanismType,
     /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`), without those of the message-based functions.
@@ -59,7 +59,7 @@ pub enum Action {
     /// Signs and verifies. If there is a hash, it is applied to the message first.
     Sign(Primitive, Option<Hash>),
     /// Computes and verifies message authentication codes.
-    Mac(Code),
+    Mac(MacFunction),
     /// Encrypts and decrypts, wraps and unwraps, with a secret key.
     Cipher(Mode),
     /// Encrypts and decrypts, wraps and unwraps, with an RSA key pair.
@@ -101,8 +101,8 @@ pub enum Primitive {
 
 /// The message authentication code of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the codes'")]
-pub enum Code {
+#[allow(missing_docs, reason = "the names are the algorithms'")]
+pub enum MacFunction {
     /// [`Params::Length`] truncates the output to that length.
     Hmac(Hash),
     AesCmac,
@@ -434,7 +434,7 @@ pub enum Params {
     /// SP 800-108.
     Sp800_108 {
         /// The pseudo-random function.
-        prf: Code,
+        prf: MacFunction,
         /// The parts of its input, in this order.
         fields: Vec<Field>,
         /// The first iteration variable of the feedback mode.
@@ -513,7 +513,7 @@ pub enum Params {
     /// The first key of IKE.
     IkePrf {
         /// The pseudo-random function.
-        prf: Code,
+        prf: MacFunction,
         /// Whether the nonces are the key of the function and the base key is its message.
         data_as_key: bool,
         /// Ni and Nr, concatenated.
@@ -524,7 +524,7 @@ pub enum Params {
     /// The later keys of IKEv1.
     Ike1Prf {
         /// The pseudo-random function.
-        prf: Code,
+        prf: MacFunction,
         /// The shared secret g^xy.
         shared: ObjectHandle,
         /// The key that was derived before.
@@ -537,7 +537,7 @@ pub enum Params {
     /// Longer keys of IKEv1, and the keys of its quick mode.
     Ike1Extended {
         /// The pseudo-random function.
-        prf: Code,
+        prf: MacFunction,
         /// The shared secret g^xy.
         shared: Option<ObjectHandle>,
         /// Extra data.
@@ -546,7 +546,7 @@ pub enum Params {
     /// The later keys of IKEv2.
     Ike2PrfPlus {
         /// The pseudo-random function.
-        prf: Code,
+        prf: MacFunction,
         /// The key at the start of the seed.
         seed_key: Option<ObjectHandle>,
         /// The rest of the seed.
@@ -591,21 +591,21 @@ pub enum HkdfSalt {
 
 /// A mechanism and its parameter: the `CK_MECHANISM` of an `Init` function or a key generation.
 #[derive(Clone)]
-pub struct Invocation {
+pub struct Mechanism {
     /// The row of the mechanism table.
-    pub mechanism: &'static Mechanism,
+    pub info: &'static MechanismInfo,
     /// The parameter.
     pub params: Params,
 }
 
-impl PartialEq for Invocation {
+impl PartialEq for Mechanism {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.mechanism, other.mechanism) && self.params == other.params
+        std::ptr::eq(self.info, other.info) && self.params == other.params
     }
 }
 
 /// The rows of each family. The order inside a family has no meaning.
-const FAMILIES: &[&[Mechanism]] = &[
+const FAMILIES: &[&[MechanismInfo]] = &[
     rsa::ROWS,
     ec::ROWS,
     ml_dsa::ROWS,
@@ -628,19 +628,19 @@ const FAMILIES: &[&[Mechanism]] = &[
 ];
 
 /// Returns every mechanism of this build.
-pub fn all() -> impl Iterator<Item = &'static Mechanism> {
+pub fn all() -> impl Iterator<Item = &'static MechanismInfo> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
 /// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
 /// configuration enables them.
-pub fn is_legacy(mechanism: &Mechanism) -> bool {
+pub fn is_legacy(mechanism: &MechanismInfo) -> bool {
     mechanism.key_type == Some(KeyType::DES3)
 }
 
 /// Returns the mechanism with this number.
-pub fn find(id: MechanismType) -> Option<&'static Mechanism> {
-    static BY_NUMBER: LazyLock<Box<[Option<&Mechanism>]>> = LazyLock::new(|| {
+pub fn find(id: MechanismType) -> Option<&'static MechanismInfo> {
+    static BY_NUMBER: LazyLock<Box<[Option<&MechanismInfo>]>> = LazyLock::new(|| {
         let mut rows = vec![None; COMMON];
         for row in all() {
             if let Some(place) = usize::try_from(row.id.0).ok().and_then(|number| rows.get_mut(number)) {
@@ -669,7 +669,7 @@ pub fn hash_named(id: MechanismType) -> Option<Hash> {
 
 /// Returns the code that a MAC mechanism computes. Parameters name a pseudo-random function by its
 /// mechanism.
-pub fn code_named(id: MechanismType) -> Option<Code> {
+pub fn mac_of_hmac(id: MechanismType) -> Option<MacFunction> {
     let row = find(id)?;
     match row.action {
         Action::Mac(code) if row.shape == Shape::None => Some(code),

@@ -3,7 +3,7 @@
 //! Each method serves one [`Action`]. It fails with `MechanismInvalid` if the row has another
 //! action, and with `MechanismParamInvalid` if the parameter does not fit the row.
 
-use super::{Action, Asymmetric, Code, Invocation, Mode, Params, Primitive};
+use super::{Action, Asymmetric, MacFunction, Mechanism, Mode, Params, Primitive};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
 use crate::error::{Error, Result};
 
@@ -15,11 +15,11 @@ pub struct MacRequest {
     pub len: Option<usize>,
 }
 
-impl Invocation {
+impl Mechanism {
     /// Returns the signature scheme, and the hash that the token applies to the message first.
     /// `edwards448` selects between the EdDSA schemes, because the group of the key decides.
     pub fn scheme(&self, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
-        let Action::Sign(primitive, hash) = self.mechanism.action else {
+        let Action::Sign(primitive, hash) = self.info.action else {
             return Err(Error::MechanismInvalid);
         };
         let scheme = match (primitive, &self.params) {
@@ -39,7 +39,7 @@ impl Invocation {
 
     /// Returns the cipher scheme.
     pub fn cipher(&self) -> Result<CipherScheme> {
-        let Action::Cipher(mode) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        let Action::Cipher(mode) = self.info.action else { return Err(Error::MechanismInvalid) };
         Ok(match (mode, &self.params) {
             (Mode::AesEcb, Params::None) => CipherScheme::AesEcb,
             (Mode::AesCbc, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: false },
@@ -80,7 +80,7 @@ impl Invocation {
     /// Returns the scheme of an RSA encryption. For `CKM_RSA_AES_KEY_WRAP` it is the OAEP part; the
     /// caller does the rest.
     pub fn encryption(&self) -> Result<Encryption> {
-        Ok(match (self.mechanism.action, &self.params) {
+        Ok(match (self.info.action, &self.params) {
             (Action::Sign(Primitive::RsaRaw, None), Params::None) => Encryption::Raw,
             (Action::Sign(Primitive::RsaPkcs1, None), Params::None) => Encryption::Pkcs1,
             (Action::Encrypt(Asymmetric::Oaep), Params::Oaep { hash, mgf, label })
@@ -94,19 +94,19 @@ impl Invocation {
 
     /// Returns the scheme of a message authentication code.
     pub fn mac(&self) -> Result<MacRequest> {
-        let Action::Mac(code) = self.mechanism.action else { return Err(Error::MechanismInvalid) };
+        let Action::Mac(code) = self.info.action else { return Err(Error::MechanismInvalid) };
         let len = match &self.params {
             Params::Length(len) => Some(*len),
             _ => None,
         };
         let (scheme, len) = match (code, &self.params) {
-            (Code::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
-            (Code::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
-            (Code::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
+            (MacFunction::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
+            (MacFunction::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
+            (MacFunction::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
             // PKCS#11 3.2, "AES-MAC": half a block, as FIPS 113 defines it.
-            (Code::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
-            (Code::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
-            (Code::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
+            (MacFunction::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
+            (MacFunction::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
+            (MacFunction::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
             // The codes of TLS get here only with a wrong parameter: the layer above the backend
             // computes them.
             _ => return Err(Error::MechanismParamInvalid),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_pss_parameter_must_name_the_mechanism_hash() {
         let mechanism = crate::mechanism::find(MechanismType::SHA256_RSA_PKCS_PSS).expect("a row");
-        let scheme = |params| Invocation { mechanism, params }.scheme(false).err();
+        let scheme = |params| Mechanism { info: mechanism, params }.scheme(false).err();
         let pss = |hash| Params::Pss { hash, mgf: Hash::Sha1, salt_len: 0 };
         assert_eq!(scheme(pss(Hash::Sha256)), None);
         assert_eq!(scheme(pss(Hash::Sha384)), Some(Error::MechanismParamInvalid));

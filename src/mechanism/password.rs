@@ -3,14 +3,14 @@
 
 use subtle::ConstantTimeEq;
 
-use super::{Action, Mechanism, Shape};
+use super::{Action, MechanismInfo, Shape};
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::GENERATE;
 use crate::secret::Secret;
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     // The generated key can have any type.
-    Mechanism {
+    MechanismInfo {
         id: MechanismType::PKCS5_PBKD2,
         flags: GENERATE,
         sizes: (1, 4096),

@@ -1,6 +1,6 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
-use super::{Action, Asymmetric, Mechanism, Primitive, Shape};
+use super::{Action, Asymmetric, MechanismInfo, Primitive, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{
@@ -11,8 +11,8 @@ use crate::id::{KeyType, MechanismType};
 /// Sizes of a modulus in bits.
 const BITS: (u64, u64) = (2048, 8192);
 
-pub(super) const ROWS: &[Mechanism] = &[
-    Mechanism {
+pub(super) const ROWS: &[MechanismInfo] = &[
+    MechanismInfo {
         id: M::RSA_PKCS_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR,
         sizes: BITS,
@@ -45,8 +45,8 @@ pub(super) const ROWS: &[Mechanism] = &[
     signs(M::SHA3_512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_512)),
 ];
 
-const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> Mechanism {
-    Mechanism {
+const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: SIGN | VERIFY,
         sizes: BITS,
@@ -57,12 +57,19 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
 }
 
 /// Builds the row of a mechanism that signs and encrypts with the same padding.
-const fn both(id: MechanismType, primitive: Primitive) -> Mechanism {
+const fn both(id: MechanismType, primitive: Primitive) -> MechanismInfo {
     let mut row = signs(id, primitive, None);
     row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
     row
 }
 
-const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> Mechanism {
-    Mechanism { id, flags, sizes: BITS, key_type: Some(KeyType::RSA), shape, action: Action::Encrypt(scheme) }
+const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismInfo {
+    MechanismInfo {
+        id,
+        flags,
+        sizes: BITS,
+        key_type: Some(KeyType::RSA),
+        shape,
+        action: Action::Encrypt(scheme),
+    }
 }

@@ -1,16 +1,16 @@
 //! Secret keys (PKCS#11 3.2, "Generic secret key").
 
-use super::{Action, Mechanism, Shape};
+use super::{Action, MechanismInfo, Shape};
 use crate::id::mechanism_flag::GENERATE;
 use crate::id::{KeyType, MechanismType};
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     // PKCS#11 3.2, "Generic secret key generation": sizes are in bits.
     generates(MechanismType::GENERIC_SECRET_KEY_GEN, KeyType::GENERIC_SECRET, (8, 32768)),
 ];
 
-const fn generates(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> Mechanism {
-    Mechanism {
+const fn generates(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> MechanismInfo {
+    MechanismInfo {
         id,
         flags: GENERATE,
         sizes,

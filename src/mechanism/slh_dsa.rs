@@ -1,12 +1,12 @@
 //! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
 
-use super::{Action, Mechanism, Primitive, Shape};
+use super::{Action, MechanismInfo, Primitive, Shape};
 use crate::backend::{Hash, SlhDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::SLH_DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Shape::None, Action::GeneratePair),
     row(M::SLH_DSA, SIGN | VERIFY, Shape::SignContext, Action::Sign(Primitive::SlhDsa, None)),
     row(M::HASH_SLH_DSA, SIGN | VERIFY, Shape::HashSignContext, Action::Sign(Primitive::HashSlhDsa, None)),
@@ -73,8 +73,8 @@ pub(super) const ROWS: &[Mechanism] = &[
 ];
 
 /// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> Mechanism {
-    Mechanism { id, flags, sizes: (32, 64), key_type: Some(KeyType::SLH_DSA), shape, action }
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
+    MechanismInfo { id, flags, sizes: (32, 64), key_type: Some(KeyType::SLH_DSA), shape, action }
 }
 
 /// Returns the `CKP_SLH_DSA_*` value of a parameter set. The values start at 1, in the order of

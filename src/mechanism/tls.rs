@@ -2,7 +2,7 @@
 //! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
 //! of TLS 1.0 and 1.1 (RFC 2246, 5).
 
-use super::{Action, Code, Derivation, Mechanism, Shape};
+use super::{Action, Derivation, MacFunction, MechanismInfo, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -12,7 +12,7 @@ use crate::id::mechanism_flag::{DERIVE, GENERATE, SIGN, VERIFY};
 const MASTER: (u64, u64) = (48, 48);
 const ANY: (u64, u64) = (1, 4096);
 
-pub(super) const ROWS: &[Mechanism] = &[
+pub(super) const ROWS: &[MechanismInfo] = &[
     generates(M::SSL3_PRE_MASTER_KEY_GEN),
     generates(M::TLS_PRE_MASTER_KEY_GEN),
     derives(M::TLS_MASTER_KEY_DERIVE, MASTER, Shape::TlsMaster, RSA),
@@ -27,9 +27,9 @@ pub(super) const ROWS: &[Mechanism] = &[
     derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Shape::Tls12SafeKeys, Derivation::TlsKeys),
     derives(M::TLS_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
     derives(M::TLS12_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
-    signs(M::TLS_MAC, Shape::TlsMac, Code::TlsFinished),
-    signs(M::TLS12_MAC, Shape::TlsMac, Code::TlsFinished),
-    signs(M::TLS_PRF_GENERAL, Shape::None, Code::TlsPrf),
+    signs(M::TLS_MAC, Shape::TlsMac, MacFunction::TlsFinished),
+    signs(M::TLS12_MAC, Shape::TlsMac, MacFunction::TlsFinished),
+    signs(M::TLS_PRF_GENERAL, Shape::None, MacFunction::TlsPrf),
 ];
 
 const RSA: Derivation = Derivation::TlsMaster { versioned: true };
@@ -53,18 +53,18 @@ pub struct Randoms {
     pub server: Box<[u8]>,
 }
 
-const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> Mechanism {
+const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismInfo {
     of_secrets(id, DERIVE, sizes, shape, Action::Derive(derivation))
 }
 
-const fn generates(id: M) -> Mechanism {
+const fn generates(id: M) -> MechanismInfo {
     of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
 }
 
-const fn signs(id: M, shape: Shape, code: Code) -> Mechanism {
+const fn signs(id: M, shape: Shape, code: MacFunction) -> MechanismInfo {
     of_secrets(id, SIGN | VERIFY, ANY, shape, Action::Mac(code))
 }
 
-const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> Mechanism {
-    Mechanism { id, flags, sizes, key_type: Some(KeyType::GENERIC_SECRET), shape, action }
+const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
+    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::GENERIC_SECRET), shape, action }
 }

@@ -9,7 +9,7 @@ use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
@@ -63,7 +63,7 @@ impl Makes for Derived {
 /// The facts about a call that are known before its work.
 pub(super) struct Call<'a> {
     pub function: &'static str,
-    pub with: Option<&'a Invocation>,
+    pub mechanism: Option<&'a Mechanism>,
     /// The objects that the arguments name.
     pub objects: &'a [ObjectHandle],
     /// The user type of a login.
@@ -73,15 +73,15 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     pub(super) const fn of(
         function: &'static str,
-        with: Option<&'a Invocation>,
+        mechanism: Option<&'a Mechanism>,
         objects: &'a [ObjectHandle],
     ) -> Self {
-        Self { function, with, objects, user: None }
+        Self { function, mechanism, objects, user: None }
     }
 
     /// Returns the objects that the call names, with the keys in the mechanism's parameter.
     fn named(&self) -> Vec<ObjectHandle> {
-        let parameter = self.with.map(|with| with.params.keys()).unwrap_or_default();
+        let parameter = self.mechanism.map(|mechanism| mechanism.params.keys()).unwrap_or_default();
         self.objects.iter().copied().chain(parameter).collect()
     }
 }
@@ -120,16 +120,16 @@ pub(super) fn started(
     audit: &Audit,
     session: &Session,
     function: &'static str,
-    with: &Invocation,
+    mechanism: &Mechanism,
     key: ObjectHandle,
     outcome: &Result<()>,
 ) {
     let Ok(object) = session.token.visible(session.rights(), key) else { return };
-    if !object.sort().is_secret() && !object.sort().is_private() {
+    if !object.object_type().is_secret() && !object.object_type().is_private() {
         return;
     }
     let objects = names(&session.token, session.rights(), &[key]);
-    let call = Call::of(function, Some(with), &[]);
+    let call = Call::of(function, Some(mechanism), &[]);
     note(audit, &session.token, session.handle, &call, objects, outcome.as_ref().err());
 }
 
@@ -146,7 +146,7 @@ fn note(
         session: Some(session.0),
         function: call.function,
         user: call.user,
-        mechanism: call.with.map(|with| with.mechanism.id.to_string()),
+        mechanism: call.mechanism.map(|mechanism| mechanism.info.id.to_string()),
         objects,
         result: outcome(error),
     });

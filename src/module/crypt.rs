@@ -4,13 +4,20 @@
 use super::Module;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::session::operation::Output;
 
 impl Module {
     /// `C_EncryptInit`
-    pub fn encrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start_with(session, "C_EncryptInit", with, key, |session| session.encrypt_init(with, key))
+    pub fn encrypt_init(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start_with(session, "C_EncryptInit", mechanism, key, |session| {
+            session.encrypt_init(mechanism, key)
+        })
     }
 
     /// `C_Encrypt`. Returns the number of bytes written, or the maximum for [`Output::Length`].
@@ -34,8 +41,15 @@ impl Module {
     }
 
     /// `C_DecryptInit`
-    pub fn decrypt_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start_with(session, "C_DecryptInit", with, key, |session| session.decrypt_init(with, key))
+    pub fn decrypt_init(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start_with(session, "C_DecryptInit", mechanism, key, |session| {
+            session.decrypt_init(mechanism, key)
+        })
     }
 
     /// `C_Decrypt`. Returns the number of bytes written, or the maximum for [`Output::Length`].

@@ -7,7 +7,7 @@ use super::wrap::DEFAULT_TYPE;
 use crate::backend::MlKem;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Invocation, ml_kem_set};
+use crate::mechanism::{Mechanism, ml_kem_set};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -22,15 +22,15 @@ impl Module {
     pub fn encapsulate_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         public: ObjectHandle,
         template: &Template<'_>,
         out: Output<'_>,
     ) -> Result<(usize, Option<ObjectHandle>)> {
-        self.recorded(session, Call::of("C_EncapsulateKey", Some(with), &[public]), || {
+        self.recorded(session, Call::of("C_EncapsulateKey", Some(mechanism), &[public]), || {
             let (token, rights) = self.access(session)?;
-            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-            let public = usable(&token, rights, with, public, Usage::ENCAPSULATE)?;
+            token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+            let public = usable(&token, rights, mechanism, public, Usage::ENCAPSULATE)?;
             let needed = ciphertext_len(&public)?;
             let Output::Buffer(out) = out else { return Ok((needed, None)) };
             let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
@@ -53,15 +53,15 @@ impl Module {
     pub fn decapsulate_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         private: ObjectHandle,
         template: &Template<'_>,
         ciphertext: &[u8],
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_DecapsulateKey", Some(with), &[private]), || {
+        self.recorded(session, Call::of("C_DecapsulateKey", Some(mechanism), &[private]), || {
             let (token, rights) = self.access(session)?;
-            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-            let private = usable(&token, rights, with, private, Usage::DECAPSULATE)?;
+            token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+            let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
             let attributes = received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
             // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of the wrong length gives
             // `CKR_WRAPPED_KEY_LEN_RANGE`.
@@ -94,7 +94,7 @@ fn received(
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history, key_type };
     let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights.officer())?;
+    let attributes = make::receive(&template, &origin, rights)?;
     if sensitive {
         strict::hidden(&attributes)?;
     }

@@ -14,8 +14,8 @@ use super::{Module, password};
 use crate::backend::{PairSpec, Provider, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Invocation, Mechanism, Params};
-use crate::object::attribute::{Sorts, secret_class};
+use crate::mechanism::{Action, Mechanism, MechanismInfo, Params};
+use crate::object::attribute::{ObjectTypes, secret_class};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
@@ -34,21 +34,21 @@ impl Module {
     pub fn generate_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_GenerateKey", Some(with), &[]), || {
+        self.recorded(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
-            token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
+            token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
-            let attributes = match with.mechanism.action {
-                Action::GenerateParameters => return self.generate_parameters(session, with, template),
-                Action::GenerateFromPassword => password::generate(&token, rights, with, template)?,
-                Action::GeneratePreMaster => pre_master(&token, rights, with, template)?,
+            let attributes = match mechanism.info.action {
+                Action::GenerateParameters => return self.generate_parameters(session, mechanism, template),
+                Action::GenerateFromPassword => password::generate(&token, rights, mechanism, template)?,
+                Action::GeneratePreMaster => pre_master(&token, rights, mechanism, template)?,
                 _ => {
-                    let key_type = makes(&token, with, Action::Generate)?;
-                    let value = |len| secret(token.provider(), with.mechanism, len);
-                    make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)?
+                    let key_type = makes(&token, mechanism, Action::Generate)?;
+                    let value = |len| secret(token.provider(), mechanism.info, len);
+                    make::generate_secret(template, key_type, mechanism.info.id, rights, value)?
                 }
             };
             if self.is_asynchronous(session)? {
@@ -66,15 +66,15 @@ impl Module {
     fn generate_parameters(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
-        let key_type = makes(&token, with, Action::GenerateParameters)?;
-        let attributes = parameters::generate(template, key_type, rights.officer())?;
+        let key_type = makes(&token, mechanism, Action::GenerateParameters)?;
+        let attributes = parameters::generate(template, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
-        in_range(with.mechanism, bits)?;
+        in_range(mechanism.info, bits)?;
         let prime = token.provider().keys.safe_prime(bits as usize)?;
         token.insert(rights, session, parameters::put(attributes, prime, &[4]))
     }
@@ -83,26 +83,26 @@ impl Module {
     pub fn generate_key_pair(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         public: &Template<'_>,
         private: &Template<'_>,
     ) -> Result<(ObjectHandle, ObjectHandle)> {
-        self.recorded(session, Call::of("C_GenerateKeyPair", Some(with), &[]), || {
+        self.recorded(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
-            let key_type = makes(&token, with, Action::GeneratePair)?;
+            let key_type = makes(&token, mechanism, Action::GeneratePair)?;
             let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);
             let private = token.named_usages(private, ObjectClass::PRIVATE_KEY, None);
-            let public = make::generate_public(&public, key_type, rights.officer())?;
-            let private = make::generate_private(&private, key_type, rights.officer())?;
+            let public = make::generate_public(&public, key_type, rights)?;
+            let private = make::generate_private(&private, key_type, rights)?;
             token.check_pair(&public, &private)?;
             for half in [&public, &private] {
                 rights.write(half)?;
             }
             let spec = key::pair_spec(&public, &private)?;
             if let PairSpec::Rsa { bits, .. } = spec {
-                in_range(with.mechanism, bits as u64)?;
+                in_range(mechanism.info, bits as u64)?;
             }
-            let (provider, id) = (token.provider(), with.mechanism.id);
+            let (provider, id) = (token.provider(), mechanism.info.id);
             let work = move || {
                 let parts =
                     provider.keys.generate(&key::pair_spec(&public, &private)?).map_err(key::refused)?;
@@ -143,23 +143,23 @@ impl Module {
 
 /// Returns the type of the keys that a mechanism generates. Fails with `MechanismInvalid` if the
 /// mechanism is not offered or does not perform this action.
-fn makes(token: &Token, with: &Invocation, action: Action) -> Result<KeyType> {
-    token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-    match with.mechanism.key_type {
-        Some(key_type) if with.mechanism.action == action => Ok(key_type),
+fn makes(token: &Token, mechanism: &Mechanism, action: Action) -> Result<KeyType> {
+    token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+    match mechanism.info.key_type {
+        Some(key_type) if mechanism.info.action == action => Ok(key_type),
         _ => Err(Error::MechanismInvalid),
     }
 }
 
 /// Generates a random secret key of `len` bytes.
-fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret> {
+fn secret(provider: &Provider, mechanism: &MechanismInfo, len: u64) -> Result<Secret> {
     let key_type = mechanism.key_type.ok_or(Error::MechanismInvalid)?;
-    let sort = Sorts::of(secret_class(key_type), Some(key_type.0));
+    let object_type = ObjectTypes::of(secret_class(key_type), Some(key_type.0));
     if key_type == KeyType::HOTP {
         in_range(mechanism, len)?;
     }
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_SECRET).ok_or(Error::KeySizeRange)?;
-    if !sort.is_some_and(|sort| key::secret_len_fits(sort, len)) {
+    if !object_type.is_some_and(|object_type| key::secret_len_fits(object_type, len)) {
         return Err(Error::KeySizeRange);
     }
     let mut key = Secret::zeroed(len);
@@ -175,10 +175,10 @@ fn secret(provider: &Provider, mechanism: &Mechanism, len: u64) -> Result<Secret
 fn pre_master(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     template: &Template<'_>,
 ) -> Result<Attributes> {
-    let Params::Version(version) = with.params else { return Err(Error::MechanismParamInvalid) };
+    let Params::Version(version) = mechanism.params else { return Err(Error::MechanismParamInvalid) };
     let len = native(48);
     let template = template.clone().or(A::VALUE_LEN, &len);
     let value = |len| {
@@ -190,10 +190,10 @@ fn pre_master(
         key[..2].copy_from_slice(&version);
         Ok(key)
     };
-    make::generate_secret(&template, KeyType::GENERIC_SECRET, with.mechanism.id, rights.officer(), value)
+    make::generate_secret(&template, KeyType::GENERIC_SECRET, mechanism.info.id, rights, value)
 }
 
-fn in_range(mechanism: &Mechanism, size: u64) -> Result<()> {
+fn in_range(mechanism: &MechanismInfo, size: u64) -> Result<()> {
     let fits = (mechanism.sizes.0..=mechanism.sizes.1).contains(&size);
     if fits { Ok(()) } else { Err(Error::KeySizeRange) }
 }

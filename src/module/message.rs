@@ -8,7 +8,7 @@ use super::Module;
 use crate::backend::{AeadScheme, Direction};
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::mechanism::message::MessageParams;
 use crate::session::operation::Output;
 
@@ -20,15 +20,15 @@ impl Module {
         &self,
         session: SessionHandle,
         direction: Direction,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
         let function = match direction {
             Direction::Encrypt => "C_MessageEncryptInit",
             Direction::Decrypt => "C_MessageDecryptInit",
         };
-        self.start_with(session, function, with, key, |session| {
-            session.message_crypt_init(direction, with, key)
+        self.start_with(session, function, mechanism, key, |session| {
+            session.message_crypt_init(direction, mechanism, key)
         })
     }
 
@@ -114,11 +114,11 @@ impl Module {
     pub fn message_sign_init(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start_with(session, "C_MessageSignInit", with, key, |session| {
-            session.message_sign_init(with, key)
+        self.start_with(session, "C_MessageSignInit", mechanism, key, |session| {
+            session.message_sign_init(mechanism, key)
         })
     }
 
@@ -165,11 +165,11 @@ impl Module {
     pub fn message_verify_init(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start_with(session, "C_MessageVerifyInit", with, key, |session| {
-            session.message_verify_init(with, key)
+        self.start_with(session, "C_MessageVerifyInit", mechanism, key, |session| {
+            session.message_verify_init(mechanism, key)
         })
     }
 

@@ -16,7 +16,7 @@ impl Module {
         self.recorded(session, Call::of("C_CreateObject", None, &[]), || {
             let (token, rights) = self.access(session)?;
             let template = token.named_usages(template, ObjectClass::DATA, None);
-            let attributes = make::create(&template, rights.officer(), token.provider())?;
+            let attributes = make::create(&template, rights, token.provider())?;
             token.insert(rights, session, attributes)
         })
     }
@@ -32,10 +32,10 @@ impl Module {
             let (token, rights) = self.access(session)?;
             // Another process may have made the key sensitive. A copy of the old object would undo
             // that.
-            token.refresh()?;
+            token.poll()?;
             let object = token.object(rights, object)?;
             policy::copyable(&object)?;
-            let attributes = make::copy(&object, template, rights.officer())?;
+            let attributes = make::copy(&object, template, rights)?;
             token.check_change(&object, &attributes)?;
             token.insert(rights, session, attributes)
         })
@@ -70,7 +70,7 @@ impl Module {
             let (token, rights) = self.access(session)?;
             token.replace(rights, handle, |object| {
                 policy::modifiable(object, rights)?;
-                let attributes = make::change(object, template, rights.officer())?;
+                let attributes = make::change(object, template, rights)?;
                 token.check_change(object, &attributes)?;
                 Ok(attributes)
             })
@@ -81,7 +81,7 @@ impl Module {
     pub fn find_init(&self, session: SessionHandle, template: &Template<'_>) -> Result<()> {
         let (token, rights) = self.access(session)?;
         let wanted = make::search(template)?;
-        token.refresh()?;
+        token.poll()?;
         let found = wanted.map(|wanted| token.search(rights, &wanted)).unwrap_or_default();
         self.sessions.with(session, |session| {
             if session.find.is_some() {

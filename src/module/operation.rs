@@ -5,7 +5,7 @@ use super::Module;
 use super::audit::{self, Call};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::object::Object;
 use crate::object::bits::Flag;
 use crate::session::operation::Output;
@@ -13,8 +13,8 @@ use crate::session::{Session, strong_enough};
 
 impl Module {
     /// `C_DigestInit`
-    pub fn digest_init(&self, session: SessionHandle, with: &Invocation) -> Result<()> {
-        self.sessions.with(session, |session| session.digest_init(with))
+    pub fn digest_init(&self, session: SessionHandle, mechanism: &Mechanism) -> Result<()> {
+        self.sessions.with(session, |session| session.digest_init(mechanism))
     }
 
     /// `C_Digest`
@@ -31,9 +31,9 @@ impl Module {
     pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
         self.recorded(session, Call::of("C_DigestKey", None, &[key]), || {
             self.sessions.with(session, |session| {
-                let with = session.digest.with().ok_or(Error::OperationNotInitialized)?;
+                let mechanism = session.digest.with().ok_or(Error::OperationNotInitialized)?;
                 let object = session.token.key_object(session.rights(), key)?;
-                digestible(&object, with)?;
+                digestible(&object, mechanism)?;
                 session.digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
             })
         })
@@ -50,8 +50,8 @@ impl Module {
     }
 
     /// `C_SignInit`
-    pub fn sign_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start_with(session, "C_SignInit", with, key, |session| session.sign_init(with, key))
+    pub fn sign_init(&self, session: SessionHandle, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+        self.start_with(session, "C_SignInit", mechanism, key, |session| session.sign_init(mechanism, key))
     }
 
     /// `C_Sign`. Returns the number of bytes written, or the length of the signature for
@@ -76,8 +76,15 @@ impl Module {
     }
 
     /// `C_VerifyInit`
-    pub fn verify_init(&self, session: SessionHandle, with: &Invocation, key: ObjectHandle) -> Result<()> {
-        self.start_with(session, "C_VerifyInit", with, key, |session| session.verify_init(with, key))
+    pub fn verify_init(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        self.start_with(session, "C_VerifyInit", mechanism, key, |session| {
+            session.verify_init(mechanism, key)
+        })
     }
 
     /// `C_Verify`
@@ -104,9 +111,9 @@ impl Module {
 /// Checks that `C_DigestKey` may use a key with that digest mechanism. The function has no usage
 /// attribute of its own. It gives the same bytes as the key derivations by a digest, so a sensitive
 /// key needs `CKA_DERIVE`. The digest of a short key would confirm a guess at it.
-fn digestible(key: &Object, with: &Invocation) -> Result<()> {
+fn digestible(key: &Object, mechanism: &Mechanism) -> Result<()> {
     let derives = !key.flag(Flag::SENSITIVE) || key.flag(Flag::DERIVE);
-    if !key.sort().is_secret() || !key.allows(with.mechanism.id) || !derives {
+    if !key.object_type().is_secret() || !key.allows(mechanism.info.id) || !derives {
         return Err(Error::KeyIndigestible);
     }
     strong_enough(key)
@@ -118,14 +125,14 @@ impl Module {
         &self,
         session: SessionHandle,
         function: &'static str,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         init: impl FnOnce(&mut Session) -> Result<()>,
     ) -> Result<()> {
         self.sessions.with(session, |session| {
             let outcome = init(session);
             if let Some(audit) = &session.token.settings.audit {
-                audit::started(audit, session, function, with, key, &outcome);
+                audit::started(audit, session, function, mechanism, key, &outcome);
             }
             outcome
         })

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
-use crate::mechanism::{Invocation, Params};
-use crate::object::attribute::Sorts;
+use crate::mechanism::{Mechanism, Params};
+use crate::object::attribute::ObjectTypes;
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::number;
@@ -21,19 +21,22 @@ const MAX_WORK: u64 = 1 << 26;
 pub(super) fn generate(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     template: &Template<'_>,
 ) -> Result<Attributes> {
     let key_type = template.bytes(A::KEY_TYPE).ok_or(Error::TemplateIncomplete)?;
     let key_type = KeyType(number(key_type)?);
-    let sort = Sorts::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
+    let object_type =
+        ObjectTypes::of(ObjectClass::SECRET_KEY, Some(key_type.0)).ok_or(Error::AttributeValueInvalid)?;
     let value = |len| {
-        let len = usize::try_from(len).ok().filter(|len| *len <= MAX_LEN && key::secret_len_fits(sort, *len));
-        stretch(token, &with.params, len.ok_or(Error::KeySizeRange)?)
+        let len = usize::try_from(len)
+            .ok()
+            .filter(|len| *len <= MAX_LEN && key::secret_len_fits(object_type, *len));
+        stretch(token, &mechanism.params, len.ok_or(Error::KeySizeRange)?)
     };
     // "If the key type has a fixed length the CKA_VALUE_LEN attribute may be omitted". The
     // attribute rules contain that length as the default.
-    make::generate_secret(template, key_type, with.mechanism.id, rights.officer(), value)
+    make::generate_secret(template, key_type, mechanism.info.id, rights, value)
 }
 
 fn stretch(token: &Token, params: &Params, len: usize) -> Result<Secret> {

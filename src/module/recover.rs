@@ -4,7 +4,7 @@
 use super::Module;
 use crate::error::Result;
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::session::operation::Output;
 
 impl Module {
@@ -12,11 +12,11 @@ impl Module {
     pub fn sign_recover_init(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start_with(session, "C_SignRecoverInit", with, key, |session| {
-            session.sign_recover_init(with, key)
+        self.start_with(session, "C_SignRecoverInit", mechanism, key, |session| {
+            session.sign_recover_init(mechanism, key)
         })
     }
 
@@ -34,11 +34,11 @@ impl Module {
     pub fn verify_recover_init(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        self.start_with(session, "C_VerifyRecoverInit", with, key, |session| {
-            session.verify_recover_init(with, key)
+        self.start_with(session, "C_VerifyRecoverInit", mechanism, key, |session| {
+            session.verify_recover_init(mechanism, key)
         })
     }
 
@@ -56,12 +56,12 @@ impl Module {
     pub fn verify_signature_init(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        self.start_with(session, "C_VerifySignatureInit", with, key, |session| {
-            session.verify_init_with(with, key, signature)
+        self.start_with(session, "C_VerifySignatureInit", mechanism, key, |session| {
+            session.verify_init_with(mechanism, key, signature)
         })
     }
 

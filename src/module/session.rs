@@ -114,7 +114,7 @@ impl Module {
                 (Login::User, false) => state::RO_USER_FUNCTIONS,
                 (Login::Public, true) => state::RW_PUBLIC_SESSION,
                 (Login::User, true) => state::RW_USER_FUNCTIONS,
-                (Login::Officer, _) => state::RW_SO_FUNCTIONS,
+                (Login::SecurityOfficer, _) => state::RW_SO_FUNCTIONS,
             };
             let (slot, asynchronous) = (session.token.slot, session.asynchronous);
             Ok(SessionInfo { slot, state, read_write: rights.read_write, asynchronous })
@@ -171,7 +171,7 @@ impl Module {
         self.recorded(session, Call { user: Some(user.name()), ..Call::of("C_Login", None, &[]) }, || {
             let (token, _) = self.access(session)?;
             match user {
-                User::SecurityOfficer => token.log_in(Role::Officer, pin),
+                User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
                 User::User => token.log_in(Role::User, pin),
                 User::ContextSpecific => self.login_for_operation(session, &token, pin),
             }

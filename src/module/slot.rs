@@ -266,8 +266,8 @@ fn describe(info: &mut TokenInfo, token: &Token) -> Result<()> {
         info.flags |= flag::USER_PIN_INITIALIZED;
     }
     let user = [flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED];
-    let officer = [flag::SO_PIN_COUNT_LOW, flag::SO_PIN_FINAL_TRY, flag::SO_PIN_LOCKED];
-    info.flags |= failures(&header.user, pins, user) | failures(&header.so, pins, officer);
+    let so = [flag::SO_PIN_COUNT_LOW, flag::SO_PIN_FINAL_TRY, flag::SO_PIN_LOCKED];
+    info.flags |= failures(&header.user, pins, user) | failures(&header.so, pins, so);
     Ok(())
 }
 

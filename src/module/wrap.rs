@@ -10,7 +10,7 @@ use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Asymmetric, Invocation, Mode, Params, Primitive};
+use crate::mechanism::{Action, Asymmetric, Mechanism, Mode, Params, Primitive};
 use crate::object::bits::Flag;
 use crate::object::make::{Cut, Origin, WRAP_BLOCK};
 use crate::object::policy::Rights;
@@ -27,21 +27,21 @@ impl Module {
     pub fn wrap_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         wrapping: ObjectHandle,
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        self.recorded(session, Call::of("C_WrapKey", Some(with), &[wrapping, key]), || {
+        self.recorded(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
             let (token, rights) = self.access(session)?;
-            let wrapping = wrapping_key(&token, rights, with, wrapping)?;
-            let plain = leaving(&token, rights, with, &wrapping, key)?;
-            let needed = wrapped_len(with, &wrapping, plain.len())?;
+            let wrapping = wrapping_key(&token, rights, mechanism, wrapping)?;
+            let plain = leaving(&token, rights, mechanism, &wrapping, key)?;
+            let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
             let Output::Buffer(out) = out else { return Ok(needed) };
             if out.len() < needed {
                 return Err(Error::BufferTooSmall { needed });
             }
-            wrap(&token, with, &wrapping, &plain, out)
+            wrap(&token, mechanism, &wrapping, &plain, out)
         })
     }
 
@@ -49,17 +49,17 @@ impl Module {
     pub fn unwrap_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         unwrapping: ObjectHandle,
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_UnwrapKey", Some(with), &[unwrapping]), || {
+        self.recorded(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
-            let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
+            let unwrapping = unwrapping_key(&token, rights, mechanism, unwrapping)?;
             let attributes = wanted(&token, &unwrapping, template, rights)?;
-            let unwrapped = unwrap(&token, with, &unwrapping, wrapped, &attributes).map_err(refused)?;
-            let attributes = accepted(&token, with, attributes, &unwrapped)?;
+            let unwrapped = unwrap(&token, mechanism, &unwrapping, wrapped, &attributes).map_err(refused)?;
+            let attributes = accepted(&token, mechanism, attributes, &unwrapped)?;
             token.insert(rights, session, attributes)
         })
     }
@@ -77,7 +77,7 @@ pub(super) fn wanted(
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history: (false, false), key_type: None };
     let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);
-    let attributes = make::receive(&template, &origin, rights.officer())?;
+    let attributes = make::receive(&template, &origin, rights)?;
     if token.settings.is_strict() {
         strict::hidden(&attributes)?;
     }
@@ -88,7 +88,7 @@ pub(super) fn wanted(
 /// Adds the key itself to the attributes: the value of a secret key, or the PKCS #8 of a private
 /// key.
 pub(super) fn filled(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
-    if attributes.sort().ok_or(Error::GeneralError)?.is_secret() {
+    if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
         make::put_secret(attributes, plain, cut)
     } else {
         make::put_private_key(attributes, pkcs8::decode(plain)?, token.provider())
@@ -114,13 +114,13 @@ impl From<Secret> for Unwrapped {
 /// a holder of the key can make.
 fn accepted(
     token: &Token,
-    with: &Invocation,
+    mechanism: &Mechanism,
     attributes: Attributes,
     unwrapped: &Unwrapped,
 ) -> Result<Attributes> {
-    let secret = attributes.sort().ok_or(Error::GeneralError)?.is_secret();
-    let told = is_authenticated(with) || secret && length_is_public(with)?;
-    let filled = filled(token, attributes, &unwrapped.bytes, secret_cut(with));
+    let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
+    let told = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
+    let filled = filled(token, attributes, &unwrapped.bytes, secret_cut(mechanism));
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
@@ -134,15 +134,15 @@ fn accepted(
 /// Returns whether the mechanism accepts only ciphertexts made with the same key. AES key wrap has
 /// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
 /// used.
-fn is_authenticated(with: &Invocation) -> bool {
-    matches!(with.mechanism.action, Action::Cipher(Mode::AesKw | Mode::AesKwp))
+fn is_authenticated(mechanism: &Mechanism) -> bool {
+    matches!(mechanism.info.action, Action::Cipher(Mode::AesKw | Mode::AesKwp))
 }
 
 /// Returns whether the length of the wrapped key follows from the length of the ciphertext.
-fn length_is_public(with: &Invocation) -> Result<bool> {
-    Ok(match with.mechanism.action {
+fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
+    Ok(match mechanism.info.action {
         Action::Cipher(_) => {
-            let scheme = with.cipher()?;
+            let scheme = mechanism.cipher()?;
             scheme.without_padding().is_none() && !matches!(scheme, CipherScheme::AesKwp { .. })
         }
         Action::Sign(Primitive::RsaRaw, _) => true,
@@ -154,29 +154,29 @@ fn length_is_public(with: &Invocation) -> Result<bool> {
 pub(super) fn wrapping_key(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     handle: ObjectHandle,
 ) -> Result<Arc<Object>> {
-    token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, with, handle, Usage::WRAP).map_err(wrapping_error)
+    token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+    usable(token, rights, mechanism, handle, Usage::WRAP).map_err(wrapping_error)
 }
 
 /// Looks up the unwrapping key.
 pub(super) fn unwrapping_key(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     handle: ObjectHandle,
 ) -> Result<Arc<Object>> {
-    token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, with, handle, Usage::UNWRAP).map_err(unwrapping_error)
+    token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+    usable(token, rights, mechanism, handle, Usage::UNWRAP).map_err(unwrapping_error)
 }
 
 /// Returns the bytes of a key if it may leave the token under that wrapping key.
 pub(super) fn leaving(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     wrapping: &Object,
     key: ObjectHandle,
 ) -> Result<Secret> {
@@ -189,7 +189,7 @@ pub(super) fn leaving(
     if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
         return Err(Error::KeyNotWrappable);
     }
-    exported(with, &key)
+    exported(mechanism, &key)
 }
 
 /// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own
@@ -215,7 +215,7 @@ fn unwrapping_error(error: Error) -> Error {
 /// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping
 /// key (PKCS#11 3.2, C_WrapKey).
 fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
-    if !key.sort().is_hidden() {
+    if !key.object_type().is_hidden() {
         return Err(Error::KeyNotWrappable);
     }
     if !key.flag(Flag::EXTRACTABLE) {
@@ -233,9 +233,9 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
 }
 
 /// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
-fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
-    if key.sort().is_private() {
-        return match with.mechanism.action {
+fn exported(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
+    if key.object_type().is_private() {
+        return match mechanism.info.action {
             // PKCS#11 3.2, "AES-ECB", "AES-CBC": these modes wrap only secret keys.
             Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => {
                 Err(Error::KeyNotWrappable)
@@ -248,7 +248,7 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
     }
     let mut value = Secret::from(key::secret(key.attributes())?);
     // PKCS#11 3.2, "AES-CBC", "AES-ECB": the value is padded with zeros to whole blocks.
-    if let Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) = with.mechanism.action
+    if let Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) = mechanism.info.action
     {
         let padding = value.len().next_multiple_of(WRAP_BLOCK) - value.len();
         value.extend(&[0; WRAP_BLOCK][..padding])?;
@@ -258,23 +258,23 @@ fn exported(with: &Invocation, key: &Object) -> Result<Secret> {
 
 /// Returns how a wrapped value is cut to its length. Modes with zero padding hide the length of a
 /// secret key. There `CKA_VALUE_LEN` of the template restores it.
-fn secret_cut(with: &Invocation) -> Cut {
-    match with.mechanism.action {
+fn secret_cut(mechanism: &Mechanism) -> Cut {
+    match mechanism.info.action {
         Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => Cut::TrailingZeros,
         Action::Sign(Primitive::RsaRaw, _) => Cut::LeadingZeros,
         _ => Cut::Not,
     }
 }
 
-fn wrapped_len(with: &Invocation, wrapping: &Object, len: usize) -> Result<usize> {
-    if let Action::Cipher(_) = with.mechanism.action {
-        return Ok(with.cipher()?.output_len(Direction::Encrypt, len));
+fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<usize> {
+    if let Action::Cipher(_) = mechanism.info.action {
+        return Ok(mechanism.cipher()?.output_len(Direction::Encrypt, len));
     }
-    if let Some(agreement) = Agreement::of(with)? {
+    if let Some(agreement) = Agreement::of(mechanism)? {
         return agreement.wrapped_len(wrapping, len);
     }
     let modulus = key::modulus_len(wrapping.attributes())?;
-    Ok(match with.mechanism.action {
+    Ok(match mechanism.info.action {
         Action::Encrypt(Asymmetric::AesWrap) => {
             modulus + CipherScheme::AesKwp { iv: None }.output_len(Direction::Encrypt, len)
         }
@@ -284,23 +284,23 @@ fn wrapped_len(with: &Invocation, wrapping: &Object, len: usize) -> Result<usize
 
 fn wrap(
     token: &Token,
-    with: &Invocation,
+    mechanism: &Mechanism,
     wrapping: &Object,
     plain: &Secret,
     out: &mut [u8],
 ) -> Result<usize> {
     let provider = token.provider();
-    if let Action::Cipher(_) = with.mechanism.action {
+    if let Action::Cipher(_) = mechanism.info.action {
         let value = key::secret(wrapping.attributes())?;
-        let mut cipher = provider.ciphers.cipher(&with.cipher()?, Direction::Encrypt, value)?;
+        let mut cipher = provider.ciphers.cipher(&mechanism.cipher()?, Direction::Encrypt, value)?;
         let written = cipher.update(plain, out).map_err(too_long)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(too_long)?);
     }
-    if let Some(agreement) = Agreement::of(with)? {
+    if let Some(agreement) = Agreement::of(mechanism)? {
         return agreement.wrap(token, wrapping, plain, out);
     }
-    let (encryption, public) = (with.encryption()?, wrapping.public_key(provider)?);
-    let Params::RsaAesWrap { aes_bits, .. } = with.params else {
+    let (encryption, public) = (mechanism.encryption()?, wrapping.public_key(provider)?);
+    let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
         return public.encrypt(&encryption, plain, out).map_err(too_long);
     };
     let mut aes = aes_key(aes_bits)?;
@@ -312,19 +312,19 @@ fn wrap(
 /// Decrypts a key for these attributes.
 fn unwrap(
     token: &Token,
-    with: &Invocation,
+    mechanism: &Mechanism,
     unwrapping: &Object,
     wrapped: &[u8],
     attributes: &Attributes,
 ) -> Result<Unwrapped> {
-    let secret = attributes.sort().ok_or(Error::GeneralError)?.is_secret();
+    let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
     // The length of a private key is not known in advance.
     let fits = |len| !secret || make::fits(attributes, len);
     let provider = token.provider();
     let mut plain = Secret::try_zeroed(wrapped.len().max(8))?;
-    if let Action::Cipher(_) = with.mechanism.action {
+    if let Action::Cipher(_) = mechanism.info.action {
         let value = key::secret(unwrapping.attributes())?;
-        let scheme = with.cipher()?;
+        let scheme = mechanism.cipher()?;
         let (scheme, block) = match scheme.without_padding() {
             Some((scheme, block)) => (scheme, Some(block)),
             None => (scheme, None),
@@ -337,13 +337,13 @@ fn unwrap(
             None => Ok(Secret::from(&plain[..len]).into()),
         };
     }
-    if let Some(agreement) = Agreement::of(with)? {
+    if let Some(agreement) = Agreement::of(mechanism)? {
         let len = agreement.unwrap(token, unwrapping, wrapped, &mut plain)?;
         return Ok(Secret::from(&plain[..len]).into());
     }
-    let (encryption, private) = (with.encryption()?, unwrapping.private_key(provider)?);
+    let (encryption, private) = (mechanism.encryption()?, unwrapping.private_key(provider)?);
     let modulus = key::modulus_len(unwrapping.attributes())?;
-    let Params::RsaAesWrap { aes_bits, .. } = with.params else {
+    let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
         if encryption == Encryption::Pkcs1 {
             // A wrong padding or length gives a random key of the right length.
             return private.decrypt_pkcs1(wrapped, &fits).map(Unwrapped::from);

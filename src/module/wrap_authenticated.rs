@@ -8,7 +8,7 @@ use super::wrap::{filled, leaving, refused, too_long, unwrapping_key, wanted, wr
 use crate::backend::Aead;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::mechanism::message::{Generator, MessageParams};
 use crate::object::make::Cut;
 use crate::object::template::Template;
@@ -22,7 +22,7 @@ use crate::token::Token;
 /// gives the length.
 pub struct Authenticated<'a> {
     /// The mechanism, without its parameter.
-    pub with: &'a Invocation,
+    pub mechanism: &'a Mechanism,
     /// The message parameter. Wrapping writes the nonce and the tag into it.
     pub params: &'a mut MessageParams,
     /// The associated data.
@@ -40,20 +40,24 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        self.recorded(session, Call::of("C_WrapKeyAuthenticated", Some(how.with), &[wrapping, key]), || {
-            let Authenticated { with, params, aad } = how;
-            let (token, rights) = self.access(session)?;
-            let wrapping = wrapping_key(&token, rights, with, wrapping)?;
-            let plain = leaving(&token, rights, with, &wrapping, key)?;
-            let mut aead = cipher(&token, with, params, &wrapping)?;
-            let needed = plain.len();
-            let Output::Buffer(out) = out else { return Ok(needed) };
-            let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-            fresh(&token, params)?;
-            let (nonce, tag) = params.nonce_and_tag();
-            aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
-            Ok(needed)
-        })
+        self.recorded(
+            session,
+            Call::of("C_WrapKeyAuthenticated", Some(how.mechanism), &[wrapping, key]),
+            || {
+                let Authenticated { mechanism, params, aad } = how;
+                let (token, rights) = self.access(session)?;
+                let wrapping = wrapping_key(&token, rights, mechanism, wrapping)?;
+                let plain = leaving(&token, rights, mechanism, &wrapping, key)?;
+                let mut aead = cipher(&token, mechanism, params, &wrapping)?;
+                let needed = plain.len();
+                let Output::Buffer(out) = out else { return Ok(needed) };
+                let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
+                fresh(&token, params)?;
+                let (nonce, tag) = params.nonce_and_tag();
+                aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
+                Ok(needed)
+            },
+        )
     }
 
     /// Generates the nonce of `C_WrapKey` with `CK_GCM_WRAP_PARAMS` or `CK_CCM_WRAP_PARAMS` if the
@@ -72,16 +76,20 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_UnwrapKeyAuthenticated", Some(how.with), &[unwrapping]), || {
-            let Authenticated { with, params, aad } = how;
-            let (token, rights) = self.access(session)?;
-            let unwrapping = unwrapping_key(&token, rights, with, unwrapping)?;
-            let attributes = wanted(&token, &unwrapping, template, rights)?;
-            let mut aead = cipher(&token, with, params, &unwrapping)?;
-            let mut plain = Secret::try_zeroed(wrapped.len())?;
-            aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
-            token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
-        })
+        self.recorded(
+            session,
+            Call::of("C_UnwrapKeyAuthenticated", Some(how.mechanism), &[unwrapping]),
+            || {
+                let Authenticated { mechanism, params, aad } = how;
+                let (token, rights) = self.access(session)?;
+                let unwrapping = unwrapping_key(&token, rights, mechanism, unwrapping)?;
+                let attributes = wanted(&token, &unwrapping, template, rights)?;
+                let mut aead = cipher(&token, mechanism, params, &unwrapping)?;
+                let mut plain = Secret::try_zeroed(wrapped.len())?;
+                aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
+                token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
+            },
+        )
     }
 }
 
@@ -96,8 +104,13 @@ fn fresh(token: &Token, params: &mut MessageParams) -> Result<()> {
 
 /// Returns the cipher of the mechanism. Fails with `MechanismParamInvalid` if the parameter is for
 /// another cipher.
-fn cipher(token: &Token, with: &Invocation, params: &MessageParams, key: &Object) -> Result<Box<dyn Aead>> {
-    let scheme = with.mechanism.aead().ok_or(Error::MechanismInvalid)?;
+fn cipher(
+    token: &Token,
+    mechanism: &Mechanism,
+    params: &MessageParams,
+    key: &Object,
+) -> Result<Box<dyn Aead>> {
+    let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
     if params.scheme() != scheme {
         return Err(Error::MechanismParamInvalid);
     }

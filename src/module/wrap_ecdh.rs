@@ -9,7 +9,7 @@ use super::derive::x963;
 use super::wrap::kwp;
 use crate::backend::{CipherScheme, Direction, Hash, PrivateKey};
 use crate::error::{Error, Result};
-use crate::mechanism::{Action, Asymmetric, Invocation, Params, PointForm};
+use crate::mechanism::{Action, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::{Attributes, Object, curve, key};
 use crate::secret::Secret;
 use crate::token::Token;
@@ -23,11 +23,11 @@ pub(super) struct Agreement<'a> {
 }
 
 impl<'a> Agreement<'a> {
-    pub(super) fn of(with: &'a Invocation) -> Result<Option<Self>> {
-        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = with.mechanism.action else {
+    pub(super) fn of(mechanism: &'a Mechanism) -> Result<Option<Self>> {
+        let Action::Encrypt(Asymmetric::EcdhAesWrap(form)) = mechanism.info.action else {
             return Ok(None);
         };
-        let Params::EcdhAesWrap { aes_bits, kdf, shared } = &with.params else {
+        let Params::EcdhAesWrap { aes_bits, kdf, shared } = &mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         Ok(Some(Self { aes_len: aes_bits / 8, kdf: *kdf, shared, form }))

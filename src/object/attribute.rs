@@ -6,13 +6,13 @@
 use super::value::Kind;
 use crate::id::{AttributeType as A, value};
 
-pub use by_sort::SortRules;
-pub use sorts::{Sorts, secret_class};
+pub use by_type::ObjectRules;
+pub use object_types::{ObjectTypes, secret_class};
 
-mod by_sort;
+mod by_type;
 mod classes;
 mod keys;
-mod sorts;
+mod object_types;
 
 /// Whether a template may or must contain an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +46,7 @@ pub enum Change {
     /// Both functions may change it from true to false.
     Lower,
     /// Only the SO may change it. At creation, too, only the SO may set it to true.
-    Officer,
+    SecurityOfficer,
     /// It may only become empty.
     Clear,
     /// It never changes.
@@ -59,7 +59,7 @@ pub enum Default {
     /// The object does not have the attribute.
     Absent,
     /// True for these classes and types, false for the others.
-    TrueFor(Sorts),
+    TrueFor(ObjectTypes),
     /// An empty value.
     Empty,
     /// This number.
@@ -76,7 +76,7 @@ pub struct Rule {
     /// The form of its value.
     pub kind: Kind,
     /// The classes and types of the objects that have it.
-    pub on: Sorts,
+    pub on: ObjectTypes,
     /// Whether the template of `C_CreateObject` has it.
     pub create: Need,
     /// Whether the template of `C_GenerateKey` or `C_GenerateKeyPair` has it.
@@ -92,7 +92,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    const fn new(id: A, kind: Kind, on: Sorts) -> Self {
+    const fn new(id: A, kind: Kind, on: ObjectTypes) -> Self {
         Self {
             id,
             kind,
@@ -149,18 +149,18 @@ pub fn table() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Returns the rule of an attribute for an object's class and type.
-pub fn rule(id: A, sort: Sorts) -> Option<&'static Rule> {
-    SortRules::of(sort).get(id)
+pub fn rule(id: A, object_type: ObjectTypes) -> Option<&'static Rule> {
+    ObjectRules::of(object_type).get(id)
 }
 
 /// Returns the rules for an object's class and type.
-pub fn rules(sort: Sorts) -> impl Iterator<Item = &'static Rule> {
-    SortRules::of(sort).iter()
+pub fn rules(object_type: ObjectTypes) -> impl Iterator<Item = &'static Rule> {
+    ObjectRules::of(object_type).iter()
 }
 
 /// Returns whether only the SO can set the flag to true.
-pub fn is_officers(id: A) -> bool {
-    table().any(|rule| rule.id == id && rule.change == Change::Officer)
+pub fn is_set_by_so(id: A) -> bool {
+    table().any(|rule| rule.id == id && rule.change == Change::SecurityOfficer)
 }
 
 /// Returns the form of an attribute's value, which is the same for all objects.
@@ -169,127 +169,146 @@ pub fn kind(id: A) -> Option<Kind> {
 }
 
 /// A flag that is true by default for the types in `default`, and false for the other types.
-const fn flag(id: A, on: Sorts, default: Sorts) -> Rule {
+const fn flag(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
     Rule::new(id, Kind::Flag, on).or(Default::TrueFor(default))
 }
 
 /// A flag that allows a use of a key.
-const fn usage(id: A, on: Sorts, default: Sorts) -> Rule {
+const fn usage(id: A, on: ObjectTypes, default: ObjectTypes) -> Rule {
     flag(id, on, default).changes(Change::Usage)
 }
 
 /// A flag that only the token sets.
-const fn record(id: A, on: Sorts) -> Rule {
-    flag(id, on, Sorts::NONE).needs(Need::Never, Need::Never).changes(Change::Fixed)
+const fn record(id: A, on: ObjectTypes) -> Rule {
+    flag(id, on, ObjectTypes::NONE).needs(Need::Never, Need::Never).changes(Change::Fixed)
 }
 
 /// Bytes that are empty by default.
-const fn text(id: A, on: Sorts) -> Rule {
+const fn text(id: A, on: ObjectTypes) -> Rule {
     Rule::new(id, Kind::Bytes, on).or(Default::Empty)
 }
 
 const RULES: &[Rule] = &[
     // Every object.
-    Rule::new(A::CLASS, Kind::Number, Sorts::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
+    Rule::new(A::CLASS, Kind::Number, ObjectTypes::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
     // PKCS#11 3.2, "Storage Objects", "Copying objects".
-    flag(A::TOKEN, Sorts::STORAGE, Sorts::NONE).changes(Change::Copy),
+    flag(A::TOKEN, ObjectTypes::STORAGE, ObjectTypes::NONE).changes(Change::Copy),
     // Without a login, a public copy would show the private object. SoftHSM refuses it too.
-    flag(A::PRIVATE, Sorts::STORAGE, Sorts::HIDDEN).changes(Change::CopyRaise),
+    flag(A::PRIVATE, ObjectTypes::STORAGE, ObjectTypes::HIDDEN).changes(Change::CopyRaise),
     // A modifiable copy would bypass CKA_MODIFIABLE false.
-    flag(A::MODIFIABLE, Sorts::HIDDEN, Sorts::HIDDEN).changes(Change::CopyLower),
-    flag(A::MODIFIABLE, Sorts::OPEN, Sorts::OPEN).changes(Change::Copy),
-    flag(A::COPYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Lower),
-    flag(A::DESTROYABLE, Sorts::STORAGE, Sorts::STORAGE).changes(Change::Copy),
-    text(A::LABEL, Sorts::STORAGE),
-    text(A::UNIQUE_ID, Sorts::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),
+    flag(A::MODIFIABLE, ObjectTypes::HIDDEN, ObjectTypes::HIDDEN).changes(Change::CopyLower),
+    flag(A::MODIFIABLE, ObjectTypes::OPEN, ObjectTypes::OPEN).changes(Change::Copy),
+    flag(A::COPYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Lower),
+    flag(A::DESTROYABLE, ObjectTypes::STORAGE, ObjectTypes::STORAGE).changes(Change::Copy),
+    text(A::LABEL, ObjectTypes::STORAGE),
+    text(A::UNIQUE_ID, ObjectTypes::ALL).needs(Need::Never, Need::Never).changes(Change::Fixed),
     // Data.
-    text(A::APPLICATION, Sorts::DATA),
-    text(A::OBJECT_ID, Sorts::DATA),
-    text(A::VALUE, Sorts::DATA),
+    text(A::APPLICATION, ObjectTypes::DATA),
+    text(A::OBJECT_ID, ObjectTypes::DATA),
+    text(A::VALUE, ObjectTypes::DATA),
     // Certificates. PKCS#11 3.2, "X.509 public key certificate objects": only ID, ISSUER and
     // SERIAL_NUMBER change.
-    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, Sorts::CERTIFICATES)
+    Rule::new(A::CERTIFICATE_TYPE, Kind::Number, ObjectTypes::CERTIFICATES)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
-    flag(A::TRUSTED, Sorts::CERTIFICATES.or(Sorts::PUBLIC).or(Sorts::SECRET), Sorts::NONE)
-        .changes(Change::Officer),
-    Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, Sorts::CERTIFICATES)
+    flag(
+        A::TRUSTED,
+        ObjectTypes::CERTIFICATES.or(ObjectTypes::PUBLIC).or(ObjectTypes::SECRET),
+        ObjectTypes::NONE,
+    )
+    .changes(Change::SecurityOfficer),
+    Rule::new(A::CERTIFICATE_CATEGORY, Kind::Number, ObjectTypes::CERTIFICATES)
         .changes(Change::Fixed)
         .up_to(value::CATEGORY_OTHER_ENTITY)
         .or(Default::Number(0)),
-    Rule::new(A::JAVA_MIDP_SECURITY_DOMAIN, Kind::Number, Sorts::X_509)
+    Rule::new(A::JAVA_MIDP_SECURITY_DOMAIN, Kind::Number, ObjectTypes::X_509)
         .changes(Change::Fixed)
         .up_to(value::DOMAIN_THIRD_PARTY)
         .or(Default::Number(0)),
-    Rule::new(A::NAME_HASH_ALGORITHM, Kind::Number, Sorts::X_509.or(Sorts::WTLS).or(Sorts::TRUST))
-        .changes(Change::Fixed),
-    Rule::new(A::CHECK_VALUE, Kind::Bytes, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Computed),
-    Rule::new(A::SUBJECT, Kind::Bytes, Sorts::X_509.or(Sorts::WTLS))
-        .needs(Need::Must, Need::Never)
-        .changes(Change::Fixed),
-    text(A::ISSUER, Sorts::X_509.or(Sorts::WTLS)),
-    text(A::SERIAL_NUMBER, Sorts::X_509.or(Sorts::X_509_ATTRIBUTE)),
-    text(A::VALUE, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
-    text(A::URL, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
-    text(A::HASH_OF_SUBJECT_PUBLIC_KEY, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
-    text(A::HASH_OF_ISSUER_PUBLIC_KEY, Sorts::X_509.or(Sorts::WTLS)).changes(Change::Fixed),
-    // Keys.
-    Rule::new(A::KEY_TYPE, Kind::Number, Sorts::KEYS.or(Sorts::DH_PARAMETERS))
-        .needs(Need::Must, Need::Same)
-        .changes(Change::Fixed),
-    text(A::ID, Sorts::KEYS.or(Sorts::X_509)),
-    Rule::new(A::START_DATE, Kind::Date, Sorts::KEYS).or(Default::Empty),
-    Rule::new(A::END_DATE, Kind::Date, Sorts::KEYS).or(Default::Empty),
-    Rule::new(A::START_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
-    Rule::new(A::END_DATE, Kind::Date, Sorts::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
-    usage(
-        A::DERIVE,
-        Sorts::KEYS,
-        Sorts::EC_PRIVATE
-            .or(Sorts::MONTGOMERY_PRIVATE)
-            .or(Sorts::GENERIC_SECRET)
-            .or(Sorts::HKDF)
-            .or(Sorts::AES)
-            .or(Sorts::DH_PRIVATE),
-    ),
-    record(A::LOCAL, Sorts::KEYS.or(Sorts::DH_PARAMETERS)),
-    Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, Sorts::KEYS)
-        .needs(Need::Never, Need::Never)
-        .changes(Change::Fixed),
-    Rule::new(A::ALLOWED_MECHANISMS, Kind::Numbers, Sorts::KEYS).changes(Change::Fixed),
-    text(A::SUBJECT, Sorts::PUBLIC.or(Sorts::PRIVATE)),
-    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, Sorts::PUBLIC.or(Sorts::CERTIFICATES))
+    Rule::new(
+        A::NAME_HASH_ALGORITHM,
+        Kind::Number,
+        ObjectTypes::X_509.or(ObjectTypes::WTLS).or(ObjectTypes::TRUST),
+    )
+    .changes(Change::Fixed),
+    Rule::new(A::CHECK_VALUE, Kind::Bytes, ObjectTypes::CERTIFICATES)
         .changes(Change::Fixed)
         .or(Default::Computed),
-    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, Sorts::PRIVATE).or(Default::Computed),
+    Rule::new(A::SUBJECT, Kind::Bytes, ObjectTypes::X_509.or(ObjectTypes::WTLS))
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    text(A::ISSUER, ObjectTypes::X_509.or(ObjectTypes::WTLS)),
+    text(A::SERIAL_NUMBER, ObjectTypes::X_509.or(ObjectTypes::X_509_ATTRIBUTE)),
+    text(A::VALUE, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
+    text(A::URL, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
+    text(A::HASH_OF_SUBJECT_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
+    text(A::HASH_OF_ISSUER_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
+    // Keys.
+    Rule::new(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::DH_PARAMETERS))
+        .needs(Need::Must, Need::Same)
+        .changes(Change::Fixed),
+    text(A::ID, ObjectTypes::KEYS.or(ObjectTypes::X_509)),
+    Rule::new(A::START_DATE, Kind::Date, ObjectTypes::KEYS).or(Default::Empty),
+    Rule::new(A::END_DATE, Kind::Date, ObjectTypes::KEYS).or(Default::Empty),
+    Rule::new(A::START_DATE, Kind::Date, ObjectTypes::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
+    Rule::new(A::END_DATE, Kind::Date, ObjectTypes::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
+    usage(
+        A::DERIVE,
+        ObjectTypes::KEYS,
+        ObjectTypes::EC_PRIVATE
+            .or(ObjectTypes::MONTGOMERY_PRIVATE)
+            .or(ObjectTypes::GENERIC_SECRET)
+            .or(ObjectTypes::HKDF)
+            .or(ObjectTypes::AES)
+            .or(ObjectTypes::DH_PRIVATE),
+    ),
+    record(A::LOCAL, ObjectTypes::KEYS.or(ObjectTypes::DH_PARAMETERS)),
+    Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, ObjectTypes::KEYS)
+        .needs(Need::Never, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::ALLOWED_MECHANISMS, Kind::Numbers, ObjectTypes::KEYS).changes(Change::Fixed),
+    text(A::SUBJECT, ObjectTypes::PUBLIC.or(ObjectTypes::PRIVATE)),
+    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, ObjectTypes::PUBLIC.or(ObjectTypes::CERTIFICATES))
+        .changes(Change::Fixed)
+        .or(Default::Computed),
+    Rule::new(A::PUBLIC_KEY_INFO, Kind::Bytes, ObjectTypes::PRIVATE).or(Default::Computed),
     // The token has no validation, so no flag is ever set.
-    Rule::new(A::OBJECT_VALIDATION_FLAGS, Kind::Number, Sorts::KEYS)
+    Rule::new(A::OBJECT_VALIDATION_FLAGS, Kind::Number, ObjectTypes::KEYS)
         .needs(Need::Never, Need::Never)
         .changes(Change::Fixed)
         .or(Default::Computed),
     // The uses of a key: true by default if the key type supports them.
-    usage(A::ENCRYPT, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
-    usage(A::DECRYPT, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
-    usage(A::SIGN, Sorts::HIDDEN, Sorts::SIGNS),
-    usage(A::VERIFY, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::VERIFIES),
-    usage(A::SIGN_RECOVER, Sorts::PRIVATE, Sorts::RSA_PRIVATE),
-    usage(A::VERIFY_RECOVER, Sorts::PUBLIC, Sorts::RSA_PUBLIC),
-    usage(A::WRAP, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::RSA_PUBLIC.or(Sorts::CIPHER)),
-    usage(A::UNWRAP, Sorts::HIDDEN, Sorts::RSA_PRIVATE.or(Sorts::CIPHER)),
-    usage(A::ENCAPSULATE, Sorts::PUBLIC.or(Sorts::SECRET), Sorts::ML_KEM_PUBLIC),
-    usage(A::DECAPSULATE, Sorts::HIDDEN, Sorts::ML_KEM_PRIVATE),
-    Rule::new(A::WRAP_TEMPLATE, Kind::Template, Sorts::PUBLIC.or(Sorts::SECRET)).changes(Change::Fixed),
-    Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
-    Rule::new(A::ENCAPSULATE_TEMPLATE, Kind::Template, Sorts::PUBLIC).changes(Change::Fixed),
-    Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, Sorts::PRIVATE).changes(Change::Fixed),
-    Rule::new(A::DERIVE_TEMPLATE, Kind::Template, Sorts::HIDDEN).changes(Change::Fixed),
+    usage(
+        A::ENCRYPT,
+        ObjectTypes::PUBLIC.or(ObjectTypes::SECRET),
+        ObjectTypes::RSA_PUBLIC.or(ObjectTypes::CIPHER),
+    ),
+    usage(A::DECRYPT, ObjectTypes::HIDDEN, ObjectTypes::RSA_PRIVATE.or(ObjectTypes::CIPHER)),
+    usage(A::SIGN, ObjectTypes::HIDDEN, ObjectTypes::SIGNS),
+    usage(A::VERIFY, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET), ObjectTypes::VERIFIES),
+    usage(A::SIGN_RECOVER, ObjectTypes::PRIVATE, ObjectTypes::RSA_PRIVATE),
+    usage(A::VERIFY_RECOVER, ObjectTypes::PUBLIC, ObjectTypes::RSA_PUBLIC),
+    usage(
+        A::WRAP,
+        ObjectTypes::PUBLIC.or(ObjectTypes::SECRET),
+        ObjectTypes::RSA_PUBLIC.or(ObjectTypes::CIPHER),
+    ),
+    usage(A::UNWRAP, ObjectTypes::HIDDEN, ObjectTypes::RSA_PRIVATE.or(ObjectTypes::CIPHER)),
+    usage(A::ENCAPSULATE, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET), ObjectTypes::ML_KEM_PUBLIC),
+    usage(A::DECAPSULATE, ObjectTypes::HIDDEN, ObjectTypes::ML_KEM_PRIVATE),
+    Rule::new(A::WRAP_TEMPLATE, Kind::Template, ObjectTypes::PUBLIC.or(ObjectTypes::SECRET))
+        .changes(Change::Fixed),
+    Rule::new(A::UNWRAP_TEMPLATE, Kind::Template, ObjectTypes::HIDDEN).changes(Change::Fixed),
+    Rule::new(A::ENCAPSULATE_TEMPLATE, Kind::Template, ObjectTypes::PUBLIC).changes(Change::Fixed),
+    Rule::new(A::DECAPSULATE_TEMPLATE, Kind::Template, ObjectTypes::PRIVATE).changes(Change::Fixed),
+    Rule::new(A::DERIVE_TEMPLATE, Kind::Template, ObjectTypes::HIDDEN).changes(Change::Fixed),
     // The protection of a key.
-    flag(A::SENSITIVE, Sorts::HIDDEN, Sorts::PRIVATE).changes(Change::Raise),
-    flag(A::EXTRACTABLE, Sorts::HIDDEN, Sorts::NONE).changes(Change::Lower),
-    record(A::ALWAYS_SENSITIVE, Sorts::HIDDEN),
-    record(A::NEVER_EXTRACTABLE, Sorts::HIDDEN),
-    flag(A::WRAP_WITH_TRUSTED, Sorts::HIDDEN, Sorts::NONE).changes(Change::Raise),
-    flag(A::ALWAYS_AUTHENTICATE, Sorts::PRIVATE, Sorts::NONE).changes(Change::Fixed),
+    flag(A::SENSITIVE, ObjectTypes::HIDDEN, ObjectTypes::PRIVATE).changes(Change::Raise),
+    flag(A::EXTRACTABLE, ObjectTypes::HIDDEN, ObjectTypes::NONE).changes(Change::Lower),
+    record(A::ALWAYS_SENSITIVE, ObjectTypes::HIDDEN),
+    record(A::NEVER_EXTRACTABLE, ObjectTypes::HIDDEN),
+    flag(A::WRAP_WITH_TRUSTED, ObjectTypes::HIDDEN, ObjectTypes::NONE).changes(Change::Raise),
+    flag(A::ALWAYS_AUTHENTICATE, ObjectTypes::PRIVATE, ObjectTypes::NONE).changes(Change::Fixed),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! template is compared with the computed value. New objects do not store them, so objects of older
 //! versions have them too.
 
-use super::attribute::{self, Default, Sorts};
+use super::attribute::{self, Default, ObjectTypes};
 use super::value::Value;
 use super::{Attributes, clock, key, spki};
 use crate::backend::{CipherScheme, Direction, Hash, Provider};
@@ -16,20 +16,20 @@ const CHECK_LEN: usize = 3;
 const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
 
 /// Returns whether an attribute of this class and type is computed.
-pub fn is(id: A, sort: Sorts) -> bool {
+pub fn is(id: A, object_type: ObjectTypes) -> bool {
     // This list is a shortcut: for most attributes the lookup of the rule is unnecessary.
     matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
-        && attribute::rule(id, sort).is_some_and(|rule| rule.default == Default::Computed)
+        && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
 }
 
 /// Returns the value of a computed attribute; `None` if the object lacks an attribute that it is
 /// computed from.
-pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Value> {
+pub fn value(id: A, attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Option<Value> {
     match id {
-        A::CHECK_VALUE => check_value(attributes, sort, provider).map(Value::Bytes),
-        A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, sort, provider))),
+        A::CHECK_VALUE => check_value(attributes, object_type, provider).map(Value::Bytes),
+        A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, object_type, provider))),
         A::OBJECT_VALIDATION_FLAGS => Some(Value::Number(0)),
-        A::VALUE if sort == Sorts::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
+        A::VALUE if object_type == ObjectTypes::CLOCK => Some(Value::Bytes(clock::now()[..].into())),
         _ => None,
     }
 }
@@ -38,13 +38,13 @@ pub fn value(id: A, attributes: &Attributes, sort: Sorts, provider: &Provider) -
 /// value is ignored. PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects"
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
 /// decides it.
-pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
-    for id in VERIFIED.into_iter().filter(|id| !(sort.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
+pub fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
+    for id in VERIFIED.into_iter().filter(|id| !(object_type.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
-        if !is(id, sort) {
+        if !is(id, object_type) {
             continue;
         }
-        match value(id, attributes, sort, provider) {
+        match value(id, attributes, object_type, provider) {
             Some(Value::Bytes(own)) if own[..] == *given => {}
             _ => return Err(Error::AttributeValueInvalid),
         }
@@ -54,18 +54,18 @@ pub fn verify(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Resu
 
 /// Returns the check value: the first bytes of an encrypted block of zeros, or of the SHA-1 digest
 /// of the value.
-fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Option<Secret> {
+fn check_value(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Option<Secret> {
     let value = attributes.bytes(A::VALUE).filter(|value| !value.is_empty())?;
     let mut out = [0; Hash::Sha1.len()];
     let mut zeros = &[0; 16][..];
-    let scheme = match sort {
-        Sorts::AES => Some(CipherScheme::AesEcb),
-        Sorts::DES3 => {
+    let scheme = match object_type {
+        ObjectTypes::AES => Some(CipherScheme::AesEcb),
+        ObjectTypes::DES3 => {
             zeros = &zeros[..8];
             Some(CipherScheme::Des3Ecb)
         }
         // The default mode of an XTS key is XTS.
-        Sorts::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
+        ObjectTypes::AES_XTS => Some(CipherScheme::AesXts { tweak: [0; 16] }),
         _ => None,
     };
     match scheme {
@@ -81,11 +81,11 @@ fn check_value(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Opt
 
 /// Returns the public key as SubjectPublicKeyInfo; empty if it cannot be computed. PKCS#11 3.2,
 /// "Private key objects", allows an empty value.
-fn public_key_info(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Secret {
-    let info = if sort.is_certificate() {
+fn public_key_info(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Secret {
+    let info = if object_type.is_certificate() {
         attributes.bytes(A::VALUE).and_then(|value| spki::of_certificate(value).ok())
     } else {
-        key::public_half(attributes, sort, provider).and_then(|parts| spki::encode(&parts)).ok()
+        key::public_half(attributes, object_type, provider).and_then(|parts| spki::encode(&parts)).ok()
     };
     info.map(Secret::new).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! Converts between a key's attributes and the parts of a key that a backend takes.
 
-use super::attribute::Sorts;
+use super::attribute::ObjectTypes;
 use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3};
@@ -111,8 +111,12 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 
 /// Returns the parts of the public key of a key object, which is that public key or its private
 /// half.
-pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) -> Result<PublicParts> {
-    if sort.is_public() || sort == Sorts::RSA_PRIVATE {
+pub fn public_half(
+    attributes: &Attributes,
+    object_type: ObjectTypes,
+    provider: &Provider,
+) -> Result<PublicParts> {
+    if object_type.is_public() || object_type == ObjectTypes::RSA_PRIVATE {
         return public_parts(attributes);
     }
     provider.keys.private(&private_parts(attributes)?)?.public()
@@ -121,16 +125,16 @@ pub fn public_half(attributes: &Attributes, sort: Sorts, provider: &Provider) ->
 /// Checks that the backend accepts a created key, and normalises its attributes. The curve becomes
 /// its object identifier, the point a DER octet string. An ML-DSA or ML-KEM key is expanded from
 /// its seed.
-pub fn check(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
-    if sort.is_secret() {
-        return check_secret(attributes, sort);
+pub fn check(attributes: &mut Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
+    if object_type.is_secret() {
+        return check_secret(attributes, object_type);
     }
     if attributes.has(A::EC_PARAMS) {
         let oid = curve::named_curve(attributes)?.oid;
         attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
     }
-    if sort.is_hidden() {
-        expand_seed(attributes, sort, provider)?;
+    if object_type.is_hidden() {
+        expand_seed(attributes, object_type, provider)?;
         let parts = private_parts(attributes)?;
         provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::Dh { value, .. } = parts {
@@ -243,21 +247,22 @@ fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: 
 }
 
 /// Returns whether a secret key of this type may have this number of bytes.
-pub fn secret_len_fits(sort: Sorts, len: usize) -> bool {
-    match sort {
-        Sorts::AES => matches!(len, 16 | 24 | 32),
-        Sorts::AES_XTS => matches!(len, 32 | 64),
-        Sorts::CHACHA20 => len == 32,
-        Sorts::DES3 => len == des3::KEY,
+pub fn secret_len_fits(object_type: ObjectTypes, len: usize) -> bool {
+    match object_type {
+        ObjectTypes::AES => matches!(len, 16 | 24 | 32),
+        ObjectTypes::AES_XTS => matches!(len, 32 | 64),
+        ObjectTypes::CHACHA20 => len == 32,
+        ObjectTypes::DES3 => len == des3::KEY,
         _ => len > 0,
     }
 }
 
-fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
+fn check_secret(attributes: &mut Attributes, object_type: ObjectTypes) -> Result<()> {
     let len = bytes(attributes, A::VALUE)?.len();
     otp::check(attributes, key_type(attributes)?)?;
     // PKCS#11 3.2, "DES3 secret key objects": the parity bits must be correct.
-    if !secret_len_fits(sort, len) || (sort == Sorts::DES3 && !des3::has_parity(bytes(attributes, A::VALUE)?))
+    if !secret_len_fits(object_type, len)
+        || (object_type == ObjectTypes::DES3 && !des3::has_parity(bytes(attributes, A::VALUE)?))
     {
         return Err(Error::AttributeValueInvalid);
     }
@@ -268,15 +273,15 @@ fn check_secret(attributes: &mut Attributes, sort: Sorts) -> Result<()> {
 /// Computes an ML-DSA or ML-KEM key from its seed. PKCS#11 3.2, "ML-DSA private key objects",
 /// "ML-KEM private key objects": a seed alone is enough. If the template has seed and value, they
 /// must agree.
-fn expand_seed(attributes: &mut Attributes, sort: Sorts, provider: &Provider) -> Result<()> {
-    if !sort.has(Sorts::ML_DSA_PRIVATE.or(Sorts::ML_KEM_PRIVATE)) {
+fn expand_seed(attributes: &mut Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
+    if !object_type.has(ObjectTypes::ML_DSA_PRIVATE.or(ObjectTypes::ML_KEM_PRIVATE)) {
         return Ok(());
     }
     let Some(seed) = attributes.bytes(A::SEED) else {
         return if attributes.has(A::VALUE) { Ok(()) } else { Err(Error::TemplateIncomplete) };
     };
     let (len, seed) = (seed.len(), Secret::from(seed));
-    let (wanted, spec) = if sort == Sorts::ML_DSA_PRIVATE {
+    let (wanted, spec) = if object_type == ObjectTypes::ML_DSA_PRIVATE {
         (MlDsa::SEED_LEN, PairSpec::MlDsa { set: parameter_set(attributes, ml_dsa_set)?, seed: Some(&seed) })
     } else {
         (MlKem::SEED_LEN, PairSpec::MlKem { set: parameter_set(attributes, ml_kem_set)?, seed: Some(&seed) })

@@ -4,8 +4,9 @@
 //! PKCS#11 3.2, "Creating objects" and the sections of these functions. Every rule is a column of
 //! [`attribute::Rule`].
 
-use super::attribute::{self, Change, Default, Need, Rule, SortRules, Sorts};
+use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
+use super::policy::Rights;
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -45,16 +46,16 @@ pub struct Origin<'a> {
 
 /// Returns the attributes of an object of `C_CreateObject`. The provider parses keys, so that an
 /// invalid key is refused here and not at its first use.
-pub fn create(template: &Template<'_>, officer: bool, provider: &Provider) -> Result<Attributes> {
-    let sort = sort(template)?;
-    let mut attributes = read(&template.0, sort, Use::Create, officer)?;
-    complete(&mut attributes, sort, Use::Create)?;
-    whole(&attributes, sort)?;
-    if sort.is_key() {
-        key::check(&mut attributes, sort, provider)?;
-        put_origin(&mut attributes, sort, None);
+pub fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> Result<Attributes> {
+    let object_type = object_type(template)?;
+    let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
+    complete(&mut attributes, object_type, Use::Create)?;
+    whole(&attributes, object_type)?;
+    if object_type.is_key() {
+        key::check(&mut attributes, object_type, provider)?;
+        put_origin(&mut attributes, object_type, None);
     }
-    if sort == Sorts::DH_PARAMETERS {
+    if object_type == ObjectTypes::DH_PARAMETERS {
         parameters::check(&mut attributes, provider)?;
     }
     Ok(attributes)
@@ -66,11 +67,11 @@ pub fn generate_secret(
     template: &Template<'_>,
     key_type: KeyType,
     mechanism: MechanismType,
-    officer: bool,
+    rights: Rights,
     value: impl FnOnce(u64) -> Result<Secret>,
 ) -> Result<Attributes> {
     let identity = [(A::CLASS, attribute::secret_class(key_type).0), (A::KEY_TYPE, key_type.0)];
-    let mut attributes = generated(template, &identity, officer)?;
+    let mut attributes = generated(template, &identity, rights)?;
     otp::check(&mut attributes, key_type)?;
     let len = attributes.number(A::VALUE_LEN).ok_or(Error::TemplateIncomplete)?;
     attributes.put(A::VALUE, Value::Bytes(value(len)?));
@@ -79,15 +80,15 @@ pub fn generate_secret(
 
 /// Returns the attributes of the public key of `C_GenerateKeyPair`, before the pair exists. They
 /// say which pair to generate.
-pub fn generate_public(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+pub fn generate_public(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, officer)
+    generated(template, &identity, rights)
 }
 
 /// Returns the attributes of the private key of `C_GenerateKeyPair`, before the pair exists.
-pub fn generate_private(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+pub fn generate_private(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PRIVATE_KEY.0), (A::KEY_TYPE, key_type.0)];
-    generated(template, &identity, officer)
+    generated(template, &identity, rights)
 }
 
 /// Sets the key attributes of a new pair in the attributes of its two objects.
@@ -105,7 +106,7 @@ pub fn put_pair(
 
 /// Returns the attributes of a key that is unwrapped or derived with another key, before its value
 /// is known. They follow from the template and the other key.
-pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> Result<Attributes> {
+pub fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Rights) -> Result<Attributes> {
     let forced: &[(A, Value)] = match origin.forced {
         Some(Value::Template(forced)) => forced,
         _ => &[],
@@ -118,32 +119,33 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, officer: bool) -> R
     let class = number(A::CLASS, Ok(ObjectClass::SECRET_KEY.0))?;
     let default = origin.key_type.map(|key_type| key_type.0).ok_or(Error::TemplateIncomplete);
     let identity = [(A::CLASS, class), (A::KEY_TYPE, number(A::KEY_TYPE, default)?)];
-    let sort = Sorts::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
+    let object_type =
+        ObjectTypes::of(ObjectClass(class), Some(identity[1].1)).ok_or(Error::AttributeValueInvalid)?;
     // Only C_UnwrapKey, where the origin has no key type, may make a private key.
-    let fits = if origin.key_type.is_some() { sort.is_secret() } else { sort.is_hidden() };
+    let fits = if origin.key_type.is_some() { object_type.is_secret() } else { object_type.is_hidden() };
     if !fits {
         return Err(Error::TemplateInconsistent);
     }
-    let mut attributes = read(&template.0, sort, Use::Receive, officer)?;
+    let mut attributes = read(&template.0, object_type, Use::Receive, rights)?;
     for (id, number) in identity {
         attributes.put(id, Value::Number(number));
     }
-    if !forced.iter().all(|(id, _)| gives(*id, sort)) {
+    if !forced.iter().all(|(id, _)| gives(*id, object_type)) {
         return Err(Error::TemplateInconsistent);
     }
     // The user cannot set such a template. A token of an older version may still have one.
-    if !officer && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
+    if !rights.is_so() && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
         return Err(Error::AttributeReadOnly);
     }
     force(&mut attributes, forced)?;
     if !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(origin.extractable));
     }
-    if !attributes.has(A::SENSITIVE) && sort.is_secret() {
+    if !attributes.has(A::SENSITIVE) && object_type.is_secret() {
         attributes.put(A::SENSITIVE, Value::Flag(origin.sensitive));
     }
-    complete(&mut attributes, sort, Use::Receive)?;
-    put_origin(&mut attributes, sort, None);
+    complete(&mut attributes, object_type, Use::Receive)?;
+    put_origin(&mut attributes, object_type, None);
     let (sensitive, unextractable) = origin.history;
     let always = sensitive && attributes.flag(A::SENSITIVE) == Some(true);
     let never = unextractable && attributes.flag(A::EXTRACTABLE) == Some(false);
@@ -164,8 +166,8 @@ pub fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
 
 /// Returns whether another key's template may set this attribute on a new key. It may not set an
 /// attribute that only the token sets.
-fn gives(id: A, sort: Sorts) -> bool {
-    attribute::rule(id, sort).is_some_and(|rule| need(rule, Use::Receive) != Need::Never)
+fn gives(id: A, object_type: ObjectTypes) -> bool {
+    attribute::rule(id, object_type).is_some_and(|rule| need(rule, Use::Receive) != Need::Never)
 }
 
 /// Returns the attributes of a data object that is derived from a key, before its value is known.
@@ -173,14 +175,14 @@ fn gives(id: A, sort: Sorts) -> bool {
 pub fn derived_data(
     template: &Template<'_>,
     forced: Option<&Value>,
-    officer: bool,
+    rights: Rights,
 ) -> Result<(Attributes, Option<u64>)> {
     let len = template.bytes(A::VALUE_LEN).map(super::value::number).transpose()?;
     if template.bytes(A::VALUE).is_some() {
         return Err(Error::AttributeReadOnly);
     }
     let given = template.0.iter().filter(|given| given.id != A::VALUE_LEN);
-    let mut attributes = read(given, Sorts::DATA, Use::Receive, officer)?;
+    let mut attributes = read(given, ObjectTypes::DATA, Use::Receive, rights)?;
     let class = Value::Number(ObjectClass::DATA.0);
     if attributes.has(A::CLASS) && !attributes.is(A::CLASS, &class) {
         return Err(Error::TemplateInconsistent);
@@ -189,12 +191,12 @@ pub fn derived_data(
     if let Some(Value::Template(forced)) = forced {
         // The base key demands an attribute that only keys have. A data object would escape that
         // demand.
-        if forced.iter().any(|(id, _)| attribute::rule(*id, Sorts::DATA).is_none()) {
+        if forced.iter().any(|(id, _)| attribute::rule(*id, ObjectTypes::DATA).is_none()) {
             return Err(Error::TemplateInconsistent);
         }
         force(&mut attributes, forced)?;
     }
-    complete(&mut attributes, Sorts::DATA, Use::Receive)?;
+    complete(&mut attributes, ObjectTypes::DATA, Use::Receive)?;
     Ok((attributes, len))
 }
 
@@ -221,14 +223,14 @@ fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
 /// by its type and its template.
 pub fn fits(attributes: &Attributes, len: usize) -> bool {
     attributes.number(A::VALUE_LEN).is_none_or(|wanted| wanted == len as u64)
-        && attributes.sort().is_some_and(|sort| key::secret_len_fits(sort, len))
+        && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
 }
 
 /// Sets the value of a secret key that comes out of another key: `CKA_VALUE_LEN` bytes of it, cut
 /// as `cut` says, or all of it. Fails with `TemplateInconsistent` if the secret is too short or
 /// must not be cut, and with `KeySizeRange` if the key type has no such length.
 pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
-    let sort = attributes.sort().ok_or(Error::GeneralError)?;
+    let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
     let (value, rest) = match cut {
@@ -244,16 +246,16 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
     if !padding {
         return Err(Error::TemplateInconsistent);
     }
-    if !key::secret_len_fits(sort, value.len()) {
+    if !key::secret_len_fits(object_type, value.len()) {
         return Err(Error::KeySizeRange);
     }
     attributes.put(A::VALUE_LEN, Value::Number(value.len() as u64));
     let mut value = Secret::from(value);
-    if sort == Sorts::DES3 {
+    if object_type == ObjectTypes::DES3 {
         des3::set_parity(&mut value);
     }
     attributes.put(A::VALUE, Value::Bytes(value));
-    if sort == Sorts::HOTP {
+    if object_type == ObjectTypes::HOTP {
         otp::check(&mut attributes, KeyType::HOTP)?;
     }
     Ok(attributes)
@@ -290,8 +292,8 @@ pub fn put_private_key(
     provider: &Provider,
 ) -> Result<Attributes> {
     force(&mut attributes, &parts)?;
-    let sort = attributes.sort().ok_or(Error::GeneralError)?;
-    key::check(&mut attributes, sort, provider).map_err(|error| match error {
+    let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
+    key::check(&mut attributes, object_type, provider).map_err(|error| match error {
         Error::AttributeValueInvalid | Error::TemplateIncomplete | Error::DomainParamsInvalid => {
             Error::WrappedKeyInvalid
         }
@@ -301,13 +303,13 @@ pub fn put_private_key(
 }
 
 /// Returns the attributes of the copy that `C_CopyObject` makes.
-pub fn copy(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
-    changed(object, template, officer, true)
+pub fn copy(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+    changed(object, template, rights, true)
 }
 
 /// Returns the attributes of the object after `C_SetAttributeValue`.
-pub fn change(object: &Object, template: &Template<'_>, officer: bool) -> Result<Attributes> {
-    changed(object, template, officer, false)
+pub fn change(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+    changed(object, template, rights, false)
 }
 
 /// Reads a search template. Returns `None` if it has an unknown attribute: no object has that
@@ -322,7 +324,7 @@ pub fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
 }
 
 /// Returns the class and type of the object that a `C_CreateObject` template names.
-fn sort(template: &Template<'_>) -> Result<Sorts> {
+fn object_type(template: &Template<'_>) -> Result<ObjectTypes> {
     let number = |id| match template.bytes(id) {
         Some(bytes) => super::value::number(bytes).map(Some),
         None => Ok(None),
@@ -343,42 +345,46 @@ fn sort(template: &Template<'_>) -> Result<Sorts> {
         }
         _ => return Err(Error::AttributeValueInvalid),
     };
-    Sorts::of(class, kind).ok_or(Error::AttributeValueInvalid)
+    ObjectTypes::of(class, kind).ok_or(Error::AttributeValueInvalid)
 }
 
 /// Returns a generated key's attributes, without those that the mechanism computes.
 pub(super) fn generated(
     template: &Template<'_>,
     identity: &[(A, u64); 2],
-    officer: bool,
+    rights: Rights,
 ) -> Result<Attributes> {
     let [(_, class), (_, kind)] = *identity;
-    let sort = Sorts::of(ObjectClass(class), Some(kind)).ok_or(Error::MechanismInvalid)?;
-    let mut attributes = read(&template.0, sort, Use::Generate, officer)?;
+    let object_type = ObjectTypes::of(ObjectClass(class), Some(kind)).ok_or(Error::MechanismInvalid)?;
+    let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;
     for (id, number) in identity {
         if attributes.number(*id).is_some_and(|given| given != *number) {
             return Err(Error::TemplateInconsistent);
         }
         attributes.put(*id, Value::Number(*number));
     }
-    complete(&mut attributes, sort, Use::Generate)?;
+    complete(&mut attributes, object_type, Use::Generate)?;
     Ok(attributes)
 }
 
 /// Sets the attributes that record the origin of a key which the token generated.
 fn finish(mut attributes: Attributes, mechanism: MechanismType) -> Result<Attributes> {
-    let sort = attributes.sort().ok_or(Error::GeneralError)?;
-    put_origin(&mut attributes, sort, Some(mechanism));
+    let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
+    put_origin(&mut attributes, object_type, Some(mechanism));
     Ok(attributes)
 }
 
 /// Sets `CKA_LOCAL`, `CKA_KEY_GEN_MECHANISM`, `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE`.
 /// Only the token sets them; a template cannot.
-pub(super) fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Option<MechanismType>) {
+pub(super) fn put_origin(
+    attributes: &mut Attributes,
+    object_type: ObjectTypes,
+    made_by: Option<MechanismType>,
+) {
     attributes.put(A::LOCAL, Value::Flag(made_by.is_some()));
     let mechanism = made_by.unwrap_or(MechanismType::UNAVAILABLE);
     attributes.put(A::KEY_GEN_MECHANISM, Value::Number(mechanism.0));
-    if sort.is_hidden() {
+    if object_type.is_hidden() {
         let always = made_by.is_some() && attributes.flag(A::SENSITIVE) == Some(true);
         let never = made_by.is_some() && attributes.flag(A::EXTRACTABLE) == Some(false);
         attributes.put(A::ALWAYS_SENSITIVE, Value::Flag(always));
@@ -389,26 +395,26 @@ pub(super) fn put_origin(attributes: &mut Attributes, sort: Sorts, made_by: Opti
 /// Reads a template by the rules of the object's class and type.
 pub(super) fn read<'a>(
     template: impl IntoIterator<Item = &'a Given<'a>>,
-    sort: Sorts,
+    object_type: ObjectTypes,
     usage: Use,
-    officer: bool,
+    rights: Rights,
 ) -> Result<Attributes> {
-    let (mut attributes, rules) = (Attributes::with_room(), SortRules::of(sort));
+    let (mut attributes, rules) = (Attributes::with_room(), ObjectRules::of(object_type));
     for given in template {
         let rule = rules.get(given.id).ok_or(Error::AttributeTypeInvalid)?;
         if need(rule, usage) == Need::Never {
             return Err(Error::AttributeReadOnly);
         }
-        put(&mut attributes, rule, given, officer)?;
+        put(&mut attributes, rule, given, rights)?;
     }
     Ok(attributes)
 }
 
 /// Reads one attribute. A repeated attribute is accepted with the same value; another value is
 /// `TemplateInconsistent`.
-fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: bool) -> Result<()> {
+fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, rights: Rights) -> Result<()> {
     let value = given_value(rule, given)?;
-    if !officer && gives_trust(rule.id, &value) {
+    if !rights.is_so() && gives_trust(rule.id, &value) {
         return Err(Error::AttributeReadOnly);
     }
     if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
@@ -419,7 +425,7 @@ fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, officer: boo
 /// user."
 fn gives_trust(id: A, value: &Value) -> bool {
     match value {
-        Value::Flag(true) => attribute::is_officers(id),
+        Value::Flag(true) => attribute::is_set_by_so(id),
         Value::Template(within) => within.iter().any(|(id, value)| gives_trust(*id, value)),
         _ => false,
     }
@@ -435,8 +441,8 @@ fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
 }
 
 /// Sets the defaults. Fails if a required attribute is missing or attributes contradict each other.
-pub(super) fn complete(attributes: &mut Attributes, sort: Sorts, usage: Use) -> Result<()> {
-    let rules = SortRules::of(sort);
+pub(super) fn complete(attributes: &mut Attributes, object_type: ObjectTypes, usage: Use) -> Result<()> {
+    let rules = ObjectRules::of(object_type);
     refuse_what_follows(attributes, rules.flags);
     attributes.bits.complete(rules.flags);
     for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {
@@ -482,14 +488,14 @@ fn need(rule: &Rule, usage: Use) -> Need {
     }
 }
 
-fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: bool) -> Result<Attributes> {
+fn changed(object: &Object, template: &Template<'_>, rights: Rights, copying: bool) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
     // The SO trusted this object. The copy belongs to the user, who may change it.
     if copying && attributes.flag(A::TRUSTED) == Some(true) {
         attributes.put(A::TRUSTED, Value::Flag(false));
     }
     for given in &template.0 {
-        let rule = attribute::rule(given.id, object.sort()).ok_or(Error::AttributeTypeInvalid)?;
+        let rule = attribute::rule(given.id, object.object_type()).ok_or(Error::AttributeTypeInvalid)?;
         let value = given_value(rule, given)?;
         // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to its own
         // value.
@@ -497,19 +503,19 @@ fn changed(object: &Object, template: &Template<'_>, officer: bool, copying: boo
         if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;
         }
-        allowed(rule.change, &value, officer, copying)?;
+        allowed(rule.change, &value, rights, copying)?;
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
     // The attributes of a certificate that this checks never change.
-    if object.sort() == Sorts::TRUST {
-        whole(&attributes, Sorts::TRUST).map_err(|_| Error::TemplateInconsistent)?;
+    if object.object_type() == ObjectTypes::TRUST {
+        whole(&attributes, ObjectTypes::TRUST).map_err(|_| Error::TemplateInconsistent)?;
     }
     Ok(attributes)
 }
 
 /// Checks that an attribute may change to this value.
-fn allowed(change: Change, value: &Value, officer: bool, copying: bool) -> Result<()> {
+fn allowed(change: Change, value: &Value, rights: Rights, copying: bool) -> Result<()> {
     let raised = matches!(value, Value::Flag(true));
     let may = match change {
         Change::Free => true,
@@ -527,7 +533,7 @@ fn allowed(change: Change, value: &Value, officer: bool, copying: bool) -> Resul
         }
         Change::CopyRaise | Change::CopyLower => false,
         Change::Usage => true,
-        Change::Officer => officer,
+        Change::SecurityOfficer => rights.is_so(),
         // PKCS#11 3.2, "Secret key objects": an empty value destroys a check value; any other value
         // is wrong.
         Change::Clear if matches!(value, Value::Bytes(bytes) if bytes.is_empty()) => true,

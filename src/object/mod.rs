@@ -32,7 +32,7 @@ pub mod template;
 pub mod value;
 mod whole;
 
-use attribute::{SortRules, Sorts};
+use attribute::{ObjectRules, ObjectTypes};
 use bits::{Bits, Flag};
 pub use value::{AttributeView, Shown};
 use value::{Kind, Value};
@@ -52,7 +52,7 @@ pub enum Home {
 pub struct Object {
     /// Where the object lives.
     pub home: Home,
-    sort: Sorts,
+    object_type: ObjectTypes,
     attributes: Attributes,
     /// Whether it is a key without its secret parts: see [`Object::is_locked`].
     locked: bool,
@@ -66,16 +66,17 @@ impl Object {
     /// Makes an object of attributes that are known to be complete. Fails with `GeneralError` if
     /// their class or type is unknown. A newer version may have written such a record.
     pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
-        let sort = attributes.sort().ok_or(Error::GeneralError)?;
+        let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         attributes.fit();
-        let locked = sort.is_hidden() && !SortRules::of(sort).secret.iter().any(|id| attributes.has(*id));
+        let locked = object_type.is_hidden()
+            && !ObjectRules::of(object_type).secret.iter().any(|id| attributes.has(*id));
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { home, sort, attributes, locked, provider, private_key, public_key })
+        Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key })
     }
 
     /// Returns the object's class together with its key, certificate or feature type.
-    pub fn sort(&self) -> Sorts {
-        self.sort
+    pub fn object_type(&self) -> ObjectTypes {
+        self.object_type
     }
 
     /// Returns all attributes that the object stores, secret ones too.
@@ -126,14 +127,14 @@ impl Object {
     /// Older versions stored an empty `CKA_PUBLIC_KEY_INFO` if the template had none, so that one
     /// does not count.
     fn computed(&self, id: A) -> Option<Value> {
-        if !computed::is(id, self.sort) {
+        if !computed::is(id, self.object_type) {
             return None;
         }
         let stored = self.attributes.bytes(id);
         if stored.is_some_and(|bytes| !bytes.is_empty() || id == A::CHECK_VALUE) {
             return None;
         }
-        computed::value(id, &self.attributes, self.sort, self.provider)
+        computed::value(id, &self.attributes, self.object_type, self.provider)
     }
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
@@ -144,12 +145,12 @@ impl Object {
             return true;
         }
         (self.flag(Flag::SENSITIVE) || !self.flag(Flag::EXTRACTABLE) || self.locked)
-            && SortRules::of(self.sort).secret.contains(&id)
+            && ObjectRules::of(self.object_type).secret.contains(&id)
     }
 
     /// Returns the key type; `None` if the object is not a key.
     pub fn key_type(&self) -> Option<KeyType> {
-        self.sort.is_key().then(|| self.attributes.number(A::KEY_TYPE).map(KeyType)).flatten()
+        self.object_type.is_key().then(|| self.attributes.number(A::KEY_TYPE).map(KeyType)).flatten()
     }
 
     /// Returns whether `CKA_ALLOWED_MECHANISMS` allows the mechanism. A key without the list, or
@@ -301,7 +302,7 @@ impl Attributes {
 
     /// Returns the class and type of the object that the attributes describe; `None` if they are
     /// unknown.
-    pub fn sort(&self) -> Option<Sorts> {
+    pub fn object_type(&self) -> Option<ObjectTypes> {
         let class = ObjectClass(self.number(A::CLASS)?);
         let kind = match class {
             ObjectClass::CERTIFICATE => self.number(A::CERTIFICATE_TYPE),
@@ -313,7 +314,7 @@ impl Attributes {
             ObjectClass::HW_FEATURE => self.number(A::HW_FEATURE_TYPE),
             _ => None,
         };
-        Sorts::of(class, kind)
+        ObjectTypes::of(class, kind)
     }
 }
 

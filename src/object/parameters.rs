@@ -1,5 +1,6 @@
 //! Domain parameters (PKCS#11 3.2, "Diffie-Hellman domain parameter objects").
 
+use super::policy::Rights;
 use super::template::Template;
 use super::value::Value;
 use super::{Attributes, key, make};
@@ -10,9 +11,9 @@ use crate::secret::Secret;
 
 /// Returns the attributes of domain parameters of `C_GenerateKey`, before the prime exists. They
 /// say which size of prime to generate.
-pub fn generate(template: &Template<'_>, key_type: KeyType, officer: bool) -> Result<Attributes> {
+pub fn generate(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
-    make::generated(template, &identity, officer)
+    make::generated(template, &identity, rights)
 }
 
 /// Sets the generated prime and base.

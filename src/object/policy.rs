@@ -14,7 +14,7 @@ pub enum Login {
     /// The normal user.
     User,
     /// The security officer (SO).
-    Officer,
+    SecurityOfficer,
 }
 
 /// The rights of a session.
@@ -51,15 +51,15 @@ impl Rights {
     /// trusted objects. Each function checks this in its template; this check covers them all, with
     /// the current rights. The SO may log out between `C_GenerateKey` and `C_AsyncComplete`.
     pub fn make(self, attributes: &Attributes) -> Result<()> {
-        if attributes.flag(A::TRUSTED) == Some(true) && !self.officer() {
+        if attributes.flag(A::TRUSTED) == Some(true) && !self.is_so() {
             return Err(Error::AttributeReadOnly);
         }
         self.write(attributes)
     }
 
     /// Returns whether the SO is logged in.
-    pub fn officer(self) -> bool {
-        self.login == Login::Officer
+    pub fn is_so(self) -> bool {
+        self.login == Login::SecurityOfficer
     }
 }
 
@@ -68,7 +68,7 @@ impl Rights {
 /// for keys. A user who gave `CKA_DECRYPT` to a trusted wrapping key would read every key that has
 /// `CKA_WRAP_WITH_TRUSTED`.
 pub fn modifiable(object: &Object, rights: Rights) -> Result<()> {
-    if object.flag(Flag::TRUSTED) && !rights.officer() {
+    if object.flag(Flag::TRUSTED) && !rights.is_so() {
         return Err(Error::ActionProhibited);
     }
     permit(object, Flag::MODIFIABLE)

@@ -1,7 +1,8 @@
 //! The public key that belongs to a private one (PKCS#11 3.2, "Public key from private key").
 
-use super::attribute::{self, Sorts};
+use super::attribute::{self, ObjectTypes};
 use super::make::{self, Use};
+use super::policy::Rights;
 use super::template::Template;
 use super::value::Value;
 use super::{Attributes, key};
@@ -32,11 +33,12 @@ pub fn attributes(
     template: &Template<'_>,
     private: &Attributes,
     parts: &PublicParts,
-    officer: bool,
+    rights: Rights,
 ) -> Result<Attributes> {
     let key_type = private.number(A::KEY_TYPE).ok_or(Error::GeneralError)?;
-    let sort = Sorts::of(ObjectClass::PUBLIC_KEY, Some(key_type)).ok_or(Error::KeyTypeInconsistent)?;
-    let mut public = make::read(&template.0, sort, Use::Create, officer)?;
+    let object_type =
+        ObjectTypes::of(ObjectClass::PUBLIC_KEY, Some(key_type)).ok_or(Error::KeyTypeInconsistent)?;
+    let mut public = make::read(&template.0, object_type, Use::Create, rights)?;
     let set = private.number(A::PARAMETER_SET).map(|set| (A::PARAMETER_SET, set));
     let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type)];
     for (id, number) in identity.into_iter().chain(set) {
@@ -46,18 +48,18 @@ pub fn attributes(
         public.put(id, Value::Number(number));
     }
     key::put_public(&mut public, parts)?;
-    take_over(&mut public, private, sort);
-    make::complete(&mut public, sort, Use::Create)?;
-    make::put_origin(&mut public, sort, None);
+    take_over(&mut public, private, object_type);
+    make::complete(&mut public, object_type, Use::Create)?;
+    make::put_origin(&mut public, object_type, None);
     if let Some(made_by) = private.get(A::KEY_GEN_MECHANISM) {
         public.put(A::KEY_GEN_MECHANISM, made_by.duplicate());
     }
     Ok(public)
 }
 
-fn take_over(public: &mut Attributes, private: &Attributes, sort: Sorts) {
+fn take_over(public: &mut Attributes, private: &Attributes, object_type: ObjectTypes) {
     for (id, from) in TAKEN_OVER {
-        if public.has(id) || attribute::rule(id, sort).is_none() {
+        if public.has(id) || attribute::rule(id, object_type).is_none() {
             continue;
         }
         let value = private.flag(from).map(Value::Flag).or_else(|| private.get(from).map(Value::duplicate));

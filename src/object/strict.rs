@@ -48,8 +48,8 @@ pub fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Va
 
 /// Fails unless a new object follows the policy: a key has at most one role, and a safe size.
 pub fn admit(attributes: &Attributes) -> Result<()> {
-    let Some(sort) = attributes.sort() else { return Ok(()) };
-    if sort.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {
+    let Some(object_type) = attributes.object_type() else { return Ok(()) };
+    if object_type.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {
         return Err(Error::TemplateInconsistent);
     }
     sized(attributes)
@@ -75,7 +75,7 @@ pub fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
 /// all roles but one.
 pub fn usable(object: &Object) -> Result<()> {
     let has = |id| object.attributes().flag(id) == Some(true);
-    if object.sort().is_hidden() && roles(has) > 1 {
+    if object.object_type().is_hidden() && roles(has) > 1 {
         let names: Vec<_> = ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).collect();
         let names: Vec<_> = names.iter().map(|role| role.name).collect();
         warn!(?names, "the policy strict refuses a key with several roles");
@@ -95,7 +95,9 @@ fn roles(has: impl Fn(A) -> bool) -> usize {
 }
 
 fn sized(attributes: &Attributes) -> Result<()> {
-    let Some(sort) = attributes.sort().filter(|sort| sort.is_key()) else { return Ok(()) };
+    let Some(object_type) = attributes.object_type().filter(|object_type| object_type.is_key()) else {
+        return Ok(());
+    };
     let bits = |id| attributes.bytes(id).map(bits_of);
     let good = match attributes.number(A::KEY_TYPE).map(KeyType) {
         Some(KeyType::RSA) => {
@@ -106,7 +108,7 @@ fn sized(attributes: &Attributes) -> Result<()> {
             bits(A::MODULUS).is_none_or(|bits| bits >= RSA_BITS)
         }
         Some(KeyType::DH) => bits(A::PRIME).is_none_or(|bits| bits >= DH_BITS),
-        _ if sort.is_secret() => key::secret(attributes).is_ok_and(|value| value.len() >= SECRET_LEN),
+        _ if object_type.is_secret() => key::secret(attributes).is_ok_and(|value| value.len() >= SECRET_LEN),
         _ => true,
     };
     if good { Ok(()) } else { Err(Error::KeySizeRange) }

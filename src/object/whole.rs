@@ -1,34 +1,34 @@
 //! Checks of combinations of attributes, which a row of the table cannot express.
 
 use super::Attributes;
-use super::attribute::{self, Default, Sorts};
+use super::attribute::{self, Default, ObjectTypes};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, value};
 
 /// Fails with `TemplateIncomplete` if a certificate or trust object lacks an attribute that its
 /// other attributes require.
-pub(super) fn whole(attributes: &Attributes, sort: Sorts) -> Result<()> {
+pub(super) fn whole(attributes: &Attributes, object_type: ObjectTypes) -> Result<()> {
     let none = |id| attributes.bytes(id).is_none_or(<[u8]>::is_empty);
-    let missing = match sort {
+    let missing = match object_type {
         // PKCS#11 3.2, "X.509 public key certificate objects", notes 2 to 4 of the table. WTLS
         // certificates have the same rules.
-        Sorts::X_509 | Sorts::WTLS if none(A::URL) => none(A::VALUE),
-        Sorts::X_509 | Sorts::WTLS => {
+        ObjectTypes::X_509 | ObjectTypes::WTLS if none(A::URL) => none(A::VALUE),
+        ObjectTypes::X_509 | ObjectTypes::WTLS => {
             none(A::HASH_OF_SUBJECT_PUBLIC_KEY) || none(A::HASH_OF_ISSUER_PUBLIC_KEY)
         }
-        Sorts::TRUST => trusts(attributes) && !names_certificate(attributes),
+        ObjectTypes::TRUST => trusts(attributes) && !names_certificate(attributes),
         _ => false,
     };
     // PKCS#11 3.2, "WTLS public key certificate objects", note 1: a certificate value requires a
     // subject.
-    let lacks_subject = sort == Sorts::WTLS && none(A::SUBJECT) && !none(A::VALUE);
+    let lacks_subject = object_type == ObjectTypes::WTLS && none(A::SUBJECT) && !none(A::VALUE);
     if missing || lacks_subject { Err(Error::TemplateIncomplete) } else { Ok(()) }
 }
 
 /// Returns whether a trust object says more than "unknown" or "not trusted" about some use (PKCS#11
 /// 3.2, "Trust objects", note 2).
 fn trusts(attributes: &Attributes) -> bool {
-    attribute::rules(Sorts::TRUST)
+    attribute::rules(ObjectTypes::TRUST)
         .filter(|rule| rule.default == Default::Number(value::TRUST_UNKNOWN))
         .filter_map(|rule| attributes.number(rule.id))
         .any(|trust| trust != value::TRUST_UNKNOWN && trust != value::NOT_TRUSTED)

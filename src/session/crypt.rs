@@ -6,7 +6,7 @@ use super::operation::{Engine, Operation, Output};
 use super::state::Progress;
 use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::secret::Secret;
 
 /// The engine of an encryption or a decryption.
@@ -118,9 +118,9 @@ impl Engine for Crypting {
         }
     }
 
-    fn renew(&mut self, with: &Invocation) -> Result<bool> {
+    fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
         let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
-        let other = with.cipher()?;
+        let other = mechanism.cipher()?;
         let kept = cipher.renew(&other)?;
         if kept {
             *scheme = other;

@@ -6,7 +6,7 @@ use crate::backend::{Direction, Encryption};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Asymmetric, Code, Invocation, Params, PointForm, hmac};
+use crate::mechanism::{Action, Asymmetric, MacFunction, Mechanism, Params, PointForm, hmac};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, curve, key, strict};
@@ -138,48 +138,53 @@ impl Session {
     }
 
     /// `C_DigestInit`
-    pub fn digest_init(&mut self, with: &Invocation) -> Result<()> {
-        let Action::Digest(hash) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
+    pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
+        let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
         let (key, epoch) = (ObjectHandle(0), 0);
-        if !self.digest.rearm(with, key, epoch)? {
-            offered(&self.token, with)?;
-            self.digest.start(with, key, epoch, Digesting::new(self.token.provider(), hash), false);
+        if !self.digest.rearm(mechanism, key, epoch)? {
+            offered(&self.token, mechanism)?;
+            self.digest.start(mechanism, key, epoch, Digesting::new(self.token.provider(), hash), false);
         }
         Ok(())
     }
 
     /// `C_SignInit`
-    pub fn sign_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, sign, read_write, .. } = self;
-        let make = |object: Arc<Object>| match with.mechanism.action {
-            Action::Otp => Otp::signing(token, *read_write, with, key, object).map(Signing::Otp),
-            _ => signing(token, with, &object),
+        let make = |object: Arc<Object>| match mechanism.info.action {
+            Action::Otp => Otp::signing(token, *read_write, mechanism, key, object).map(Signing::Otp),
+            _ => signing(token, mechanism, &object),
         };
-        arm(sign, token, *read_write, with, key, Usage::SIGN, make)
+        arm(sign, token, *read_write, mechanism, key, Usage::SIGN, make)
     }
 
     /// `C_SignRecoverInit`
-    pub fn sign_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, sign_recover, .. } = self;
-        let make = |key: Arc<Object>| signing(token, with, &key);
-        arm(sign_recover, token, self.read_write, with, key, Usage::SIGN_RECOVER, make)
+        let make = |key: Arc<Object>| signing(token, mechanism, &key);
+        arm(sign_recover, token, self.read_write, mechanism, key, Usage::SIGN_RECOVER, make)
     }
 
     /// `C_VerifyInit`
-    pub fn verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, verify, .. } = self;
-        let make = |object: Arc<Object>| match with.mechanism.action {
-            Action::Otp => Otp::verifying(token, with, key, object).map(Verifying::Otp),
-            _ => verifying(token, with, &object),
+        let make = |object: Arc<Object>| match mechanism.info.action {
+            Action::Otp => Otp::verifying(token, mechanism, key, object).map(Verifying::Otp),
+            _ => verifying(token, mechanism, &object),
         };
-        arm(verify, token, self.read_write, with, key, Usage::VERIFY, make)
+        arm(verify, token, self.read_write, mechanism, key, Usage::VERIFY, make)
     }
 
     /// `C_VerifySignatureInit`
-    pub fn verify_init_with(&mut self, with: &Invocation, key: ObjectHandle, signature: &[u8]) -> Result<()> {
+    pub fn verify_init_with(
+        &mut self,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        signature: &[u8],
+    ) -> Result<()> {
         let Self { token, verify_signature, .. } = self;
-        let make = |key: Arc<Object>| verifying(token, with, &key);
-        arm(verify_signature, token, self.read_write, with, key, Usage::VERIFY, make)?;
+        let make = |key: Arc<Object>| verifying(token, mechanism, &key);
+        arm(verify_signature, token, self.read_write, mechanism, key, Usage::VERIFY, make)?;
         // The caller chose the length of the signature, so the copy may not fit in memory.
         match try_boxed(signature) {
             Ok(signature) => self.signature = signature.into(),
@@ -192,48 +197,48 @@ impl Session {
     }
 
     /// `C_VerifyRecoverInit`
-    pub fn verify_recover_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, verify_recover, .. } = self;
         let make = |key: Arc<Object>| {
-            let padded = with.encryption()? == Encryption::Pkcs1;
+            let padded = mechanism.encryption()? == Encryption::Pkcs1;
             Ok(Recovering { key: key.public_key(token.provider())?, padded })
         };
-        arm(verify_recover, token, self.read_write, with, key, Usage::VERIFY_RECOVER, make)
+        arm(verify_recover, token, self.read_write, mechanism, key, Usage::VERIFY_RECOVER, make)
     }
 
     /// `C_EncryptInit`
-    pub fn encrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, encrypt, .. } = self;
-        let make = |key: Arc<Object>| crypting(token, with, &key, Direction::Encrypt);
-        arm(encrypt, token, self.read_write, with, key, Usage::ENCRYPT, make)
+        let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Encrypt);
+        arm(encrypt, token, self.read_write, mechanism, key, Usage::ENCRYPT, make)
     }
 
     /// `C_DecryptInit`
-    pub fn decrypt_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, decrypt, .. } = self;
-        let make = |key: Arc<Object>| crypting(token, with, &key, Direction::Decrypt);
-        arm(decrypt, token, self.read_write, with, key, Usage::DECRYPT, make)
+        let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Decrypt);
+        arm(decrypt, token, self.read_write, mechanism, key, Usage::DECRYPT, make)
     }
 
     /// `C_MessageSignInit`
-    pub fn message_sign_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, message_sign, .. } = self;
-        let make = |key: Arc<Object>| signing(token, with, &key);
-        arm(message_sign, token, self.read_write, with, key, Usage::MESSAGE_SIGN, make)
+        let make = |key: Arc<Object>| signing(token, mechanism, &key);
+        arm(message_sign, token, self.read_write, mechanism, key, Usage::MESSAGE_SIGN, make)
     }
 
     /// `C_MessageVerifyInit`
-    pub fn message_verify_init(&mut self, with: &Invocation, key: ObjectHandle) -> Result<()> {
+    pub fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let Self { token, message_verify, .. } = self;
-        let make = |key: Arc<Object>| verifying(token, with, &key);
-        arm(message_verify, token, self.read_write, with, key, Usage::MESSAGE_VERIFY, make)
+        let make = |key: Arc<Object>| verifying(token, mechanism, &key);
+        arm(message_verify, token, self.read_write, mechanism, key, Usage::MESSAGE_VERIFY, make)
     }
 
     /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
     pub fn message_crypt_init(
         &mut self,
         direction: Direction,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
         let Self { token, message_encrypt, message_decrypt, .. } = self;
@@ -242,10 +247,10 @@ impl Session {
             Direction::Decrypt => (message_decrypt, Usage::MESSAGE_DECRYPT),
         };
         let make = |key: Arc<Object>| {
-            let scheme = with.mechanism.aead().ok_or(Error::MechanismInvalid)?;
+            let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
             Messages::new(token.provider(), scheme, direction, key)
         };
-        arm(operation, token, self.read_write, with, key, usage, make)?;
+        arm(operation, token, self.read_write, mechanism, key, usage, make)?;
         operation.engine()?.renew();
         Ok(())
     }
@@ -301,28 +306,28 @@ fn arm<E: Engine>(
     operation: &mut Operation<E>,
     token: &Token,
     read_write: bool,
-    with: &Invocation,
+    mechanism: &Mechanism,
     key: ObjectHandle,
     usage: Usage,
     make: impl FnOnce(Arc<Object>) -> Result<E>,
 ) -> Result<()> {
-    token.glance()?;
+    token.poll_occasionally()?;
     let epoch = token.epoch();
-    if operation.rearm(with, key, epoch)? {
+    if operation.rearm(mechanism, key, epoch)? {
         return Ok(());
     }
-    offered(token, with)?;
-    let object = permitted(token, token.rights(read_write), with, key, usage)?;
+    offered(token, mechanism)?;
+    let object = permitted(token, token.rights(read_write), mechanism, key, usage)?;
     // Only private keys have this attribute.
     let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
-    operation.start(with, key, epoch, make(object)?, locked);
+    operation.start(mechanism, key, epoch, make(object)?, locked);
     Ok(())
 }
 
 /// Fails with `MechanismInvalid` if the configuration does not offer the mechanism. A reused engine
 /// needs no new check, because the configuration cannot change while the session is open.
-fn offered(token: &Token, with: &Invocation) -> Result<()> {
-    let offered = token.settings.mechanism(with.mechanism.id).is_some();
+fn offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
+    let offered = token.settings.mechanism(mechanism.info.id).is_some();
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
@@ -338,12 +343,12 @@ fn offered(token: &Token, with: &Invocation) -> Result<()> {
 pub fn usable(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    token.glance()?;
-    let object = permitted(token, rights, with, key, usage)?;
+    token.poll_occasionally()?;
+    let object = permitted(token, rights, mechanism, key, usage)?;
     if object.flag(Flag::ALWAYS_AUTHENTICATE) { Err(Error::UserNotLoggedIn) } else { Ok(object) }
 }
 
@@ -351,41 +356,41 @@ pub fn usable(
 fn permitted(
     token: &Token,
     rights: Rights,
-    with: &Invocation,
+    mechanism: &Mechanism,
     key: ObjectHandle,
     usage: Usage,
 ) -> Result<Arc<Object>> {
-    if token.settings.does(with.mechanism) & usage.mechanism == 0 {
+    if token.settings.does(mechanism.info) & usage.mechanism == 0 {
         return Err(Error::MechanismInvalid);
     }
     let object = token.key_object(rights, key)?;
-    if !object.sort().is_key() {
+    if !object.object_type().is_key() {
         return Err(Error::KeyHandleInvalid);
     }
-    if !accepts(with, &object) {
+    if !accepts(mechanism, &object) {
         return Err(Error::KeyTypeInconsistent);
     }
     // Only private keys can have CKA_SIGN and only public keys CKA_VERIFY. So the flag also selects
     // the half of a key pair.
-    let permitted = object.flag(usage.key) && object.allows(with.mechanism.id);
+    let permitted = object.flag(usage.key) && object.allows(mechanism.info.id);
     if !permitted {
         return Err(Error::KeyFunctionNotPermitted);
     }
     if token.settings.is_strict() {
-        policy::check_parameter(with)?;
+        policy::check_parameter(mechanism)?;
         strict::usable(&object)?;
     }
     Ok(object)
 }
 
 /// Returns whether the mechanism accepts a key of that type.
-fn accepts(with: &Invocation, object: &Object) -> bool {
-    let (own, wanted) = (object.key_type(), with.mechanism.key_type);
-    match with.mechanism.action {
+fn accepts(mechanism: &Mechanism, object: &Object) -> bool {
+    let (own, wanted) = (object.key_type(), mechanism.info.key_type);
+    match mechanism.info.action {
         // PKCS#11 3.2, "HMAC mechanisms": generic secrets, and the key types of the hashes.
-        Action::Mac(Code::Hmac(hash)) => own == wanted || own == hmac::key_type(hash),
+        Action::Mac(MacFunction::Hmac(hash)) => own == wanted || own == hmac::key_type(hash),
         // This derivation accepts any secret key.
-        Action::Derive(_) if wanted.is_none() => object.sort().is_secret(),
+        Action::Derive(_) if wanted.is_none() => object.object_type().is_secret(),
         Action::Derive(_) if wanted == Some(KeyType::EC) => {
             own == wanted || own == Some(KeyType::EC_MONTGOMERY)
         }
@@ -396,38 +401,38 @@ fn accepts(with: &Invocation, object: &Object) -> bool {
     }
 }
 
-fn signing(token: &Token, with: &Invocation, object: &Object) -> Result<Signing> {
-    if let Action::Mac(_) = with.mechanism.action {
-        return Ok(Signing::Code(code(token, with, object)?));
+fn signing(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Signing> {
+    if let Action::Mac(_) = mechanism.info.action {
+        return Ok(Signing::Mac(mac(token, mechanism, object)?));
     }
-    let (scheme, hash) = with.scheme(curve::is_edwards448(object.attributes()))?;
+    let (scheme, hash) = mechanism.scheme(curve::is_edwards448(object.attributes()))?;
     let signer = object.private_key(token.provider())?.signer(&scheme)?;
     Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
 }
 
-fn verifying(token: &Token, with: &Invocation, object: &Object) -> Result<Verifying> {
-    if let Action::Mac(_) = with.mechanism.action {
-        return Ok(Verifying::Code(code(token, with, object)?));
+fn verifying(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Verifying> {
+    if let Action::Mac(_) = mechanism.info.action {
+        return Ok(Verifying::Mac(mac(token, mechanism, object)?));
     }
-    let (scheme, hash) = with.scheme(curve::is_edwards448(object.attributes()))?;
+    let (scheme, hash) = mechanism.scheme(curve::is_edwards448(object.attributes()))?;
     let verifier = object.public_key(token.provider())?.verifier(&scheme)?;
     Ok(Verifying::Signature(Message::new(token.provider(), hash), verifier))
 }
 
-fn code(token: &Token, with: &Invocation, object: &Object) -> Result<sign::Code> {
+fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::MacEngine> {
     strong_enough(object)?;
-    if let Params::TlsMac { prf, len, server } = with.params {
+    if let Params::TlsMac { prf, len, server } = mechanism.params {
         let secret = key::secret(object.attributes())?;
         let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
-        return sign::Code::new(Box::new(finished), None);
+        return sign::MacEngine::new(Box::new(finished), None);
     }
-    if with.mechanism.action == Action::Mac(Code::TlsPrf) {
+    if mechanism.info.action == Action::Mac(MacFunction::TlsPrf) {
         let general = tls::Finished::general(token.provider(), key::secret(object.attributes())?);
-        return sign::Code::of_any_length(Box::new(general));
+        return sign::MacEngine::of_any_length(Box::new(general));
     }
-    let request = with.mac()?;
+    let request = mechanism.mac()?;
     let mac = token.provider().macs.mac(&request.scheme, key::secret(object.attributes())?)?;
-    sign::Code::new(mac, request.len)
+    sign::MacEngine::new(mac, request.len)
 }
 
 /// Fails with `KeySizeRange` if a sensitive key is too short for a MAC. NIST SP 800-131A asks for
@@ -439,14 +444,19 @@ pub fn strong_enough(object: &Object) -> Result<()> {
 }
 
 /// Returns an engine that encrypts or decrypts with the key.
-pub fn crypting(token: &Token, with: &Invocation, object: &Object, direction: Direction) -> Result<Crypting> {
+pub fn crypting(
+    token: &Token,
+    mechanism: &Mechanism,
+    object: &Object,
+    direction: Direction,
+) -> Result<Crypting> {
     let provider = token.provider();
-    if let Action::Cipher(_) = with.mechanism.action {
-        let scheme = with.cipher()?;
+    if let Action::Cipher(_) = mechanism.info.action {
+        let scheme = mechanism.cipher()?;
         let cipher = provider.ciphers.cipher(&scheme, direction, key::secret(object.attributes())?)?;
         return Ok(Crypting::Cipher { cipher, scheme, direction });
     }
-    let scheme = with.encryption()?;
+    let scheme = mechanism.encryption()?;
     let key = match direction {
         Direction::Encrypt => RsaHalf::Public(object.public_key(provider)?),
         Direction::Decrypt => RsaHalf::Private(object.private_key(provider)?),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::secret::Secret;
 use crate::session::state::{Progress, Saved};
 
@@ -62,7 +62,7 @@ enum Stage {
 /// neighbouring memory may belong to another thread.
 #[repr(align(128))]
 struct Kept<E> {
-    with: Invocation,
+    mechanism: Mechanism,
     key: ObjectHandle,
     epoch: u64,
     engine: E,
@@ -71,19 +71,19 @@ struct Kept<E> {
 impl<E: Engine> Operation<E> {
     /// Starts the operation with the kept engine if that engine fits. Returns whether it does.
     /// Fails with `OperationActive` if an operation is active.
-    pub fn rearm(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64) -> Result<bool> {
+    pub fn rearm(&mut self, mechanism: &Mechanism, key: ObjectHandle, epoch: u64) -> Result<bool> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
         }
         let same = |kept: &&mut Box<Kept<E>>| {
-            kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.with.mechanism, with.mechanism)
+            kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.mechanism.info, mechanism.info)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
-        if !kept.with.params.same(&with.params) {
-            if !kept.engine.renew(with)? {
+        if !kept.mechanism.params.same(&mechanism.params) {
+            if !kept.engine.renew(mechanism)? {
                 return Ok(false);
             }
-            kept.with = with.clone();
+            kept.mechanism = mechanism.clone();
         }
         self.stage = Stage::Ready;
         Ok(true)
@@ -91,10 +91,10 @@ impl<E: Engine> Operation<E> {
 
     /// Starts the operation with a new engine. An engine that waits for a PIN is used once and
     /// never reused.
-    pub fn start(&mut self, with: &Invocation, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
+    pub fn start(&mut self, mechanism: &Mechanism, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
         static STARTED: AtomicU64 = AtomicU64::new(BEHIND_PIN);
         let epoch = if locked { STARTED.fetch_add(1, Ordering::Relaxed) } else { epoch };
-        let kept = Kept { with: with.clone(), key, epoch, engine };
+        let kept = Kept { mechanism: mechanism.clone(), key, epoch, engine };
         match &mut self.kept {
             Some(place) => **place = kept,
             None => self.kept = Some(Box::new(kept)),
@@ -131,8 +131,8 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Returns the mechanism that the active operation was started with.
-    pub fn with(&self) -> Option<&Invocation> {
-        self.kept.as_ref().filter(|_| self.active()).map(|kept| &kept.with)
+    pub fn with(&self) -> Option<&Mechanism> {
+        self.kept.as_ref().filter(|_| self.active()).map(|kept| &kept.mechanism)
     }
 
     /// Returns whether the operation is active.
@@ -227,7 +227,7 @@ impl<E: Engine> Operation<E> {
             return Err(Error::StateUnsaveable);
         }
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
-        Ok(Some(Saved { with: kept.with.clone(), key: kept.key, progress }))
+        Ok(Some(Saved { mechanism: kept.mechanism.clone(), key: kept.key, progress }))
     }
 
     /// Continues a saved operation. The caller has just started this one with the same mechanism
@@ -252,7 +252,7 @@ pub trait Engine {
     /// Discards all parts of the message.
     fn forget(&mut self);
     /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
-    fn renew(&mut self, _with: &Invocation) -> Result<bool> {
+    fn renew(&mut self, _with: &Mechanism) -> Result<bool> {
         Ok(false)
     }
     /// Returns the progress. Fails with `StateUnsaveable` if it cannot be saved.

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 use crate::backend::{Hash, MacScheme};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
-use crate::mechanism::{Invocation, Params};
+use crate::mechanism::{Mechanism, Params};
 use crate::object::bits::Flag;
 use crate::object::value::Value;
 use crate::object::{Object, key};
@@ -36,11 +36,11 @@ impl Otp {
     pub fn signing(
         token: &Arc<Token>,
         read_write: bool,
-        with: &Invocation,
+        mechanism: &Mechanism,
         handle: ObjectHandle,
         key: Arc<Object>,
     ) -> Result<Self> {
-        let Params::Otp { counter, digits, format, flags } = &with.params else {
+        let Params::Otp { counter, digits, format, flags } = &mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let own = |id| key.attributes().number(id).ok_or(Error::GeneralError);
@@ -65,12 +65,12 @@ impl Otp {
     /// counter must be provided.
     pub fn verifying(
         token: &Arc<Token>,
-        with: &Invocation,
+        mechanism: &Mechanism,
         handle: ObjectHandle,
         key: Arc<Object>,
     ) -> Result<Self> {
-        let mut otp = Self::signing(token, false, with, handle, key)?;
-        match with.params {
+        let mut otp = Self::signing(token, false, mechanism, handle, key)?;
+        match mechanism.params {
             Params::Otp { counter: Some(counter), .. } => otp.counter = Some(counter),
             _ => return Err(Error::MechanismParamInvalid),
         }

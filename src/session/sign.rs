@@ -14,16 +14,16 @@ pub enum Signing {
     /// A signature with a private key.
     Signature(Message, Box<dyn Signer>),
     /// A MAC with a secret key.
-    Code(Code),
+    Mac(MacEngine),
     /// A one-time password.
     Otp(Otp),
 }
 
 /// Maximum length in bytes of a MAC whose length the caller chooses.
-const MAX_CODE: usize = 1 << 16;
+const MAX_MAC: usize = 1 << 16;
 
 /// A MAC that may be truncated.
-pub struct Code {
+pub struct MacEngine {
     mac: Box<dyn Mac>,
     len: usize,
     /// True if the caller's buffer determines the length.
@@ -31,7 +31,7 @@ pub struct Code {
     whole: Secret,
 }
 
-impl Code {
+impl MacEngine {
     /// Returns a MAC that is truncated to `len` bytes. Fails with `MechanismParamInvalid` if the
     /// MAC is shorter than that.
     pub fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
@@ -56,13 +56,14 @@ impl Code {
         Ok(&self.whole[..len])
     }
 
-    fn verify(&mut self, code: &[u8]) -> Result<()> {
-        let fits = if self.any_len { (1..=MAX_CODE).contains(&code.len()) } else { code.len() == self.len };
+    fn verify(&mut self, expected: &[u8]) -> Result<()> {
+        let fits =
+            if self.any_len { (1..=MAX_MAC).contains(&expected.len()) } else { expected.len() == self.len };
         if !fits {
             self.forget();
             return Err(Error::SignatureLenRange);
         }
-        let equal = self.finish(code.len())?.ct_eq(code);
+        let equal = self.finish(expected.len())?.ct_eq(expected);
         if bool::from(equal) { Ok(()) } else { Err(Error::SignatureInvalid) }
     }
 
@@ -86,7 +87,7 @@ impl Signing {
     fn len(&self) -> usize {
         match self {
             Self::Signature(_, signer) => signer.signature_len(),
-            Self::Code(code) => code.len,
+            Self::Mac(mac) => mac.len,
             Self::Otp(otp) => otp.info_len(),
         }
     }
@@ -94,7 +95,7 @@ impl Signing {
     /// Returns the length of the result for a buffer of that length.
     fn len_in(&self, buffer: usize) -> usize {
         match self {
-            Self::Code(Code { any_len: true, .. }) if buffer > 0 => buffer.min(MAX_CODE),
+            Self::Mac(MacEngine { any_len: true, .. }) if buffer > 0 => buffer.min(MAX_MAC),
             _ => self.len(),
         }
     }
@@ -104,9 +105,9 @@ impl Signing {
         let place = place(out, len)?;
         match self {
             Self::Signature(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
-            Self::Code(code) => {
-                code.mac.update(data)?;
-                place.copy_from_slice(code.finish(place.len())?);
+            Self::Mac(mac) => {
+                mac.mac.update(data)?;
+                place.copy_from_slice(mac.finish(place.len())?);
             }
             Self::Otp(otp) => {
                 otp.update(data)?;
@@ -121,7 +122,7 @@ impl Signing {
         let place = place(out, len)?;
         match self {
             Self::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
-            Self::Code(code) => place.copy_from_slice(code.finish(place.len())?),
+            Self::Mac(mac) => place.copy_from_slice(mac.finish(place.len())?),
             Self::Otp(otp) => otp.write(place)?,
         }
         Ok(place.len())
@@ -132,7 +133,7 @@ impl Engine for Signing {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         match self {
             Self::Signature(message, _) => message.update(data),
-            Self::Code(code) => code.mac.update(data),
+            Self::Mac(mac) => mac.mac.update(data),
             Self::Otp(otp) => otp.update(data),
         }
     }
@@ -140,7 +141,7 @@ impl Engine for Signing {
     fn forget(&mut self) {
         match self {
             Self::Signature(message, _) => message.forget(),
-            Self::Code(code) => code.forget(),
+            Self::Mac(mac) => mac.forget(),
             Self::Otp(_) => (),
         }
     }
@@ -148,7 +149,7 @@ impl Engine for Signing {
     fn save(&self) -> Result<Progress> {
         match self {
             Self::Signature(message, _) => message.save(),
-            Self::Code(code) => code.save(),
+            Self::Mac(mac) => mac.save(),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
@@ -156,7 +157,7 @@ impl Engine for Signing {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         match self {
             Self::Signature(message, _) => message.resume(progress),
-            Self::Code(code) => code.resume(progress),
+            Self::Mac(mac) => mac.resume(progress),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
@@ -198,7 +199,7 @@ pub enum Verifying {
     /// The verification of a signature with a public key.
     Signature(Message, Box<dyn Verifier>),
     /// A MAC with a secret key.
-    Code(Code),
+    Mac(MacEngine),
     /// The verification of a one-time password.
     Otp(Otp),
 }
@@ -207,7 +208,7 @@ impl Engine for Verifying {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         match self {
             Self::Signature(message, _) => message.update(data),
-            Self::Code(code) => code.mac.update(data),
+            Self::Mac(mac) => mac.mac.update(data),
             Self::Otp(otp) => otp.update(data),
         }
     }
@@ -215,7 +216,7 @@ impl Engine for Verifying {
     fn forget(&mut self) {
         match self {
             Self::Signature(message, _) => message.forget(),
-            Self::Code(code) => code.forget(),
+            Self::Mac(mac) => mac.forget(),
             Self::Otp(_) => (),
         }
     }
@@ -223,7 +224,7 @@ impl Engine for Verifying {
     fn save(&self) -> Result<Progress> {
         match self {
             Self::Signature(message, _) => message.save(),
-            Self::Code(code) => code.save(),
+            Self::Mac(mac) => mac.save(),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
@@ -231,7 +232,7 @@ impl Engine for Verifying {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         match self {
             Self::Signature(message, _) => message.resume(progress),
-            Self::Code(code) => code.resume(progress),
+            Self::Mac(mac) => mac.resume(progress),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
     }
@@ -243,9 +244,9 @@ impl Verifying {
             Self::Signature(message, verifier) => {
                 message.whole(data, |input| verifier.verify(input, signature))
             }
-            Self::Code(code) => {
-                code.mac.update(data)?;
-                code.verify(signature)
+            Self::Mac(mac) => {
+                mac.mac.update(data)?;
+                mac.verify(signature)
             }
             Self::Otp(otp) => {
                 otp.update(data)?;
@@ -257,7 +258,7 @@ impl Verifying {
     fn end(&mut self, signature: &[u8]) -> Result<()> {
         match self {
             Self::Signature(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
-            Self::Code(code) => code.verify(signature),
+            Self::Mac(mac) => mac.verify(signature),
             Self::Otp(otp) => otp.verify(signature),
         }
     }

@@ -21,7 +21,7 @@ use super::operation::{Engine, Operation};
 use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::object::policy::Login;
 use crate::secret::Secret;
 use crate::store::seal;
@@ -61,7 +61,7 @@ impl Progress {
 /// A saved operation.
 pub struct Saved {
     /// The mechanism that the operation was started with.
-    pub with: Invocation,
+    pub mechanism: Mechanism,
     /// The handle of the key, or 0.
     pub key: ObjectHandle,
     /// The progress, or `None` before the first part.
@@ -213,14 +213,14 @@ impl Session {
     /// Starts an operation by its `Init` function, which checks the permissions of the key again.
     /// Then continues from the saved progress.
     fn resume(&mut self, kind: Kind, saved: &Saved, key: ObjectHandle, signature: &[u8]) -> Result<()> {
-        let with = &saved.with;
+        let mechanism = &saved.mechanism;
         let started = match kind {
-            Kind::Digest => self.digest_init(with),
-            Kind::Sign => self.sign_init(with, key),
-            Kind::Verify => self.verify_init(with, key),
-            Kind::VerifySignature => self.verify_init_with(with, key, signature),
-            Kind::Encrypt => self.encrypt_init(with, key),
-            Kind::Decrypt => self.decrypt_init(with, key),
+            Kind::Digest => self.digest_init(mechanism),
+            Kind::Sign => self.sign_init(mechanism, key),
+            Kind::Verify => self.verify_init(mechanism, key),
+            Kind::VerifySignature => self.verify_init_with(mechanism, key, signature),
+            Kind::Encrypt => self.encrypt_init(mechanism, key),
+            Kind::Decrypt => self.decrypt_init(mechanism, key),
         };
         started.map_err(|error| match error {
             Error::KeyFunctionNotPermitted | Error::KeyHandleInvalid => Error::KeyChanged,

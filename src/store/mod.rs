@@ -6,6 +6,7 @@
 
 use crate::error::Result;
 
+pub mod attempt_lock;
 pub mod counter;
 pub mod index;
 pub mod place;
@@ -17,9 +18,8 @@ pub mod sealing;
 pub mod sqlite;
 mod still;
 pub mod summary;
-pub mod trial;
 
-use trial::Trial;
+use attempt_lock::AttemptLock;
 
 /// The data of one token.
 ///
@@ -45,7 +45,7 @@ pub trait Store: Send + Sync {
 
     /// Takes the lock that is held while a PIN of this token is tried. `alone` waits until no other
     /// process and no other thread holds it.
-    fn trial(&self, alone: bool) -> Result<Trial>;
+    fn lock_attempt(&self, alone: bool) -> Result<AttemptLock>;
 
     /// Counts a failure *before* a PIN is tried, so that killing the process does not save the
     /// attempt. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
@@ -120,7 +120,7 @@ pub struct Rewritten {
 /// The PIN records of a new token key.
 pub struct NewPins {
     /// The record of the SO PIN that was opened, and the new one.
-    pub officer: (Vec<u8>, Vec<u8>),
+    pub so: (Vec<u8>, Vec<u8>),
     /// The same for the user PIN. Both are empty if the user has no PIN.
     pub user: (Vec<u8>, Vec<u8>),
 }
@@ -132,7 +132,7 @@ pub struct Change(pub i64);
 
 impl Change {
     /// When a token is initialised again, its states continue at the next multiple of this number.
-    const LIFE: i64 = 1 << 40;
+    const INCARNATION: i64 = 1 << 40;
 
     /// Returns the state after the next commit.
     pub fn next(self) -> Self {
@@ -140,13 +140,13 @@ impl Change {
     }
 
     /// Returns how often the token was initialised again or got a new key.
-    pub const fn life(self) -> i64 {
-        self.0 / Self::LIFE
+    pub const fn incarnation(self) -> i64 {
+        self.0 / Self::INCARNATION
     }
 
     /// Returns the first state after the token is initialised again or gets a new key.
-    pub const fn next_life(self) -> Self {
-        Self((self.life() + 1).saturating_mul(Self::LIFE))
+    pub const fn next_incarnation(self) -> Self {
+        Self((self.incarnation() + 1).saturating_mul(Self::INCARNATION))
     }
 }
 
@@ -178,7 +178,7 @@ pub struct Row {
     /// The tag of its record.
     pub tag: Tag,
     /// The hashes that a search finds the object by: see [`index`].
-    pub names: index::Names,
+    pub index_keys: index::IndexKeys,
 }
 
 /// The facts about a token, without its objects.
@@ -213,7 +213,7 @@ impl Header {
     /// Returns the PIN of a role.
     pub fn pin(&self, role: Role) -> &PinState {
         match role {
-            Role::Officer => &self.so,
+            Role::SecurityOfficer => &self.so,
             Role::User => &self.user,
         }
     }
@@ -222,8 +222,8 @@ impl Header {
 /// The owner of a PIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The security officer.
-    Officer,
+    /// The security officer (SO).
+    SecurityOfficer,
     /// The normal user.
     User,
 }

@@ -40,7 +40,7 @@ impl Probe {
     }
 
     /// Returns the current header; `None` if it cannot be read.
-    pub(super) fn look(&self) -> Option<Header> {
+    pub(super) fn read(&self) -> Option<Header> {
         let mut header = [0; 48];
         self.file.as_ref()?.read_exact_at(&mut header, 0).ok()?;
         Some(header)

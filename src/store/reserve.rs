@@ -1,7 +1,7 @@
 //! A reserve of disk space. When the disk is full, it allows the token to destroy objects and to
 //! count wrong PINs.
 //!
-//! The reserve is in the lock file of the [trial](super::trial), which has no other content. SQLite
+//! The reserve is in the lock file of the [attempt lock](super::attempt_lock), which has no other content. SQLite
 //! needs new blocks for each write to its log. Truncating the file gives blocks back to the file
 //! system. A file system that compresses zeros or copies on write keeps a smaller reserve, or no
 //! reserve.
@@ -11,7 +11,7 @@ use std::io::Result;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::trial;
+use super::attempt_lock;
 
 /// Enough for SQLite's index file and the pages that the removal of some objects touches.
 const LEN: u64 = 256 * 1024;
@@ -22,8 +22,8 @@ const BLOCK: u64 = 512;
 /// Allocates the reserve of the token file at `path`, or as much as the disk has.
 pub(super) fn take(path: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(trial::MODE);
-    let file = options.open(trial::name(path))?;
+    let options = options.write(true).create(true).truncate(false).mode(attempt_lock::MODE);
+    let file = options.open(attempt_lock::name(path))?;
     let mut len = if is_whole(&file)? { LEN } else { 0 };
     while len < LEN {
         file.write_all_at(&[0; STEP], len)?;
@@ -34,7 +34,7 @@ pub(super) fn take(path: &Path) -> Result<()> {
 
 /// Gives the reserve of the token file at `path` back to the file system.
 pub(super) fn give_back(path: &Path) -> Result<()> {
-    OpenOptions::new().write(true).open(trial::name(path))?.set_len(0)
+    OpenOptions::new().write(true).open(attempt_lock::name(path))?.set_len(0)
 }
 
 fn is_whole(file: &File) -> Result<bool> {
@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn the_room_is_taken_given_back_and_taken_again() {
         let path = std::env::temp_dir().join(format!("jeton-reserve-{}.jeton", std::process::id()));
-        let len = || std::fs::metadata(trial::name(&path)).expect("a file").len();
+        let len = || std::fs::metadata(attempt_lock::name(&path)).expect("a file").len();
         take(&path).expect("room");
         assert_eq!(len(), LEN);
         give_back(&path).expect("room");
         assert_eq!(len(), 0);
         take(&path).expect("room");
         assert_eq!(len(), LEN);
-        std::fs::remove_file(trial::name(&path)).expect("a file");
+        std::fs::remove_file(attempt_lock::name(&path)).expect("a file");
     }
 }

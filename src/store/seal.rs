@@ -19,22 +19,22 @@ use serde::{Deserialize, Serialize};
 use tracing::error;
 use zeroize::Zeroize;
 
-use super::index::{NAMER_KEY, Namer};
+use super::index::{INDEXER_KEY, Indexer};
 use super::sealing::{SealingId, SealingKey};
-use super::summary::{MARK_KEY, Marker, Summary};
+use super::summary::{ROW_HASH_KEY, RowHasher, Summary};
 use super::{Change, Role, Row, Tag};
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::AttributeType;
 use crate::object::Attributes;
-use crate::object::attribute::{SortRules, Sorts};
+use crate::object::attribute::{ObjectRules, ObjectTypes};
 use crate::object::value::Value;
 use crate::secret::{CIPHER_DEPTH, Secret, wipe_stack};
 
 const FORMAT: u8 = 1;
 const NONCE: usize = 24;
-/// The token key consists of the AEAD key, the key of names and the key of marks.
-const KEY: usize = AEAD_KEY + NAMER_KEY + MARK_KEY;
+/// The token key consists of the AEAD key, the key of the indexer and the key of row hashes.
+const KEY: usize = AEAD_KEY + INDEXER_KEY + ROW_HASH_KEY;
 const AEAD_KEY: usize = 32;
 const SALT: usize = 16;
 const TAG: usize = 16;
@@ -59,7 +59,7 @@ impl Kind {
         if attributes.flag(AttributeType::PRIVATE) == Some(true) {
             return Self::Private;
         }
-        let hidden = attributes.sort().is_some_and(Sorts::is_hidden);
+        let hidden = attributes.object_type().is_some_and(ObjectTypes::is_hidden);
         if hidden { Self::PublicKey } else { Self::Public }
     }
 
@@ -92,11 +92,11 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
     })
 }
 
-/// The token key, with the keys for names and marks.
+/// The token key, with the keys for index keys and row hashes.
 pub struct TokenKey {
     bytes: Secret,
-    namer: Namer,
-    marker: Marker,
+    indexer: Indexer,
+    row_hasher: RowHasher,
 }
 
 impl TokenKey {
@@ -108,9 +108,10 @@ impl TokenKey {
     }
 
     fn new(bytes: Secret) -> Option<Self> {
-        let (namer, marker) = bytes.get(AEAD_KEY..)?.split_at_checked(NAMER_KEY)?;
-        let (namer, marker) = (Namer::new(namer.try_into().ok()?), Marker::new(marker.try_into().ok()?));
-        Some(Self { bytes, namer, marker })
+        let (indexer, row_hasher) = bytes.get(AEAD_KEY..)?.split_at_checked(INDEXER_KEY)?;
+        let (indexer, row_hasher) =
+            (Indexer::new(indexer.try_into().ok()?), RowHasher::new(row_hasher.try_into().ok()?));
+        Some(Self { bytes, indexer, row_hasher })
     }
 
     fn aead(&self) -> &[u8] {
@@ -118,13 +119,13 @@ impl TokenKey {
     }
 
     /// Returns the namer for private objects.
-    pub fn namer(&self) -> &Namer {
-        &self.namer
+    pub fn indexer(&self) -> &Indexer {
+        &self.indexer
     }
 
     /// Returns the marker for rows.
-    pub fn marker(&self) -> &Marker {
-        &self.marker
+    pub fn row_hasher(&self) -> &RowHasher {
+        &self.row_hasher
     }
 
     /// Seals the summary of a token's rows.
@@ -140,13 +141,13 @@ impl TokenKey {
     }
 
     /// Seals an object as the record with this number. Returns the record and its row. `open`
-    /// computes the names of public objects.
+    /// computes the index keys of public objects.
     pub fn seal(
         &self,
         serial: &str,
         id: i64,
         attributes: &Attributes,
-        open: &Namer,
+        open: &Indexer,
     ) -> Result<(Row, Vec<u8>)> {
         let kind = Kind::for_object(attributes);
         let private = kind == Kind::Private;
@@ -159,18 +160,18 @@ impl TokenKey {
                 [&tag[..], &body[..]].concat()
             }
             Kind::PublicKey => {
-                let body = encode(attributes, |id| !is_sealed(id, attributes.sort()))?;
+                let body = encode(attributes, |id| !is_sealed(id, attributes.object_type()))?;
                 let len = u32::try_from(body.len()).map_err(|_| Error::GeneralError)?;
                 let readable = [&len.to_le_bytes(), &body[..]].concat();
-                let secret = encode(attributes, |id| is_sealed(id, attributes.sort()))?;
+                let secret = encode(attributes, |id| is_sealed(id, attributes.object_type()))?;
                 let sealed = seal(self.aead(), kind.byte(), &readable, &context, &secret)?;
                 let (head, sealed) = sealed.split_at(2 + NONCE);
                 [head, &readable, sealed].concat()
             }
         };
-        let names = if private { &self.namer } else { open }.names(attributes);
+        let index_keys = if private { &self.indexer } else { open }.index_keys(attributes);
         let tag = tag(&record).ok_or(Error::GeneralError)?;
-        Ok((Row { id, private, tag, names }, record))
+        Ok((Row { id, private, tag, index_keys }, record))
     }
 
     /// Opens and verifies a record; `None` if it was altered.
@@ -332,14 +333,14 @@ pub fn peek(record: &[u8]) -> Option<Attributes> {
         Kind::Private => None,
         Kind::Public => {
             let mut attributes = decode(record.get(2 + NONCE + TAG..)?)?;
-            let sort = attributes.sort();
-            attributes.retain(|id| !is_sealed(id, sort));
+            let object_type = attributes.object_type();
+            attributes.retain(|id| !is_sealed(id, object_type));
             Some(attributes)
         }
         Kind::PublicKey => {
             let mut attributes = decode(PublicKeyRecord::of(record)?.body)?;
-            let sort = attributes.sort();
-            attributes.retain(|id| !is_sealed(id, sort));
+            let object_type = attributes.object_type();
+            attributes.retain(|id| !is_sealed(id, object_type));
             Some(attributes)
         }
     }
@@ -352,9 +353,10 @@ pub fn is_clear_key(record: &[u8], attributes: &Attributes) -> bool {
 
 /// Returns whether an attribute is encrypted in every record: the secret parts of keys, and check
 /// values, which are computed from them.
-fn is_sealed(id: AttributeType, sort: Option<Sorts>) -> bool {
-    sort.is_some_and(|sort| {
-        sort.is_hidden() && (id == AttributeType::CHECK_VALUE || SortRules::of(sort).secret.contains(&id))
+fn is_sealed(id: AttributeType, object_type: Option<ObjectTypes>) -> bool {
+    object_type.is_some_and(|object_type| {
+        object_type.is_hidden()
+            && (id == AttributeType::CHECK_VALUE || ObjectRules::of(object_type).secret.contains(&id))
     })
 }
 
@@ -444,7 +446,7 @@ const SUMMARY: u8 = 32;
 
 const fn role_byte(role: Role) -> u8 {
     match role {
-        Role::Officer => 16,
+        Role::SecurityOfficer => 16,
         Role::User => 17,
     }
 }
@@ -596,8 +598,8 @@ mod tests {
         attributes
     }
 
-    fn open_namer() -> Namer {
-        Namer::new(b"0123456789abcdef")
+    fn public_indexer() -> Indexer {
+        Indexer::new(b"0123456789abcdef")
     }
 
     fn same(a: &Attributes, b: &Attributes) -> bool {
@@ -610,7 +612,7 @@ mod tests {
     fn what_was_sealed_opens_again() {
         let key = TokenKey::generate().expect("random bytes");
         for private in [false, true] {
-            let (row, record) = key.seal("serial", 7, &object(private), &open_namer()).expect("sealed");
+            let (row, record) = key.seal("serial", 7, &object(private), &public_indexer()).expect("sealed");
             assert_eq!((row.id, row.private, Some(row.tag)), (7, private, tag(&record)));
             assert!(same(&key.open("serial", 7, &record).expect("opened"), &object(private)));
             assert_eq!(peek(&record).is_some(), !private);
@@ -631,7 +633,7 @@ mod tests {
     #[test]
     fn a_public_key_record_hides_the_secret_and_shows_the_rest() {
         let key = TokenKey::generate().expect("random bytes");
-        let (row, record) = key.seal("serial", 7, &public_key(), &open_namer()).expect("sealed");
+        let (row, record) = key.seal("serial", 7, &public_key(), &public_indexer()).expect("sealed");
         assert!(!row.private && tag(&record) == Some(row.tag));
         let has = |bytes: &[u8]| record.windows(bytes.len()).any(|window| window == bytes);
         assert!(has(b"a label") && !has(b"sixteen secret b"));
@@ -652,16 +654,16 @@ mod tests {
         assert!(!peek(&record).expect("readable").has(AttributeType::VALUE));
         let opened = key.open("serial", 7, &record).expect("opened");
         assert!(opened.has(AttributeType::VALUE) && is_clear_key(&record, &opened));
-        let (_, record) = key.seal("serial", 7, &opened, &open_namer()).expect("sealed");
+        let (_, record) = key.seal("serial", 7, &opened, &public_indexer()).expect("sealed");
         assert!(!is_clear_key(&record, &opened));
     }
 
     #[test]
     fn no_name_is_made_of_a_secret() {
-        for (_, _, sort) in Sorts::known() {
-            for id in [AttributeType::CHECK_VALUE].iter().chain(&SortRules::of(sort).secret) {
+        for (_, _, object_type) in ObjectTypes::known() {
+            for id in [AttributeType::CHECK_VALUE].iter().chain(&ObjectRules::of(object_type).secret) {
                 let value = Value::Bytes(b"secret".as_slice().into());
-                assert!(open_namer().name(*id, &value).is_none(), "{id}");
+                assert!(public_indexer().index_key(*id, &value).is_none(), "{id}");
             }
         }
     }
@@ -670,7 +672,7 @@ mod tests {
     fn any_flipped_bit_is_seen() {
         let key = TokenKey::generate().expect("random bytes");
         for object in [object(false), object(true), public_key()] {
-            let (row, record) = key.seal("serial", 7, &object, &open_namer()).expect("sealed");
+            let (row, record) = key.seal("serial", 7, &object, &public_indexer()).expect("sealed");
             let private = row.private;
             for at in 0..record.len() * 8 {
                 let mut altered = record.clone();
@@ -683,7 +685,7 @@ mod tests {
     #[test]
     fn a_record_does_not_open_in_anothers_place() {
         let key = TokenKey::generate().expect("random bytes");
-        let (_, record) = key.seal("serial", 7, &object(true), &open_namer()).expect("sealed");
+        let (_, record) = key.seal("serial", 7, &object(true), &public_indexer()).expect("sealed");
         assert!(key.open("serial", 8, &record).is_none());
         assert!(key.open("other", 7, &record).is_none());
     }
@@ -737,7 +739,7 @@ mod tests {
         assert_eq!(opened.bytes[..], key.bytes[..]);
         for (serial, role, pin) in [
             ("serial", Role::User, &b"1235"[..]),
-            ("serial", Role::Officer, b"1234"),
+            ("serial", Role::SecurityOfficer, b"1234"),
             ("other", Role::User, b"1234"),
         ] {
             assert_eq!(TokenKey::unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
@@ -748,7 +750,7 @@ mod tests {
     #[test]
     fn the_key_of_a_token_is_locked_and_in_no_core_dump() {
         let key = TokenKey::generate().expect("a key");
-        for bytes in [&key.bytes[..], key.namer.key(), key.marker.key()] {
+        for bytes in [&key.bytes[..], key.indexer.key(), key.row_hasher.key()] {
             crate::secret::assert_protected(bytes);
         }
     }

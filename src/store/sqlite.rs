@@ -14,12 +14,12 @@ use rusqlite::{
 };
 use tracing::{error, warn};
 
+use super::attempt_lock::AttemptLock;
 use super::place::{self, Exposure, FileId, Place, Stamp};
 use super::probe::Probe;
 use super::reserve;
 use super::schema;
 use super::still::{Still, is_out_of_room};
-use super::trial::Trial;
 use super::{Change, Committed, Header, PinState, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
 use crate::error::{Error, Result};
 use crate::file_lock;
@@ -516,7 +516,7 @@ impl Store for SqliteStore {
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>> {
         let sql = match role {
-            Role::Officer => {
+            Role::SecurityOfficer => {
                 "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
             }
             Role::User => {
@@ -538,13 +538,13 @@ impl Store for SqliteStore {
         Ok(done)
     }
 
-    fn trial(&self, alone: bool) -> Result<Trial> {
-        Trial::beside(&self.path, alone).map_err(|reason| failed_io(&self.path, "try a PIN", &reason))
+    fn lock_attempt(&self, alone: bool) -> Result<AttemptLock> {
+        AttemptLock::beside(&self.path, alone).map_err(|reason| failed_io(&self.path, "try a PIN", &reason))
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
         let sql = match role {
-            Role::Officer => "UPDATE token SET so_failures = so_failures + 1 WHERE so_failures < ?1",
+            Role::SecurityOfficer => "UPDATE token SET so_failures = so_failures + 1 WHERE so_failures < ?1",
             Role::User => "UPDATE token SET user_failures = user_failures + 1 WHERE user_failures < ?1",
         };
         self.write_with_reserve("count an attempt", |transaction| {
@@ -557,7 +557,7 @@ impl Store for SqliteStore {
 
     fn forgive(&self, role: Role) -> Result<()> {
         let sql = match role {
-            Role::Officer => "UPDATE token SET so_failures = 0",
+            Role::SecurityOfficer => "UPDATE token SET so_failures = 0",
             Role::User => "UPDATE token SET user_failures = 0",
         };
         self.write_with_reserve("reset the count of wrong PINs", |transaction| {
@@ -567,7 +567,7 @@ impl Store for SqliteStore {
 
     fn take_back(&self, role: Role, count: u32) -> Result<()> {
         let sql = match role {
-            Role::Officer => "UPDATE token SET so_failures = max(so_failures - ?1, 0)",
+            Role::SecurityOfficer => "UPDATE token SET so_failures = max(so_failures - ?1, 0)",
             Role::User => "UPDATE token SET user_failures = max(user_failures - ?1, 0)",
         };
         self.write_with_reserve("correct the count of wrong PINs", |transaction| {
@@ -581,7 +581,7 @@ impl Store for SqliteStore {
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
         // The header is read before the rows, so that a commit in between is noticed later.
-        let (header, began) = (self.probe.look(), Instant::now());
+        let (header, began) = (self.probe.read(), Instant::now());
         let mut connection = self.current_reader()?;
         // The flag is also reset before the rows are read.
         self.others_wrote.store(false, Ordering::Release);
@@ -591,7 +591,12 @@ impl Store for SqliteStore {
                 transaction.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
             let mut rows = rows.query([])?;
             while let Some(row) = rows.next()? {
-                each(Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, names: names(row)? });
+                each(Row {
+                    id: row.get(0)?,
+                    private: row.get(1)?,
+                    tag: row.get(2)?,
+                    index_keys: index_keys(row)?,
+                });
             }
             snapshot(&transaction)
         };
@@ -666,7 +671,7 @@ impl Store for SqliteStore {
             if let Some(pins) = &after.pins {
                 let sql = "UPDATE token SET so_pin = ?1, user_pin = ?2, so_failures = 0, user_failures = 0
                            WHERE so_pin = ?3 AND user_pin = ?4";
-                let (so, user) = (&pins.officer, &pins.user);
+                let (so, user) = (&pins.so, &pins.user);
                 if transaction.execute(sql, params![so.1, user.1, so.0, user.0])? == 0 {
                     // Another process has set another PIN in the meantime.
                     return Err(Fault::Refused(Error::PinIncorrect));
@@ -682,7 +687,7 @@ impl Store for SqliteStore {
     }
 
     fn changed_since(&self, seen: Change) -> Result<bool> {
-        let header = self.probe.look();
+        let header = self.probe.read();
         if self.probe.remembers(header) {
             return Ok(false);
         }
@@ -697,7 +702,7 @@ impl Store for SqliteStore {
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {
-        if self.probe.remembers(self.probe.look()) {
+        if self.probe.remembers(self.probe.read()) {
             return Ok(false);
         }
         let same = self.read("look for changes", |connection| Ok(change(connection)? == seen))?;
@@ -784,13 +789,13 @@ fn apply(transaction: &Transaction<'_>, write: &Write<'_>) -> rusqlite::Result<b
         Write::Insert(row, body) => {
             run(
                 "INSERT INTO object VALUES(?1, ?2, ?3, ?4)",
-                params![row.id, row.private, row.tag, bytes(&row.names)],
+                params![row.id, row.private, row.tag, bytes(&row.index_keys)],
             )?;
             run("INSERT INTO record VALUES(?1, ?2)", params![row.id, body])?
         }
         Write::Replace(old, row, body) => {
             let sql = "UPDATE object SET private = ?2, tag = ?3, names = ?4 WHERE id = ?1 AND tag = ?5";
-            match run(sql, params![row.id, row.private, row.tag, bytes(&row.names), old])? {
+            match run(sql, params![row.id, row.private, row.tag, bytes(&row.index_keys), old])? {
                 0 => 0,
                 _ => run("UPDATE record SET body = ?2 WHERE id = ?1", params![row.id, body])?,
             }
@@ -811,21 +816,22 @@ fn records_after(transaction: &Transaction<'_>, last: i64) -> rusqlite::Result<V
         "SELECT id, private, tag, names, body FROM object JOIN record USING (id) WHERE id > ?1 ORDER BY id LIMIT ?2",
     )?;
     let read = |row: &rusqlite::Row<'_>| {
-        let known = Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, names: names(row)? };
+        let known =
+            Row { id: row.get(0)?, private: row.get(1)?, tag: row.get(2)?, index_keys: index_keys(row)? };
         Ok((known, row.get(4)?))
     };
     statement.query_map(params![last, BATCH as i64], read)?.collect()
 }
 
-/// Encodes names: 8 bytes each, least significant byte first.
-fn bytes(names: &[u64]) -> Vec<u8> {
-    names.iter().flat_map(|name| name.to_le_bytes()).collect()
+/// Encodes index keys: 8 bytes each, least significant byte first.
+fn bytes(index_keys: &[u64]) -> Vec<u8> {
+    index_keys.iter().flat_map(|key| key.to_le_bytes()).collect()
 }
 
-fn names(row: &rusqlite::Row<'_>) -> rusqlite::Result<super::index::Names> {
+fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<super::index::IndexKeys> {
     let bytes = row.get_ref(3)?.as_blob()?;
-    // A remainder that is too short for a name is ignored.
-    Ok(bytes.as_chunks().0.iter().map(|name| u64::from_le_bytes(*name)).collect())
+    // A remainder that is too short for an index key is ignored.
+    Ok(bytes.as_chunks().0.iter().map(|key| u64::from_le_bytes(*key)).collect())
 }
 
 fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {

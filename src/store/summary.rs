@@ -1,13 +1,13 @@
 //! The summary of all rows. It reveals rows that were removed, added, duplicated or replaced by
 //! older ones.
 //!
-//! Each row has a mark, a keyed 128-bit hash of its content. The low bits of the row's number
-//! select one of 64 sums, to which the mark is added. The sums are sealed under the token key with
+//! Each row has a hash, a keyed 128-bit hash of its content. The low bits of the row's number
+//! select one of 64 sums, to which the hash is added. The sums are sealed under the token key with
 //! their state. Source of this multiset hash by addition: Clarke, Devadas, van Dijk, Gassend, Suh,
 //! "Incremental Multiset Hash Functions", 2003.
 //!
-//! A write only subtracts and adds the marks of its own row, so its cost does not depend on the
-//! number of rows. A login adds all marks again. A wrong sum identifies a group of rows, not a
+//! A write only subtracts and adds the hashes of its own row, so its cost does not depend on the
+//! number of rows. A login adds all hashes again. A wrong sum identifies a group of rows, not a
 //! single row: the token leaves out the whole group.
 
 use std::hash::Hasher;
@@ -19,42 +19,42 @@ use super::{Change, Row};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The number of sums. Each commit writes all of them, and a wrong one accuses all rows of its
-/// group.
+/// The number of sums. Each commit writes all of them, and a wrong one makes all rows of its
+/// group suspect.
 const SUMS: usize = 64;
-/// The length of the key of marks in bytes.
-pub const MARK_KEY: usize = 16;
+/// The length of the key of row hashes in bytes.
+pub const ROW_HASH_KEY: usize = 16;
 
-/// Computes marks with a key.
-pub struct Marker(Secret);
+/// Computes row hashes with a key.
+pub struct RowHasher(Secret);
 
-/// The mark of a row, and the number of its sum.
+/// The hash of a row, and the number of its sum.
 #[derive(Clone, Copy)]
-pub struct Mark {
+pub struct RowHash {
     sum: usize,
     value: u128,
 }
 
-impl Marker {
-    /// Returns a marker with this key.
-    pub fn new(key: &[u8; MARK_KEY]) -> Self {
+impl RowHasher {
+    /// Returns a hasher with this key.
+    pub fn new(key: &[u8; ROW_HASH_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
     /// Returns the key.
-    pub(super) fn key(&self) -> &[u8; MARK_KEY] {
+    pub(super) fn key(&self) -> &[u8; ROW_HASH_KEY] {
         self.0.as_array().expect("the length that it was made with")
     }
 
-    /// Returns the mark of a row.
-    pub fn mark(&self, row: &Row) -> Mark {
+    /// Returns the hash of a row.
+    pub fn hash(&self, row: &Row) -> RowHash {
         let mut hasher = SipHasher24::new_with_key(self.key());
-        // The integer methods of Hasher depend on the machine's byte order; marks are stored.
+        // The integer methods of Hasher depend on the machine's byte order; hashes are stored.
         hasher.write(&row.id.to_le_bytes());
         hasher.write(&[row.private.into()]);
         hasher.write(&row.tag);
-        row.names.iter().for_each(|name| hasher.write(&name.to_le_bytes()));
-        Mark { sum: bucket(row.id), value: hasher.finish128().as_u128() }
+        row.index_keys.iter().for_each(|key| hasher.write(&key.to_le_bytes()));
+        RowHash { sum: bucket(row.id), value: hasher.finish128().as_u128() }
     }
 }
 
@@ -73,18 +73,18 @@ impl Summary {
     }
 
     /// Adds a row.
-    pub fn add(&mut self, mark: Mark) {
-        self.sums[mark.sum] = self.sums[mark.sum].wrapping_add(mark.value);
+    pub fn add(&mut self, hash: RowHash) {
+        self.sums[hash.sum] = self.sums[hash.sum].wrapping_add(hash.value);
     }
 
     /// Subtracts a row.
-    pub fn subtract(&mut self, mark: Mark) {
-        self.sums[mark.sum] = self.sums[mark.sum].wrapping_sub(mark.value);
+    pub fn subtract(&mut self, hash: RowHash) {
+        self.sums[hash.sum] = self.sums[hash.sum].wrapping_sub(hash.value);
     }
 
     /// Returns whether the row with this number belongs to a sum that differs from the sum of
     /// `other`.
-    pub fn accuses(&self, other: &Self, id: i64) -> bool {
+    pub fn group_differs(&self, other: &Self, id: i64) -> bool {
         self.sums[bucket(id)] != other.sums[bucket(id)]
     }
 
@@ -114,44 +114,44 @@ mod tests {
     use super::*;
 
     fn row(id: i64, tag: u8) -> Row {
-        Row { id, private: false, tag: [tag; 16], names: [1, 2][..].into() }
+        Row { id, private: false, tag: [tag; 16], index_keys: [1, 2][..].into() }
     }
 
     #[test]
     fn sums_do_not_depend_on_order_and_forget_what_is_gone() {
-        let marker = Marker::new(&[3; MARK_KEY]);
+        let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
         let rows = [row(1, 1), row(65, 2), row(2, 3)];
         let mut forwards = Summary::empty(Change(1));
-        rows.iter().for_each(|row| forwards.add(marker.mark(row)));
+        rows.iter().for_each(|row| forwards.add(row_hasher.hash(row)));
         let mut backwards = Summary::empty(Change(1));
-        rows.iter().rev().for_each(|row| backwards.add(marker.mark(row)));
+        rows.iter().rev().for_each(|row| backwards.add(row_hasher.hash(row)));
         assert!(forwards == backwards);
-        forwards.subtract(marker.mark(&rows[1]));
-        assert!(forwards.accuses(&backwards, 1) && forwards.accuses(&backwards, 65));
-        assert!(!forwards.accuses(&backwards, 2));
+        forwards.subtract(row_hasher.hash(&rows[1]));
+        assert!(forwards.group_differs(&backwards, 1) && forwards.group_differs(&backwards, 65));
+        assert!(!forwards.group_differs(&backwards, 2));
     }
 
     #[test]
     fn all_that_a_row_says_is_in_its_mark() {
-        let marker = Marker::new(&[3; MARK_KEY]);
-        let mark = |row: &Row| marker.mark(row).value;
+        let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
+        let hash = |row: &Row| row_hasher.hash(row).value;
         let first = row(1, 1);
         let others = [
             row(2, 1),
             row(1, 2),
             Row { private: true, ..row(1, 1) },
-            Row { names: [1, 3][..].into(), ..row(1, 1) },
-            Row { names: [1][..].into(), ..row(1, 1) },
+            Row { index_keys: [1, 3][..].into(), ..row(1, 1) },
+            Row { index_keys: [1][..].into(), ..row(1, 1) },
         ];
         for other in &others {
-            assert_ne!(mark(&first), mark(other));
+            assert_ne!(hash(&first), hash(other));
         }
     }
 
     #[test]
     fn a_summary_survives_its_encoding() {
         let mut summary = Summary::empty(Change(7));
-        summary.add(Marker::new(&[1; MARK_KEY]).mark(&row(5, 5)));
+        summary.add(RowHasher::new(&[1; ROW_HASH_KEY]).hash(&row(5, 5)));
         let bytes = summary.encode().expect("encoded");
         assert!(Summary::decode(&bytes).expect("decoded") == summary);
         assert!(Summary::decode(&bytes[..bytes.len() - 1]).is_none());

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
 use crate::store::seal::TokenKey;
-use crate::store::summary::{Mark, Summary};
+use crate::store::summary::{RowHash, Summary};
 use crate::store::{Change, Role, Row, Snapshot, Tag, Write};
 
 /// The jobs that wait to be written.
@@ -33,7 +33,9 @@ impl Token {
         let mut sealed = Vec::with_capacity(objects.len());
         for object in objects {
             let stored = match object.home {
-                Home::Token(id) => Some(key.seal(&self.serial, id, object.attributes(), &self.open)?),
+                Home::Token(id) => {
+                    Some(key.seal(&self.serial, id, object.attributes(), &self.public_indexer)?)
+                }
                 Home::Session(_) | Home::BuiltIn => None,
             };
             sealed.push((object, stored));
@@ -76,7 +78,7 @@ impl Token {
     /// tag by now. The caller holds the lock of changes.
     pub(super) fn commit_replacement(&self, id: i64, old: Tag, new: Object) -> Result<Option<Entry>> {
         let (key, _) = self.key()?;
-        let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.open)?;
+        let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.public_indexer)?;
         let done = self.commit(&key, &[Write::Replace(old, &row, &record)])?;
         Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
     }
@@ -90,14 +92,14 @@ impl Token {
 
     /// Commits writes. Returns whether all of them were done.
     fn commit(&self, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
-        // The marks that each write adds and subtracts.
+        // The row hashes that each write adds and subtracts.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
-        let life = self.state().life;
+        let incarnation = self.state().incarnation;
         let summarise = |before: &Snapshot, applied: &[bool]| {
-            self.resealed(key, life, before, |summary| {
+            self.resealed(key, incarnation, before, |summary| {
                 for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
-                    goes.iter().for_each(|mark| summary.subtract(*mark));
-                    comes.iter().for_each(|mark| summary.add(*mark));
+                    goes.iter().for_each(|hash| summary.subtract(*hash));
+                    comes.iter().for_each(|hash| summary.add(*hash));
                 }
             })
         };
@@ -111,12 +113,12 @@ impl Token {
     /// is not `old` any more. The caller holds the lock of changes.
     pub(super) fn commit_pin(
         &self,
-        (key, life): (&TokenKey, i64),
+        (key, incarnation): (&TokenKey, i64),
         role: Role,
         old: Option<&[u8]>,
         record: &[u8],
     ) -> Result<bool> {
-        let summarise = |before: &Snapshot| self.resealed(key, life, before, |_| {});
+        let summarise = |before: &Snapshot| self.resealed(key, incarnation, before, |_| {});
         let before = self.store.set_pin(role, old, record, &summarise);
         let before = before.inspect_err(|_| self.end_rolled_back_login())?;
         before.into_iter().for_each(|before| self.acknowledge(before));
@@ -124,16 +126,16 @@ impl Token {
     }
 
     /// Returns the sealed summary of the state after `before`. Fails with `DeviceRemoved` if the
-    /// token is in another life than the key.
+    /// token is in another incarnation than the key.
     pub(super) fn resealed(
         &self,
         key: &TokenKey,
-        life: i64,
+        incarnation: i64,
         before: &Snapshot,
         change: impl FnOnce(&mut Summary),
     ) -> Result<Vec<u8>> {
         self.expect_no_roll_back(before.change)?;
-        if before.change.life() != life {
+        if before.change.incarnation() != incarnation {
             return Err(Error::DeviceRemoved);
         }
         let opened = key.open_summary(&self.serial, before.change, &before.summary);
@@ -169,19 +171,19 @@ impl Token {
         }
     }
 
-    fn moves(&self, key: &TokenKey, write: &Write<'_>) -> (Option<Mark>, Option<Mark>) {
-        let mark = |row: &Row| Some(key.marker().mark(row));
-        let old = |id| self.objects.row(id).as_ref().and_then(mark);
+    fn moves(&self, key: &TokenKey, write: &Write<'_>) -> (Option<RowHash>, Option<RowHash>) {
+        let hash = |row: &Row| Some(key.row_hasher().hash(row));
+        let old = |id| self.objects.row(id).as_ref().and_then(hash);
         match write {
-            Write::Insert(row, _) => (mark(row), None),
-            Write::Replace(_, row, _) => (mark(row), old(row.id)),
+            Write::Insert(row, _) => (hash(row), None),
+            Write::Replace(_, row, _) => (hash(row), old(row.id)),
             Write::Delete(id, _) => (None, old(*id)),
         }
     }
 
-    /// Returns the token key of the login, and the life of the token that the key belongs to.
+    /// Returns the token key of the login, and the incarnation of the token that the key belongs to.
     pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
         let state = self.state();
-        state.key.clone().map(|key| (key, state.life)).ok_or(Error::UserNotLoggedIn)
+        state.key.clone().map(|key| (key, state.incarnation)).ok_or(Error::UserNotLoggedIn)
     }
 }

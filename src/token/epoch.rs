@@ -29,7 +29,7 @@ impl Epoch {
     pub(super) fn login(&self) -> Login {
         match self.get() & LOGIN {
             1 => Login::User,
-            2 => Login::Officer,
+            2 => Login::SecurityOfficer,
             _ => Login::Public,
         }
     }
@@ -50,6 +50,6 @@ const fn bits(login: Login) -> u64 {
     match login {
         Login::Public => 0,
         Login::User => 1,
-        Login::Officer => 2,
+        Login::SecurityOfficer => 2,
     }
 }

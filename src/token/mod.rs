@@ -17,7 +17,7 @@ use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in, computed, strict};
 use crate::store::counter::Counter;
-use crate::store::index::{NAMER_KEY, Namer};
+use crate::store::index::{INDEXER_KEY, Indexer};
 use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::SealingKey;
 use crate::store::summary::Summary;
@@ -25,10 +25,10 @@ use crate::store::{Change, Header, PinState, Role, Store, Tag};
 
 mod commit;
 mod epoch;
+mod load;
 mod objects;
 mod pin;
 mod rewrite;
-mod scan;
 mod search;
 mod walk;
 
@@ -37,9 +37,9 @@ pub use rewrite::Sealing;
 
 use commit::Queue;
 use epoch::Epoch;
+use load::NextPoll;
 use objects::{Entry, Known, Objects};
 use pin::Tally;
-use scan::Glance;
 use search::{Plan, in_session};
 
 /// A token in its slot.
@@ -54,9 +54,9 @@ pub struct Token {
     unique_ids: UniqueIds,
     /// The built-in objects. The first search for one creates them.
     built_in: OnceLock<Vec<Arc<Object>>>,
-    /// Computes the names of public objects. Its key is public: anyone who can read the file can
+    /// Computes the index keys of public objects. Its key is public: anyone who can read the file can
     /// also read these objects.
-    open: Namer,
+    public_indexer: Indexer,
     /// The counter file, if a directory for it is configured.
     counter: Option<Counter>,
     /// The new objects that wait to be written to the store.
@@ -66,7 +66,7 @@ pub struct Token {
     change: Mutex<()>,
     state: Mutex<State>,
     epoch: Epoch,
-    glance: Glance,
+    next_poll: NextPoll,
     /// The tally of each PIN, indexed by role.
     tallies: [Mutex<Tally>; 2],
 }
@@ -75,8 +75,8 @@ pub struct Token {
 /// while a PIN is tried.
 struct State {
     key: Option<Arc<TokenKey>>,
-    /// The life of the token that the key belongs to: see [`Change::life`].
-    life: i64,
+    /// The incarnation of the token that the key belongs to: see [`Change::incarnation`].
+    incarnation: i64,
     /// The state of the store that the rows in memory belong to; `None` before the first search.
     seen: Option<Change>,
     /// The latest state of the store that this process has seen. An earlier one means that the file
@@ -99,9 +99,10 @@ impl Token {
     /// Opens the token of a store. Reads no objects until the first search or login.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
         let Header { serial, change: latest, .. } = store.header()?;
-        let mut key = [0; NAMER_KEY];
+        let mut key = [0; INDEXER_KEY];
         key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
-        let state = State { key: None, life: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
+        let state =
+            State { key: None, incarnation: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
         Ok(Self {
             slot,
@@ -111,13 +112,13 @@ impl Token {
             store,
             objects: Objects::default(),
             unique_ids: UniqueIds::new()?,
-            open: Namer::new(&key),
+            public_indexer: Indexer::new(&key),
             queue: Queue::default(),
             built_in: OnceLock::new(),
             change: Mutex::default(),
             state: Mutex::new(state),
             epoch: Epoch::new(),
-            glance: Glance::default(),
+            next_poll: NextPoll::default(),
             tallies: Default::default(),
         })
     }
@@ -134,8 +135,8 @@ impl Token {
     ) -> Result<Header> {
         let key = TokenKey::generate()?;
         let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
-        let record = key.wrap(&serial, Role::Officer, so_pin, &settings.pins, sealing.as_ref())?;
-        pin::warn_if_short(&serial, Role::Officer, so_pin);
+        let record = key.wrap(&serial, Role::SecurityOfficer, so_pin, &settings.pins, sealing.as_ref())?;
+        pin::warn_if_short(&serial, Role::SecurityOfficer, so_pin);
         let summary = key.seal_summary(&serial, &Summary::empty(change))?;
         let so = PinState { record, failures: 0 };
         Ok(Header { serial, slot, label, so, user: PinState::default(), change, summary })
@@ -187,7 +188,7 @@ impl Token {
     pub fn session_opened(&self, read_write: bool) -> Result<()> {
         let mut state = self.state();
         // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
-        if !read_write && self.login_state() == Login::Officer {
+        if !read_write && self.login_state() == Login::SecurityOfficer {
             return Err(Error::SessionReadWriteSoExists);
         }
         state.sessions += 1;
@@ -327,11 +328,11 @@ impl Token {
     /// Returns the entry of an object in memory.
     fn entry(&self, object: Object, tag: Tag) -> Entry {
         let private = object.flag(Flag::PRIVATE);
-        let mut names = self.open.names(object.attributes());
+        let mut index_keys = self.public_indexer.index_keys(object.attributes());
         if private {
-            names.iter_mut().for_each(|name| *name = in_session(*name));
+            index_keys.iter_mut().for_each(|key| *key = in_session(*key));
         }
-        Entry { home: object.home, private, tag, names, object: Some(Arc::new(object)) }
+        Entry { home: object.home, private, tag, index_keys, object: Some(Arc::new(object)) }
     }
 
     /// Replaces an object with the result of `change`. `change` gets the current object, with the
@@ -360,7 +361,7 @@ impl Token {
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
         let _change = self.change();
-        self.take_changes()?;
+        self.poll_locked()?;
         loop {
             let (tag, old) = self.current(rights, handle)?;
             if old.is_locked() {
@@ -378,7 +379,7 @@ impl Token {
                 return Ok(());
             }
             // Another process was faster: try again with the object that it wrote.
-            self.take_changes()?;
+            self.poll_locked()?;
         }
     }
 
@@ -402,7 +403,7 @@ impl Token {
                 self.bump();
                 return Ok(());
             }
-            self.take_changes()?;
+            self.poll_locked()?;
         }
     }
 
@@ -430,7 +431,7 @@ impl Token {
             // Another process has changed it since the rows were read.
             None => {
                 let _change = self.change();
-                self.take_changes()?;
+                self.poll_locked()?;
                 self.current(rights, handle).map(|(_, object)| object)
             }
         }
@@ -442,7 +443,7 @@ impl Token {
             if let Some(found) = self.look_up(rights, handle)? {
                 return Ok(found);
             }
-            self.take_changes()?;
+            self.poll_locked()?;
         }
         // Row and record contradict each other, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
@@ -471,7 +472,7 @@ impl Token {
                 self.objects.keep(handle, entry.tag, &object);
                 // A logout that happened in between did not see this key, so the key is forgotten
                 // here.
-                if object.sort().is_hidden() && !object.is_locked() && self.state().key.is_none() {
+                if object.object_type().is_hidden() && !object.is_locked() && self.state().key.is_none() {
                     self.objects.forget_key(handle);
                 }
                 Ok(Some((entry.tag, object)))
@@ -518,7 +519,7 @@ impl Token {
             return self.search_built_in(wanted);
         }
         let key = self.state().key.clone().filter(|_| rights.login == Login::User);
-        let plan = Plan::new(wanted, &self.open, key.as_ref().map(|key| key.namer()));
+        let plan = Plan::new(wanted, &self.public_indexer, key.as_ref().map(|key| key.indexer()));
         self.objects.search(&plan, |handle| self.visible(rights, handle).ok())
     }
 
@@ -526,7 +527,7 @@ impl Token {
     /// attributes are wrong.
     fn made(&self, home: Home, attributes: Attributes) -> Result<Object> {
         let object = Object::new(home, attributes, self.provider())?;
-        computed::verify(object.attributes(), object.sort(), self.provider())?;
+        computed::verify(object.attributes(), object.object_type(), self.provider())?;
         Ok(object)
     }
 
@@ -552,7 +553,7 @@ impl Token {
     }
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
-    pub fn refresh(&self) -> Result<()> {
+    pub fn poll(&self) -> Result<()> {
         let seen = self.state().seen;
         if let Some(seen) = seen
             && !self.store.changed_since(seen)?
@@ -560,7 +561,7 @@ impl Token {
             return Ok(());
         }
         let _change = self.change();
-        self.take_changes()
+        self.poll_locked()
     }
 
     fn change(&self) -> MutexGuard<'_, ()> {

@@ -1,5 +1,5 @@
 //! The objects of a token in memory. They are indexed by handle, by row, by session, and by the
-//! names that callers search for.
+//! index keys that callers search for.
 //!
 //! A token object has only its row in memory until its first use.
 
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use dashmap::DashMap;
 
-use super::search::{Named, Plan};
+use super::search::{Plan, WantedKeys};
 use super::walk::{Place, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
-use crate::store::index::Names;
+use crate::store::index::IndexKeys;
 use crate::store::{Row, Tag};
 
 /// The largest handle of a built-in object.
@@ -26,7 +26,7 @@ pub(super) struct Objects {
     by_handle: DashMap<ObjectHandle, Entry, Spread>,
     by_row: Mutex<HashMap<i64, ObjectHandle>>,
     by_session: DashMap<SessionHandle, BTreeSet<ObjectHandle>, Spread>,
-    /// Maps a name to the objects that have it.
+    /// Maps an index key to the objects that have it.
     index: DashMap<u64, Posting, Spread>,
     walk: RwLock<Walk>,
     last: AtomicU64,
@@ -40,13 +40,13 @@ pub(super) struct Entry {
     pub(super) private: bool,
     /// The tag of its record. It has no meaning for a session object.
     pub(super) tag: Tag,
-    /// The names that a search finds the object by.
-    pub(super) names: Names,
+    /// The index keys that a search finds the object by.
+    pub(super) index_keys: IndexKeys,
     /// The object, after its first use.
     pub(super) object: Option<Arc<Object>>,
 }
 
-/// The content of an entry without the names.
+/// The content of an entry without the index keys.
 pub(super) struct Known {
     pub(super) home: Home,
     pub(super) private: bool,
@@ -57,7 +57,13 @@ pub(super) struct Known {
 impl Entry {
     /// Returns the entry of a row whose record was not read yet.
     pub(super) fn of_row(row: Row) -> Self {
-        Self { home: Home::Token(row.id), private: row.private, tag: row.tag, names: row.names, object: None }
+        Self {
+            home: Home::Token(row.id),
+            private: row.private,
+            tag: row.tag,
+            index_keys: row.index_keys,
+            object: None,
+        }
     }
 
     fn place(&self, handle: ObjectHandle) -> Place {
@@ -65,10 +71,13 @@ impl Entry {
     }
 }
 
-/// The objects that have one name.
+/// The objects that have one index key.
 enum Posting {
     One(ObjectHandle),
-    #[allow(clippy::box_collection, reason = "most names are one object's, and there are as many as objects")]
+    #[allow(
+        clippy::box_collection,
+        reason = "most index keys are one object's, and there are as many as objects"
+    )]
     Many(Box<BTreeSet<ObjectHandle>>),
 }
 
@@ -142,10 +151,10 @@ impl Objects {
     pub(super) fn replace(&self, handle: ObjectHandle, entry: Entry) {
         let place = entry.place(handle);
         self.enter(handle, &entry);
-        let new = entry.names.clone();
+        let new = entry.index_keys.clone();
         if let Some(old) = self.by_handle.insert(handle, entry) {
-            let gone = old.names.iter().filter(|name| !new.contains(name));
-            gone.for_each(|name| self.leave(handle, *name));
+            let gone = old.index_keys.iter().filter(|key| !new.contains(key));
+            gone.for_each(|key| self.leave(handle, *key));
         }
         self.walk.write().unwrap_or_else(PoisonError::into_inner).change(place);
     }
@@ -177,14 +186,14 @@ impl Objects {
             }
             Home::BuiltIn => {}
         }
-        entry.names.iter().for_each(|name| self.leave(handle, *name));
+        entry.index_keys.iter().for_each(|key| self.leave(handle, *key));
         self.walk.write().unwrap_or_else(PoisonError::into_inner).remove(handle);
     }
 
     /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
     /// row is different. Also forgets it if `reverify` is true: it was read when it could not be
     /// verified.
-    pub(super) fn take_row(&self, row: Row, reverify: bool) {
+    pub(super) fn load_row(&self, row: Row, reverify: bool) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {
             self.insert(Entry::of_row(row));
@@ -193,7 +202,7 @@ impl Objects {
         let same = self
             .by_handle
             .get(&handle)
-            .is_some_and(|entry| entry.tag == row.tag && entry.names[..] == row.names[..]);
+            .is_some_and(|entry| entry.tag == row.tag && entry.index_keys[..] == row.index_keys[..]);
         if reverify || !same {
             self.replace(handle, Entry::of_row(row));
         }
@@ -209,7 +218,7 @@ impl Objects {
     pub(super) fn row(&self, id: i64) -> Option<Row> {
         let handle = self.rows().get(&id).copied()?;
         let entry = self.by_handle.get(&handle)?;
-        Some(Row { id, private: entry.private, tag: entry.tag, names: entry.names.clone() })
+        Some(Row { id, private: entry.private, tag: entry.tag, index_keys: entry.index_keys.clone() })
     }
 
     /// Returns the number of objects that have a row.
@@ -244,7 +253,7 @@ impl Objects {
     pub(super) fn forget_key(&self, handle: ObjectHandle) {
         if let Some(mut entry) = self.by_handle.get_mut(&handle)
             && matches!(entry.home, Home::Token(_))
-            && entry.object.as_ref().is_some_and(|object| object.sort().is_hidden())
+            && entry.object.as_ref().is_some_and(|object| object.object_type().is_hidden())
         {
             entry.object = None;
         }
@@ -264,11 +273,11 @@ impl Objects {
         plan: &Plan<'_>,
         load: impl Fn(ObjectHandle) -> Option<Arc<Object>>,
     ) -> Vec<ObjectHandle> {
-        let mut found = match plan.names.iter().min_by_key(|names| self.reach(names)) {
+        let mut found = match plan.index_keys.iter().min_by_key(|wanted| self.reach(wanted)) {
             None => self.walked(plan),
             Some(shortest) => {
                 let mut found = self.posted(shortest);
-                if plan.names.len() > 1 || plan.token.is_some() || plan.private.is_some() {
+                if plan.index_keys.len() > 1 || plan.token.is_some() || plan.private.is_some() {
                     found.retain(|handle| self.by_handle.get(handle).is_some_and(|entry| fits(plan, &entry)));
                 }
                 found
@@ -291,15 +300,15 @@ impl Objects {
         walk.iter().filter(fits).map(Place::handle).collect()
     }
 
-    /// Returns the number of objects that have one of these names.
-    fn reach(&self, names: &Named) -> usize {
-        names.iter().filter_map(|name| self.index.get(&name)).map(|posting| posting.len()).sum()
+    /// Returns the number of objects that have one of these index keys.
+    fn reach(&self, index_keys: &WantedKeys) -> usize {
+        index_keys.iter().filter_map(|key| self.index.get(&key)).map(|posting| posting.len()).sum()
     }
 
-    fn posted(&self, names: &Named) -> Vec<ObjectHandle> {
+    fn posted(&self, index_keys: &WantedKeys) -> Vec<ObjectHandle> {
         let mut found = Vec::new();
-        for name in names.iter() {
-            if let Some(posting) = self.index.get(&name) {
+        for key in index_keys.iter() {
+            if let Some(posting) = self.index.get(&key) {
                 let sorted = found.is_empty();
                 posting.extend(&mut found);
                 if !sorted {
@@ -311,9 +320,9 @@ impl Objects {
     }
 
     fn enter(&self, handle: ObjectHandle, entry: &Entry) {
-        for name in entry.names.iter() {
+        for key in entry.index_keys.iter() {
             self.index
-                .entry(*name)
+                .entry(*key)
                 .and_modify(|posting| {
                     if !matches!(posting, Posting::One(only) if *only == handle) {
                         posting.insert(handle);
@@ -323,8 +332,8 @@ impl Objects {
         }
     }
 
-    fn leave(&self, handle: ObjectHandle, name: u64) {
-        self.index.remove_if_mut(&name, |_, posting| posting.remove(handle));
+    fn leave(&self, handle: ObjectHandle, key: u64) {
+        self.index.remove_if_mut(&key, |_, posting| posting.remove(handle));
     }
 
     fn rows(&self) -> MutexGuard<'_, HashMap<i64, ObjectHandle>> {
@@ -332,14 +341,14 @@ impl Objects {
     }
 }
 
-/// Returns whether an object has all the names and flags of a search.
+/// Returns whether an object has all the index keys and flags of a search.
 fn fits(plan: &Plan<'_>, entry: &Entry) -> bool {
-    plan.names.iter().all(|names| names.iter().any(|name| entry.names.contains(&name)))
+    plan.index_keys.iter().all(|wanted| wanted.iter().any(|key| entry.index_keys.contains(&key)))
         && plan.token.is_none_or(|token| token == matches!(entry.home, Home::Token(_)))
         && plan.private.is_none_or(|private| private == entry.private)
 }
 
-/// Hashes handles and names. Handles are consecutive and names are already hashes, so that a
+/// Hashes handles and index keys. Handles are consecutive and index keys are already hashes, so that a
 /// multiplication spreads both over shards and buckets.
 type Spread = BuildHasherDefault<Multiply>;
 

@@ -14,9 +14,9 @@ use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
+use crate::store::attempt_lock::AttemptLock;
 use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::{self, SealingKey};
-use crate::store::trial::Trial;
 use crate::store::{PinState, Role};
 
 /// If the waiting attempts take longer than this, another attempt is refused.
@@ -25,7 +25,7 @@ const LONGEST_QUEUE: Duration = Duration::from_secs(20);
 /// Where the failure of an attempt is counted.
 enum Counted {
     /// On disk, in the store.
-    OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] Trial),
+    OnDisk(#[allow(dead_code, reason = "held until the failure is forgiven")] AttemptLock),
     /// Only in the memory of this process.
     InMemory,
 }
@@ -82,8 +82,8 @@ fn milliseconds() -> u64 {
 /// The result of a successful attempt.
 pub(super) struct Unwrapped {
     pub(super) key: TokenKey,
-    /// The life of the token that the key belongs to.
-    pub(super) life: i64,
+    /// The incarnation of the token that the key belongs to.
+    pub(super) incarnation: i64,
     pub(super) record: Vec<u8>,
 }
 
@@ -98,46 +98,46 @@ impl Token {
         if self.sessions().all != 0 {
             return Err(Error::SessionExists);
         }
-        self.unwrap(Role::Officer, so_pin)?;
+        self.unwrap(Role::SecurityOfficer, so_pin)?;
         let old = self.store.header()?;
         self.expect_no_roll_back(old.change)?;
         let header =
-            Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_life())?;
+            Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_incarnation())?;
         let _change = self.change();
         self.store.initialize(&header)?;
-        self.take_changes()
+        self.poll_locked()
     }
 
     /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
     /// user.
     pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
-        let Unwrapped { key, life, record } = self.unwrap(role, pin)?;
+        let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
-        self.enter(role, &key, life)?;
+        self.enter(role, &key, incarnation)?;
         self.store.tidy();
-        self.upgrade(&key, life, self.login_state());
-        self.strengthen((&key, life), role, &record, pin);
+        self.upgrade(&key, incarnation, self.login_state());
+        self.strengthen((&key, incarnation), role, &record, pin);
         Ok(())
     }
 
     /// Logs in with the unwrapped token key.
-    fn enter(&self, role: Role, key: &Arc<TokenKey>, life: i64) -> Result<()> {
+    fn enter(&self, role: Role, key: &Arc<TokenKey>, incarnation: i64) -> Result<()> {
         let login = match role {
             Role::User => Login::User,
-            Role::Officer => Login::Officer,
+            Role::SecurityOfficer => Login::SecurityOfficer,
         };
         let _change = self.change();
         {
             let mut state = self.state();
             self.may_log_in(role)?;
-            if role == Role::Officer && state.sessions != state.read_write_sessions {
+            if role == Role::SecurityOfficer && state.sessions != state.read_write_sessions {
                 return Err(Error::SessionReadOnlyExists);
             }
             state.key = Some(Arc::clone(key));
-            state.life = life;
+            state.incarnation = incarnation;
         }
-        if let Err(error) = self.take_all(key, login) {
+        if let Err(error) = self.load_all(key, login) {
             self.end_login(&mut self.state());
             return Err(error);
         }
@@ -145,7 +145,7 @@ impl Token {
         let mut state = self.state();
         let refused = match state.sessions {
             0 => Some(Error::SessionHandleInvalid),
-            all if role == Role::Officer && all != state.read_write_sessions => {
+            all if role == Role::SecurityOfficer && all != state.read_write_sessions => {
                 Some(Error::SessionReadOnlyExists)
             }
             _ => None,
@@ -191,37 +191,37 @@ impl Token {
 
     /// `C_InitPIN`: sets the user's PIN for the SO. This also unlocks the PIN.
     pub fn init_pin(&self, pin: &[u8]) -> Result<()> {
-        if self.login_state() != Login::Officer {
+        if self.login_state() != Login::SecurityOfficer {
             return Err(Error::UserNotLoggedIn);
         }
         self.fits(pin)?;
-        let (key, life) = self.key()?;
-        self.wrap((&key, life), Role::User, None, pin)
+        let (key, incarnation) = self.key()?;
+        self.wrap((&key, incarnation), Role::User, None, pin)
     }
 
     /// `C_SetPIN`: changes the SO PIN if the SO is logged in, and the user PIN otherwise.
     pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
-        self.refresh()?;
+        self.poll()?;
         let role = match self.login_state() {
-            Login::Officer => Role::Officer,
+            Login::SecurityOfficer => Role::SecurityOfficer,
             Login::User | Login::Public => Role::User,
         };
         self.fits(new)?;
-        let Unwrapped { key, life, record } = self.unwrap(role, old)?;
-        self.wrap((&key, life), role, Some(&record), new)
+        let Unwrapped { key, incarnation, record } = self.unwrap(role, old)?;
+        self.wrap((&key, incarnation), role, Some(&record), new)
     }
 
     /// Sets a new SO PIN with the user's PIN, for an SO PIN that is locked or lost. No PKCS#11
     /// function does this, so that a session of the user cannot become one of the SO.
     pub fn reset_so_pin(&self, user_pin: &[u8], new: &[u8]) -> Result<()> {
         self.fits(new)?;
-        let Unwrapped { key, life, .. } = self.unwrap(Role::User, user_pin)?;
-        self.wrap((&key, life), Role::Officer, None, new)
+        let Unwrapped { key, incarnation, .. } = self.unwrap(Role::User, user_pin)?;
+        self.wrap((&key, incarnation), Role::SecurityOfficer, None, new)
     }
 
     /// Resets the failures of both PINs to zero.
     pub fn reset_failures(&self) -> Result<()> {
-        [Role::Officer, Role::User].into_iter().try_for_each(|role| self.store.forgive(role))
+        [Role::SecurityOfficer, Role::User].into_iter().try_for_each(|role| self.store.forgive(role))
     }
 
     /// Fails with `PinLenRange` if the PIN is too short or too long.
@@ -232,7 +232,9 @@ impl Token {
     fn may_log_in(&self, role: Role) -> Result<()> {
         match (self.login_state(), role) {
             (Login::Public, _) => Ok(()),
-            (Login::User, Role::User) | (Login::Officer, Role::Officer) => Err(Error::UserAlreadyLoggedIn),
+            (Login::User, Role::User) | (Login::SecurityOfficer, Role::SecurityOfficer) => {
+                Err(Error::UserAlreadyLoggedIn)
+            }
             _ => Err(Error::UserAnotherAlreadyLoggedIn),
         }
     }
@@ -290,7 +292,7 @@ impl Token {
         match prepared.open(&self.serial, pin) {
             Ok(key) => {
                 self.forgive(role, *failures, &counted);
-                Ok(Unwrapped { key, life: header.change.life(), record: record.clone() })
+                Ok(Unwrapped { key, incarnation: header.change.incarnation(), record: record.clone() })
             }
             Err(error) => {
                 warn!(token = self.serial, ?role, ?error, "login failed");
@@ -308,17 +310,17 @@ impl Token {
     fn count(&self, role: Role, failures: u32) -> Result<Counted> {
         self.settle(role);
         let limit = self.settings.pins.retries.saturating_sub(self.tally(role).uncounted);
-        let trial = self.store.trial(false)?;
+        let lock = self.store.lock_attempt(false)?;
         let outcome = match self.store.attempt(role, limit) {
             Err(Error::PinLocked) => {
-                drop(trial);
-                let alone = self.store.trial(true)?;
+                drop(lock);
+                let alone = self.store.lock_attempt(true)?;
                 self.store.attempt(role, limit).map(|()| alone)
             }
-            outcome => outcome.map(|()| trial),
+            outcome => outcome.map(|()| lock),
         };
         match outcome {
-            Ok(trial) => Ok(Counted::OnDisk(trial)),
+            Ok(lock) => Ok(Counted::OnDisk(lock)),
             Err(reason @ (Error::DeviceMemory | Error::TokenWriteProtected)) => {
                 self.count_in_memory(role, failures, reason)?;
                 Ok(Counted::InMemory)
@@ -382,7 +384,7 @@ impl Token {
 
     /// Subtracts the failures of both PINs that could not be subtracted earlier.
     pub(super) fn settle_all(&self) {
-        [Role::Officer, Role::User].into_iter().for_each(|role| self.settle(role));
+        [Role::SecurityOfficer, Role::User].into_iter().for_each(|role| self.settle(role));
     }
 
     fn settle(&self, role: Role) {

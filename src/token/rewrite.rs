@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::SealingKey;
-use crate::store::summary::{Mark, Summary};
+use crate::store::summary::{RowHash, Summary};
 use crate::store::{Change, NewPins, Rewriter, Rewritten, Role, Row, Snapshot};
 
 /// The sealing key that a token needs after [`Token::rekey`].
@@ -23,18 +23,18 @@ pub enum Sealing {
 impl Token {
     /// Upgrades an older file to the newest format: encrypts secret attributes that are stored in
     /// clear. A failure does not affect the login; the next login tries again.
-    pub(super) fn upgrade(&self, key: &Arc<TokenKey>, life: i64, login: Login) {
+    pub(super) fn upgrade(&self, key: &Arc<TokenKey>, incarnation: i64, login: Login) {
         match self.store.is_outdated() {
             Ok(false) => return,
             Ok(true) => {}
             Err(reason) => return warn!(token = self.serial, ?reason, "the file keeps its older format"),
         }
         let _change = self.change();
-        let mut upgrade = Upgrade { token: self, key, life, moves: Vec::new() };
+        let mut upgrade = Upgrade { token: self, key, incarnation, moves: Vec::new() };
         let outcome = self.store.rewrite(&mut upgrade).and_then(|before| {
             let sealed = upgrade.moves.len();
             self.acknowledge(before);
-            self.take_rows(Some(key), login, true)?;
+            self.load_rows(Some(key), login, true)?;
             Ok(sealed)
         });
         match outcome {
@@ -60,34 +60,34 @@ impl Token {
             Sealing::Configured => self.sealing_key()?,
             Sealing::Removed => None,
         };
-        let officer = self.unwrap_with(Role::Officer, so_pin, old)?;
+        let so = self.unwrap_with(Role::SecurityOfficer, so_pin, old)?;
         let user = match user_pin {
             Some(pin) => Some((pin, self.unwrap_with(Role::User, pin, old)?)),
             None => None,
         };
-        if user.as_ref().is_some_and(|(_, user)| user.life != officer.life) {
+        if user.as_ref().is_some_and(|(_, user)| user.incarnation != so.incarnation) {
             return Err(Error::DeviceRemoved);
         }
         let key = TokenKey::generate()?;
         let wrap = |role, pin| key.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref());
-        let new = wrap(Role::Officer, so_pin)?;
+        let new = wrap(Role::SecurityOfficer, so_pin)?;
         let user = match user {
             Some((pin, user)) => (user.record, wrap(Role::User, pin)?),
             None => Default::default(),
         };
-        let pins = NewPins { officer: (officer.record, new), user };
+        let pins = NewPins { so: (so.record, new), user };
         let _change = self.change();
         let mut rekey = Rekey {
             token: self,
-            old: &officer.key,
+            old: &so.key,
             new: &key,
-            life: officer.life,
+            incarnation: so.incarnation,
             found: Summary::empty(Change(0)),
             made: Summary::empty(Change(0)),
             pins: Some(pins),
         };
         let before = self.store.rewrite(&mut rekey)?;
-        self.reached(before.next_life());
+        self.reached(before.next_incarnation());
         info!(token = self.serial, "the token has a new key");
         Ok(())
     }
@@ -97,9 +97,9 @@ impl Token {
 struct Upgrade<'a> {
     token: &'a Token,
     key: &'a TokenKey,
-    life: i64,
-    /// The marks to subtract and to add.
-    moves: Vec<(Mark, Mark)>,
+    incarnation: i64,
+    /// The row hashes to subtract and to add.
+    moves: Vec<(RowHash, RowHash)>,
 }
 
 impl Rewriter for Upgrade<'_> {
@@ -112,13 +112,13 @@ impl Rewriter for Upgrade<'_> {
         if !seal::is_clear_key(body, &attributes) {
             return Ok(None);
         }
-        let new = self.key.seal(&self.token.serial, row.id, &attributes, &self.token.open)?;
-        self.moves.push((self.key.marker().mark(&row), self.key.marker().mark(&new.0)));
+        let new = self.key.seal(&self.token.serial, row.id, &attributes, &self.token.public_indexer)?;
+        self.moves.push((self.key.row_hasher().hash(&row), self.key.row_hasher().hash(&new.0)));
         Ok(Some(new))
     }
 
     fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
-        let summary = self.token.resealed(self.key, self.life, before, |summary| {
+        let summary = self.token.resealed(self.key, self.incarnation, before, |summary| {
             for (goes, comes) in &self.moves {
                 summary.subtract(*goes);
                 summary.add(*comes);
@@ -133,7 +133,7 @@ struct Rekey<'a> {
     token: &'a Token,
     old: &'a TokenKey,
     new: &'a TokenKey,
-    life: i64,
+    incarnation: i64,
     /// The sums of the existing rows, with the old key.
     found: Summary,
     /// The sums of the new rows, with the new key.
@@ -149,14 +149,14 @@ impl Rewriter for Rekey<'_> {
             error!(token = serial, record = row.id, "no new key: an object was altered on disk");
             return Err(Error::DeviceError);
         };
-        self.found.add(self.old.marker().mark(&row));
-        let new = self.new.seal(serial, row.id, &attributes, &self.token.open)?;
-        self.made.add(self.new.marker().mark(&new.0));
+        self.found.add(self.old.row_hasher().hash(&row));
+        let new = self.new.seal(serial, row.id, &attributes, &self.token.public_indexer)?;
+        self.made.add(self.new.row_hasher().hash(&new.0));
         Ok(Some(new))
     }
 
     fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
-        if before.change.life() != self.life {
+        if before.change.incarnation() != self.incarnation {
             return Err(Error::DeviceRemoved);
         }
         let serial = &self.token.serial;
@@ -166,7 +166,7 @@ impl Rewriter for Rekey<'_> {
             error!(token = serial, "no new key: objects were removed, added or replaced on disk");
             return Err(Error::DeviceError);
         }
-        let change = before.change.next_life();
+        let change = before.change.next_incarnation();
         self.made.change = change.0;
         let summary = self.new.seal_summary(serial, &self.made)?;
         Ok(Rewritten { change, summary, pins: self.pins.take() })

@@ -3,13 +3,13 @@
 use crate::id::AttributeType as A;
 use crate::object::Object;
 use crate::object::value::Value;
-use crate::store::index::Namer;
+use crate::store::index::Indexer;
 
-/// The names of one wanted value: in public objects, in private session objects, and in private
+/// The index keys of one wanted value: in public objects, in private session objects, and in private
 /// token objects.
-pub(super) struct Named([Option<u64>; 3]);
+pub(super) struct WantedKeys([Option<u64>; 3]);
 
-impl Named {
+impl WantedKeys {
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
         self.0.into_iter().flatten()
     }
@@ -17,8 +17,8 @@ impl Named {
 
 /// The plan of one search.
 pub(super) struct Plan<'a> {
-    /// The names of each wanted value that has names.
-    pub(super) names: Vec<Named>,
+    /// The index keys of each wanted value that is indexed.
+    pub(super) index_keys: Vec<WantedKeys>,
     /// `CKA_TOKEN`
     pub(super) token: Option<bool>,
     /// `CKA_PRIVATE`
@@ -30,11 +30,16 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a search for these attributes. `sealed` computes the names of private token objects.
+    /// Plans a search for these attributes. `sealed` computes the index keys of private token objects.
     /// Without it, the search finds no private objects.
-    pub(super) fn new(wanted: &'a [(A, Value)], open: &Namer, sealed: Option<&Namer>) -> Self {
-        let mut plan =
-            Self { names: Vec::new(), token: None, private: None, rest: Vec::new(), all: sealed.is_some() };
+    pub(super) fn new(wanted: &'a [(A, Value)], open: &Indexer, sealed: Option<&Indexer>) -> Self {
+        let mut plan = Self {
+            index_keys: Vec::new(),
+            token: None,
+            private: None,
+            rest: Vec::new(),
+            all: sealed.is_some(),
+        };
         for pair in wanted {
             let (id, value) = pair;
             match (*id, value) {
@@ -44,11 +49,11 @@ impl<'a> Plan<'a> {
                 (A::PRIVATE, Value::Flag(flag)) if plan.private.is_none_or(|known| known == *flag) => {
                     plan.private = Some(*flag);
                 }
-                (id, value) => match open.name(id, value) {
-                    Some(name) => {
-                        let hidden = plan.all.then(|| in_session(name));
-                        let sealed = sealed.and_then(|namer| namer.name(id, value));
-                        plan.names.push(Named([Some(name), hidden, sealed]));
+                (id, value) => match open.index_key(id, value) {
+                    Some(key) => {
+                        let hidden = plan.all.then(|| in_session(key));
+                        let sealed = sealed.and_then(|indexer| indexer.index_key(id, value));
+                        plan.index_keys.push(WantedKeys([Some(key), hidden, sealed]));
                     }
                     None => plan.rest.push(pair),
                 },
@@ -57,7 +62,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Returns whether an object has the wanted attributes that have no names.
+    /// Returns whether an object has the wanted attributes that are not indexed.
     pub(super) fn rest_fits(&self, object: &Object) -> bool {
         self.rest.iter().all(|(id, value)| object.shows(*id, value))
     }
@@ -65,6 +70,6 @@ impl<'a> Plan<'a> {
 
 /// Returns the index key of a private session object. It is inverted, so that it never equals that
 /// of a public object: only the user may find private objects.
-pub(super) fn in_session(name: u64) -> u64 {
-    !name
+pub(super) fn in_session(key: u64) -> u64 {
+    !key
 }

@@ -202,14 +202,14 @@ fn work(client: &Client) -> Said {
 
 fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), String> {
     let client = quiet(directory).map_err(told("a module"))?;
-    let (officer, user) = failures(directory)?;
+    let (so, user) = failures(directory)?;
     let tried =
         said.iter().any(|(name, outcome)| *name == "wrong PIN" && *outcome == Err(Error::PinIncorrect));
     // A disk that is full or read-only lets a wrong PIN be tried without a count. One that fails
     // for good at the end leaves the count of a right one.
     let most = if fault.count == 1 { u32::from(tried) } else { 3 };
     let least = u32::from(tried && fault.count == 0);
-    if officer != 0 || !(least..=most).contains(&user) {
+    if so != 0 || !(least..=most).contains(&user) {
         return Err(format!("{user} failures"));
     }
     let session = client.module.open_session(client.slot, true).map_err(told("a session"))?;
@@ -246,9 +246,9 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
 
 fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String> {
     let key = |flag| client.find_one(session, &none().label("pair").flag(flag, true));
-    let with = plain(M::ECDSA_SHA256);
-    let signature = client.sign(session, &with, key(A::SIGN), b"data").map_err(told("a signature"))?;
-    client.verify(session, &with, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
+    let mechanism = plain(M::ECDSA_SHA256);
+    let signature = client.sign(session, &mechanism, key(A::SIGN), b"data").map_err(told("a signature"))?;
+    client.verify(session, &mechanism, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
 }
 
 /// The failures of both PINs in the only token file of a directory; none without a file.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Module, Output, User};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::process::{Process, directory, number, token, with};
+use crate::process::{Process, directory, mechanism, number, token};
 use crate::support::{Client, Directory, PIN, none, plain};
 
 const NAME: &str = "JETON_CRASH_NAME";
@@ -90,9 +90,9 @@ fn use_key(client: &Client, kind: Kind) {
     } else {
         pair(client, session, kind, &none())
     };
-    let sign = |with: &Invocation| {
-        let signature = client.sign(session, with, private, b"data").expect("a signature");
-        client.verify(session, with, public, b"data", &signature).expect("a good signature");
+    let sign = |mechanism: &Mechanism| {
+        let signature = client.sign(session, mechanism, private, b"data").expect("a signature");
+        client.verify(session, mechanism, public, b"data", &signature).expect("a good signature");
     };
     match kind.key_type() {
         KeyType::RSA => {
@@ -112,19 +112,24 @@ fn use_key(client: &Client, kind: Kind) {
             crypt(client, session, &plain(M::AES_ECB), (public, private));
         }
         KeyType::ML_KEM => {
-            let (with, template) = (plain(M::ML_KEM), none());
+            let (mechanism, template) = (plain(M::ML_KEM), none());
             let mut sealed = [0; 4096];
             let out = Output::Buffer(&mut sealed);
-            let made = client.module.encapsulate_key(session, &with, public, &template.template(), out);
+            let made = client.module.encapsulate_key(session, &mechanism, public, &template.template(), out);
             let (len, _) = made.expect("a key");
-            let opened =
-                client.module.decapsulate_key(session, &with, private, &template.template(), &sealed[..len]);
+            let opened = client.module.decapsulate_key(
+                session,
+                &mechanism,
+                private,
+                &template.template(),
+                &sealed[..len],
+            );
             opened.expect("a key");
         }
         KeyType::DH => {
             let value = client.read(session, public, A::VALUE).expect("a value");
-            let with = Invocation { params: Params::Data(value.into()), ..plain(M::DH_PKCS_DERIVE) };
-            client.module.derive_key(session, &with, private, &none().template()).expect("a secret");
+            let mechanism = Mechanism { params: Params::Data(value.into()), ..plain(M::DH_PKCS_DERIVE) };
+            client.module.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
         }
         _ => sign(&plain(M::SHA256_HMAC)),
     }
@@ -137,15 +142,15 @@ type Pair = (jeton::id::ObjectHandle, jeton::id::ObjectHandle);
 fn agree(client: &Client, session: SessionHandle, (public, private): Pair) {
     let peer = client.read(session, public, A::EC_POINT).expect("a point").into();
     let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
-    let with = Invocation { params, ..plain(M::ECDH1_DERIVE) };
-    client.module.derive_key(session, &with, private, &none().template()).expect("a secret");
+    let mechanism = Mechanism { params, ..plain(M::ECDH1_DERIVE) };
+    client.module.derive_key(session, &mechanism, private, &none().template()).expect("a secret");
 }
 
-fn crypt(client: &Client, session: SessionHandle, with: &Invocation, (public, private): Pair) {
+fn crypt(client: &Client, session: SessionHandle, mechanism: &Mechanism, (public, private): Pair) {
     let (mut sealed, mut opened) = ([0; 512], [0; 512]);
-    client.module.encrypt_init(session, with, public).expect("an operation");
+    client.module.encrypt_init(session, mechanism, public).expect("an operation");
     let len = client.module.encrypt(session, &[7; 32], Output::Buffer(&mut sealed)).expect("a ciphertext");
-    client.module.decrypt_init(session, with, private).expect("an operation");
+    client.module.decrypt_init(session, mechanism, private).expect("an operation");
     client.module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened)).expect("a plaintext");
 }
 
@@ -203,7 +208,7 @@ pub fn memory_child() {
     let aead = |id, data_len| {
         let nonce = vec![9; 7][..].into();
         let params = Params::Aead { nonce, aad: Box::default(), tag_len: 16, data_len };
-        Invocation { params, ..plain(id) }
+        Mechanism { params, ..plain(id) }
     };
     limit(Resource::As, status("VmSize") + (LONG as u64) * 3 / 2);
     let expect = |what: &str, part: &dyn Fn() -> Result<usize, Error>| {

@@ -41,14 +41,14 @@ pub fn child() {
 }
 
 fn round(client: &Client, session: SessionHandle, shared: ObjectHandle, label: &str, left: bool) {
-    let with = plain(M::ECDSA_SHA256);
-    client.sign(session, &with, shared, label.as_bytes()).expect("a signature");
+    let mechanism = plain(M::ECDSA_SHA256);
+    client.sign(session, &mechanism, shared, label.as_bytes()).expect("a signature");
     let made = if left {
         vec![client.create(session, &data(label).stored().flag(A::PRIVATE, true)).expect("data")]
     } else {
         let (public, private) = pair(client, session, Kind::P256, &none().stored().label(label));
-        let signature = client.sign(session, &with, private, b"data").expect("a signature");
-        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         vec![public, private]
     };
     assert_eq!(client.find(session, &none().label(label)), made);

@@ -118,9 +118,11 @@ fn observed(client: &Client, session: SessionHandle, objects: &[ObjectHandle]) -
         [one, other] => {
             let private = client.read(session, one, A::SIGN).is_ok();
             let (public, private) = if private { (other, one) } else { (one, other) };
-            let with = plain(M::ECDSA_SHA256);
-            let signature = client.sign(session, &with, private, b"data").expect("a signature");
-            client.verify(session, &with, public, b"data", &signature).expect("a signature of this pair");
+            let mechanism = plain(M::ECDSA_SHA256);
+            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+            client
+                .verify(session, &mechanism, public, b"data", &signature)
+                .expect("a signature of this pair");
             State::Pair
         }
         _ => panic!("{} objects of one label", objects.len()),

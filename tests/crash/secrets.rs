@@ -14,7 +14,7 @@ use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{self, Action};
 use jeton::module::{Module, User};
-use jeton::object::attribute::{self, Need, Sorts, secret_class};
+use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use jeton::object::template::{Given, Raw, Template};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -92,8 +92,8 @@ fn secret_sample((name, key_type, len): (&str, KeyType, usize), random: &mut Ran
 fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, Vec<u8>) {
     let made = client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair");
     let half = |class, object: ObjectHandle| {
-        let sort = Sorts::of(class, Some(kind.key_type().0)).expect("a sort");
-        let wanted = attribute::rules(sort).filter(|rule| rule.create == Need::Must || rule.secret);
+        let object_type = ObjectTypes::of(class, Some(kind.key_type().0)).expect("a sort");
+        let wanted = attribute::rules(object_type).filter(|rule| rule.create == Need::Must || rule.secret);
         wanted
             .filter_map(|rule| Some((rule, client.read(session, object, rule.id).ok()?)))
             .filter(|(_, value)| !value.is_empty())
@@ -162,13 +162,13 @@ fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>)
 pub fn unwrap_child() {
     let directory = directory();
     let plan = Plan::read(&directory);
-    let (officer, _) = unwrap(&directory, "so_pin", &plan.pins[0].bytes());
+    let (so, _) = unwrap(&directory, "so_pin", &plan.pins[0].bytes());
     let pin = std::env::var("JETON_CRASH_NAME").expect("a number").parse::<usize>().expect("a number");
     let (user, token) = unwrap(&directory, "user_pin", &plan.pins[pin].bytes());
     let sought = [
         Sought::new("the token key", &token),
         Sought::new("the key of the user's PIN", &user),
-        Sought::new("the key of the SO's PIN", &officer),
+        Sought::new("the key of the SO's PIN", &so),
     ];
     println!("{}", serde_json::to_string(&sought).expect("text"));
 }
@@ -431,7 +431,7 @@ impl Run {
 }
 
 /// Whether it is worth an attempt.
-fn may_take(row: &mechanism::Mechanism, key_type: Option<KeyType>) -> bool {
+fn may_take(row: &mechanism::MechanismInfo, key_type: Option<KeyType>) -> bool {
     match row.action {
         Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,

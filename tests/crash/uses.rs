@@ -9,7 +9,9 @@ use jeton::id::{
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Action, Asymmetric, Code, Derivation, HkdfSalt, Invocation, Mechanism, Mode};
+use jeton::mechanism::{
+    Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismInfo, Mode,
+};
 use jeton::mechanism::{Params, Primitive, Shape};
 use jeton::module::{Derived, Output};
 
@@ -39,65 +41,67 @@ pub fn shown() -> Attributes {
 
 impl Scene<'_> {
     /// Does all that a mechanism does with the key; the error of the first function that did not work.
-    pub fn work(&mut self, row: &'static Mechanism) -> Result<()> {
-        let with = Invocation { mechanism: row, params: self.params(row) };
+    pub fn work(&mut self, row: &'static MechanismInfo) -> Result<()> {
+        let mechanism = Mechanism { info: row, params: self.params(row) };
         match row.action {
-            Action::Sign(primitive, hash) => self.sign(&with, message_len(primitive, hash)),
-            Action::Mac(_) => self.sign(&with, 1000),
-            Action::Otp => self.client.sign(self.session, &with, self.key, b"").map(drop),
-            Action::Cipher(mode) => self.encipher(&with, mode),
-            Action::Encrypt(Asymmetric::Oaep) => self.encrypt(&with, 32).and_then(|()| self.wrap(&with)),
-            Action::Encrypt(_) => self.wrap(&with),
-            Action::Derive(derivation) => self.derive(&with, derivation),
-            Action::Encapsulate => self.encapsulate(&with),
-            Action::Digest(_) => self.digest(&with),
+            Action::Sign(primitive, hash) => self.sign(&mechanism, message_len(primitive, hash)),
+            Action::Mac(_) => self.sign(&mechanism, 1000),
+            Action::Otp => self.client.sign(self.session, &mechanism, self.key, b"").map(drop),
+            Action::Cipher(mode) => self.encipher(&mechanism, mode),
+            Action::Encrypt(Asymmetric::Oaep) => {
+                self.encrypt(&mechanism, 32).and_then(|()| self.wrap(&mechanism))
+            }
+            Action::Encrypt(_) => self.wrap(&mechanism),
+            Action::Derive(derivation) => self.derive(&mechanism, derivation),
+            Action::Encapsulate => self.encapsulate(&mechanism),
+            Action::Digest(_) => self.digest(&mechanism),
             _ => Err(Error::MechanismInvalid),
         }
     }
 
-    fn sign(&mut self, with: &Invocation, len: usize) -> Result<()> {
+    fn sign(&mut self, mechanism: &Mechanism, len: usize) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let data: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let out = &mut [0; 1 << 16];
-        module.sign_init(session, with, self.key)?;
-        let cut = if with.mechanism.id == M::TLS_PRF_GENERAL { 50 } else { out.len() };
+        module.sign_init(session, mechanism, self.key)?;
+        let cut = if mechanism.info.id == M::TLS_PRF_GENERAL { 50 } else { out.len() };
         let len = module.sign(session, &data, Output::Buffer(&mut out[..cut]))?;
         let signature = out[..len].to_vec();
-        if with.mechanism.id != M::TLS_PRF_GENERAL {
-            self.client.verify(session, with, self.public, &data, &signature)?;
+        if mechanism.info.id != M::TLS_PRF_GENERAL {
+            self.client.verify(session, mechanism, self.public, &data, &signature)?;
         }
-        module.sign_init(session, with, self.key)?;
+        module.sign_init(session, mechanism, self.key)?;
         module.sign_update(session, &data)?;
         module.sign_final(session, Output::Buffer(&mut out[..cut]))?;
-        let does = with.mechanism.does();
+        let does = mechanism.info.does();
         if does & flag::MESSAGE_SIGN != 0 {
-            module.message_sign_init(session, with, self.key)?;
+            module.message_sign_init(session, mechanism, self.key)?;
             module.sign_message(session, &data, Output::Buffer(out))?;
             module.sign_message_begin(session)?;
             module.sign_message_end(session, &data, Output::Buffer(out))?;
             module.message_sign_final(session)?;
         }
         if does & flag::SIGN_RECOVER != 0 {
-            module.sign_recover_init(session, with, self.key)?;
+            module.sign_recover_init(session, mechanism, self.key)?;
             module.sign_recover(session, &data, Output::Buffer(out))?;
         }
         if does & flag::DECRYPT != 0 {
-            self.encrypt(with, 32)?;
+            self.encrypt(mechanism, 32)?;
         }
-        if does & flag::UNWRAP != 0 && with.mechanism.id != M::RSA_X_509 {
-            self.wrap(with)?;
+        if does & flag::UNWRAP != 0 && mechanism.info.id != M::RSA_X_509 {
+            self.wrap(mechanism)?;
         }
         Ok(())
     }
 
-    fn encrypt(&self, with: &Invocation, len: usize) -> Result<()> {
+    fn encrypt(&self, mechanism: &Mechanism, len: usize) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let (mut sealed, mut opened) = ([0; 4096], [0; 4096]);
-        module.encrypt_init(session, with, self.public)?;
+        module.encrypt_init(session, mechanism, self.public)?;
         let len = module.encrypt(session, &[7; 64][..len], Output::Buffer(&mut sealed))?;
-        module.decrypt_init(session, with, self.key)?;
+        module.decrypt_init(session, mechanism, self.key)?;
         module.decrypt(session, &sealed[..len], Output::Buffer(&mut opened))?;
-        module.encrypt_init(session, with, self.public)?;
+        module.encrypt_init(session, mechanism, self.public)?;
         let half = module.encrypt_update(session, &[7; 16], Output::Buffer(&mut sealed));
         if half == Err(Error::FunctionNotSupported) {
             return Ok(());
@@ -107,17 +111,17 @@ impl Scene<'_> {
         module.encrypt_final(session, Output::Buffer(&mut sealed)).map(drop)
     }
 
-    fn encipher(&mut self, with: &Invocation, mode: Mode) -> Result<()> {
-        self.encrypt(with, 64)?;
+    fn encipher(&mut self, mechanism: &Mechanism, mode: Mode) -> Result<()> {
+        self.encrypt(mechanism, 64)?;
         let scheme = match mode {
             Mode::AesGcm => AeadScheme::AesGcm,
             Mode::AesCcm => AeadScheme::AesCcm,
             Mode::ChaCha20Poly1305 => AeadScheme::ChaCha20Poly1305,
             Mode::ChaCha20 => return Ok(()),
-            _ => return self.wrap(with),
+            _ => return self.wrap(mechanism),
         };
         let (module, session) = (&self.client.module, self.session);
-        let bare = Invocation { params: Params::None, mechanism: with.mechanism };
+        let bare = Mechanism { params: Params::None, info: mechanism.info };
         let params = || MessageParams::new(scheme, &[9; 12], 16).map(|params| params.announced(64));
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             module.message_crypt_init(session, direction, &bare, self.key)?;
@@ -148,25 +152,26 @@ impl Scene<'_> {
             }
             module.message_crypt_final(session, direction)?;
         }
-        if mode == Mode::AesGcm { self.wrap(with) } else { Ok(()) }
+        if mode == Mode::AesGcm { self.wrap(mechanism) } else { Ok(()) }
     }
 
     /// Wraps the other key with this one and back. The value of what comes back is known already.
-    fn wrap(&mut self, with: &Invocation) -> Result<()> {
+    fn wrap(&mut self, mechanism: &Mechanism) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let mut wrapped = [0; 8192];
-        let len = module.wrap_key(session, with, self.public, self.other, Output::Buffer(&mut wrapped))?;
+        let len =
+            module.wrap_key(session, mechanism, self.public, self.other, Output::Buffer(&mut wrapped))?;
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
-        let blocks = [M::AES_ECB, M::AES_CBC, M::DES3_ECB, M::DES3_CBC].contains(&with.mechanism.id);
+        let blocks = [M::AES_ECB, M::AES_CBC, M::DES3_ECB, M::DES3_CBC].contains(&mechanism.info.id);
         let template = if blocks { template.number(A::VALUE_LEN, 48) } else { template };
-        module.unwrap_key(session, with, self.key, &wrapped[..len], &template.template()).map(drop)
+        module.unwrap_key(session, mechanism, self.key, &wrapped[..len], &template.template()).map(drop)
     }
 
-    fn derive(&mut self, with: &Invocation, derivation: Derivation) -> Result<()> {
+    fn derive(&mut self, mechanism: &Mechanism, derivation: Derivation) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let template = match derivation {
             Derivation::PublicKey => {
-                return module.derive_key(session, with, self.key, &none().template()).map(drop);
+                return module.derive_key(session, mechanism, self.key, &none().template()).map(drop);
             }
             Derivation::HkdfData => none().number(A::VALUE_LEN, 32),
             Derivation::TlsMaster { .. } | Derivation::TlsKeys | Derivation::TlsPrf => shown(),
@@ -181,7 +186,7 @@ impl Scene<'_> {
         } else {
             template
         };
-        match module.derive(session, with, self.key, &template.template(), &mut [])? {
+        match module.derive(session, mechanism, self.key, &template.template(), &mut [])? {
             Derived::Key(key) | Derived::Master(key, _) if derivation != Derivation::HkdfData => {
                 self.keep(key)
             }
@@ -189,20 +194,22 @@ impl Scene<'_> {
         }
     }
 
-    fn encapsulate(&mut self, with: &Invocation) -> Result<()> {
+    fn encapsulate(&mut self, mechanism: &Mechanism) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let template = shown();
         let mut sealed = [0; 4096];
         let out = Output::Buffer(&mut sealed);
-        let (len, key) = module.encapsulate_key(session, with, self.public, &template.template(), out)?;
+        let (len, key) =
+            module.encapsulate_key(session, mechanism, self.public, &template.template(), out)?;
         self.keep(key.expect("a key"))?;
-        let key = module.decapsulate_key(session, with, self.key, &template.template(), &sealed[..len])?;
+        let key =
+            module.decapsulate_key(session, mechanism, self.key, &template.template(), &sealed[..len])?;
         self.keep(key)
     }
 
-    fn digest(&self, with: &Invocation) -> Result<()> {
+    fn digest(&self, mechanism: &Mechanism) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
-        module.digest_init(session, with)?;
+        module.digest_init(session, mechanism)?;
         module.digest_key(session, self.key)?;
         module.digest_update(session, b"data")?;
         module.digest_final(session, Output::Buffer(&mut [0; 64])).map(drop)
@@ -215,7 +222,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    fn params(&self, row: &Mechanism) -> Params {
+    fn params(&self, row: &MechanismInfo) -> Params {
         let bytes = |len: usize| vec![3; len].into_boxed_slice();
         let (client, server) = (bytes(32), bytes(32));
         let randoms = Randoms { client, server };
@@ -227,7 +234,7 @@ impl Scene<'_> {
             Action::Sign(_, Some(hash)) => hash,
             _ => Hash::Sha256,
         };
-        let code = Code::Hmac(Hash::Sha256);
+        let code = MacFunction::Hmac(Hash::Sha256);
         let aead =
             |len| Params::Aead { nonce: vec![9; len][..].into(), aad: bytes(5), tag_len: 16, data_len: 64 };
         match row.shape {
@@ -302,16 +309,16 @@ fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
 }
 
 /// Makes a key by a mechanism, and reads its secrets.
-pub fn generate(client: &Client, session: SessionHandle, row: &'static Mechanism) -> Result<Vec<Sought>> {
-    let with = match row.action {
-        Action::GeneratePreMaster => Invocation { params: Params::Version([3, 3]), ..plain(row.id) },
+pub fn generate(client: &Client, session: SessionHandle, row: &'static MechanismInfo) -> Result<Vec<Sought>> {
+    let mechanism = match row.action {
+        Action::GeneratePreMaster => Mechanism { params: Params::Version([3, 3]), ..plain(row.id) },
         Action::Generate => plain(row.id),
         _ => return Err(Error::MechanismInvalid),
     };
     let key_type = row.key_type.expect("a key type");
     let sized = ![KeyType::DES3].contains(&key_type) && row.action == Action::Generate;
     let template = if sized { shown().number(A::VALUE_LEN, 32) } else { shown() };
-    let key = client.module.generate_key(session, &with, &template.template())?;
+    let key = client.module.generate_key(session, &mechanism, &template.template())?;
     let value = zeroize::Zeroizing::new(client.read(session, key, A::VALUE)?);
     Ok(vec![Sought::new("a key that was generated", &value)])
 }

@@ -331,7 +331,7 @@ fn administered(client: &Client, provider: &Provider, configuration: &str) -> To
     TokenFile::all(Some(&parameters)).expect("tokens").pop().expect("a token")
 }
 
-const PINS: Pins<'_> = Pins { officer: SO_PIN, user: Some(PIN) };
+const PINS: Pins<'_> = Pins { so: SO_PIN, user: Some(PIN) };
 
 #[test]
 fn a_new_token_key_keeps_the_objects_and_the_pins() {
@@ -366,9 +366,9 @@ fn a_new_token_key_needs_both_pins() {
         let client = Client::new(provider);
         let token = administered(&client, provider, "");
         let wrong: [Pins<'_>; 3] = [
-            Pins { officer: b"wrong", user: Some(PIN) },
-            Pins { officer: SO_PIN, user: Some(b"wrong") },
-            Pins { officer: SO_PIN, user: None },
+            Pins { so: b"wrong", user: Some(PIN) },
+            Pins { so: SO_PIN, user: Some(b"wrong") },
+            Pins { so: SO_PIN, user: None },
         ];
         let before = column(client.directory.path(), "SELECT so_pin FROM token");
         for pins in &wrong {
@@ -412,7 +412,7 @@ fn no_pin_opens_a_sealed_token_without_its_key_and_none_is_counted() {
         let (_, wrong) = sealing_key(&client.directory, "wrong");
         let token = administered(&client, provider, &right);
         token.change_sealing_key(&PINS, SealingChange::Set, None).expect("a sealing key");
-        assert!(token.info().expect("a token").officer.sealing_key.is_some());
+        assert!(token.info().expect("a token").so.sealing_key.is_some());
         for configuration in ["", &wrong] {
             let other = Client::beside(&client.directory, provider, configuration);
             let session = other.open();
@@ -425,7 +425,7 @@ fn no_pin_opens_a_sealed_token_without_its_key_and_none_is_counted() {
             other.module.finalize().expect("a module");
         }
         let info = token.info().expect("a token");
-        assert_eq!((info.officer.failures, info.user.expect("a PIN").failures), (0, 0));
+        assert_eq!((info.so.failures, info.user.expect("a PIN").failures), (0, 0));
         let other = Client::beside(&client.directory, provider, &right);
         let session = other.user();
         other.find_one(session, &none().label("key"));

@@ -12,7 +12,7 @@ use crate::support::{Attributes, Client, none, plain};
 
 /// The values of all attributes that may stand in a template and do not yet.
 fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) -> Attributes {
-    attribute::rules(sample.sort)
+    attribute::rules(sample.object_type)
         .filter(|rule| matches!(need(rule), Need::May) && !rule.secret && !given.has(rule.id))
         .fold(none(), |more, rule| more.bytes(rule.id, &sample.value(rule)))
 }
@@ -33,7 +33,7 @@ fn foreign(sample: &Sample) -> impl Iterator<Item = A> {
     let mut ids: Vec<_> = attribute::table().map(|rule| rule.id).collect();
     ids.sort();
     ids.dedup();
-    ids.into_iter().filter(|id| attribute::rule(*id, sample.sort).is_none()).chain([A(0x8000_0001)])
+    ids.into_iter().filter(|id| attribute::rule(*id, sample.object_type).is_none()).chain([A(0x8000_0001)])
 }
 
 #[test]
@@ -43,13 +43,13 @@ fn create_object_follows_the_table() {
         let object = client.create(session, &sample.whole.clone().and(&more));
         let object = object.unwrap_or_else(|error| panic!("{} {:?}: {error:?}", sample.class, sample.kind));
         for id in more.ids().filter(|id| {
-            attribute::rule(*id, sample.sort).is_some_and(|rule| rule.default != Default::Computed)
+            attribute::rule(*id, sample.object_type).is_some_and(|rule| rule.default != Default::Computed)
         }) {
             if let Ok(value) = client.read_flat(session, object, id) {
                 assert_eq!(value, more.value(id), "{} {id}", sample.class);
             }
         }
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.create != Need::Same) {
+        for rule in attribute::rules(sample.object_type).filter(|rule| rule.create != Need::Same) {
             let Some((template, error)) = refused(sample, rule, rule.create, &sample.whole) else { continue };
             assert_eq!(client.create(session, &template), Err(error), "{} {}", sample.class, rule.id);
         }
@@ -70,21 +70,22 @@ fn generation_follows_the_table() {
     with_samples(|client, session, sample| {
         let Some(generator) = sample.generator() else { return };
         let request = sample.request();
-        let own = if sample.sort.is_private() { none() } else { request.clone() };
+        let own = if sample.object_type.is_private() { none() } else { request.clone() };
         let generate = |half: &Attributes| -> Result<()> {
             if !sample.is_half() {
                 return client.module.generate_key(session, &plain(generator), &half.template()).map(drop);
             }
-            let (public, private) = if sample.sort.is_public() { (half, &none()) } else { (&request, half) };
+            let (public, private) =
+                if sample.object_type.is_public() { (half, &none()) } else { (&request, half) };
             client.generate(session, generator, public, private).map(drop)
         };
         let identity = |rule: &Rule| [A::CLASS, A::KEY_TYPE].contains(&rule.id);
-        let repeated = attribute::rules(sample.sort)
+        let repeated = attribute::rules(sample.object_type)
             .filter(|rule| identity(rule))
             .fold(own.clone(), |own, rule| own.bytes(rule.id, &sample.value(rule)));
         let more = allowed(sample, &repeated, |rule| rule.generate);
         assert_eq!(generate(&repeated.and(&more)), sample.made(), "{} {generator}", sample.class);
-        for rule in attribute::rules(sample.sort) {
+        for rule in attribute::rules(sample.object_type) {
             let Some((template, error)) = refused(sample, rule, rule.generate, &own) else { continue };
             // The generation of RSA keys is too slow to be made for each part that is wrong.
             if rule.generate == Need::Same
@@ -144,7 +145,7 @@ impl Receivers {
 #[test]
 fn functions_that_receive_a_key_follow_the_table() {
     with_samples(|client, session, sample| {
-        if !sample.sort.is_hidden() {
+        if !sample.object_type.is_hidden() {
             return;
         }
         let receivers = Receivers::new(client, session);
@@ -153,8 +154,8 @@ fn functions_that_receive_a_key_follow_the_table() {
         let identity = Attributes::of(sample.class).number(A::KEY_TYPE, sample.kind.expect("a key type"));
         let unwrap = |template: &Attributes| receivers.unwrap(client, session, &wrapped, template);
         let derive = |template: &Attributes| {
-            let with = plain(M::SHA512_KEY_DERIVATION);
-            module.derive_key(session, &with, receivers.base, &template.template()).map(drop)
+            let mechanism = plain(M::SHA512_KEY_DERIVATION);
+            module.derive_key(session, &mechanism, receivers.base, &template.template()).map(drop)
         };
         let sealed = std::cell::RefCell::new(vec![0; 768]);
         let encapsulate = |template: &Attributes| {
@@ -171,7 +172,7 @@ fn functions_that_receive_a_key_follow_the_table() {
         };
         type Receive<'a> = &'a dyn Fn(&Attributes) -> Result<()>;
         let mut functions: Vec<(&str, Receive<'_>)> = vec![("C_UnwrapKey", &unwrap)];
-        if sample.sort.is_secret() {
+        if sample.object_type.is_secret() {
             functions.push(("C_DeriveKey", &derive));
             if sample.len() <= 32 {
                 functions.extend([
@@ -189,7 +190,7 @@ fn functions_that_receive_a_key_follow_the_table() {
                 sample.class,
                 sample.kind
             );
-            for rule in attribute::rules(sample.sort).filter(|rule| !identity.has(rule.id)) {
+            for rule in attribute::rules(sample.object_type).filter(|rule| !identity.has(rule.id)) {
                 let Some((template, error)) = refused(sample, rule, rule.receive(), &identity) else {
                     continue;
                 };
@@ -211,7 +212,7 @@ fn changes_and_copies_follow_the_table() {
         let copy = |object, rule: &Rule, value: &[u8]| {
             client.copy(session, object, &none().bytes(rule.id, value)).map(drop)
         };
-        for rule in attribute::rules(sample.sort) {
+        for rule in attribute::rules(sample.object_type) {
             let fresh = || client.create(session, &sample.open()).expect("an object");
             let object = fresh();
             let other = sample.other(rule);
@@ -242,7 +243,7 @@ fn changes_and_copies_follow_the_table() {
                     }
                     continue;
                 }
-                Change::Officer | Change::Fixed => (refused, refused),
+                Change::SecurityOfficer | Change::Fixed => (refused, refused),
             };
             assert_eq!(copy(object, rule, &other), copied, "C_CopyObject {what}");
             assert_eq!(set(object, rule, &other), changed, "C_SetAttributeValue {what}");
@@ -264,9 +265,9 @@ fn reading_follows_the_table() {
     with_samples(|client, session, sample| {
         let open = client.create(session, &sample.open()).expect("an object");
         let closed = sample.whole.clone();
-        let closed = if sample.sort.is_hidden() { closed.flag(A::SENSITIVE, true) } else { closed };
+        let closed = if sample.object_type.is_hidden() { closed.flag(A::SENSITIVE, true) } else { closed };
         let closed = client.create(session, &closed).expect("an object");
-        for rule in attribute::rules(sample.sort) {
+        for rule in attribute::rules(sample.object_type) {
             let what = format!("{} {}", sample.class, rule.id);
             let given = sample.whole.has(rule.id);
             let read = |object| client.read_flat(session, object, rule.id);
@@ -286,7 +287,9 @@ fn reading_follows_the_table() {
 #[test]
 fn shown_keys_are_the_only_ones_whose_values_a_search_finds() {
     with_samples(|client, session, sample| {
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.secret && sample.whole.has(rule.id)) {
+        for rule in
+            attribute::rules(sample.object_type).filter(|rule| rule.secret && sample.whole.has(rule.id))
+        {
             let wanted = none().bytes(rule.id, sample.whole.value(rule.id));
             let before = client.find(session, &wanted);
             let hidden = client.create(session, &sample.whole).expect("a key");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use jeton::id::{KeyType, ObjectClass, value};
-use jeton::object::attribute::{self, Change, Default, Need, Rule, Sorts};
+use jeton::object::attribute::{self, Change, Default, Need, ObjectTypes, Rule};
 
 const HEAD: &str = "# Attributes
 
@@ -12,7 +12,7 @@ What the attribute table of the core (`src/object/attribute.rs`) says, class by 
 fails where it is older than the table (`JETON_WRITE_DOCS=1 cargo test --test token attribute_table` writes it).
 
 In the columns of the functions that make an object, \"must\" is `CKR_TEMPLATE_INCOMPLETE` without the attribute, \"may\"
-is free, \"never\" is `CKR_ATTRIBUTE_READ_ONLY` with it, and \"same\" is what the mechanism makes: a template may repeat
+is free, \"never\" is `CKR_ATTRIBUTE_READ_ONLY` mechanism it, and \"same\" is what the mechanism makes: a template may repeat
 it, and another value is `CKR_TEMPLATE_INCONSISTENT`. An attribute that is not in the list of its class is
 `CKR_ATTRIBUTE_TYPE_INVALID`, in `C_GetAttributeValue` too; a search for it finds nothing. A malformed value, or one
 beyond what the standard defines, is `CKR_ATTRIBUTE_VALUE_INVALID`.
@@ -23,7 +23,7 @@ is no change. \"Hidden\" is `CKR_ATTRIBUTE_SENSITIVE` where `CKA_SENSITIVE` is t
 
 Rules that are no column:
 
-- `CKA_UNIQUE_ID` is never given, not even with the value that it has.
+- `CKA_UNIQUE_ID` is never given, not even mechanism the value that it has.
 - A received key has `CKA_EXTRACTABLE` true by default; a derived key takes `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from
   its base. `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are inherited by derived keys, and false on keys that
   came from outside.
@@ -45,7 +45,7 @@ Rules that are no column:
   `CKA_MODIFIABLE` false and lacks the usage. `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised, `CKA_PRIVATE` and
   `CKA_WRAP_WITH_TRUSTED` are not lowered, `CKA_ALLOWED_MECHANISMS` has no mechanism that a base key's list has not, and
   the templates of the base key stay (`CKR_TEMPLATE_INCONSISTENT` otherwise).
-- `CKA_JETON_COPIED` is on keys with bytes of a key that cannot be read: 1 after a concatenation, 2 after another
+- `CKA_JETON_COPIED` is on keys mechanism bytes of a key that cannot be read: 1 after a concatenation, 2 after another
   derivation that copies. A concatenation is never cut, and no such key gives the version of a TLS pre-master secret.
 - `CKA_ALWAYS_AUTHENTICATE` true needs `CKA_PRIVATE` true, and an end date is not before the start date
   (`CKR_TEMPLATE_INCONSISTENT`).
@@ -57,7 +57,7 @@ Rules that are no column:
   (`CKR_ATTRIBUTE_VALUE_INVALID`).
 - A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says, and
   takes what it may do, its identifier, subject and dates from the private key.
-- X.509 and WTLS certificates have a value, or a URL with the digests of both public keys; a trust object that trusts
+- X.509 and WTLS certificates have a value, or a URL mechanism the digests of both public keys; a trust object that trusts
   names its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
 - A private object exists for nobody but the user. Objects of the built-in classes are seen by everybody, are found
   where the template of the search names their class, and can be neither made nor changed, copied or destroyed
@@ -76,7 +76,7 @@ fn the_document_is_what_the_table_says() {
 }
 
 fn document() -> String {
-    let mut classes: Vec<_> = Sorts::known().map(|(class, _, _)| class).collect();
+    let mut classes: Vec<_> = ObjectTypes::known().map(|(class, _, _)| class).collect();
     classes.sort();
     classes.dedup();
     let mut out = String::from(HEAD);
@@ -108,23 +108,25 @@ fn document() -> String {
 
 /// The classes whose objects are generated.
 fn generates(class: ObjectClass) -> bool {
-    Sorts::known().any(|(known, _, sort)| known == class && sort.is_key())
+    ObjectTypes::known().any(|(known, _, object_type)| known == class && object_type.is_key())
         || class == ObjectClass::DOMAIN_PARAMETERS
 }
 
 /// The classes whose objects come out of a key; data objects do so by derivation.
 fn receives(class: ObjectClass) -> bool {
-    Sorts::known().any(|(known, _, sort)| known == class && (sort.is_hidden() || sort == Sorts::DATA))
+    ObjectTypes::known().any(|(known, _, object_type)| {
+        known == class && (object_type.is_hidden() || object_type == ObjectTypes::DATA)
+    })
 }
 
 fn built_in(class: ObjectClass) -> bool {
-    Sorts::known().any(|(known, _, sort)| known == class && sort.is_built_in())
+    ObjectTypes::known().any(|(known, _, object_type)| known == class && object_type.is_built_in())
 }
 
 /// The names of the key, certificate or feature types of a class.
-fn kinds(class: ObjectClass, which: impl Fn(Sorts) -> bool) -> impl Iterator<Item = String> {
-    Sorts::known().filter(move |(known, _, sort)| *known == class && which(*sort)).map(|(class, kind, _)| {
-        match (class, kind) {
+fn kinds(class: ObjectClass, which: impl Fn(ObjectTypes) -> bool) -> impl Iterator<Item = String> {
+    ObjectTypes::known().filter(move |(known, _, object_type)| *known == class && which(*object_type)).map(
+        |(class, kind, _)| match (class, kind) {
             (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509)) => "CKC_X_509".into(),
             (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE)) => {
                 "CKC_X_509_ATTR_CERT".into()
@@ -133,26 +135,26 @@ fn kinds(class: ObjectClass, which: impl Fn(Sorts) -> bool) -> impl Iterator<Ite
             (ObjectClass::HW_FEATURE, _) => "CKH_CLOCK".into(),
             (_, Some(kind)) => KeyType(kind).to_string(),
             (_, None) => String::new(),
-        }
-    })
+        },
+    )
 }
 
 fn kinds_of(class: ObjectClass, rule: &Rule) -> usize {
-    kinds(class, |sort| rule.on.has(sort)).count()
+    kinds(class, |object_type| rule.on.has(object_type)).count()
 }
 
 /// "all", the types, or all but some.
 fn of(class: ObjectClass, rule: &Rule) -> String {
-    some(class, |sort| rule.on.has(sort))
+    some(class, |object_type| rule.on.has(object_type))
 }
 
-fn some(class: ObjectClass, which: impl Fn(Sorts) -> bool + Copy) -> String {
-    let (with, without): (Vec<_>, Vec<_>) =
-        (kinds(class, which).collect(), kinds(class, move |sort| !which(sort)).collect());
+fn some(class: ObjectClass, which: impl Fn(ObjectTypes) -> bool + Copy) -> String {
+    let (mechanism, without): (Vec<_>, Vec<_>) =
+        (kinds(class, which).collect(), kinds(class, move |object_type| !which(object_type)).collect());
     match without.len() {
         0 => "all".into(),
-        few if few < with.len() => format!("all but {}", without.join(", ")),
-        _ => with.join(", "),
+        few if few < mechanism.len() => format!("all but {}", without.join(", ")),
+        _ => mechanism.join(", "),
     }
 }
 
@@ -185,7 +187,7 @@ fn changed(class: ObjectClass, rule: &Rule) -> (&'static str, &'static str) {
         Change::Usage => ("yes", "to false"),
         Change::Raise => ("to true", "to true"),
         Change::Lower => ("to false", "to false"),
-        Change::Officer => ("by the SO", "by the SO"),
+        Change::SecurityOfficer => ("by the SO", "by the SO"),
         Change::Clear => ("to no value", "to no value"),
         Change::Fixed => ("no", "no"),
     }
@@ -197,14 +199,17 @@ fn default(class: ObjectClass, rule: &Rule) -> String {
         Default::Empty => "empty".into(),
         Default::Number(number) => number.to_string(),
         Default::Computed => "computed".into(),
-        Default::TrueFor(sorts) => {
+        Default::TrueFor(object_types) => {
             let on = rule.on;
-            if kinds(class, |sort| on.has(sort) && sorts.has(sort)).count() == 0 {
+            if kinds(class, |object_type| on.has(object_type) && object_types.has(object_type)).count() == 0 {
                 return "false".into();
             }
-            match some(class, |sort| !on.has(sort) || sorts.has(sort)).as_str() {
+            match some(class, |object_type| !on.has(object_type) || object_types.has(object_type)).as_str() {
                 "all" => "true".into(),
-                _ => format!("true for {}", some(class, |sort| on.has(sort) && sorts.has(sort))),
+                _ => format!(
+                    "true for {}",
+                    some(class, |object_type| on.has(object_type) && object_types.has(object_type))
+                ),
             }
         }
     }

@@ -26,7 +26,7 @@ fn a_malformed_value_is_refused_by_every_function() {
     with_samples(|client, session, sample| {
         let object = client.create(session, &sample.open()).expect("an object");
         let refused = Err(Error::AttributeValueInvalid);
-        for rule in attribute::rules(sample.sort) {
+        for rule in attribute::rules(sample.object_type) {
             let Some(wrong) = malformed(rule) else { continue };
             let (id, what) = (rule.id, format!("{} {}", sample.class, rule.id));
             let change = none().bytes(id, wrong);
@@ -42,7 +42,7 @@ fn a_malformed_value_is_refused_by_every_function() {
             let (request, own) = (sample.request(), sample.request().without(id).bytes(id, wrong));
             let made = if !sample.is_half() {
                 client.module.generate_key(session, &plain(generator), &own.template()).map(drop)
-            } else if sample.sort.is_public() {
+            } else if sample.object_type.is_public() {
                 client.generate(session, generator, &own, &none()).map(drop)
             } else {
                 client.generate(session, generator, &request, &change).map(drop)
@@ -55,10 +55,10 @@ fn a_malformed_value_is_refused_by_every_function() {
 #[test]
 fn a_number_beyond_those_that_are_defined_is_refused() {
     with_samples(|client, session, sample| {
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.most != u64::MAX) {
-            let with = |number| sample.whole.clone().without(rule.id).number(rule.id, number);
-            assert!(client.create(session, &with(rule.most)).is_ok(), "{}", rule.id);
-            let refused = client.create(session, &with(rule.most + 1));
+        for rule in attribute::rules(sample.object_type).filter(|rule| rule.most != u64::MAX) {
+            let mechanism = |number| sample.whole.clone().without(rule.id).number(rule.id, number);
+            assert!(client.create(session, &mechanism(rule.most)).is_ok(), "{}", rule.id);
+            let refused = client.create(session, &mechanism(rule.most + 1));
             assert_eq!(refused, Err(Error::AttributeValueInvalid), "{}", rule.id);
             if rule.change == Change::Free {
                 let object = client.create(session, &sample.whole).expect("an object");
@@ -78,7 +78,8 @@ fn the_so_says_what_the_so_alone_may_say() {
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
     let mut cases = 0;
     for sample in samples {
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.change == Change::Officer) {
+        for rule in attribute::rules(sample.object_type).filter(|rule| rule.change == Change::SecurityOfficer)
+        {
             let what = format!("{} {}", sample.class, rule.id);
             // What the SO makes is no private object.
             let open = sample.whole.clone().flag(A::PRIVATE, false);
@@ -98,7 +99,8 @@ fn the_so_says_what_the_so_alone_may_say() {
 #[test]
 fn the_user_does_not_say_what_the_so_alone_may_say() {
     with_samples(|client, session, sample| {
-        for rule in attribute::rules(sample.sort).filter(|rule| rule.change == Change::Officer) {
+        for rule in attribute::rules(sample.object_type).filter(|rule| rule.change == Change::SecurityOfficer)
+        {
             let what = format!("{} {}", sample.class, rule.id);
             let trusted = none().flag(rule.id, true);
             let refused = Err(Error::AttributeReadOnly);
@@ -113,13 +115,14 @@ fn the_user_does_not_say_what_the_so_alone_may_say() {
             assert_eq!(made, Err(Error::AttributeReadOnly), "{what}");
             let base =
                 none().number(A::CLASS, sample.class.0).number(A::KEY_TYPE, sample.kind.expect("a type"));
-            if sample.sort.is_secret() {
+            if sample.object_type.is_secret() {
                 let key = jeton::id::ObjectClass::SECRET_KEY;
                 let from = crate::keys::key_object(key, jeton::id::KeyType::GENERIC_SECRET);
                 let from = from.bytes(A::VALUE, &[9; 64]).flag(A::DERIVE, true);
                 let from = client.create(session, &from).expect("a key");
-                let with = plain(M::SHA512_KEY_DERIVATION);
-                let made = client.module.derive_key(session, &with, from, &base.and(&trusted).template());
+                let mechanism = plain(M::SHA512_KEY_DERIVATION);
+                let made =
+                    client.module.derive_key(session, &mechanism, from, &base.and(&trusted).template());
                 assert_eq!(made, refused, "{what}");
             }
         }

@@ -33,15 +33,15 @@ fn a_token_made_under_one_backend_signs_under_the_other() {
                 let data = message(case.message, 3);
                 let here_key = key(&made, session, A::SIGN);
                 let there_key = key(&used, there, A::SIGN);
-                let here_signed = made.sign(session, &case.with, here_key, &data).expect("a signature");
-                let there_signed = used.sign(there, &case.with, there_key, &data).expect("a signature");
-                let id = case.with.mechanism.id;
+                let here_signed = made.sign(session, &case.mechanism, here_key, &data).expect("a signature");
+                let there_signed = used.sign(there, &case.mechanism, there_key, &data).expect("a signature");
+                let id = case.mechanism.info.id;
                 assert!(!case.repeats || here_signed == there_signed, "{id} with {kind:?}");
                 let here_public = key(&made, session, A::VERIFY);
                 let there_public = key(&used, there, A::VERIFY);
-                let verified = made.verify(session, &case.with, here_public, &data, &there_signed);
+                let verified = made.verify(session, &case.mechanism, here_public, &data, &there_signed);
                 assert_eq!(verified, Ok(()), "{id} with {kind:?}");
-                let verified = used.verify(there, &case.with, there_public, &data, &here_signed);
+                let verified = used.verify(there, &case.mechanism, there_public, &data, &here_signed);
                 assert_eq!(verified, Ok(()), "{id} with {kind:?}");
             }
         }

@@ -4,7 +4,7 @@
 use jeton::backend::des3;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, key_object, pair};
@@ -12,7 +12,7 @@ use crate::support::{Client, each_backend, none, plain};
 
 /// A mechanism that encrypts.
 pub struct Case {
-    pub with: Invocation,
+    pub mechanism: Mechanism,
     pub key_type: KeyType,
     /// Length of the key in bytes.
     pub key: usize,
@@ -96,8 +96,16 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn aes(id: M, params: Params, messages: Vec<usize>) -> Case {
-    let with = Invocation { params, ..plain(id) };
-    Case { with, key_type: KeyType::AES, key: 32, messages, growth: 0, flipped: None, refused: Vec::new() }
+    let mechanism = Mechanism { params, ..plain(id) };
+    Case {
+        mechanism,
+        key_type: KeyType::AES,
+        key: 32,
+        messages,
+        growth: 0,
+        flipped: None,
+        refused: Vec::new(),
+    }
 }
 
 fn authentic(case: Case) -> Case {
@@ -125,12 +133,12 @@ impl Way {
         self,
         client: &Client,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<(), Error> {
         match self {
-            Way::Encrypt => client.module.encrypt_init(session, with, key),
-            Way::Decrypt => client.module.decrypt_init(session, with, key),
+            Way::Encrypt => client.module.encrypt_init(session, mechanism, key),
+            Way::Decrypt => client.module.decrypt_init(session, mechanism, key),
         }
     }
 
@@ -180,11 +188,11 @@ impl Way {
         self,
         client: &Client,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         data: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.init(client, session, with, key)?;
+        self.init(client, session, mechanism, key)?;
         let mut out = vec![0; self.once(client, session, data, Output::Length)?];
         let len = self.once(client, session, data, Output::Buffer(&mut out))?;
         out.truncate(len);
@@ -196,12 +204,12 @@ impl Way {
         self,
         client: &Client,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         data: &[u8],
         lengths: &[usize],
     ) -> Result<Vec<u8>, Error> {
-        self.init(client, session, with, key)?;
+        self.init(client, session, mechanism, key)?;
         let (mut all, mut rest) = (Vec::new(), data);
         for len in lengths.iter().cycle() {
             if rest.is_empty() {
@@ -232,7 +240,7 @@ pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, ObjectHandle)) {
         let client = Client::new(provider);
         let session = client.user();
         for case in cases() {
-            println!("{}", case.with.mechanism.id);
+            println!("{}", case.mechanism.info.id);
             test(&client, session, &case, key(&client, session, &case));
         }
     });
@@ -243,18 +251,19 @@ fn one_part_and_odd_parts_give_the_same_and_come_back() {
     each_case(|client, session, case, key| {
         for len in &case.messages {
             let data = message(*len);
-            let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+            let sealed =
+                Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
             assert_ne!(sealed[..(*len).min(sealed.len())], data, "{len}");
-            let opened = Way::Decrypt.whole(client, session, &case.with, key, &sealed);
+            let opened = Way::Decrypt.whole(client, session, &case.mechanism, key, &sealed);
             assert_eq!(opened.as_ref(), Ok(&data), "{len}");
             for lengths in [&[1, 3, 17][..], &[16], &[5, 64, 31]] {
-                let parts = Way::Encrypt.parts(client, session, &case.with, key, &data, lengths);
+                let parts = Way::Encrypt.parts(client, session, &case.mechanism, key, &data, lengths);
                 assert_eq!(parts.as_ref(), Ok(&sealed), "{len} in {lengths:?}");
-                let parts = Way::Decrypt.parts(client, session, &case.with, key, &sealed, lengths);
+                let parts = Way::Decrypt.parts(client, session, &case.mechanism, key, &sealed, lengths);
                 assert_eq!(parts.as_ref(), Ok(&data), "{len} in {lengths:?}");
             }
         }
-        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &message(case.messages[0]));
+        let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &message(case.messages[0]));
         assert_eq!(sealed.expect("a ciphertext").len(), case.messages[0] + case.growth);
     });
 }
@@ -271,7 +280,7 @@ fn both_backends_give_the_same_ciphertext() {
                 .map(|case| {
                     let data = message(*case.messages.last().expect("a length"));
                     let key = key(&client, session, case);
-                    Way::Encrypt.whole(&client, session, &case.with, key, &data).expect("a ciphertext")
+                    Way::Encrypt.whole(&client, session, &case.mechanism, key, &data).expect("a ciphertext")
                 })
                 .collect::<Vec<_>>(),
         );
@@ -283,9 +292,9 @@ fn both_backends_give_the_same_ciphertext() {
 fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
     each_case(|client, session, case, key| {
         let data = message(*case.messages.last().expect("a length"));
-        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
         for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
-            way.init(client, session, &case.with, key).expect("an operation");
+            way.init(client, session, &case.mechanism, key).expect("an operation");
             let bound = way.once(client, session, input, Output::Length).expect("a length");
             assert!(bound >= output.len());
             for short in [0, 1, output.len() - 1] {
@@ -301,7 +310,7 @@ fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
             assert_eq!(over, Err(Error::OperationNotInitialized));
 
             // Room to spare is left as it was.
-            way.init(client, session, &case.with, key).expect("an operation");
+            way.init(client, session, &case.mechanism, key).expect("an operation");
             let mut room = vec![0xaa; bound + 40];
             assert_eq!(way.once(client, session, input, Output::Buffer(&mut room)), Ok(output.len()));
             assert_eq!(&room[..output.len()], output);
@@ -314,9 +323,9 @@ fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
 fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
     each_case(|client, session, case, key| {
         let data = message(*case.messages.last().expect("a length"));
-        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
         for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
-            way.init(client, session, &case.with, key).expect("an operation");
+            way.init(client, session, &case.mechanism, key).expect("an operation");
             let needed = way.update(client, session, input, Output::Length).expect("a length");
             if needed > 0 {
                 let refused = way.update(client, session, input, Output::Buffer(&mut vec![0; needed - 1]));
@@ -348,22 +357,22 @@ fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
 #[test]
 fn what_is_no_ciphertext_is_refused_and_the_next_operation_is_not_harmed() {
     each_case(|client, session, case, key| {
-        let with = &case.with;
+        let mechanism = &case.mechanism;
         let data = message(case.messages[0]);
-        let sealed = Way::Encrypt.whole(client, session, with, key, &data).expect("a ciphertext");
+        let sealed = Way::Encrypt.whole(client, session, mechanism, key, &data).expect("a ciphertext");
         for at in [0, sealed.len() - 1] {
             let mut flipped = sealed.clone();
             flipped[at] ^= 1;
-            let outcome = Way::Decrypt.whole(client, session, with, key, &flipped);
-            let in_parts = Way::Decrypt.parts(client, session, with, key, &flipped, &[7, 16]);
+            let outcome = Way::Decrypt.whole(client, session, mechanism, key, &flipped);
+            let in_parts = Way::Decrypt.parts(client, session, mechanism, key, &flipped, &[7, 16]);
             match case.flipped {
                 Some(error) => assert_eq!((outcome, in_parts), (Err(error), Err(error))),
                 None => assert!(outcome != Ok(data.clone()) && in_parts != Ok(data.clone())),
             }
             Way::Decrypt.cancel(client, session);
-            let good = Way::Decrypt.whole(client, session, with, key, &sealed);
+            let good = Way::Decrypt.whole(client, session, mechanism, key, &sealed);
             assert_eq!(good.as_ref(), Ok(&data));
-            let good = Way::Decrypt.parts(client, session, with, key, &sealed, &[7, 16]);
+            let good = Way::Decrypt.parts(client, session, mechanism, key, &sealed, &[7, 16]);
             assert_eq!(good.as_ref(), Ok(&data));
         }
     });
@@ -378,13 +387,13 @@ fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
             {
                 let len = if way == Way::Decrypt { len + case.growth } else { *len };
                 let mut room = vec![0; len + 32];
-                way.init(client, session, &case.with, key).expect("an operation");
+                way.init(client, session, &case.mechanism, key).expect("an operation");
                 let refused = way.once(client, session, &message(len), Output::Buffer(&mut room));
                 assert_eq!(refused, Err(error), "{way:?} {len}");
                 let over = way.once(client, session, &message(len), Output::Buffer(&mut room));
                 assert_eq!(over, Err(Error::OperationNotInitialized));
 
-                let refused = way.parts(client, session, &case.with, key, &message(len), &[7]);
+                let refused = way.parts(client, session, &case.mechanism, key, &message(len), &[7]);
                 assert_eq!(refused, Err(error), "{way:?} {len}");
                 assert_eq!(way.end(client, session, Output::Length), Err(Error::OperationNotInitialized));
             }
@@ -392,17 +401,18 @@ fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
         if case.flipped.is_some() {
             let mut room = [0; 64];
             for short in [0, case.growth.min(8) - 1] {
-                Way::Decrypt.init(client, session, &case.with, key).expect("an operation");
+                Way::Decrypt.init(client, session, &case.mechanism, key).expect("an operation");
                 let refused = Way::Decrypt.once(client, session, &message(short), Output::Buffer(&mut room));
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{short}");
             }
             // Nothing at all, in no parts, leaves nothing behind either.
             let data = message(case.messages[0]);
-            let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
-            Way::Decrypt.init(client, session, &case.with, key).expect("an operation");
+            let sealed =
+                Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
+            Way::Decrypt.init(client, session, &case.mechanism, key).expect("an operation");
             let refused = Way::Decrypt.end(client, session, Output::Buffer(&mut room));
             assert_eq!(refused, Err(Error::EncryptedDataLenRange));
-            assert_eq!(Way::Decrypt.whole(client, session, &case.with, key, &sealed), Ok(data));
+            assert_eq!(Way::Decrypt.whole(client, session, &case.mechanism, key, &sealed), Ok(data));
         }
     });
 }
@@ -414,8 +424,8 @@ fn padding_that_is_none_is_an_invalid_ciphertext() {
         let session = client.user();
         let (key, _) = pair(&client, session, Kind::Aes, &none());
         let iv = || Params::Iv(IV.into());
-        let bare = Invocation { params: iv(), ..plain(M::AES_CBC) };
-        let padded = Invocation { params: iv(), ..plain(M::AES_CBC_PAD) };
+        let bare = Mechanism { params: iv(), ..plain(M::AES_CBC) };
+        let padded = Mechanism { params: iv(), ..plain(M::AES_CBC_PAD) };
         for last in [&[0; 16][..], &[17; 16], &[&[1; 14][..], &[2, 3]].concat()] {
             let last = [&[5; 16], last].concat();
             let sealed = Way::Encrypt.whole(&client, session, &bare, key, &last).expect("a ciphertext");
@@ -437,17 +447,20 @@ fn padding_that_is_none_is_an_invalid_ciphertext() {
 fn an_operation_armed_again_starts_over() {
     each_case(|client, session, case, key| {
         let data = message(case.messages[0]);
-        let sealed = Way::Encrypt.whole(client, session, &case.with, key, &data).expect("a ciphertext");
+        let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
         for (way, input, output) in [(Way::Encrypt, &data, &sealed), (Way::Decrypt, &sealed, &data)] {
             for _ in 0..3 {
-                way.init(client, session, &case.with, key).expect("an operation");
-                let refused = way.init(client, session, &case.with, key);
+                way.init(client, session, &case.mechanism, key).expect("an operation");
+                let refused = way.init(client, session, &case.mechanism, key);
                 assert_eq!(refused, Err(Error::OperationActive));
                 let mut room = vec![0; input.len() + 64];
                 way.update(client, session, input, Output::Buffer(&mut room)).expect("a part");
                 way.cancel(client, session);
-                assert_eq!(way.whole(client, session, &case.with, key, input).as_ref(), Ok(output));
-                assert_eq!(way.parts(client, session, &case.with, key, input, &[3]).as_ref(), Ok(output));
+                assert_eq!(way.whole(client, session, &case.mechanism, key, input).as_ref(), Ok(output));
+                assert_eq!(
+                    way.parts(client, session, &case.mechanism, key, input, &[3]).as_ref(),
+                    Ok(output)
+                );
             }
         }
     });
@@ -472,19 +485,26 @@ fn altered(params: &Params) -> Option<Params> {
 #[test]
 fn an_operation_armed_with_another_parameter_is_another_one() {
     each_case(|client, session, case, key| {
-        let Some(params) = altered(&case.with.params) else { return };
-        let other = Invocation { params, ..case.with.clone() };
+        let Some(params) = altered(&case.mechanism.params) else { return };
+        let other = Mechanism { params, ..case.mechanism.clone() };
         let data = message(case.messages[0]);
-        let fresh = |with, way: Way, input: &[u8]| way.whole(client, client.open(), with, key, input);
-        let [one, two] =
-            [&case.with, &other].map(|with| fresh(with, Way::Encrypt, &data).expect("a ciphertext"));
+        let fresh =
+            |mechanism, way: Way, input: &[u8]| way.whole(client, client.open(), mechanism, key, input);
+        let [one, two] = [&case.mechanism, &other]
+            .map(|mechanism| fresh(mechanism, Way::Encrypt, &data).expect("a ciphertext"));
         assert_ne!(one, two);
         for _ in 0..2 {
-            for (with, sealed) in [(&case.with, &one), (&other, &two)] {
-                assert_eq!(Way::Encrypt.whole(client, session, with, key, &data).as_ref(), Ok(sealed));
-                assert_eq!(Way::Decrypt.parts(client, session, with, key, sealed, &[3]).as_ref(), Ok(&data));
-                assert_eq!(Way::Decrypt.whole(client, session, with, key, sealed).as_ref(), Ok(&data));
-                assert_eq!(Way::Encrypt.parts(client, session, with, key, &data, &[3]).as_ref(), Ok(sealed));
+            for (mechanism, sealed) in [(&case.mechanism, &one), (&other, &two)] {
+                assert_eq!(Way::Encrypt.whole(client, session, mechanism, key, &data).as_ref(), Ok(sealed));
+                assert_eq!(
+                    Way::Decrypt.parts(client, session, mechanism, key, sealed, &[3]).as_ref(),
+                    Ok(&data)
+                );
+                assert_eq!(Way::Decrypt.whole(client, session, mechanism, key, sealed).as_ref(), Ok(&data));
+                assert_eq!(
+                    Way::Encrypt.parts(client, session, mechanism, key, &data, &[3]).as_ref(),
+                    Ok(sealed)
+                );
             }
         }
     });
@@ -496,14 +516,17 @@ fn keys_encrypt_only_what_they_may() {
         let template = key_object(ObjectClass::SECRET_KEY, case.key_type).bytes(A::VALUE, &case.value());
         for (way, flag) in [(Way::Encrypt, A::ENCRYPT), (Way::Decrypt, A::DECRYPT)] {
             let idle = client.create(session, &template.clone().flag(flag, false)).expect("a key");
-            let refused = way.init(client, session, &case.with, idle);
+            let refused = way.init(client, session, &case.mechanism, idle);
             assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
             let (other, _) = pair(client, session, Kind::Generic, &none().flag(flag, true));
-            assert_eq!(way.init(client, session, &case.with, other), Err(Error::KeyTypeInconsistent));
+            assert_eq!(way.init(client, session, &case.mechanism, other), Err(Error::KeyTypeInconsistent));
             assert_eq!(way.init(client, session, &plain(M::AES_CMAC), key), Err(Error::MechanismInvalid));
-            assert_eq!(way.init(client, session, &case.with, ObjectHandle(0)), Err(Error::KeyHandleInvalid));
-            let with = Invocation { params: Params::Bit(1), ..plain(case.with.mechanism.id) };
-            assert_eq!(way.init(client, session, &with, key), Err(Error::MechanismParamInvalid));
+            assert_eq!(
+                way.init(client, session, &case.mechanism, ObjectHandle(0)),
+                Err(Error::KeyHandleInvalid)
+            );
+            let mechanism = Mechanism { params: Params::Bit(1), ..plain(case.mechanism.info.id) };
+            assert_eq!(way.init(client, session, &mechanism, key), Err(Error::MechanismParamInvalid));
             let over = way.once(client, session, b"", Output::Length);
             assert_eq!(over, Err(Error::OperationNotInitialized));
         }

@@ -91,9 +91,9 @@ fn a_received_key_with_another_check_value_is_refused() {
         let client = Client::new(provider);
         let session = client.user();
         let base = client.create(session, &secret(KeyType::GENERIC_SECRET, &[1; 8]).flag(A::DERIVE, true));
-        let with = plain(M::SHA256_KEY_DERIVATION);
+        let mechanism = plain(M::SHA256_KEY_DERIVATION);
         let derive = |template: &Attributes| {
-            client.module.derive_key(session, &with, base.expect("a key"), &template.template())
+            client.module.derive_key(session, &mechanism, base.expect("a key"), &template.template())
         };
         let key = derive(&none()).expect("a key");
         let check = client.read(session, key, A::CHECK_VALUE).expect("a check value");

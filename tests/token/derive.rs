@@ -3,7 +3,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{HkdfSalt, Invocation, Params};
+use jeton::mechanism::{HkdfSalt, Mechanism, Params};
 
 use crate::keys::{Kind, X25519, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
@@ -74,18 +74,18 @@ pub fn derive(
     base: ObjectHandle,
     template: &Attributes,
 ) -> Result<ObjectHandle, Error> {
-    client.module.derive_key(session, &Invocation { params, ..plain(id) }, base, &template.template())
+    client.module.derive_key(session, &Mechanism { params, ..plain(id) }, base, &template.template())
 }
 
 /// The value of a derived key, which the template makes readable.
 pub fn value(
     client: &Client,
     session: SessionHandle,
-    with: (M, Params),
+    mechanism: (M, Params),
     base: ObjectHandle,
     template: &Attributes,
 ) -> Result<Vec<u8>, Error> {
-    let key = derive(client, session, with, base, &template.clone().and(&shown()))?;
+    let key = derive(client, session, mechanism, base, &template.clone().and(&shown()))?;
     client.read(session, key, A::VALUE)
 }
 
@@ -104,8 +104,8 @@ fn both_sides_agree_on_every_curve() {
             let agree = |side: usize, kdf: Option<Hash>, bare: bool, template: &Attributes| {
                 let point = &points[1 - side];
                 let header = if point[1] < 0x80 { 2 } else { 3 };
-                let with = ecdh(kdf, b"", if bare { &point[header..] } else { point });
-                value(&client, session, with, sides[side].1, template).expect("a secret")
+                let mechanism = ecdh(kdf, b"", if bare { &point[header..] } else { point });
+                value(&client, session, mechanism, sides[side].1, template).expect("a secret")
             };
             let whole = agree(0, None, false, &none());
             assert_eq!(whole, agree(1, None, true, &none()), "{kind:?}");
@@ -275,12 +275,12 @@ fn a_shake_of_a_key_is_a_key() {
         let key = base(&client, session, KeyType::GENERIC_SECRET, &[0x01, 0x23, 0x45, 0x67]);
         for (id, known) in SHAKES {
             let known = hex(known);
-            let with = || (id, Params::None);
-            assert_eq!(value(&client, session, with(), key, &none()).as_ref(), Ok(&known), "{id}");
+            let mechanism = || (id, Params::None);
+            assert_eq!(value(&client, session, mechanism(), key, &none()).as_ref(), Ok(&known), "{id}");
             let cut = none().number(A::VALUE_LEN, 17);
-            assert_eq!(value(&client, session, with(), key, &cut), Ok(known[..17].to_vec()));
+            assert_eq!(value(&client, session, mechanism(), key, &cut), Ok(known[..17].to_vec()));
             let longer = none().number(A::VALUE_LEN, known.len() as u64 + 1);
-            assert_eq!(value(&client, session, with(), key, &longer), Err(Error::TemplateInconsistent));
+            assert_eq!(value(&client, session, mechanism(), key, &longer), Err(Error::TemplateInconsistent));
         }
     });
 }
@@ -296,8 +296,8 @@ fn data_is_enciphered_to_a_key() {
         let known = hex("69c4e0d86a7b0430d8cdb78070b4c55a");
         let ecb = (M::AES_ECB_ENCRYPT_DATA, Params::Data(data[..].into()));
         let cbc = (M::AES_CBC_ENCRYPT_DATA, Params::CbcData { iv: [0; 16], data: data[..].into() });
-        for with in [ecb, cbc] {
-            assert_eq!(value(&client, session, with, aes, &none()).as_ref(), Ok(&known));
+        for mechanism in [ecb, cbc] {
+            assert_eq!(value(&client, session, mechanism, aes, &none()).as_ref(), Ok(&known));
         }
         let odd = (M::AES_ECB_ENCRYPT_DATA, Params::Data([0; 15].into()));
         assert_eq!(value(&client, session, odd, aes, &none()), Err(Error::MechanismParamInvalid));
@@ -312,15 +312,15 @@ fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
         let make = |sensitive, extractable| {
             let template = none().number(A::VALUE_LEN, 32).flag(A::SENSITIVE, sensitive);
             let template = template.flag(A::EXTRACTABLE, extractable);
-            let with = plain(M::GENERIC_SECRET_KEY_GEN);
-            client.module.generate_key(session, &with, &template.template()).expect("a key")
+            let mechanism = plain(M::GENERIC_SECRET_KEY_GEN);
+            client.module.generate_key(session, &mechanism, &template.template()).expect("a key")
         };
         let (open, closed) = (make(false, true), make(true, false));
         let history =
             |key| [A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE].map(|id| client.flag(session, key, id));
         let protection = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
         let data = |id| (id, Params::Data([1; 32].into()));
-        for with in [
+        for mechanism in [
             data(M::CONCATENATE_BASE_AND_DATA),
             data(M::CONCATENATE_DATA_AND_BASE),
             data(M::XOR_BASE_AND_DATA),
@@ -328,20 +328,20 @@ fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
             (M::CONCATENATE_BASE_AND_KEY, Params::Key(open)),
         ] {
             // A concatenation is not cut, and nothing to less than half.
-            let small = match with.0 {
+            let small = match mechanism.0 {
                 M::XOR_BASE_AND_DATA | M::EXTRACT_KEY_FROM_KEY => none().number(A::VALUE_LEN, 16),
                 _ => none(),
             };
             for more in [none().flag(A::SENSITIVE, false), none().flag(A::EXTRACTABLE, true)] {
-                let refused = derive(&client, session, with.clone(), closed, &small.clone().and(&more));
-                assert_eq!(refused, Err(Error::TemplateInconsistent), "{}", with.0);
+                let refused = derive(&client, session, mechanism.clone(), closed, &small.clone().and(&more));
+                assert_eq!(refused, Err(Error::TemplateInconsistent), "{}", mechanism.0);
             }
-            let key = derive(&client, session, with.clone(), closed, &small).expect("a key");
+            let key = derive(&client, session, mechanism.clone(), closed, &small).expect("a key");
             assert_eq!(protection(key), [true, false]);
-            let both = !matches!(with.1, Params::Key(_));
-            assert_eq!(history(key), [both; 2], "{}", with.0);
+            let both = !matches!(mechanism.1, Params::Key(_));
+            assert_eq!(history(key), [both; 2], "{}", mechanism.0);
             assert!(!client.flag(session, key, A::LOCAL));
-            let key = derive(&client, session, with, open, &small.and(&shown())).expect("a key");
+            let key = derive(&client, session, mechanism, open, &small.and(&shown())).expect("a key");
             assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
         }
         // The other key counts too.

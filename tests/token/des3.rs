@@ -2,7 +2,7 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::key_object;
@@ -15,8 +15,8 @@ fn key() -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::DES3).bytes(A::VALUE, &hex(KEY))
 }
 
-fn with(id: M) -> Invocation {
-    Invocation { params: Params::Iv([0, 1, 2, 3, 4, 5, 6, 7].into()), ..plain(id) }
+fn with(id: M) -> Mechanism {
+    Mechanism { params: Params::Iv([0, 1, 2, 3, 4, 5, 6, 7].into()), ..plain(id) }
 }
 
 /// ECB: SP 800-67, B.1. CBC: `openssl enc -des-ede3-cbc` of OpenSSL 3.0.
@@ -26,13 +26,13 @@ fn known_answers() {
         let client = Client::new(provider);
         let session = client.user();
         let key = client.create(session, &key()).expect("a key");
-        for (with, known) in [
+        for (mechanism, known) in [
             (plain(M::DES3_ECB), "a826fd8ce53b855fcce21c8112256fe668d5c05dd9b6b900"),
             (with(M::DES3_CBC), "f368d06f3bbd614e60f2d0245cad3f818d5c69f2cb3fd5c7"),
             (with(M::DES3_CBC_PAD), "f368d06f3bbd614e60f2d0245cad3f818d5c69f2cb3fd5c7efa5066e2c4e03b9"),
         ] {
             let mut out = [0; 32];
-            client.module.encrypt_init(session, &with, key).expect("an operation");
+            client.module.encrypt_init(session, &mechanism, key).expect("an operation");
             let len = client.module.encrypt(session, TEXT, Output::Buffer(&mut out)).expect("a ciphertext");
             assert_eq!(out[..len], hex(known)[..]);
         }

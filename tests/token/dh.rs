@@ -3,7 +3,7 @@
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 
 use crate::keys::{BASE, PRIME, group, key_object};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
@@ -36,9 +36,9 @@ fn agree(
     peer: &[u8],
     template: &Attributes,
 ) -> Result<Vec<u8>, Error> {
-    let with = Invocation { params: Params::Data(peer.into()), ..plain(M::DH_PKCS_DERIVE) };
+    let mechanism = Mechanism { params: Params::Data(peer.into()), ..plain(M::DH_PKCS_DERIVE) };
     let template = template.clone().and(&shown());
-    let key = client.module.derive_key(session, &with, private, &template.template())?;
+    let key = client.module.derive_key(session, &mechanism, private, &template.template())?;
     client.read(session, key, A::VALUE)
 }
 

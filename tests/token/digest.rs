@@ -63,14 +63,14 @@ fn a_digest_goes_through_the_states_of_an_operation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
-        let with = plain(M::SHA256);
+        let mechanism = plain(M::SHA256);
         let over = Err(Error::OperationNotInitialized);
         assert_eq!(module.digest(session, b"", Output::Length), over);
         assert_eq!(module.digest_update(session, b""), Err(Error::OperationNotInitialized));
         assert_eq!(module.digest_init(session, &plain(M::ECDSA)), Err(Error::MechanismInvalid));
 
-        module.digest_init(session, &with).expect("an operation");
-        assert_eq!(module.digest_init(session, &with), Err(Error::OperationActive));
+        module.digest_init(session, &mechanism).expect("an operation");
+        assert_eq!(module.digest_init(session, &mechanism), Err(Error::OperationActive));
         assert_eq!(module.digest(session, b"abc", Output::Length), Ok(32));
         let short = module.digest(session, b"abc", Output::Buffer(&mut [0; 31]));
         assert_eq!(short, Err(Error::BufferTooSmall { needed: 32 }));
@@ -83,10 +83,10 @@ fn a_digest_goes_through_the_states_of_an_operation() {
         assert_eq!(module.digest_final(session, Output::Buffer(&mut out)), over);
 
         // Parts that were given up leave nothing behind.
-        module.digest_init(session, &with).expect("an operation");
+        module.digest_init(session, &mechanism).expect("an operation");
         module.digest_update(session, b"given up").expect("a part");
         module.digest_cancel(session).expect("an operation");
-        module.digest_init(session, &with).expect("an operation");
+        module.digest_init(session, &mechanism).expect("an operation");
         module.digest_update(session, b"abc").expect("a part");
         module.digest_final(session, Output::Buffer(&mut out)).expect("a digest");
         assert_eq!(out[..4], KNOWN[2].2);

@@ -63,15 +63,15 @@ fn pairs_say_what_they_are_and_sign() {
                 let given = client.read(session, public, request).expect("what was asked for");
                 assert_eq!(given, kind.request().value(request));
             }
-            let with = plain(match kind.key_type() {
+            let mechanism = plain(match kind.key_type() {
                 KeyType::RSA => M::SHA256_RSA_PKCS,
                 KeyType::EC => M::ECDSA_SHA256,
                 KeyType::EC_EDWARDS => M::EDDSA,
                 KeyType::SLH_DSA => M::SLH_DSA,
                 _ => M::ML_DSA,
             });
-            let signature = client.sign(session, &with, private, b"data").expect("a signature");
-            assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()), "{kind:?}");
+            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()), "{kind:?}");
         }
     });
 }
@@ -135,16 +135,16 @@ fn requests_that_cannot_be_met_are_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let refuses = |with, public: Attributes, private: Attributes, error| {
-            assert_eq!(client.generate(session, with, &public, &private), Err(error));
+        let refuses = |mechanism, public: Attributes, private: Attributes, error| {
+            assert_eq!(client.generate(session, mechanism, &public, &private), Err(error));
         };
         let p256 = || Kind::P256.request();
         for bits in [0, 512, 1024, 2047, 8193, 16384, u64::MAX] {
             let public = none().number(A::MODULUS_BITS, bits);
             refuses(M::RSA_PKCS_KEY_PAIR_GEN, public, none(), Error::KeySizeRange);
         }
-        for with in Kind::PAIRS.map(Kind::generator) {
-            refuses(with, none(), none(), Error::TemplateIncomplete);
+        for mechanism in Kind::PAIRS.map(Kind::generator) {
+            refuses(mechanism, none(), none(), Error::TemplateIncomplete);
         }
         let unknown_curve = none().bytes(A::EC_PARAMS, &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x1f]);
         refuses(M::EC_KEY_PAIR_GEN, unknown_curve, none(), Error::CurveNotSupported);
@@ -168,8 +168,8 @@ fn requests_that_cannot_be_met_are_refused() {
         // Neither half is left behind.
         assert_eq!(client.find(session, &none()), []);
 
-        let key = |with, template: Attributes| {
-            client.module.generate_key(session, &plain(with), &template.template())
+        let key = |mechanism, template: Attributes| {
+            client.module.generate_key(session, &plain(mechanism), &template.template())
         };
         assert_eq!(key(M::AES_KEY_GEN, none()), Err(Error::TemplateIncomplete));
         assert_eq!(key(M::EC_KEY_PAIR_GEN, none()), Err(Error::MechanismInvalid));

@@ -5,7 +5,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Code, Params};
+use jeton::mechanism::{MacFunction, Params};
 
 use crate::derive::{base, derive, shown, value};
 use crate::support::{Client, each_backend, hex, none};
@@ -14,7 +14,7 @@ use crate::support::{Client, each_backend, hex, none};
 pub const COVERED: [M; 4] =
     [M::IKE_PRF_DERIVE, M::IKE1_PRF_DERIVE, M::IKE1_EXTENDED_DERIVE, M::IKE2_PRF_PLUS_DERIVE];
 
-const SHA256: Code = Code::Hmac(Hash::Sha256);
+const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
 fn bytes(count: u8) -> Vec<u8> {
     (0..count).collect()
@@ -43,7 +43,7 @@ fn the_first_key() {
         };
         let own = base(&client, session, KeyType::SHA256_HMAC, &bytes(32));
         let aes = base(&client, session, KeyType::AES, &bytes(16));
-        for (with, key, known) in [
+        for (mechanism, key, known) in [
             // f(ni + nr, g)
             (
                 of(SHA256, true, None),
@@ -63,20 +63,20 @@ fn the_first_key() {
                 "bea67ec4d0df59fa48388b793a9260a68b3d3dcfb39b96af2bce38021cfcb651",
             ),
             // cmac(cmac(bytes(16), ni + nr), g): RFC 4615, 3
-            (of(Code::AesCmac, true, None), shared, "c7ca73f6c1f9ce063cf53b172fbcf9d8"),
+            (of(MacFunction::AesCmac, true, None), shared, "c7ca73f6c1f9ce063cf53b172fbcf9d8"),
             // cmac(key[:16], ni + nr)
-            (of(Code::AesCmac, false, None), aes, "d34097c5ecf531b2559f1c875ec209b7"),
+            (of(MacFunction::AesCmac, false, None), aes, "d34097c5ecf531b2559f1c875ec209b7"),
         ] {
             let known = hex(known);
-            assert_eq!(value(&client, session, with.clone(), key, &none()).as_ref(), Ok(&known));
-            let made = derive(&client, session, with.clone(), key, &none()).expect("a key");
+            assert_eq!(value(&client, session, mechanism.clone(), key, &none()).as_ref(), Ok(&known));
+            let made = derive(&client, session, mechanism.clone(), key, &none()).expect("a key");
             let key_type = if known.len() == 16 { KeyType::AES } else { KeyType::SHA256_HMAC };
             assert_eq!(client.number(session, made, A::KEY_TYPE), key_type.0);
             let shorter = none().number(A::VALUE_LEN, known.len() as u64 - 8);
             let generic = shorter.number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0);
-            assert_eq!(derive(&client, session, with, key, &generic), Err(Error::KeySizeRange));
+            assert_eq!(derive(&client, session, mechanism, key, &generic), Err(Error::KeySizeRange));
         }
-        let refused = derive(&client, session, of(Code::AesCmac, false, None), key, &none());
+        let refused = derive(&client, session, of(MacFunction::AesCmac, false, None), key, &none());
         assert_eq!(refused, Err(Error::KeyTypeInconsistent));
         let refused = derive(&client, session, of(SHA256, true, None), aes, &none());
         assert_eq!(refused, Err(Error::KeyTypeInconsistent));
@@ -84,7 +84,7 @@ fn the_first_key() {
         assert_eq!(refused, Err(Error::KeyTypeInconsistent));
         let refused = derive(&client, session, of(SHA256, false, Some(ObjectHandle(0))), key, &none());
         assert_eq!(refused, Err(Error::KeyHandleInvalid));
-        let refused = derive(&client, session, of(Code::AesGmac, true, None), shared, &none());
+        let refused = derive(&client, session, of(MacFunction::AesGmac, true, None), shared, &none());
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
     });
 }
@@ -103,7 +103,8 @@ fn aes_takes_keys_of_every_length() {
             (long, "8cd3c93ae598a9803006ffb67c40e9e4"),
         ] {
             let nonces = key.into();
-            let params = Params::IkePrf { prf: Code::AesXcbc(16), data_as_key: true, nonces, new_key: None };
+            let params =
+                Params::IkePrf { prf: MacFunction::AesXcbc(16), data_as_key: true, nonces, new_key: None };
             let got = value(&client, session, (M::IKE_PRF_DERIVE, params), message, &none());
             assert_eq!(got, Ok(hex(known)));
         }
@@ -176,15 +177,15 @@ fn longer_keys() {
                  9665d59c05f5f7ec401482ad5590412e4e6143bffd9e6330befed86d2a17caef",
             ),
         ];
-        for (with, known) in cases {
+        for (mechanism, known) in cases {
             let known = hex(known);
             let sized = |len: usize| none().number(A::VALUE_LEN, len as u64);
-            let got = value(&client, session, with.clone(), key, &sized(known.len()));
+            let got = value(&client, session, mechanism.clone(), key, &sized(known.len()));
             assert_eq!(got, Ok(known));
-            value(&client, session, with.clone(), key, &sized(255 * 32)).expect("a key");
-            let longer = value(&client, session, with.clone(), key, &sized(255 * 32 + 1));
+            value(&client, session, mechanism.clone(), key, &sized(255 * 32)).expect("a key");
+            let longer = value(&client, session, mechanism.clone(), key, &sized(255 * 32 + 1));
             assert_eq!(longer, Err(Error::KeySizeRange));
-            assert_eq!(derive(&client, session, with, key, &none()), Err(Error::TemplateIncomplete));
+            assert_eq!(derive(&client, session, mechanism, key, &none()), Err(Error::TemplateIncomplete));
         }
     });
 }
@@ -197,11 +198,11 @@ fn a_sensitive_key_gives_sensitive_keys() {
         let (key, _) = keys(&client, session);
         client.set(session, key, &none().flag(A::SENSITIVE, true)).expect("a change");
         let extra = Box::default();
-        let with = (M::IKE1_EXTENDED_DERIVE, Params::Ike1Extended { prf: SHA256, shared: None, extra });
+        let mechanism = (M::IKE1_EXTENDED_DERIVE, Params::Ike1Extended { prf: SHA256, shared: None, extra });
         let sized = none().number(A::VALUE_LEN, 16);
-        let refused = derive(&client, session, with.clone(), key, &sized.clone().and(&shown()));
+        let refused = derive(&client, session, mechanism.clone(), key, &sized.clone().and(&shown()));
         assert_eq!(refused, Err(Error::TemplateInconsistent));
-        let made = derive(&client, session, with, key, &sized).expect("a key");
+        let made = derive(&client, session, mechanism, key, &sized).expect("a key");
         assert!(client.flag(session, made, A::SENSITIVE));
     });
 }

@@ -56,9 +56,9 @@ fn rsa_keys_come_with_and_without_their_primes() {
         let bare = primes.into_iter().fold(RSA.private.clone(), Attributes::without);
         for template in [RSA.private.clone(), bare] {
             let key = client.create(session, &template.stored()).expect("a key");
-            let with = plain(M::SHA256_RSA_PKCS);
-            let signature = client.sign(session, &with, key, b"data").expect("a signature");
-            assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+            let mechanism = plain(M::SHA256_RSA_PKCS);
+            let signature = client.sign(session, &mechanism, key, b"data").expect("a signature");
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         }
         // Integers may be padded.
         let modulus = [&[0, 0], RSA.public.value(A::MODULUS)].concat();
@@ -85,8 +85,8 @@ fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
             let header = if given[1] < 0x80 { 2 } else { 3 };
             assert_eq!((given[0], given.len()), (4, header + usize::from(given[header - 1])), "{kind:?}");
             let bare = given[header..].to_vec();
-            let with = plain(if kind.key_type() == KeyType::EC { M::ECDSA_SHA256 } else { M::EDDSA });
-            let signature = client.sign(session, &with, key, b"data").expect("a signature");
+            let mechanism = plain(if kind.key_type() == KeyType::EC { M::ECDSA_SHA256 } else { M::EDDSA });
+            let signature = client.sign(session, &mechanism, key, b"data").expect("a signature");
             let der = |tag: u8, content: &[u8]| match content.len() {
                 len @ 0..0x80 => [&[tag, len as u8], content].concat(),
                 len => [&[tag, 0x81, len as u8], content].concat(),
@@ -96,7 +96,7 @@ fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
                 let template = public(kind.key_type()).and(&kind.request()).bytes(A::EC_POINT, &form);
                 let imported = client.create(session, &template).expect("a key");
                 assert_eq!(client.read(session, imported, A::EC_POINT).expect("a point"), given, "{kind:?}");
-                assert_eq!(client.verify(session, &with, imported, b"data", &signature), Ok(()));
+                assert_eq!(client.verify(session, &mechanism, imported, b"data", &signature), Ok(()));
             }
         }
     });

@@ -16,23 +16,24 @@ fn both_sides_have_the_same_secret_and_a_wrong_ciphertext_gives_another() {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
         let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
-        let with = plain(M::ML_KEM);
+        let mechanism = plain(M::ML_KEM);
         for (kind, len) in Kind::ENCAPSULATING.into_iter().zip([768, 1088, 1568]) {
             let (public, private) = pair(&client, session, kind, &none());
             let aes = shown.clone().number(A::KEY_TYPE, KeyType::AES.0);
-            let asked = module.encapsulate_key(session, &with, public, &aes.template(), Output::Length);
+            let asked = module.encapsulate_key(session, &mechanism, public, &aes.template(), Output::Length);
             assert_eq!(asked, Ok((len, None)));
             let mut sealed = vec![0; len];
             let short = Output::Buffer(&mut sealed[1..]);
-            let refused = module.encapsulate_key(session, &with, public, &aes.template(), short);
+            let refused = module.encapsulate_key(session, &mechanism, public, &aes.template(), short);
             assert_eq!(refused, Err(Error::BufferTooSmall { needed: len }));
             let out = Output::Buffer(&mut sealed);
             let (written, key) =
-                module.encapsulate_key(session, &with, public, &aes.template(), out).expect("a key");
+                module.encapsulate_key(session, &mechanism, public, &aes.template(), out).expect("a key");
             let key = key.expect("a key");
             assert_eq!(written, len);
-            let opened =
-                module.decapsulate_key(session, &with, private, &aes.template(), &sealed).expect("a key");
+            let opened = module
+                .decapsulate_key(session, &mechanism, private, &aes.template(), &sealed)
+                .expect("a key");
             let value = |key| client.read(session, key, A::VALUE).expect("a secret");
             assert_eq!((value(key), value(key).len()), (value(opened), 32), "{kind:?}");
             assert_eq!(client.number(session, opened, A::KEY_TYPE), KeyType::AES.0);
@@ -41,22 +42,24 @@ fn both_sides_have_the_same_secret_and_a_wrong_ciphertext_gives_another() {
             }
             // FIPS 203: a wrong ciphertext is rejected by a secret that nobody else has.
             sealed[len - 1] ^= 1;
-            let other =
-                module.decapsulate_key(session, &with, private, &shown.template(), &sealed).expect("a key");
+            let other = module
+                .decapsulate_key(session, &mechanism, private, &shown.template(), &sealed)
+                .expect("a key");
             assert_ne!(value(other), value(key));
-            let short = module.decapsulate_key(session, &with, private, &shown.template(), &sealed[1..]);
+            let short = module.decapsulate_key(session, &mechanism, private, &shown.template(), &sealed[1..]);
             assert_eq!(short, Err(Error::WrappedKeyLenRange));
 
-            let refused = module.decapsulate_key(session, &with, public, &shown.template(), &sealed);
+            let refused = module.decapsulate_key(session, &mechanism, public, &shown.template(), &sealed);
             assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-            let refused = module.encapsulate_key(session, &with, private, &shown.template(), Output::Length);
+            let refused =
+                module.encapsulate_key(session, &mechanism, private, &shown.template(), Output::Length);
             assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
             let before = client.find(session, &none()).len();
             let longer = shown.clone().number(A::VALUE_LEN, 33);
-            let refused = module.decapsulate_key(session, &with, private, &longer.template(), &sealed);
+            let refused = module.decapsulate_key(session, &mechanism, private, &longer.template(), &sealed);
             assert_eq!(refused, Err(Error::TemplateInconsistent));
             let pair = shown.clone().number(A::CLASS, 3).number(A::KEY_TYPE, KeyType::RSA.0);
-            let refused = module.decapsulate_key(session, &with, private, &pair.template(), &sealed);
+            let refused = module.decapsulate_key(session, &mechanism, private, &pair.template(), &sealed);
             assert_eq!(refused, Err(Error::TemplateInconsistent));
             assert_eq!(client.find(session, &none()).len(), before);
         }

@@ -106,13 +106,17 @@ fn a_user_puts_trust_into_no_template_on_a_key() {
         for id in &TEMPLATES[..3] {
             let id = *id;
             assert_eq!(module.create_object(session, &within(&aes, id, &trusted)), refused, "{id}");
-            let with = plain(M::AES_KEY_GEN);
-            assert_eq!(module.generate_key(session, &with, &within(&sized, id, &trusted)), refused, "{id}");
+            let mechanism = plain(M::AES_KEY_GEN);
+            assert_eq!(
+                module.generate_key(session, &mechanism, &within(&sized, id, &trusted)),
+                refused,
+                "{id}"
+            );
             let template = within(&received, id, &trusted);
             let unwrapped = module.unwrap_key(session, &kwp, by, &wrapped[..len], &template);
             assert_eq!(unwrapped, refused, "C_UnwrapKey {id}");
-            let with = plain(M::SHA256_KEY_DERIVATION);
-            assert_eq!(module.derive_key(session, &with, base, &template), refused, "C_DeriveKey {id}");
+            let mechanism = plain(M::SHA256_KEY_DERIVATION);
+            assert_eq!(module.derive_key(session, &mechanism, base, &template), refused, "C_DeriveKey {id}");
             let kem = plain(M::ML_KEM);
             let out = Output::Buffer(&mut sealed);
             let made = module.encapsulate_key(session, &kem, public, &template, out).map(drop);
@@ -182,8 +186,8 @@ fn a_template_on_a_key_gives_no_trust_to_what_the_user_makes() {
                 module.unwrap_key(session, &kwp, named("wraps"), &wrapped[..len], &template.template());
             assert_eq!(unwrapped, refused);
         }
-        let with = plain(M::SHA256_KEY_DERIVATION);
-        let derived = module.derive_key(session, &with, named("derives"), &received.template());
+        let mechanism = plain(M::SHA256_KEY_DERIVATION);
+        let derived = module.derive_key(session, &mechanism, named("derives"), &received.template());
         assert_eq!(derived, Err(Error::AttributeReadOnly));
         let out = Output::Buffer(&mut [0; 768]);
         let kem = plain(M::ML_KEM);

@@ -4,7 +4,7 @@
 use jeton::backend::{Hash, Provider};
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Code, HkdfSalt, Invocation, Params};
+use jeton::mechanism::{HkdfSalt, MacFunction, Mechanism, Params};
 use jeton::module::Output;
 use jeton::object::template::{Given, Raw};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::derive::{derive, shown, value};
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
 
-const SHA256: Code = Code::Hmac(Hash::Sha256);
+const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
 fn secret(key_type: KeyType, len: u8) -> Attributes {
     let value: Vec<u8> = (1..=len).collect();
@@ -77,15 +77,15 @@ fn with_other(other: ObjectHandle) -> Vec<(M, Params)> {
 fn derived(
     client: &Client,
     session: SessionHandle,
-    with: (M, Params),
+    mechanism: (M, Params),
     base: ObjectHandle,
 ) -> Result<ObjectHandle> {
-    let template = match with.0 {
+    let template = match mechanism.0 {
         M::CONCATENATE_BASE_AND_KEY => none(),
         M::HKDF_DATA => len(32),
         _ => len(32).number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0),
     };
-    derive(client, session, with, base, &template)
+    derive(client, session, mechanism, base, &template)
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn a_key_in_a_parameter_is_held_to_the_rules_of_the_base_key() {
         };
         let yes = none().flag(A::DERIVE, true);
         let only = |id: M| yes.clone().number(A::ALLOWED_MECHANISMS, id.0);
-        for with in with_other(create(yes.clone())) {
-            assert!(derived(&client, session, with.clone(), base).is_ok(), "{}", with.0);
+        for mechanism in with_other(create(yes.clone())) {
+            assert!(derived(&client, session, mechanism.clone(), base).is_ok(), "{}", mechanism.0);
         }
         let count = with_other(base).len();
         for at in 0..count {
@@ -139,13 +139,16 @@ fn the_extraction_under_a_salt_key_is_no_signature() {
             let salt = salt(hidden);
             let refused = value(&client, session, extract(salt), message, &none());
             assert_eq!(refused, Err(Error::TemplateInconsistent));
-            let with = (M::HKDF_DATA, hkdf(true, false, HkdfSalt::Key(salt)));
-            assert_eq!(derive(&client, session, with, message, &len(32)), Err(Error::TemplateInconsistent));
+            let mechanism = (M::HKDF_DATA, hkdf(true, false, HkdfSalt::Key(salt)));
+            assert_eq!(
+                derive(&client, session, mechanism, message, &len(32)),
+                Err(Error::TemplateInconsistent)
+            );
             let key = derive(&client, session, extract(salt), message, &none()).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
             // RFC 5869 has it so that the next step's output may be known.
-            let with = (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Key(salt)));
-            assert!(value(&client, session, with, message, &len(32)).is_ok());
+            let mechanism = (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Key(salt)));
+            assert!(value(&client, session, mechanism, message, &len(32)).is_ok());
         }
     });
 }
@@ -163,9 +166,13 @@ fn no_derivation_cuts_a_key_to_what_can_be_guessed() {
             unextractable,
         ] {
             let extract = |bit| (M::EXTRACT_KEY_FROM_KEY, Params::Bit(bit));
-            let refused = |with: (M, Params), template: &Attributes| {
-                let id = with.0;
-                assert_eq!(derive(&client, session, with, key, template), Err(Error::KeySizeRange), "{id}");
+            let refused = |mechanism: (M, Params), template: &Attributes| {
+                let id = mechanism.0;
+                assert_eq!(
+                    derive(&client, session, mechanism, key, template),
+                    Err(Error::KeySizeRange),
+                    "{id}"
+                );
             };
             for short in [1, 8, 13, 15] {
                 refused(extract(0), &len(short));
@@ -211,14 +218,14 @@ fn known_bytes_do_not_make_up_the_length_of_a_key() {
         let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
         let aes = |len: u64| none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, len);
         let prefix = (M::CONCATENATE_DATA_AND_BASE, data(&[0; 31]));
-        for (with, base) in [
+        for (mechanism, base) in [
             (prefix.clone(), key),
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), open),
             // Who made a sensitive key knows it.
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), sensitive),
         ] {
-            assert_eq!(derive(&client, session, with.clone(), base, &aes(32)), Err(Error::KeySizeRange));
-            let joined = derive(&client, session, with.clone(), base, &none()).expect("a key");
+            assert_eq!(derive(&client, session, mechanism.clone(), base, &aes(32)), Err(Error::KeySizeRange));
+            let joined = derive(&client, session, mechanism.clone(), base, &none()).expect("a key");
             for cut in [extract.clone(), extended(None), (M::XOR_BASE_AND_DATA, data(&[0; 32]))] {
                 let id = cut.0;
                 let refused = derive(&client, session, cut, joined, &len(32));
@@ -316,8 +323,8 @@ fn the_templates_of_a_key_hold_for_its_copies_by_derivation() {
         template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced.template()) });
         let by = client.module.create_object(session, &template).expect("a key");
         let aes = none().number(A::KEY_TYPE, KeyType::AES.0);
-        let with = (M::XOR_BASE_AND_DATA, data(&[0; 32]));
-        let copy = derive(&client, session, with, by, &aes).expect("a key");
+        let mechanism = (M::XOR_BASE_AND_DATA, data(&[0; 32]));
+        let copy = derive(&client, session, mechanism, by, &aes).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
         let key = client.create(session, &secret(KeyType::AES, 16).and(&shown())).expect("a key");
         let mut wrapped = [0; 24];
@@ -334,7 +341,7 @@ fn a_short_sensitive_key_makes_no_code_and_no_digest() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
-        let general = Invocation { params: Params::Length(1), ..plain(M::SHA256_HMAC_GENERAL) };
+        let general = Mechanism { params: Params::Length(1), ..plain(M::SHA256_HMAC_GENERAL) };
         let create = |len, more: &Attributes| {
             let key = secret(KeyType::GENERIC_SECRET, len).flag(A::DERIVE, true).and(more);
             client.create(session, &key).expect("a key")
@@ -347,26 +354,30 @@ fn a_short_sensitive_key_makes_no_code_and_no_digest() {
             (create(1, &none()), Ok(())),
             (create(1, &shown()), Ok(())),
         ] {
-            for with in [&general, &plain(M::SHA256_HMAC), &plain(M::SHA3_256_HMAC)] {
-                assert_eq!(module.sign_init(session, with, key), answer, "C_SignInit");
+            for mechanism in [&general, &plain(M::SHA256_HMAC), &plain(M::SHA3_256_HMAC)] {
+                assert_eq!(module.sign_init(session, mechanism, key), answer, "C_SignInit");
                 module.sign_cancel(session).expect("a session");
-                assert_eq!(module.verify_init(session, with, key), answer, "C_VerifyInit");
+                assert_eq!(module.verify_init(session, mechanism, key), answer, "C_VerifyInit");
                 module.verify_cancel(session).expect("a session");
-                assert_eq!(module.message_sign_init(session, with, key), answer, "C_MessageSignInit");
+                assert_eq!(module.message_sign_init(session, mechanism, key), answer, "C_MessageSignInit");
                 module.message_sign_cancel(session).expect("a session");
-                assert_eq!(module.message_verify_init(session, with, key), answer, "C_MessageVerifyInit");
+                assert_eq!(
+                    module.message_verify_init(session, mechanism, key),
+                    answer,
+                    "C_MessageVerifyInit"
+                );
                 module.message_verify_cancel(session).expect("a session");
-                let tag = &[0; 32][..if with == &general { 1 } else { 32 }];
-                assert_eq!(module.verify_signature_init(session, with, key, tag), answer);
+                let tag = &[0; 32][..if mechanism == &general { 1 } else { 32 }];
+                assert_eq!(module.verify_signature_init(session, mechanism, key, tag), answer);
                 module.verify_signature_cancel(session).expect("a session");
             }
             module.digest_init(session, &plain(M::SHA256)).expect("an operation");
             assert_eq!(module.digest_key(session, key), answer, "C_DigestKey");
             module.digest_cancel(session).expect("a session");
-            for with in
+            for mechanism in
                 [(M::SHA256_KEY_DERIVATION, Params::None), (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null))]
             {
-                assert_eq!(derive(&client, session, with, key, &len(32)).map(drop), answer);
+                assert_eq!(derive(&client, session, mechanism, key, &len(32)).map(drop), answer);
             }
         }
     });
@@ -407,8 +418,8 @@ fn unwrapping_does_not_cut_a_key() {
         let des = client.module.generate_key(session, &plain(M::DES3_KEY_GEN), &none().template());
         let des = des.expect("a key");
         let (public, private) = crate::keys::pair(&client, session, crate::keys::Kind::Rsa, &none());
-        let iv = |id, len| Invocation { params: Params::Iv(vec![3; len].into()), ..plain(id) };
-        for (with, by, back) in [
+        let iv = |id, len| Mechanism { params: Params::Iv(vec![3; len].into()), ..plain(id) };
+        for (mechanism, by, back) in [
             (plain(M::AES_ECB), aes, aes),
             (iv(M::AES_CBC, 16), aes, aes),
             (plain(M::DES3_ECB), des, des),
@@ -417,7 +428,7 @@ fn unwrapping_does_not_cut_a_key() {
             (plain(M::AES_KEY_WRAP_KWP), aes, aes),
             (plain(M::RSA_X_509), public, private),
         ] {
-            let id = with.mechanism.id;
+            let id = mechanism.info.id;
             // A length that is in an unauthenticated plaintext alone has the error of every wrong one.
             let refused = match id {
                 M::AES_CBC_PAD => Err(Error::WrappedKeyInvalid),
@@ -428,12 +439,12 @@ fn unwrapping_does_not_cut_a_key() {
                 let key = client.create(session, &key).expect("a key");
                 let mut wrapped = vec![0; 512];
                 let out = Output::Buffer(&mut wrapped);
-                let written = module.wrap_key(session, &with, by, key, out).expect("a wrapped key");
+                let written = module.wrap_key(session, &mechanism, by, key, out).expect("a wrapped key");
                 let unwrap = |len: u8| {
                     let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET)
                         .number(A::VALUE_LEN, len.into())
                         .flag(A::SENSITIVE, false);
-                    module.unwrap_key(session, &with, back, &wrapped[..written], &template.template())
+                    module.unwrap_key(session, &mechanism, back, &wrapped[..written], &template.template())
                 };
                 for cut in [1, 8, 15, 16, len - 1] {
                     assert_eq!(unwrap(cut), refused, "{id} {len} to {cut}");
@@ -465,8 +476,8 @@ fn the_audit_log_names_every_key_of_a_derivation() {
         let names = [other, idle].map(|key| String::from_utf8(name(key)).expect("an identifier"));
         let mut calls = 0;
         for key in [other, idle] {
-            for with in with_other(key) {
-                let _ = derived(&client, session, with, base);
+            for mechanism in with_other(key) {
+                let _ = derived(&client, session, mechanism, base);
                 calls += 1;
             }
         }

@@ -4,7 +4,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as does};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
@@ -30,7 +30,7 @@ fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
         let public = client.create(session, &RSA.public).expect("a key");
         let key = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
         let key = client.create(session, &key).expect("a key");
-        let aes_wrap = Invocation {
+        let aes_wrap = Mechanism {
             params: Params::RsaAesWrap {
                 aes_bits: 256,
                 hash: Hash::Sha256,
@@ -39,14 +39,16 @@ fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
             },
             ..plain(M::RSA_AES_KEY_WRAP)
         };
-        for with in [plain(M::RSA_PKCS), plain(M::RSA_X_509), oaep(Hash::Sha256, Hash::Sha256, b""), aes_wrap]
+        for mechanism in
+            [plain(M::RSA_PKCS), plain(M::RSA_X_509), oaep(Hash::Sha256, Hash::Sha256, b""), aes_wrap]
         {
             let mut wrapped = vec![0; 1024];
             let out = Output::Buffer(&mut wrapped);
-            let len = module.wrap_key(session, &with, public, key, out).expect("a wrapped key");
+            let len = module.wrap_key(session, &mechanism, public, key, out).expect("a wrapped key");
             let template = generic().number(A::VALUE_LEN, 32);
-            let unwrapped = module.unwrap_key(session, &with, rsa, &wrapped[..len], &template.template());
-            assert_eq!(unwrapped, Err(refused), "{}", with.mechanism.id);
+            let unwrapped =
+                module.unwrap_key(session, &mechanism, rsa, &wrapped[..len], &template.template());
+            assert_eq!(unwrapped, Err(refused), "{}", mechanism.info.id);
         }
         for kind in [Kind::P256, Kind::X25519, Kind::Dh] {
             let (public, private) = pair(&client, session, kind, &none());
@@ -54,14 +56,14 @@ fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
                 client.generate(session, kind.generator(), &kind.request(), &always()).expect("a pair");
             let part = if kind == Kind::Dh { A::VALUE } else { A::EC_POINT };
             let peer = client.read(session, public, part).expect("a public key").into_boxed_slice();
-            let with = match kind {
-                Kind::Dh => Invocation { params: Params::Data(peer), ..plain(M::DH_PKCS_DERIVE) },
+            let mechanism = match kind {
+                Kind::Dh => Mechanism { params: Params::Data(peer), ..plain(M::DH_PKCS_DERIVE) },
                 _ => {
                     let params = Params::Ecdh { kdf: None, shared: Box::default(), peer };
-                    Invocation { params, ..plain(M::ECDH1_DERIVE) }
+                    Mechanism { params, ..plain(M::ECDH1_DERIVE) }
                 }
             };
-            let derive = |key| module.derive_key(session, &with, key, &none().template());
+            let derive = |key| module.derive_key(session, &mechanism, key, &none().template());
             assert!(derive(private).is_ok(), "{kind:?}");
             assert_eq!(derive(locked), Err(refused), "{kind:?}");
         }
@@ -96,12 +98,12 @@ fn every_operation_with_such_a_key_waits_for_the_pin() {
         let (pkcs1, mut out) = (plain(M::RSA_PKCS), [0; 256]);
         let refused = Err(Error::UserNotLoggedIn);
         let raw = plain(M::RSA_X_509);
-        for with in [&pkcs1, &raw] {
-            module.sign_init(session, with, rsa).expect("an operation");
+        for mechanism in [&pkcs1, &raw] {
+            module.sign_init(session, mechanism, rsa).expect("an operation");
             assert_eq!(module.sign(session, &[1; 32], Output::Buffer(&mut out)), refused);
-            module.sign_recover_init(session, with, rsa).expect("an operation");
+            module.sign_recover_init(session, mechanism, rsa).expect("an operation");
             assert_eq!(module.sign_recover(session, &[1; 32], Output::Buffer(&mut out)), refused);
-            module.decrypt_init(session, with, rsa).expect("an operation");
+            module.decrypt_init(session, mechanism, rsa).expect("an operation");
             assert_eq!(module.decrypt(session, &[1; 256], Output::Buffer(&mut out)), refused);
         }
         module.decrypt_init(session, &pkcs1, rsa).expect("an operation");
@@ -129,16 +131,16 @@ fn one_pin_is_for_the_last_operation_that_waits() {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
         let rsa = client.create(session, &RSA.private.clone().and(&always())).expect("a key");
-        let (with, mut out) = (plain(M::RSA_PKCS), [0; 256]);
-        module.sign_init(session, &with, rsa).expect("an operation");
-        module.sign_recover_init(session, &with, rsa).expect("an operation");
+        let (mechanism, mut out) = (plain(M::RSA_PKCS), [0; 256]);
+        module.sign_init(session, &mechanism, rsa).expect("an operation");
+        module.sign_recover_init(session, &mechanism, rsa).expect("an operation");
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
         let refused = module.sign(session, b"data", Output::Buffer(&mut out));
         assert_eq!(refused, Err(Error::UserNotLoggedIn));
         // In the other order.
-        module.sign_recover_init(session, &with, rsa).expect("an operation");
-        module.sign_init(session, &with, rsa).expect("an operation");
+        module.sign_recover_init(session, &mechanism, rsa).expect("an operation");
+        module.sign_init(session, &mechanism, rsa).expect("an operation");
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign(session, b"data", Output::Buffer(&mut out)), Ok(256));
         // The other one still waits, and may have its own.

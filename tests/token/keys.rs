@@ -217,8 +217,8 @@ pub fn pair(
     }
     let request = kind.request().and(both);
     if kind.is_secret() {
-        let with = plain(kind.generator());
-        let key = client.module.generate_key(session, &with, &request.template()).expect("a key");
+        let mechanism = plain(kind.generator());
+        let key = client.module.generate_key(session, &mechanism, &request.template()).expect("a key");
         return (key, key);
     }
     client.generate(session, kind.generator(), &request, both).expect("a pair")

@@ -5,7 +5,7 @@ use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, ObjectHandle, SessionHandle, mechanism_flag as flag};
 use jeton::mechanism::tls::TlsPrf;
-use jeton::mechanism::{self, Action, Code, Invocation, Params};
+use jeton::mechanism::{self, Action, Code, Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, pair};
@@ -13,7 +13,7 @@ use crate::support::{Client, each_backend, none, plain};
 
 /// A mechanism that signs.
 pub struct Case {
-    pub with: Invocation,
+    pub mechanism: Mechanism,
     pub kinds: &'static [Kind],
     /// The length of a message that it takes.
     pub message: usize,
@@ -170,7 +170,7 @@ fn pss(id: M, hash: Hash, mgf: Hash, salt_len: usize, message: usize) -> Case {
 }
 
 fn parameterized(id: M, kinds: &'static [Kind], params: Params) -> Case {
-    Case { with: Invocation { params, ..plain(id) }, kinds, message: LONG, repeats: false }
+    Case { mechanism: Mechanism { params, ..plain(id) }, kinds, message: LONG, repeats: false }
 }
 
 /// A message below every modulus.
@@ -187,7 +187,7 @@ pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, Obj
         let pairs: Vec<_> = kinds.map(|kind| (kind, pair(&client, session, kind, &none()))).collect();
         for case in cases() {
             for (kind, keys) in pairs.iter().filter(|(kind, _)| case.kinds.contains(kind)) {
-                println!("{} with {kind:?}", case.with.mechanism.id);
+                println!("{} with {kind:?}", case.mechanism.info.id);
                 test(&client, session, &case, *keys);
             }
         }
@@ -196,9 +196,9 @@ pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, (ObjectHandle, Obj
 
 #[test]
 fn every_row_of_the_table_has_a_case() {
-    let signing: Vec<_> = cases().iter().map(|case| case.with.mechanism.id).collect();
+    let signing: Vec<_> = cases().iter().map(|case| case.mechanism.info.id).collect();
     let generating: Vec<_> = crate::generate::covered().collect();
-    let ciphers: Vec<_> = crate::ciphers::cases().iter().map(|case| case.with.mechanism.id).collect();
+    let ciphers: Vec<_> = crate::ciphers::cases().iter().map(|case| case.mechanism.info.id).collect();
     let others = [&crate::tls::DERIVING[..], &crate::ike::COVERED, &crate::sp800_108::COVERED].concat();
     let deriving: Vec<_> = crate::derive::covered().chain(others).collect();
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
@@ -257,14 +257,14 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
 #[test]
 fn one_part_and_several_parts_are_the_same_to_the_verifier() {
     each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
+        let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
-        let whole = client.sign(session, with, private, &data).expect("a signature");
+        let whole = client.sign(session, mechanism, private, &data).expect("a signature");
 
         let (head, rest) = data.split_at(1);
         let (middle, tail) = rest.split_at(rest.len() / 2);
         let parts = [head, middle, b"", tail];
-        module.sign_init(session, with, private).expect("an operation");
+        module.sign_init(session, mechanism, private).expect("an operation");
         for part in parts {
             module.sign_update(session, part).expect("a part");
         }
@@ -276,8 +276,8 @@ fn one_part_and_several_parts_are_the_same_to_the_verifier() {
         }
 
         for signature in [&whole, &signature] {
-            assert_eq!(client.verify(session, with, public, &data, signature), Ok(()));
-            module.verify_init(session, with, public).expect("an operation");
+            assert_eq!(client.verify(session, mechanism, public, &data, signature), Ok(()));
+            module.verify_init(session, mechanism, public).expect("an operation");
             for part in parts {
                 module.verify_update(session, part).expect("a part");
             }
@@ -289,9 +289,9 @@ fn one_part_and_several_parts_are_the_same_to_the_verifier() {
 #[test]
 fn wrong_signatures_and_lengths_are_told_apart_and_end_the_operation() {
     each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
+        let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
-        let good = client.sign(session, with, private, &data).expect("a signature");
+        let good = client.sign(session, mechanism, private, &data).expect("a signature");
         let mut flipped = good.clone();
         *flipped.last_mut().expect("bytes") ^= 1;
         let longer = [&good[..], &[0]].concat();
@@ -301,17 +301,17 @@ fn wrong_signatures_and_lengths_are_told_apart_and_end_the_operation() {
             (&longer, Error::SignatureLenRange),
             (&[], Error::SignatureLenRange),
         ] {
-            assert_eq!(client.verify(session, with, public, &data, signature), Err(expected));
+            assert_eq!(client.verify(session, mechanism, public, &data, signature), Err(expected));
             let over = module.verify(session, &data, &good);
             assert_eq!(over, Err(Error::OperationNotInitialized));
 
-            module.verify_init(session, with, public).expect("an operation");
+            module.verify_init(session, mechanism, public).expect("an operation");
             module.verify_update(session, &data).expect("a part");
             assert_eq!(module.verify_final(session, signature), Err(expected));
             assert_eq!(module.verify_final(session, &good), Err(Error::OperationNotInitialized));
         }
         let another = message(case.message, 4);
-        let refused = client.verify(session, with, public, &another, &good);
+        let refused = client.verify(session, mechanism, public, &another, &good);
         assert_eq!(refused, Err(Error::SignatureInvalid));
     });
 }
@@ -319,9 +319,9 @@ fn wrong_signatures_and_lengths_are_told_apart_and_end_the_operation() {
 #[test]
 fn short_buffers_and_length_queries_keep_the_operation_active() {
     each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
+        let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
-        module.sign_init(session, with, private).expect("an operation");
+        module.sign_init(session, mechanism, private).expect("an operation");
         let needed = module.sign(session, &data, Output::Length).expect("a length");
         for short in [0, 1, needed - 1] {
             let refused = module.sign(session, &data, Output::Buffer(&mut vec![0; short]));
@@ -331,40 +331,40 @@ fn short_buffers_and_length_queries_keep_the_operation_active() {
         let mut room = vec![0xaa; needed + 9];
         assert_eq!(module.sign(session, &data, Output::Buffer(&mut room)), Ok(needed));
         assert_eq!(room[needed..], [0xaa; 9]);
-        assert_eq!(client.verify(session, with, public, &data, &room[..needed]), Ok(()));
+        assert_eq!(client.verify(session, mechanism, public, &data, &room[..needed]), Ok(()));
         assert_eq!(module.sign(session, &data, Output::Length), Err(Error::OperationNotInitialized));
 
-        module.sign_init(session, with, private).expect("an operation");
+        module.sign_init(session, mechanism, private).expect("an operation");
         module.sign_update(session, &data).expect("a part");
         assert_eq!(module.sign_final(session, Output::Length), Ok(needed));
         let refused = module.sign_final(session, Output::Buffer(&mut vec![0; needed - 1]));
         assert_eq!(refused, Err(Error::BufferTooSmall { needed }));
         assert_eq!(module.sign_final(session, Output::Buffer(&mut room)), Ok(needed));
-        assert_eq!(client.verify(session, with, public, &data, &room[..needed]), Ok(()));
+        assert_eq!(client.verify(session, mechanism, public, &data, &room[..needed]), Ok(()));
     });
 }
 
 #[test]
 fn an_operation_armed_again_signs_what_it_is_given_now() {
     each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
+        let (module, mechanism) = (&client.module, &case.mechanism);
         for start in [3, 4, 3] {
             // Parts that were given up leave nothing behind.
-            module.sign_init(session, with, private).expect("an operation");
+            module.sign_init(session, mechanism, private).expect("an operation");
             module.sign_update(session, b"given up").expect("a part");
             module.sign_cancel(session).expect("an operation");
-            module.verify_init(session, with, public).expect("an operation");
+            module.verify_init(session, mechanism, public).expect("an operation");
             module.verify_update(session, b"given up").expect("a part");
             module.verify_cancel(session).expect("an operation");
 
             let data = message(case.message, start);
-            let signature = client.sign(session, with, private, &data).expect("a signature");
-            assert_eq!(client.verify(session, with, public, &data, &signature), Ok(()));
-            module.sign_init(session, with, private).expect("an operation");
+            let signature = client.sign(session, mechanism, private, &data).expect("a signature");
+            assert_eq!(client.verify(session, mechanism, public, &data, &signature), Ok(()));
+            module.sign_init(session, mechanism, private).expect("an operation");
             module.sign_update(session, &data).expect("a part");
             let mut in_parts = vec![0; signature.len()];
             module.sign_final(session, Output::Buffer(&mut in_parts)).expect("a signature");
-            assert_eq!(client.verify(session, with, public, &data, &in_parts), Ok(()));
+            assert_eq!(client.verify(session, mechanism, public, &data, &in_parts), Ok(()));
             assert!(!case.repeats || in_parts == signature);
         }
     });

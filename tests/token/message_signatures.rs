@@ -12,13 +12,13 @@ use crate::support::{Client, PIN, each_backend, none, plain};
 #[test]
 fn messages_are_signed_as_in_operations_of_their_own() {
     each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
-        if with.mechanism.does() & flag::MESSAGE_SIGN == 0 {
-            assert_eq!(with.mechanism.id, M::AES_GMAC);
+        let (module, mechanism) = (&client.module, &case.mechanism);
+        if mechanism.info.does() & flag::MESSAGE_SIGN == 0 {
+            assert_eq!(mechanism.info.id, M::AES_GMAC);
             return;
         }
-        module.message_sign_init(session, with, private).expect("an operation");
-        module.message_verify_init(session, with, public).expect("an operation");
+        module.message_sign_init(session, mechanism, private).expect("an operation");
+        module.message_verify_init(session, mechanism, public).expect("an operation");
         for start in [3, 4] {
             let data = message(case.message, start);
             let needed = module.sign_message(session, &data, Output::Length).expect("a length");
@@ -43,12 +43,12 @@ fn messages_are_signed_as_in_operations_of_their_own() {
             let over = module.sign_message_end(session, tail, Output::Buffer(&mut parts));
             assert_eq!(over, Err(Error::OperationNotInitialized));
             if case.repeats {
-                let single = client.sign(session, with, private, &data);
+                let single = client.sign(session, mechanism, private, &data);
                 assert_eq!((single.as_ref(), &parts), (Ok(&whole), &whole));
             }
 
             for signature in [&whole, &parts] {
-                assert_eq!(client.verify(session, with, public, &data, signature), Ok(()));
+                assert_eq!(client.verify(session, mechanism, public, &data, signature), Ok(()));
                 assert_eq!(module.verify_message(session, &data, signature), Ok(()));
                 module.verify_message_begin(session).expect("a message");
                 module.verify_message_part(session, head).expect("a part");
@@ -81,17 +81,17 @@ fn message_signatures_go_on_in_order_and_are_cancelled() {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
         let (public, private) = pair(&client, session, Kind::P256, &none());
-        let with = plain(M::ECDSA_SHA256);
+        let mechanism = plain(M::ECDSA_SHA256);
         let missing = Error::OperationNotInitialized;
         assert_eq!(module.sign_message_begin(session), Err(missing));
         assert_eq!(module.verify_message_begin(session), Err(missing));
         let init = || {
-            module.message_sign_init(session, &with, private)?;
-            module.message_verify_init(session, &with, public)
+            module.message_sign_init(session, &mechanism, private)?;
+            module.message_verify_init(session, &mechanism, public)
         };
         init().expect("operations");
-        assert_eq!(module.message_sign_init(session, &with, private), Err(Error::OperationActive));
-        assert_eq!(module.message_verify_init(session, &with, public), Err(Error::OperationActive));
+        assert_eq!(module.message_sign_init(session, &mechanism, private), Err(Error::OperationActive));
+        assert_eq!(module.message_verify_init(session, &mechanism, public), Err(Error::OperationActive));
         assert_eq!(module.sign_message_part(session, b"data"), Err(missing));
         assert_eq!(module.verify_message_part(session, b"data"), Err(missing));
         module.sign_message_begin(session).expect("a message");
@@ -121,11 +121,11 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_message() {
         let (session, module) = (client.user(), &client.module);
         let key = client.create(session, &RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true));
         let public = client.create(session, &RSA.public).expect("a key");
-        let with = plain(M::SHA256_RSA_PKCS);
+        let mechanism = plain(M::SHA256_RSA_PKCS);
         let login = |pin| module.login(session, User::ContextSpecific, pin);
         let mut out = [0; 256];
         assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
-        module.message_sign_init(session, &with, key.expect("a key")).expect("an operation");
+        module.message_sign_init(session, &mechanism, key.expect("a key")).expect("an operation");
         for _ in 0..2 {
             let refused = module.sign_message(session, b"data", Output::Buffer(&mut out));
             assert_eq!(refused, Err(Error::UserNotLoggedIn));
@@ -134,7 +134,7 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_message() {
             assert_eq!(login(b"a wrong one"), Err(Error::PinIncorrect));
             assert_eq!(login(PIN), Ok(()));
             assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(256));
-            assert_eq!(client.verify(session, &with, public, b"data", &out), Ok(()));
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
 
             // One message in several parts is one use.
             assert_eq!(module.sign_message_begin(session), Err(Error::UserNotLoggedIn));
@@ -142,7 +142,7 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_message() {
             assert_eq!(module.sign_message_begin(session), Ok(()));
             assert_eq!(module.sign_message_part(session, b"da"), Ok(()));
             assert_eq!(module.sign_message_end(session, b"ta", Output::Buffer(&mut out)), Ok(256));
-            assert_eq!(client.verify(session, &with, public, b"data", &out), Ok(()));
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
         }
         assert_eq!(module.message_sign_final(session), Ok(()));
     });

@@ -8,7 +8,7 @@ use jeton::id::{
     mechanism_flag as flag,
 };
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{self, Invocation, Params};
+use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
@@ -193,7 +193,7 @@ fn a_message_is_encrypted_as_in_one_operation_of_its_own() {
             for (nonce_len, tag_len) in lengths {
                 for len in [0, 1, 16, 100, 1000] {
                     let (data, nonce) = (message(len), vec![9; *nonce_len]);
-                    let with = Invocation {
+                    let mechanism = Mechanism {
                         params: Params::Aead {
                             nonce: nonce[..].into(),
                             aad: AAD.into(),
@@ -203,7 +203,7 @@ fn a_message_is_encrypted_as_in_one_operation_of_its_own() {
                         ..plain(id)
                     };
                     let single =
-                        Way::Encrypt.whole(&client, session, &with, key, &data).expect("a ciphertext");
+                        Way::Encrypt.whole(&client, session, &mechanism, key, &data).expect("a ciphertext");
                     let (expected, tag) = single.split_at(len);
                     let new = || params(scheme, &nonce, *tag_len, len);
 
@@ -433,7 +433,7 @@ fn message_operations_stand_beside_the_others_and_end_at_logout() {
         let key = secret(&client, session, M::AES_GCM, &message(16));
         let gcm = plain(M::AES_GCM);
         let single = Params::Aead { nonce: NONCE.into(), aad: AAD.into(), tag_len: 16, data_len: 0 };
-        let single = Invocation { params: single, ..plain(M::AES_GCM) };
+        let single = Mechanism { params: single, ..plain(M::AES_GCM) };
         module.encrypt_init(session, &single, key).expect("an operation");
         module.message_crypt_init(session, Direction::Encrypt, &gcm, key).expect("an operation");
         let mut given = params(GCM.1, &NONCE, 16, 0);
@@ -455,17 +455,17 @@ fn only_mechanisms_that_say_so_take_messages() {
         let (module, session) = (&client.module, client.user());
         let key = secret(&client, session, M::AES_GCM, &message(16));
         for row in mechanism::all() {
-            let with = plain(row.id);
+            let mechanism = plain(row.id);
             let flags = module.mechanism(client.slot, row.id).expect("a mechanism").flags;
             let as_said = |outcome: Result<(), Error>, flag| {
                 let refused = outcome == Err(Error::MechanismInvalid);
                 assert_eq!(refused, flags & flag == 0, "{}", row.id);
             };
-            let crypt = |direction| module.message_crypt_init(session, direction, &with, key);
+            let crypt = |direction| module.message_crypt_init(session, direction, &mechanism, key);
             as_said(crypt(Direction::Encrypt), flag::MESSAGE_ENCRYPT);
             as_said(crypt(Direction::Decrypt), flag::MESSAGE_DECRYPT);
-            as_said(module.message_sign_init(session, &with, key), flag::MESSAGE_SIGN);
-            as_said(module.message_verify_init(session, &with, key), flag::MESSAGE_VERIFY);
+            as_said(module.message_sign_init(session, &mechanism, key), flag::MESSAGE_SIGN);
+            as_said(module.message_verify_init(session, &mechanism, key), flag::MESSAGE_VERIFY);
             for direction in BOTH {
                 module.message_crypt_cancel(session, direction).expect("an operation");
             }

@@ -3,7 +3,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, mechanism_flag as flag};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 
 use crate::keys::{Kind, RSA, pair};
@@ -17,8 +17,8 @@ fn keys_sign_only_what_they_may() {
         let (public, private) = pair(&client, session, Kind::P256, &none());
         let other = client.create(session, &data("no key")).expect("data");
         let ecdsa = plain(M::ECDSA_SHA256);
-        let sign = |with: &Invocation, key| client.module.sign_init(session, with, key);
-        let verify = |with: &Invocation, key| client.module.verify_init(session, with, key);
+        let sign = |mechanism: &Mechanism, key| client.module.sign_init(session, mechanism, key);
+        let verify = |mechanism: &Mechanism, key| client.module.verify_init(session, mechanism, key);
         for key in [other, ObjectHandle(0), ObjectHandle(4711)] {
             assert_eq!(sign(&ecdsa, key), Err(Error::KeyHandleInvalid));
             assert_eq!(verify(&ecdsa, key), Err(Error::KeyHandleInvalid));
@@ -46,9 +46,9 @@ fn the_allowed_mechanisms_of_a_key_bind_it() {
         let session = client.user();
         let allowed = none().number(A::ALLOWED_MECHANISMS, M::ECDSA_SHA256.0);
         let (public, private) = pair(&client, session, Kind::P256, &allowed.stored());
-        let with = plain(M::ECDSA_SHA256);
-        let signature = client.sign(session, &with, private, b"data").expect("a signature");
-        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        let mechanism = plain(M::ECDSA_SHA256);
+        let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         for other in [M::ECDSA, M::ECDSA_SHA384].map(plain) {
             let refused = client.module.sign_init(session, &other, private);
             assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
@@ -85,8 +85,8 @@ fn parameters_must_fit_the_mechanism() {
             (M::ML_DSA, too_long, ml_dsa),
             (M::ML_DSA, pss(Hash::Sha256, 32), ml_dsa),
         ] {
-            let with = Invocation { params, ..plain(id) };
-            let refused = client.module.sign_init(session, &with, key);
+            let mechanism = Mechanism { params, ..plain(id) };
+            let refused = client.module.sign_init(session, &mechanism, key);
             assert_eq!(refused, Err(Error::MechanismParamInvalid), "{id}");
         }
     });
@@ -99,19 +99,19 @@ fn inputs_of_the_wrong_length_are_refused_and_end_the_operation() {
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
         let pss = Params::Pss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: 32 };
-        let pss = Invocation { params: pss, ..plain(M::RSA_PKCS_PSS) };
+        let pss = Mechanism { params: pss, ..plain(M::RSA_PKCS_PSS) };
         let (raw, pkcs) = (plain(M::RSA_X_509), plain(M::RSA_PKCS));
-        for (with, len, expected) in [
+        for (mechanism, len, expected) in [
             (&raw, 257, Error::DataLenRange),
             (&pkcs, 246, Error::DataLenRange),
             (&pss, 31, Error::DataLenRange),
             (&pss, 33, Error::DataLenRange),
         ] {
             let input = vec![1; len];
-            assert_eq!(client.sign(session, with, private, &input), Err(expected));
+            assert_eq!(client.sign(session, mechanism, private, &input), Err(expected));
             let over = client.module.sign(session, &input, Output::Length);
             assert_eq!(over, Err(Error::OperationNotInitialized));
-            let verified = client.verify(session, with, public, &input, &[1; 256]);
+            let verified = client.verify(session, mechanism, public, &input, &[1; 256]);
             assert_eq!(verified, Err(expected));
         }
         // As long as the modulus, and not below it.
@@ -127,17 +127,17 @@ fn one_operation_of_a_kind_is_active_in_a_session() {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);
         let (public, private) = pair(&client, session, Kind::Ed25519, &none());
-        let with = plain(M::EDDSA);
+        let mechanism = plain(M::EDDSA);
         let mut out = [0; 64];
         assert_eq!(module.sign_update(session, b""), Err(Error::OperationNotInitialized));
         let unstarted = module.sign_final(session, Output::Buffer(&mut out));
         assert_eq!(unstarted, Err(Error::OperationNotInitialized));
         assert_eq!(module.verify_update(session, b""), Err(Error::OperationNotInitialized));
 
-        module.sign_init(session, &with, private).expect("an operation");
-        assert_eq!(module.sign_init(session, &with, private), Err(Error::OperationActive));
+        module.sign_init(session, &mechanism, private).expect("an operation");
+        assert_eq!(module.sign_init(session, &mechanism, private), Err(Error::OperationActive));
         // The other kinds are not concerned.
-        module.verify_init(session, &with, public).expect("an operation");
+        module.verify_init(session, &mechanism, public).expect("an operation");
         module.digest_init(session, &plain(M::SHA256)).expect("an operation");
         module.find_init(session, &none().template()).expect("a search");
 
@@ -158,9 +158,9 @@ fn cancel_ends_the_operations_that_are_named() {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);
         let (public, private) = pair(&client, session, Kind::Ed25519, &none());
-        let with = plain(M::EDDSA);
-        module.sign_init(session, &with, private).expect("an operation");
-        module.verify_init(session, &with, public).expect("an operation");
+        let mechanism = plain(M::EDDSA);
+        module.sign_init(session, &mechanism, private).expect("an operation");
+        module.verify_init(session, &mechanism, public).expect("an operation");
         module.digest_init(session, &plain(M::SHA256)).expect("an operation");
         module.find_init(session, &none().template()).expect("a search");
         module.cancel(session, flag::SIGN | flag::FIND_OBJECTS).expect("operations");
@@ -182,12 +182,12 @@ fn keys_and_mechanisms_take_turns_in_a_session() {
         let pairs = [Kind::P256, Kind::P256, Kind::P384].map(|kind| pair(&client, session, kind, &none()));
         for _ in 0..2 {
             for (public, private) in pairs {
-                for with in [M::ECDSA_SHA256, M::ECDSA_SHA384].map(plain) {
-                    let signature = client.sign(session, &with, private, b"data").expect("a signature");
-                    assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+                for mechanism in [M::ECDSA_SHA256, M::ECDSA_SHA384].map(plain) {
+                    let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+                    assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
                     let others = pairs.iter().filter(|(other, _)| *other != public);
                     for (other, _) in others {
-                        assert!(client.verify(session, &with, *other, b"data", &signature).is_err());
+                        assert!(client.verify(session, &mechanism, *other, b"data", &signature).is_err());
                     }
                 }
             }
@@ -201,7 +201,7 @@ fn parameters_are_part_of_what_is_armed_again() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::MlDsa44, &none());
-        let within = |context: &[u8]| Invocation {
+        let within = |context: &[u8]| Mechanism {
             params: Params::SignContext { deterministic: true, context: context.into(), hash: None },
             ..plain(M::ML_DSA)
         };
@@ -221,25 +221,25 @@ fn a_kept_operation_notices_that_its_key_changed_or_went() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
-        let with = plain(M::ECDSA_SHA256);
+        let mechanism = plain(M::ECDSA_SHA256);
         for both in [none(), none().stored()] {
             let (public, private) = pair(&client, other, Kind::P256, &both);
-            let signature = client.sign(session, &with, private, b"data").expect("a signature");
-            let verify = || client.verify(session, &with, public, b"data", &signature);
+            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+            let verify = || client.verify(session, &mechanism, public, b"data", &signature);
             assert_eq!(verify(), Ok(()));
             client.set(other, private, &none().flag(A::SIGN, false)).expect("a change");
             client.set(other, public, &none().flag(A::VERIFY, false)).expect("a change");
-            let refused = client.sign(session, &with, private, b"data");
+            let refused = client.sign(session, &mechanism, private, b"data");
             assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
             assert_eq!(verify(), Err(Error::KeyFunctionNotPermitted));
             client.set(other, private, &none().flag(A::SIGN, true)).expect("a change");
             client.set(other, public, &none().flag(A::VERIFY, true)).expect("a change");
-            client.sign(session, &with, private, b"data").expect("a signature");
+            client.sign(session, &mechanism, private, b"data").expect("a signature");
             assert_eq!(verify(), Ok(()));
             for key in [public, private] {
                 client.module.destroy_object(other, key).expect("a key");
             }
-            assert_eq!(client.sign(session, &with, private, b"data"), Err(Error::KeyHandleInvalid));
+            assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
             assert_eq!(verify(), Err(Error::KeyHandleInvalid));
         }
     });
@@ -250,13 +250,13 @@ fn a_kept_operation_notices_that_the_session_of_its_key_was_closed() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
-        let with = plain(M::ECDSA_SHA256);
+        let mechanism = plain(M::ECDSA_SHA256);
         let (public, private) = pair(&client, other, Kind::P256, &none());
-        let signature = client.sign(session, &with, private, b"data").expect("a signature");
-        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         client.module.close_session(other).expect("a session");
-        assert_eq!(client.sign(session, &with, private, b"data"), Err(Error::KeyHandleInvalid));
-        let verified = client.verify(session, &with, public, b"data", &signature);
+        assert_eq!(client.sign(session, &mechanism, private, b"data"), Err(Error::KeyHandleInvalid));
+        let verified = client.verify(session, &mechanism, public, b"data", &signature);
         assert_eq!(verified, Err(Error::KeyHandleInvalid));
     });
 }
@@ -270,28 +270,28 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_signature() {
         let key = client.create(session, &key).expect("a key");
         let usual = client.create(session, &RSA.private).expect("a key");
         let public = client.create(session, &RSA.public).expect("a key");
-        let with = plain(M::SHA256_RSA_PKCS);
+        let mechanism = plain(M::SHA256_RSA_PKCS);
         let login = |pin| module.login(session, User::ContextSpecific, pin);
         let mut out = [0; 256];
         assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
         for _ in 0..2 {
             // Without the PIN the operation is over.
-            module.sign_init(session, &with, key).expect("an operation");
+            module.sign_init(session, &mechanism, key).expect("an operation");
             let refused = module.sign(session, b"data", Output::Buffer(&mut out));
             assert_eq!(refused, Err(Error::UserNotLoggedIn));
             let over = module.sign(session, b"data", Output::Buffer(&mut out));
             assert_eq!(over, Err(Error::OperationNotInitialized));
 
-            module.sign_init(session, &with, key).expect("an operation");
+            module.sign_init(session, &mechanism, key).expect("an operation");
             assert_eq!(login(b"a wrong one"), Err(Error::PinIncorrect));
             assert_eq!(login(PIN), Ok(()));
             assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
             module.sign(session, b"data", Output::Buffer(&mut out)).expect("a signature");
-            assert_eq!(client.verify(session, &with, public, b"data", &out), Ok(()));
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
         }
-        module.sign_init(session, &with, key).expect("an operation");
+        module.sign_init(session, &mechanism, key).expect("an operation");
         assert_eq!(module.sign_update(session, b"data"), Err(Error::UserNotLoggedIn));
-        module.sign_init(session, &with, usual).expect("an operation");
+        module.sign_init(session, &mechanism, usual).expect("an operation");
         assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
     });
 }

@@ -5,7 +5,7 @@ use std::ffi::c_ulong;
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::key_object;
@@ -20,12 +20,12 @@ fn hotp() -> Attributes {
     key_object(ObjectClass::OTP_KEY, KeyType::HOTP).bytes(A::VALUE, SECRET)
 }
 
-fn with(counter: Option<u64>, digits: Option<u64>, format: Option<u64>, flags: u64) -> Invocation {
+fn with(counter: Option<u64>, digits: Option<u64>, format: Option<u64>, flags: u64) -> Mechanism {
     let counter = counter.map(u64::to_be_bytes);
-    Invocation { params: Params::Otp { counter, digits, format, flags }, ..plain(M::HOTP) }
+    Mechanism { params: Params::Otp { counter, digits, format, flags }, ..plain(M::HOTP) }
 }
 
-fn own() -> Invocation {
+fn own() -> Mechanism {
     with(None, None, None, 0)
 }
 
@@ -54,10 +54,10 @@ fn parse(info: &[u8]) -> Vec<(u64, Vec<u8>)> {
 fn password(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     key: ObjectHandle,
 ) -> Result<(String, u64), Error> {
-    client.module.sign_init(session, with, key)?;
+    client.module.sign_init(session, mechanism, key)?;
     let mut info = vec![0; client.module.sign(session, b"", Output::Length)?];
     let len = client.module.sign(session, b"", Output::Buffer(&mut info))?;
     assert_eq!(len, info.len());
@@ -112,19 +112,19 @@ fn a_password_is_verified_by_the_counter_that_is_given() {
         let session = client.user();
         let key = client.create(session, &hotp()).expect("a key");
         for (at, known) in (0..).zip(KNOWN) {
-            let with = with(Some(at), None, None, 0);
-            assert_eq!(client.verify(session, &with, key, b"", known.as_bytes()), Ok(()));
+            let mechanism = with(Some(at), None, None, 0);
+            assert_eq!(client.verify(session, &mechanism, key, b"", known.as_bytes()), Ok(()));
             let other = KNOWN[(at as usize + 1) % 10].as_bytes();
-            assert_eq!(client.verify(session, &with, key, b"", other), Err(Error::SignatureInvalid));
+            assert_eq!(client.verify(session, &mechanism, key, b"", other), Err(Error::SignatureInvalid));
             let short = &known.as_bytes()[1..];
-            assert_eq!(client.verify(session, &with, key, b"", short), Err(Error::SignatureLenRange));
+            assert_eq!(client.verify(session, &mechanism, key, b"", short), Err(Error::SignatureLenRange));
         }
         assert_eq!(counter(&client, session, key), 0);
         let without = client.module.verify_init(session, &own(), key);
         assert_eq!(without, Err(Error::MechanismParamInvalid));
-        let with = with(Some(0), None, None, 0);
-        assert_eq!(client.verify(session, &with, key, b"x", b"755224"), Err(Error::DataLenRange));
-        client.module.verify_init(session, &with, key).expect("an operation");
+        let mechanism = with(Some(0), None, None, 0);
+        assert_eq!(client.verify(session, &mechanism, key, b"x", b"755224"), Err(Error::DataLenRange));
+        client.module.verify_init(session, &mechanism, key).expect("an operation");
         assert_eq!(client.module.verify_final(session, b"755224"), Ok(()));
     });
 }

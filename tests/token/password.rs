@@ -4,7 +4,7 @@ use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, SessionHandle};
 use jeton::mechanism::password::Password;
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::secret::Secret;
 
 use crate::derive::shown;
@@ -27,9 +27,9 @@ fn value(
     params: Params,
     template: &Attributes,
 ) -> Result<Vec<u8>, Error> {
-    let with = Invocation { params, ..plain(M::PKCS5_PBKD2) };
+    let mechanism = Mechanism { params, ..plain(M::PKCS5_PBKD2) };
     let template = template.clone().and(&shown());
-    let key = client.module.generate_key(session, &with, &template.template())?;
+    let key = client.module.generate_key(session, &mechanism, &template.template())?;
     client.read(session, key, A::VALUE)
 }
 

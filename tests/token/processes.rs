@@ -90,11 +90,11 @@ fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search
         let (mine, yours) = (one.user(), two.user());
         pair(&one, mine, Kind::P256, &none().stored());
         let of_two = two.find_one(yours, &none().flag(A::SIGN, true));
-        let with = plain(M::ECDSA_SHA256);
-        two.sign(yours, &with, of_two, b"data").expect("a signature");
+        let mechanism = plain(M::ECDSA_SHA256);
+        two.sign(yours, &mechanism, of_two, b"data").expect("a signature");
         one.module.destroy_object(mine, one.find_one(mine, &none().flag(A::SIGN, true))).expect("a key");
         assert_eq!(two.find(yours, &none().flag(A::SIGN, true)), []);
-        assert_eq!(two.sign(yours, &with, of_two, b"data"), Err(Error::KeyHandleInvalid));
+        assert_eq!(two.sign(yours, &mechanism, of_two, b"data"), Err(Error::KeyHandleInvalid));
     });
 }
 

@@ -78,8 +78,8 @@ fn keys_are_protected_by_default_as_the_standard_says() {
             let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
             let base = base.flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
             let base = client.create(session, &base).expect("a key");
-            let with = plain(M::SHA256_KEY_DERIVATION);
-            let key = module.derive_key(session, &with, base, &none().template()).expect("a key");
+            let mechanism = plain(M::SHA256_KEY_DERIVATION);
+            let key = module.derive_key(session, &mechanism, base, &none().template()).expect("a key");
             check(key, sensitive, extractable, "C_DeriveKey");
         }
         let trust = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
@@ -152,8 +152,8 @@ fn a_key_is_used_with_its_allowed_mechanisms_alone() {
         let derive = |id| {
             let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true).and(&only(id));
             let base = client.create(session, &base).expect("a key");
-            let with = plain(M::SHA256_KEY_DERIVATION);
-            module.derive_key(session, &with, base, &none().template()).map(drop)
+            let mechanism = plain(M::SHA256_KEY_DERIVATION);
+            module.derive_key(session, &mechanism, base, &none().template()).map(drop)
         };
         assert_eq!(derive(M::SHA1_KEY_DERIVATION), refused);
         assert_eq!(derive(M::SHA256_KEY_DERIVATION), Ok(()));
@@ -175,8 +175,9 @@ fn templates_on_a_key_bind_what_comes_out_of_it() {
 
         let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true);
         let base = with_template(&client, session, &base, A::DERIVE_TEMPLATE, &forced).expect("a key");
-        let with = plain(M::SHA256_KEY_DERIVATION);
-        let derive = |template: &Attributes| module.derive_key(session, &with, base, &template.template());
+        let mechanism = plain(M::SHA256_KEY_DERIVATION);
+        let derive =
+            |template: &Attributes| module.derive_key(session, &mechanism, base, &template.template());
         bound(derive(&none()).expect("a key"));
         bound(derive(&same).expect("a key"));
         assert_eq!(derive(&otherwise), Err(Error::TemplateInconsistent));
@@ -335,16 +336,16 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_decryption() {
         let key =
             client.create(session, &RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true)).expect("a key");
         let public = client.create(session, &RSA.public).expect("a key");
-        let with = plain(M::RSA_PKCS);
+        let mechanism = plain(M::RSA_PKCS);
         let mut sealed = [0; 256];
-        module.encrypt_init(session, &with, public).expect("an operation");
+        module.encrypt_init(session, &mechanism, public).expect("an operation");
         module.encrypt(session, b"data", Output::Buffer(&mut sealed)).expect("a ciphertext");
         let mut out = [0; 256];
         for _ in 0..2 {
-            module.decrypt_init(session, &with, key).expect("an operation");
+            module.decrypt_init(session, &mechanism, key).expect("an operation");
             let refused = module.decrypt(session, &sealed, Output::Buffer(&mut out));
             assert_eq!(refused, Err(Error::UserNotLoggedIn));
-            module.decrypt_init(session, &with, key).expect("an operation");
+            module.decrypt_init(session, &mechanism, key).expect("an operation");
             module.login(session, User::ContextSpecific, PIN).expect("the PIN");
             let len = module.decrypt(session, &sealed, Output::Buffer(&mut out)).expect("the data");
             assert_eq!(out[..len], *b"data");

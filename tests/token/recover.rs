@@ -2,7 +2,7 @@
 
 use jeton::error::Error;
 use jeton::id::MechanismType as M;
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
@@ -16,13 +16,13 @@ fn a_signature_gives_its_data_back() {
         let (module, session) = (&client.module, client.user());
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
         for (id, data) in [(M::RSA_PKCS, message(40)), (M::RSA_PKCS, vec![]), (M::RSA_X_509, message(256))] {
-            let (with, mut signature) = (plain(id), [0; 256]);
-            module.sign_recover_init(session, &with, private).expect("an operation");
+            let (mechanism, mut signature) = (plain(id), [0; 256]);
+            module.sign_recover_init(session, &mechanism, private).expect("an operation");
             assert_eq!(module.sign_recover(session, &data, Output::Length), Ok(256));
             assert_eq!(module.sign_recover(session, &data, Output::Buffer(&mut signature)), Ok(256));
-            assert_eq!(Ok(signature.to_vec()), client.sign(session, &with, private, &data));
+            assert_eq!(Ok(signature.to_vec()), client.sign(session, &mechanism, private, &data));
 
-            module.verify_recover_init(session, &with, public).expect("an operation");
+            module.verify_recover_init(session, &mechanism, public).expect("an operation");
             let mut out = vec![0; data.len()];
             if let Some(short) = data.len().checked_sub(1) {
                 let refused = module.verify_recover(session, &signature, Output::Buffer(&mut out[..short]));
@@ -31,13 +31,13 @@ fn a_signature_gives_its_data_back() {
             assert_eq!(module.verify_recover(session, &signature, Output::Buffer(&mut out)), Ok(data.len()));
             assert_eq!(out, data);
         }
-        let with = plain(M::RSA_PKCS);
+        let mechanism = plain(M::RSA_PKCS);
         for (signature, error) in [(&[1; 255], Error::SignatureLenRange)]
             .map(|(s, e)| (&s[..], e))
             .into_iter()
             .chain([(&[1; 256][..], Error::SignatureInvalid)])
         {
-            module.verify_recover_init(session, &with, public).expect("an operation");
+            module.verify_recover_init(session, &mechanism, public).expect("an operation");
             let refused = module.verify_recover(session, signature, Output::Buffer(&mut [0; 256]));
             assert_eq!(refused, Err(error));
             let over = module.verify_recover(session, signature, Output::Length);
@@ -59,14 +59,14 @@ fn a_signature_may_come_first() {
             [(Kind::P256, M::ECDSA_SHA256), (Kind::MlDsa44, M::ML_DSA), (Kind::Generic, M::SHA256_HMAC)]
         {
             let (public, private) = pair(&client, session, kind, &none());
-            let with = plain(id);
-            let good = client.sign(session, &with, private, b"some data").expect("a signature");
-            let bad = client.sign(session, &with, private, b"other data").expect("a signature");
+            let mechanism = plain(id);
+            let good = client.sign(session, &mechanism, private, b"some data").expect("a signature");
+            let bad = client.sign(session, &mechanism, private, b"other data").expect("a signature");
             for (signature, known) in [(&good, Ok(())), (&bad, Err(Error::SignatureInvalid)), (&good, Ok(()))]
             {
-                module.verify_signature_init(session, &with, public, signature).expect("an operation");
+                module.verify_signature_init(session, &mechanism, public, signature).expect("an operation");
                 assert_eq!(module.verify_signature(session, b"some data"), known, "{id}");
-                module.verify_signature_init(session, &with, public, signature).expect("an operation");
+                module.verify_signature_init(session, &mechanism, public, signature).expect("an operation");
                 module.verify_signature_update(session, b"some ").expect("a part");
                 module.verify_signature_update(session, b"data").expect("a part");
                 assert_eq!(module.verify_signature_final(session), known, "{id}");
@@ -83,7 +83,7 @@ fn two_operations_at_once_are_the_two() {
         let (module, session) = (&client.module, client.user());
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (hmac, _) = pair(&client, session, Kind::Generic, &none());
-        let cbc = Invocation { params: Params::Iv([7; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let cbc = Mechanism { params: Params::Iv([7; 16].into()), ..plain(M::AES_CBC_PAD) };
         let (sha, code) = (plain(M::SHA256), plain(M::SHA256_HMAC));
         let data = message(100);
         let sealed = Way::Encrypt.whole(&client, session, &cbc, aes, &data).expect("a ciphertext");
@@ -121,8 +121,7 @@ fn two_operations_at_once_are_the_two() {
             }
 
             // The last block of a decryption comes at its end, so it is not among what was digested; a stream is.
-            let ctr =
-                Invocation { params: Params::Counter { block: [1; 16], bits: 64 }, ..plain(M::AES_CTR) };
+            let ctr = Mechanism { params: Params::Counter { block: [1; 16], bits: 64 }, ..plain(M::AES_CTR) };
             let sealed = Way::Encrypt.whole(&client, session, &ctr, aes, &data).expect("a ciphertext");
             module.decrypt_init(session, &ctr, aes).expect("an operation");
             let mut out = [0; 100];

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, RSA, key_object, pair};
@@ -46,16 +46,16 @@ fn padded(message: &[u8]) -> Vec<u8> {
 
 /// Encoded messages of every wrong padding.
 fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
-    let with = |at: usize, byte| {
+    let mechanism = |at: usize, byte| {
         let mut em = padded(&[7; 32]);
         em[at] = byte;
         em
     };
     vec![
-        ("the first byte is not 0", with(0, 1)),
-        ("the second byte is not 2", with(1, 1)),
-        ("no byte of padding", with(2, 0)),
-        ("seven bytes of padding", with(9, 0)),
+        ("the first byte is not 0", mechanism(0, 1)),
+        ("the second byte is not 2", mechanism(1, 1)),
+        ("no byte of padding", mechanism(2, 0)),
+        ("seven bytes of padding", mechanism(9, 0)),
         ("no zero behind the padding", [&[0, 2][..], &[0x55; 254]].concat()),
         ("all zeros", vec![0; 256]),
         ("the number 1", [&[0; 255][..], &[1]].concat()),
@@ -93,15 +93,15 @@ fn a_wrong_pkcs1_padding_decrypts_to_the_same_bytes_each_time_and_in_each_backen
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = key(&client, session);
-        let with = plain(M::RSA_PKCS);
+        let mechanism = plain(M::RSA_PKCS);
         let mut all = Vec::new();
         for (wrong, em) in wrong_paddings() {
             let ciphertext = sealed(&client, session, public, &em);
-            let opened = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+            let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
             assert!(opened.is_ok(), "{wrong}: {opened:?}");
             for _ in 0..2 {
-                assert_eq!(Way::Decrypt.whole(&client, session, &with, private, &ciphertext), opened);
-                let parts = Way::Decrypt.parts(&client, session, &with, private, &ciphertext, &[9, 100]);
+                assert_eq!(Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext), opened);
+                let parts = Way::Decrypt.parts(&client, session, &mechanism, private, &ciphertext, &[9, 100]);
                 assert_eq!(parts, opened, "{wrong}");
             }
             all.push(opened);
@@ -117,13 +117,13 @@ fn a_wrong_pkcs1_padding_decrypts_to_the_same_bytes_each_time_and_in_each_backen
         // Eight bytes of padding are enough, and an empty message is one.
         for len in [245, 244, 32, 1, 0] {
             let ciphertext = sealed(&client, session, public, &padded(&message(len)));
-            let opened = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+            let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
             assert_eq!(opened, Ok(message(len)));
         }
         // What anyone sees keeps its error.
-        let above = Way::Decrypt.whole(&client, session, &with, private, &[0xff; 256]);
+        let above = Way::Decrypt.whole(&client, session, &mechanism, private, &[0xff; 256]);
         assert_eq!(above, Err(Error::EncryptedDataInvalid));
-        let short = Way::Decrypt.whole(&client, session, &with, private, &[1; 255]);
+        let short = Way::Decrypt.whole(&client, session, &mechanism, private, &[1; 255]);
         assert_eq!(short, Err(Error::EncryptedDataLenRange));
     });
 }
@@ -136,12 +136,12 @@ fn shown(key_type: KeyType) -> Attributes {
 fn unwrap(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     by: ObjectHandle,
     wrapped: &[u8],
     template: &Attributes,
 ) -> Result<ObjectHandle, Error> {
-    client.module.unwrap_key(session, with, by, wrapped, &template.template())
+    client.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length(
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = key(&client, session);
-        let with = plain(M::RSA_PKCS);
+        let mechanism = plain(M::RSA_PKCS);
         let sized = |key_type, len: u64| (shown(key_type).number(A::VALUE_LEN, len), vec![len as usize]);
         let wanted = [
             sized(KeyType::GENERIC_SECRET, 48),
@@ -171,7 +171,7 @@ fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length(
             let ciphertext = sealed(&client, session, public, &em);
             for (template, lengths) in &wanted {
                 let open = || {
-                    let key = unwrap(&client, session, &with, private, &ciphertext, template);
+                    let key = unwrap(&client, session, &mechanism, private, &ciphertext, template);
                     let key = key.unwrap_or_else(|error| panic!("{wrong}: {error:?}"));
                     client.read(session, key, A::VALUE).expect("a value")
                 };
@@ -182,7 +182,7 @@ fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length(
             }
             // A private key fails later, and always in the same way.
             let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-            let refused = unwrap(&client, session, &with, private, &ciphertext, &template);
+            let refused = unwrap(&client, session, &mechanism, private, &ciphertext, &template);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");
         }
         if of_first.borrow().is_empty() {
@@ -194,12 +194,12 @@ fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length(
             // Odd bits in each byte, as DES wants it.
             let value = vec![7; lengths[0]];
             let ciphertext = sealed(&client, session, public, &padded(&value));
-            let key = unwrap(&client, session, &with, private, &ciphertext, template).expect("a key");
+            let key = unwrap(&client, session, &mechanism, private, &ciphertext, template).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Ok(value));
         }
         let ciphertext = sealed(&client, session, public, &padded(&[7; 32]));
         let long = shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 246);
-        let refused = unwrap(&client, session, &with, private, &ciphertext, &long);
+        let refused = unwrap(&client, session, &mechanism, private, &ciphertext, &long);
         assert_eq!(refused, Err(Error::KeySizeRange), "no message is so long");
     });
 }
@@ -211,7 +211,7 @@ fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        for (kind, with, block) in
+        for (kind, mechanism, block) in
             [(KeyType::AES, cbc_pad(M::AES_CBC_PAD, 16), 16), (KeyType::DES3, cbc_pad(M::DES3_CBC_PAD, 8), 8)]
         {
             let value = if kind == KeyType::AES { vec![7; 32] } else { [1, 2, 4].repeat(8) };
@@ -220,7 +220,7 @@ fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
                 client.create(session, &key.flag(A::DECRYPT, false).flag(A::UNWRAP, true)).expect("a key");
             let plaintext = message(2 * block);
             let ciphertext =
-                Way::Encrypt.whole(&client, session, &with, by, &plaintext).expect("a ciphertext");
+                Way::Encrypt.whole(&client, session, &mechanism, by, &plaintext).expect("a ciphertext");
             let mut forged = ciphertext[..2 * block].to_vec();
             for byte in 0..=255 {
                 forged[block - 1] = byte;
@@ -232,7 +232,7 @@ fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
                     key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA),
                     key_object(ObjectClass::PRIVATE_KEY, KeyType::EC),
                 ] {
-                    let refused = unwrap(&client, session, &with, by, &forged, &template);
+                    let refused = unwrap(&client, session, &mechanism, by, &forged, &template);
                     assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{byte}");
                 }
             }
@@ -240,8 +240,8 @@ fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
     });
 }
 
-fn cbc_pad(id: M, block: usize) -> Invocation {
-    Invocation { params: Params::Iv(vec![3; block].into()), ..plain(id) }
+fn cbc_pad(id: M, block: usize) -> Mechanism {
+    Mechanism { params: Params::Iv(vec![3; block].into()), ..plain(id) }
 }
 
 #[test]
@@ -250,15 +250,15 @@ fn what_is_wrong_with_an_unauthenticated_unwrapped_key_has_one_error() {
         let client = Client::new(provider);
         let session = client.user();
         let oaep = crate::rsa::oaep(jeton::backend::Hash::Sha256, jeton::backend::Hash::Sha256, b"");
-        for with in [cbc_pad(M::AES_CBC_PAD, 16), oaep] {
-            let rsa = with.mechanism.key_type == Some(KeyType::RSA);
+        for mechanism in [cbc_pad(M::AES_CBC_PAD, 16), oaep] {
+            let rsa = mechanism.info.key_type == Some(KeyType::RSA);
             let (by, back) = pair(&client, session, if rsa { Kind::Rsa } else { Kind::Aes }, &none());
             for len in [1, 20, 33] {
                 let value = shown(KeyType::GENERIC_SECRET).bytes(A::VALUE, &message(len));
                 let key = client.create(session, &value).expect("a key");
                 let mut wrapped = vec![0; 512];
                 let out = jeton::module::Output::Buffer(&mut wrapped);
-                let len = client.module.wrap_key(session, &with, by, key, out).expect("a wrapped key");
+                let len = client.module.wrap_key(session, &mechanism, by, key, out).expect("a wrapped key");
                 wrapped.truncate(len);
                 for template in [
                     shown(KeyType::AES),
@@ -266,7 +266,7 @@ fn what_is_wrong_with_an_unauthenticated_unwrapped_key_has_one_error() {
                     shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 21),
                     key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA),
                 ] {
-                    let refused = unwrap(&client, session, &with, back, &wrapped, &template);
+                    let refused = unwrap(&client, session, &mechanism, back, &wrapped, &template);
                     assert_eq!(refused, Err(Error::WrappedKeyInvalid));
                 }
             }
@@ -278,9 +278,9 @@ fn what_is_wrong_with_an_unauthenticated_unwrapped_key_has_one_error() {
             let key = client.create(session, &private).expect("a key");
             let mut wrapped = vec![0; 2048];
             let out = jeton::module::Output::Buffer(&mut wrapped);
-            let len = client.module.wrap_key(session, &with, by, key, out).expect("a wrapped key");
+            let len = client.module.wrap_key(session, &mechanism, by, key, out).expect("a wrapped key");
             let other = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
-            let refused = unwrap(&client, session, &with, back, &wrapped[..len], &other);
+            let refused = unwrap(&client, session, &mechanism, back, &wrapped[..len], &other);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid));
         }
     });

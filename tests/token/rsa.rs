@@ -3,7 +3,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
@@ -13,12 +13,12 @@ use crate::support::{Client, each_backend, none, plain};
 /// The mechanisms that encrypt and do not sign; the second one wraps only, which the tests of wrapping do with it.
 pub const COVERED: [M; 2] = [M::RSA_PKCS_OAEP, M::RSA_AES_KEY_WRAP];
 
-pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Invocation {
-    Invocation { params: Params::Oaep { hash, mgf, label: label.into() }, ..plain(M::RSA_PKCS_OAEP) }
+pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
+    Mechanism { params: Params::Oaep { hash, mgf, label: label.into() }, ..plain(M::RSA_PKCS_OAEP) }
 }
 
 /// Mechanisms with the longest message that a modulus of 256 bytes takes.
-fn paddings() -> Vec<(Invocation, usize)> {
+fn paddings() -> Vec<(Mechanism, usize)> {
     let mut all = vec![(plain(M::RSA_PKCS), 256 - 11)];
     for hash in [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512, Hash::Sha3_256] {
         all.push((oaep(hash, hash, b""), 256 - 2 - 2 * hash.len()));
@@ -33,25 +33,26 @@ fn messages_up_to_the_longest_come_back_in_one_part_and_in_several() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        for (with, longest) in paddings() {
+        for (mechanism, longest) in paddings() {
             for len in [0, 1, longest] {
                 let data = message(len);
                 for sealed in [
-                    Way::Encrypt.whole(&client, session, &with, public, &data),
-                    Way::Encrypt.parts(&client, session, &with, public, &data, &[1, 30]),
+                    Way::Encrypt.whole(&client, session, &mechanism, public, &data),
+                    Way::Encrypt.parts(&client, session, &mechanism, public, &data, &[1, 30]),
                 ] {
                     let sealed = sealed.expect("a ciphertext");
                     assert_eq!(sealed.len(), 256);
-                    let opened = Way::Decrypt.whole(&client, session, &with, private, &sealed);
+                    let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &sealed);
                     assert_eq!(opened.as_ref(), Ok(&data), "{len}");
-                    let opened = Way::Decrypt.parts(&client, session, &with, private, &sealed, &[100, 7]);
+                    let opened =
+                        Way::Decrypt.parts(&client, session, &mechanism, private, &sealed, &[100, 7]);
                     assert_eq!(opened.as_ref(), Ok(&data), "{len}");
                 }
             }
             for len in [longest + 1, 257, 1000] {
-                let refused = Way::Encrypt.whole(&client, session, &with, public, &message(len));
+                let refused = Way::Encrypt.whole(&client, session, &mechanism, public, &message(len));
                 assert_eq!(refused, Err(Error::DataLenRange), "{len}");
-                let refused = Way::Encrypt.parts(&client, session, &with, public, &message(len), &[99]);
+                let refused = Way::Encrypt.parts(&client, session, &mechanism, public, &message(len), &[99]);
                 assert_eq!(refused, Err(Error::DataLenRange), "{len}");
             }
         }
@@ -64,11 +65,12 @@ fn a_raw_block_comes_back_as_long_as_the_modulus() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        let with = plain(M::RSA_X_509);
-        let sealed = Way::Encrypt.whole(&client, session, &with, public, b"short").expect("a ciphertext");
-        let opened = Way::Decrypt.whole(&client, session, &with, private, &sealed).expect("a block");
+        let mechanism = plain(M::RSA_X_509);
+        let sealed =
+            Way::Encrypt.whole(&client, session, &mechanism, public, b"short").expect("a ciphertext");
+        let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &sealed).expect("a block");
         assert_eq!(opened, [&[0; 251][..], b"short"].concat());
-        let above = Way::Encrypt.whole(&client, session, &with, public, &[0xff; 256]);
+        let above = Way::Encrypt.whole(&client, session, &mechanism, public, &[0xff; 256]);
         assert_eq!(above, Err(Error::DataInvalid));
     });
 }
@@ -79,10 +81,11 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        for (with, _) in paddings() {
-            let sealed =
-                Way::Encrypt.whole(&client, session, &with, public, b"0123456789").expect("a ciphertext");
-            client.module.decrypt_init(session, &with, private).expect("an operation");
+        for (mechanism, _) in paddings() {
+            let sealed = Way::Encrypt
+                .whole(&client, session, &mechanism, public, b"0123456789")
+                .expect("a ciphertext");
+            client.module.decrypt_init(session, &mechanism, private).expect("an operation");
             assert_eq!(client.module.decrypt(session, &sealed, Output::Length), Ok(256));
             let mut out = [0; 10];
             let refused = client.module.decrypt(session, &sealed, Output::Buffer(&mut out[..9]));
@@ -90,7 +93,7 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
             assert_eq!(client.module.decrypt(session, &sealed, Output::Buffer(&mut out)), Ok(10));
             assert_eq!(&out, b"0123456789");
 
-            client.module.decrypt_init(session, &with, private).expect("an operation");
+            client.module.decrypt_init(session, &mechanism, private).expect("an operation");
             let none = client.module.decrypt_update(session, &sealed, Output::Buffer(&mut []));
             assert_eq!(none, Ok(0));
             let refused = client.module.decrypt_final(session, Output::Buffer(&mut out[..9]));
@@ -98,7 +101,7 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
             assert_eq!(client.module.decrypt_final(session, Output::Buffer(&mut out)), Ok(10));
             assert_eq!(&out, b"0123456789");
 
-            client.module.encrypt_init(session, &with, public).expect("an operation");
+            client.module.encrypt_init(session, &mechanism, public).expect("an operation");
             let refused = client.module.encrypt(session, b"data", Output::Buffer(&mut [0; 255]));
             assert_eq!(refused, Err(Error::BufferTooSmall { needed: 256 }));
             assert_eq!(client.module.encrypt(session, b"data", Output::Buffer(&mut [0; 256])), Ok(256));
@@ -112,13 +115,14 @@ fn what_does_not_decrypt_ends_the_operation() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        for (with, _) in paddings() {
-            let sealed = Way::Encrypt.whole(&client, session, &with, public, b"data").expect("a ciphertext");
+        for (mechanism, _) in paddings() {
+            let sealed =
+                Way::Encrypt.whole(&client, session, &mechanism, public, b"data").expect("a ciphertext");
             for len in [0, 255, 257] {
                 let wrong = message(len);
-                let refused = Way::Decrypt.whole(&client, session, &with, private, &wrong);
+                let refused = Way::Decrypt.whole(&client, session, &mechanism, private, &wrong);
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{len}");
-                let refused = Way::Decrypt.parts(&client, session, &with, private, &wrong, &[200]);
+                let refused = Way::Decrypt.parts(&client, session, &mechanism, private, &wrong, &[200]);
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{len}");
                 let over = client.module.decrypt_final(session, Output::Length);
                 assert_eq!(over, Err(Error::OperationNotInitialized));
@@ -126,7 +130,7 @@ fn what_does_not_decrypt_ends_the_operation() {
             let another = oaep(Hash::Sha256, Hash::Sha256, b"another label");
             let refused = Way::Decrypt.whole(&client, session, &another, private, &sealed);
             assert_eq!(refused, Err(Error::EncryptedDataInvalid));
-            let opened = Way::Decrypt.whole(&client, session, &with, private, &sealed);
+            let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &sealed);
             assert_eq!(opened.as_deref(), Ok(&b"data"[..]));
         }
     });
@@ -138,12 +142,12 @@ fn halves_of_a_pair_encrypt_only_what_they_may() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        let with = plain(M::RSA_PKCS);
+        let mechanism = plain(M::RSA_PKCS);
         let refused = Err(Error::KeyFunctionNotPermitted);
-        assert_eq!(client.module.encrypt_init(session, &with, private), refused);
-        assert_eq!(client.module.decrypt_init(session, &with, public), refused);
+        assert_eq!(client.module.encrypt_init(session, &mechanism, private), refused);
+        assert_eq!(client.module.decrypt_init(session, &mechanism, public), refused);
         client.set(session, private, &none().flag(A::DECRYPT, false)).expect("a change");
-        assert_eq!(client.module.decrypt_init(session, &with, private), refused);
+        assert_eq!(client.module.decrypt_init(session, &mechanism, private), refused);
         let unnamed = plain(M::RSA_PKCS_OAEP);
         let refused = client.module.encrypt_init(session, &unnamed, public);
         assert_eq!(refused, Err(Error::MechanismParamInvalid));

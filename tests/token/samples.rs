@@ -4,7 +4,7 @@ use jeton::backend::Provider;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
 use jeton::mechanism::{self, Action};
-use jeton::object::attribute::{self, Default, Need, Rule, Sorts, secret_class};
+use jeton::object::attribute::{self, Default, Need, ObjectTypes, Rule, secret_class};
 use jeton::object::value::Kind as Form;
 
 use crate::keys::group;
@@ -15,7 +15,7 @@ use crate::support::{Attributes, Client, none};
 pub struct Sample {
     pub class: ObjectClass,
     pub kind: Option<u64>,
-    pub sort: Sorts,
+    pub object_type: ObjectTypes,
     pub whole: Attributes,
 }
 
@@ -35,12 +35,12 @@ pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
 /// A sample of each sort that applications make, one for all key types of a sort.
 pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
     let mut out: Vec<Sample> = Vec::new();
-    for (class, kind, sort) in Sorts::known() {
-        if sort.is_built_in() || out.iter().any(|sample| sample.sort == sort) {
+    for (class, kind, object_type) in ObjectTypes::known() {
+        if object_type.is_built_in() || out.iter().any(|sample| sample.object_type == object_type) {
             continue;
         }
-        let whole = example(client, session, class, kind, sort);
-        out.push(Sample { class, kind, sort, whole });
+        let whole = example(client, session, class, kind, object_type);
+        out.push(Sample { class, kind, object_type, whole });
     }
     out
 }
@@ -53,7 +53,7 @@ pub fn shown() -> Attributes {
 impl Sample {
     /// The same, with its secrets readable where it has any.
     pub fn open(&self) -> Attributes {
-        if self.sort.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
+        if self.object_type.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
     }
 
     /// The mechanism that generates such keys.
@@ -70,20 +70,20 @@ impl Sample {
 
     /// What such a generation answers where nothing else is wrong.
     pub fn made(&self) -> Result<()> {
-        if self.sort == Sorts::DH_PARAMETERS { Err(Error::KeySizeRange) } else { Ok(()) }
+        if self.object_type == ObjectTypes::DH_PARAMETERS { Err(Error::KeySizeRange) } else { Ok(()) }
     }
 
     /// Whether it is made together with another object.
     pub fn is_half(&self) -> bool {
-        self.sort.is_public() || self.sort.is_private()
+        self.object_type.is_public() || self.object_type.is_private()
     }
 
     /// What a template of that generation must say: of a pair, the public one. A prime takes its time: the size that is
     /// asked for is refused once all else is found right ([`made`](Self::made)). tests/token/dh.rs makes one.
     pub fn request(&self) -> Attributes {
-        match self.sort {
-            Sorts::DH_PARAMETERS => none().number(A::PRIME_BITS, 512),
-            sort if sort.is_secret() => none().number(A::VALUE_LEN, self.len() as u64),
+        match self.object_type {
+            ObjectTypes::DH_PARAMETERS => none().number(A::PRIME_BITS, 512),
+            object_type if object_type.is_secret() => none().number(A::VALUE_LEN, self.len() as u64),
             _ => pair_kind(KeyType(self.kind.expect("a key type"))).request(),
         }
     }
@@ -110,7 +110,9 @@ impl Sample {
             (A::OTP_TIME, _, _) => b"20260101123456".to_vec(),
             (A::CLASS, _, _) => own(self.class.0),
             (A::KEY_TYPE, _, _) => own(self.kind.expect("a key type")),
-            (_, Form::Flag, Default::TrueFor(sorts)) => vec![u8::from(sorts.has(self.sort))],
+            (_, Form::Flag, Default::TrueFor(object_types)) => {
+                vec![u8::from(object_types.has(self.object_type))]
+            }
             (_, Form::Number, Default::Number(number)) => own(number),
             (_, Form::Number | Form::Numbers, _) => own(M::SHA_1.0),
             (_, Form::Date, _) => b"20260101".to_vec(),
@@ -147,26 +149,26 @@ fn example(
     session: SessionHandle,
     class: ObjectClass,
     kind: Option<u64>,
-    sort: Sorts,
+    object_type: ObjectTypes,
 ) -> Attributes {
     let certificate = |kind| {
         Attributes::of(ObjectClass::CERTIFICATE).number(A::CERTIFICATE_TYPE, kind).bytes(A::VALUE, b"der")
     };
-    match sort {
-        Sorts::DATA => Attributes::of(class),
-        Sorts::X_509 => certificate(value::CERTIFICATE_X_509).bytes(A::SUBJECT, b"a subject"),
-        Sorts::WTLS => certificate(value::CERTIFICATE_WTLS).bytes(A::SUBJECT, b"a subject"),
-        Sorts::X_509_ATTRIBUTE => {
+    match object_type {
+        ObjectTypes::DATA => Attributes::of(class),
+        ObjectTypes::X_509 => certificate(value::CERTIFICATE_X_509).bytes(A::SUBJECT, b"a subject"),
+        ObjectTypes::WTLS => certificate(value::CERTIFICATE_WTLS).bytes(A::SUBJECT, b"a subject"),
+        ObjectTypes::X_509_ATTRIBUTE => {
             certificate(value::CERTIFICATE_X_509_ATTRIBUTE).bytes(A::OWNER, b"an owner")
         }
-        Sorts::TRUST => Attributes::of(class)
+        ObjectTypes::TRUST => Attributes::of(class)
             .bytes(A::ISSUER, b"an issuer")
             .bytes(A::SERIAL_NUMBER, &[2, 1, 7])
             .bytes(A::HASH_OF_CERTIFICATE, &[7; 32])
             .number(A::NAME_HASH_ALGORITHM, M::SHA256.0),
-        Sorts::DH_PARAMETERS => key_object(class, KeyType::DH).and(&group()),
-        _ if sort.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
-        _ => half(client, session, KeyType(kind.expect("a key type")), class, sort),
+        ObjectTypes::DH_PARAMETERS => key_object(class, KeyType::DH).and(&group()),
+        _ if object_type.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
+        _ => half(client, session, KeyType(kind.expect("a key type")), class, object_type),
     }
 }
 
@@ -185,17 +187,17 @@ fn half(
     session: SessionHandle,
     key_type: KeyType,
     class: ObjectClass,
-    sort: Sorts,
+    object_type: ObjectTypes,
 ) -> Attributes {
     if key_type == KeyType::RSA {
-        return if sort.is_public() { RSA.public.clone() } else { RSA.private.clone() };
+        return if object_type.is_public() { RSA.public.clone() } else { RSA.private.clone() };
     }
     let kind = pair_kind(key_type);
     let (public, private) = client
         .generate(session, kind.generator(), &kind.request(), &shown())
         .unwrap_or_else(|error| panic!("{key_type}: {error:?}"));
-    let object = if sort.is_public() { public } else { private };
-    let parts = attribute::rules(sort).filter(|rule| {
+    let object = if object_type.is_public() { public } else { private };
+    let parts = attribute::rules(object_type).filter(|rule| {
         (rule.create == Need::Must || rule.secret) && ![A::CLASS, A::KEY_TYPE].contains(&rule.id)
     });
     parts.fold(key_object(class, key_type), |whole, rule| match client.read(session, object, rule.id) {

@@ -155,19 +155,19 @@ fn logout_takes_private_objects_and_kept_operations_away() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
-        let with = plain(M::ECDSA_SHA256);
+        let mechanism = plain(M::ECDSA_SHA256);
         let (public, private) = pair(&client, session, Kind::P256, &none().stored());
         let (_, of_session) = pair(&client, session, Kind::P256, &none());
         for key in [private, of_session] {
-            client.sign(session, &with, key, b"data").expect("a signature");
+            client.sign(session, &mechanism, key, b"data").expect("a signature");
         }
-        client.module.sign_init(other, &with, private).expect("an operation");
+        client.module.sign_init(other, &mechanism, private).expect("an operation");
         client.module.logout(other).expect("the user");
 
         let signed = client.module.sign(other, b"data", jeton::module::Output::Buffer(&mut [0; 64]));
         assert_eq!(signed, Err(Error::OperationNotInitialized));
         for key in [private, of_session] {
-            assert_eq!(client.sign(session, &with, key, b"data"), Err(Error::KeyHandleInvalid));
+            assert_eq!(client.sign(session, &mechanism, key, b"data"), Err(Error::KeyHandleInvalid));
             assert_eq!(client.module.object(session, key).err(), Some(Error::ObjectHandleInvalid));
         }
         assert!(client.module.object(session, public).is_ok());
@@ -176,6 +176,6 @@ fn logout_takes_private_objects_and_kept_operations_away() {
         client.login(session);
         let mine = none().number(jeton::id::AttributeType::CLASS, jeton::id::ObjectClass::PRIVATE_KEY.0);
         let again = client.find_one(session, &mine);
-        client.sign(session, &with, again, b"data").expect("a signature");
+        client.sign(session, &mechanism, again, b"data").expect("a signature");
     });
 }

@@ -6,7 +6,7 @@ use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
 use jeton::mechanism::sp800_108::{Field, Number};
-use jeton::mechanism::{Code, Invocation, Params};
+use jeton::mechanism::{MacFunction, Mechanism, Params};
 use jeton::module::{Additional, Derived};
 
 use crate::derive::{base, derive, shown, value};
@@ -34,7 +34,7 @@ fn bytes(digits: &str) -> Field {
     Field::Bytes(hex(digits).into())
 }
 
-fn params(prf: Code, iv: &str, fields: Vec<Field>) -> Params {
+fn params(prf: MacFunction, iv: &str, fields: Vec<Field>) -> Params {
     Params::Sp800_108 { prf, fields, iv: hex(iv).into() }
 }
 
@@ -45,14 +45,14 @@ fn sized(len: usize) -> Attributes {
 #[test]
 fn nist_has_the_same_keys() {
     let variable = || Field::Iteration(None);
-    let (sha1, sha3) = (Code::Hmac(Hash::Sha1), Code::Hmac(Hash::Sha3_384));
+    let (sha1, sha3) = (MacFunction::Hmac(Hash::Sha1), MacFunction::Hmac(Hash::Sha3_384));
     let cases = [
         // tcId 3
         (
             M::SP800_108_COUNTER_KDF,
             "5FBB37D515DA4DE35EB9177CAA17B135",
             params(
-                Code::AesCmac,
+                MacFunction::AesCmac,
                 "",
                 vec![bytes("EE5691BF4BFD78FD55A87086A592A5B3"), Field::Iteration(Some(number(1)))],
             ),
@@ -63,7 +63,7 @@ fn nist_has_the_same_keys() {
             M::SP800_108_COUNTER_KDF,
             "951956AD105A4F772B8F25C8A681D92D",
             params(
-                Code::AesCmac,
+                MacFunction::AesCmac,
                 "",
                 vec![Field::Iteration(Some(number(1))), bytes("C29F8BF900546D5959DF3AB416835F31")],
             ),
@@ -125,7 +125,7 @@ fn nist_has_the_same_keys() {
         for (id, key, params, known) in &cases {
             let known = hex(known);
             let key_type = match params {
-                Params::Sp800_108 { prf: Code::AesCmac, .. } => KeyType::AES,
+                Params::Sp800_108 { prf: MacFunction::AesCmac, .. } => KeyType::AES,
                 _ => KeyType::GENERIC_SECRET,
             };
             let key = base(&client, session, key_type, &hex(key));
@@ -138,7 +138,7 @@ fn nist_has_the_same_keys() {
 /// The fields of the standard's own sample, with the length of all segments or of the keys.
 fn sample(segments: bool) -> Params {
     params(
-        Code::Hmac(Hash::Sha256),
+        MacFunction::Hmac(Hash::Sha256),
         "",
         vec![
             Field::Iteration(Some(number(2))),
@@ -170,11 +170,11 @@ fn several_keys_have_no_segment_in_common() {
         let key = base(&client, session, KeyType::GENERIC_SECRET, &KEY);
         let label = none().label("derived");
         for (segments, first, second) in known {
-            let with = Invocation { params: sample(segments), ..plain(M::SP800_108_COUNTER_KDF) };
+            let mechanism = Mechanism { params: sample(segments), ..plain(M::SP800_108_COUNTER_KDF) };
             let template = sized(48).and(&shown()).and(&label);
             let other = sized(16).number(A::KEY_TYPE, KeyType::AES.0).and(&shown()).and(&label);
             let mut more = [Additional { template: other.template(), key: None }];
-            let derived = client.module.derive(session, &with, key, &template.template(), &mut more);
+            let derived = client.module.derive(session, &mechanism, key, &template.template(), &mut more);
             let Ok(Derived::Key(made)) = derived else { panic!("a key") };
             assert_eq!(client.read(session, made, A::VALUE), Ok(hex(first)));
             let other = more[0].key.expect("a key");
@@ -192,7 +192,7 @@ fn several_keys_have_no_segment_in_common() {
             ] {
                 let mut more = [&good, &wrong, &good]
                     .map(|template| Additional { template: template.template(), key: None });
-                let refused = client.module.derive(session, &with, key, &template.template(), &mut more);
+                let refused = client.module.derive(session, &mechanism, key, &template.template(), &mut more);
                 assert_eq!(refused.err(), Some(error));
                 assert_eq!(more.map(|more| more.key), [None, Some(ObjectHandle(0)), None]);
             }
@@ -212,7 +212,7 @@ fn numbers_have_either_order_and_must_fit() {
         let of = |iteration, length| {
             let length = Field::Length { segments: false, number: length };
             let fields = vec![Field::Iteration(Some(iteration)), bytes("aabb"), length];
-            (id, params(Code::Hmac(Hash::Sha256), "", fields))
+            (id, params(MacFunction::Hmac(Hash::Sha256), "", fields))
         };
         // Python: hmac.new(bytes(range(32)), bytes.fromhex("01000000aabb00010000"), "sha256")
         let known = hex("e1666c8cccc74772a456e011a28e8e3943ec62b6bc8d9d76aedeb3a2fd7f4b2b");
@@ -239,7 +239,7 @@ fn the_value_of_a_key_is_a_field() {
         let other = base(&client, session, KeyType::GENERIC_SECRET, &[0xaa, 0xbb]);
         let of = |field| {
             let fields = vec![Field::Iteration(Some(number(4))), field];
-            (M::SP800_108_COUNTER_KDF, params(Code::Hmac(Hash::Sha256), "", fields))
+            (M::SP800_108_COUNTER_KDF, params(MacFunction::Hmac(Hash::Sha256), "", fields))
         };
         let with_bytes = value(&client, session, of(bytes("aabb")), key, &sized(40));
         assert_eq!(value(&client, session, of(Field::Key(other)), key, &sized(40)), with_bytes);
@@ -248,7 +248,7 @@ fn the_value_of_a_key_is_a_field() {
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
         let nothing = derive(&client, session, of(Field::Key(ObjectHandle(0))), key, &sized(40));
         assert_eq!(nothing, Err(Error::KeyHandleInvalid));
-        let cmac = params(Code::AesCmac, "", vec![Field::Iteration(Some(number(4)))]);
+        let cmac = params(MacFunction::AesCmac, "", vec![Field::Iteration(Some(number(4)))]);
         let refused = derive(&client, session, (M::SP800_108_COUNTER_KDF, cmac), key, &sized(16));
         assert_eq!(refused, Err(Error::KeyTypeInconsistent));
     });
@@ -267,11 +267,11 @@ fn protection_is_the_bases_where_the_template_is_silent() {
                 [A::SENSITIVE, A::EXTRACTABLE, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE]
                     .map(|id| client.flag(session, key, id))
             };
-            let with = (M::SP800_108_COUNTER_KDF, sample(false));
-            let made = derive(&client, session, with.clone(), key, &sized(32)).expect("a key");
+            let mechanism = (M::SP800_108_COUNTER_KDF, sample(false));
+            let made = derive(&client, session, mechanism.clone(), key, &sized(32)).expect("a key");
             assert_eq!(read(made), [sensitive, extractable, sensitive, !extractable]);
             // "can both be specified to be either CK_TRUE or CK_FALSE"
-            let made = derive(&client, session, with, key, &sized(32).and(&shown())).expect("a key");
+            let made = derive(&client, session, mechanism, key, &sized(32).and(&shown())).expect("a key");
             assert_eq!(read(made), [false, true, false, false]);
         }
     });

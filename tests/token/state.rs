@@ -3,7 +3,7 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
 
@@ -61,11 +61,11 @@ fn every_digest_goes_on_in_other_sessions_and_more_than_once() {
 #[test]
 fn every_signature_and_code_goes_on_in_another_session() {
     mechanisms::each_case(|client, session, case, (public, private)| {
-        let (module, with) = (&client.module, &case.with);
+        let (module, mechanism) = (&client.module, &case.mechanism);
         let other = client.open();
         let data = mechanisms::message(case.message, 9);
         let (first, rest) = data.split_at(data.len() / 2 + 1);
-        module.sign_init(session, with, private).expect("an operation");
+        module.sign_init(session, mechanism, private).expect("an operation");
         module.sign_update(session, first).expect("a part");
         let state = save(client, session).expect("a state");
         module.sign_cancel(session).expect("an operation");
@@ -73,9 +73,9 @@ fn every_signature_and_code_goes_on_in_another_session() {
         module.sign_update(other, rest).expect("a part");
         let mut signature = vec![0; module.sign_final(other, Output::Length).expect("a length")];
         module.sign_final(other, Output::Buffer(&mut signature)).expect("a signature");
-        assert_eq!(client.verify(session, with, public, &data, &signature), Ok(()));
+        assert_eq!(client.verify(session, mechanism, public, &data, &signature), Ok(()));
 
-        module.verify_init(session, with, public).expect("an operation");
+        module.verify_init(session, mechanism, public).expect("an operation");
         module.verify_update(session, first).expect("a part");
         let state = save(client, session).expect("a state");
         module.verify_cancel(session).expect("an operation");
@@ -85,7 +85,7 @@ fn every_signature_and_code_goes_on_in_another_session() {
             assert_eq!(module.verify_final(other, &signature).is_err(), wrong);
         }
 
-        module.verify_signature_init(session, with, public, &signature).expect("an operation");
+        module.verify_signature_init(session, mechanism, public, &signature).expect("an operation");
         module.verify_signature_update(session, first).expect("a part");
         let state = save(client, session).expect("a state");
         module.verify_signature_cancel(session).expect("an operation");
@@ -113,14 +113,14 @@ fn every_cipher_goes_on_in_another_session() {
         let other = client.open();
         let plaintext = ciphers::message(*case.messages.last().expect("a length"));
         let ciphertext =
-            Way::Encrypt.whole(client, session, &case.with, key, &plaintext).expect("a ciphertext");
+            Way::Encrypt.whole(client, session, &case.mechanism, key, &plaintext).expect("a ciphertext");
         for (way, from, to) in
             [(Way::Encrypt, &plaintext, &ciphertext), (Way::Decrypt, &ciphertext, &plaintext)]
         {
             // In the middle of a block, and at its end.
             for at in [from.len() / 2 + 3, 16, 8].map(|at| at.min(from.len() - 1)) {
                 let (first, rest) = from.split_at(at);
-                way.init(client, session, &case.with, key).expect("an operation");
+                way.init(client, session, &case.mechanism, key).expect("an operation");
                 let mut room = vec![0; at + 64];
                 let len = way.update(client, session, first, Output::Buffer(&mut room)).expect("a part");
                 room.truncate(len);
@@ -142,8 +142,8 @@ fn rsa_and_two_operations_at_once_go_on() {
         let client = Client::new(provider);
         let (module, session, other) = (&client.module, client.user(), client.open());
         let (public, private) = pair(&client, session, Kind::Rsa, &none());
-        let with = plain(M::RSA_PKCS);
-        module.encrypt_init(session, &with, public).expect("an operation");
+        let mechanism = plain(M::RSA_PKCS);
+        module.encrypt_init(session, &mechanism, public).expect("an operation");
         module.encrypt_update(session, b"a sec", Output::Buffer(&mut [])).expect("a part");
         module.digest_init(session, &plain(M::SHA_1)).expect("an operation");
         module.digest_update(session, b"ab").expect("a part");
@@ -153,7 +153,7 @@ fn rsa_and_two_operations_at_once_go_on() {
         module.digest_update(other, b"c").expect("a part");
         let mut ciphertext = [0; 256];
         assert_eq!(module.encrypt_final(other, Output::Buffer(&mut ciphertext)), Ok(256));
-        let plaintext = Way::Decrypt.whole(&client, session, &with, private, &ciphertext);
+        let plaintext = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
         assert_eq!(plaintext.expect("a plaintext"), b"a secret");
         assert_eq!(digest_of(&client, other, 20)[..4], [0xa9, 0x99, 0x3e, 0x36]);
 
@@ -163,7 +163,7 @@ fn rsa_and_two_operations_at_once_go_on() {
         // A code of the plaintext beside its encryption, as C_SignEncryptUpdate has them: each with its key.
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (generic, _) = pair(&client, session, Kind::Generic, &none());
-        let iv = Invocation { params: Params::Iv([1; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let iv = Mechanism { params: Params::Iv([1; 16].into()), ..plain(M::AES_CBC_PAD) };
         let code = plain(M::SHA256_HMAC);
         module.encrypt_init(session, &iv, aes).expect("an operation");
         module.sign_init(session, &code, generic).expect("an operation");
@@ -314,8 +314,8 @@ fn the_key_must_be_the_same_and_still_allowed() {
         let (module, session) = (&client.module, client.user());
         let (public, private) = pair(&client, session, Kind::P256, &none());
         let (_, other) = pair(&client, session, Kind::P256, &none());
-        let with = plain(M::ECDSA_SHA256);
-        module.sign_init(session, &with, private).expect("an operation");
+        let mechanism = plain(M::ECDSA_SHA256);
+        module.sign_init(session, &mechanism, private).expect("an operation");
         module.sign_update(session, b"da").expect("a part");
         let state = save(&client, session).expect("a state");
         let restore = |key| module.set_operation_state(session, &state, NO_KEY, key);
@@ -327,7 +327,7 @@ fn the_key_must_be_the_same_and_still_allowed() {
         module.sign_update(session, b"ta").expect("a part");
         let mut signature = [0; 64];
         module.sign_final(session, Output::Buffer(&mut signature)).expect("a signature");
-        assert_eq!(client.verify(session, &with, public, b"data", &signature), Ok(()));
+        assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
         assert_eq!(restore(private), Ok(()));
         // The one key in both places, as pkcs11-provider gives it; another in the place that needs none.

@@ -7,7 +7,7 @@ use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
     mechanism_flag as does,
 };
-use jeton::mechanism::{HkdfSalt, Invocation, Params};
+use jeton::mechanism::{HkdfSalt, Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::object::template::{Given, Raw, Template};
 
@@ -200,12 +200,12 @@ fn trusted(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHand
 fn wrapped(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     by: ObjectHandle,
     key: ObjectHandle,
 ) -> Result<Vec<u8>, Error> {
-    let mut out = vec![0; client.module.wrap_key(session, with, by, key, Output::Length)?];
-    let len = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out))?;
+    let mut out = vec![0; client.module.wrap_key(session, mechanism, by, key, Output::Length)?];
+    let len = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
     out.truncate(len);
     Ok(out)
 }
@@ -216,9 +216,9 @@ fn a_key_leaves_under_a_trusted_key_alone() {
         let (trusted, _) = trusted(client, session);
         let key = client.create(session, &generic(&[A::SIGN]).flag(A::EXTRACTABLE, true)).expect("a key");
         let own = client.create(session, &none_of(aes(&[A::WRAP]), &[A::UNWRAP, A::DECRYPT])).expect("a key");
-        let with = plain(M::AES_KEY_WRAP_KWP);
-        wrapped(client, session, &with, trusted, key).expect("a wrapped key");
-        expect(wrapped(client, session, &with, own, key), strict, Error::KeyNotWrappable);
+        let mechanism = plain(M::AES_KEY_WRAP_KWP);
+        wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
+        expect(wrapped(client, session, &mechanism, own, key), strict, Error::KeyNotWrappable);
     });
 }
 
@@ -227,10 +227,10 @@ fn an_unwrapped_key_is_sensitive_and_has_one_role() {
     each_policy(|client, session, strict| {
         let (trusted, unwraps) = trusted(client, session);
         let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
-        let with = plain(M::AES_KEY_WRAP_KWP);
-        let bytes = wrapped(client, session, &with, trusted, key).expect("a wrapped key");
+        let mechanism = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = wrapped(client, session, &mechanism, trusted, key).expect("a wrapped key");
         let unwrap = |template: &Attributes| {
-            client.module.unwrap_key(session, &with, unwraps, &bytes, &template.template())
+            client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &template.template())
         };
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let made = unwrap(&template).expect("a key");
@@ -253,8 +253,8 @@ fn an_unwrapping_template_names_usages() {
         let session = client.user();
         let (trusted, _) = trusted(&client, session);
         let key = client.create(session, &aes(&[A::ENCRYPT]).flag(A::EXTRACTABLE, true)).expect("a key");
-        let with = plain(M::AES_KEY_WRAP_KWP);
-        let bytes = wrapped(&client, session, &with, trusted, key).expect("a wrapped key");
+        let mechanism = plain(M::AES_KEY_WRAP_KWP);
+        let bytes = wrapped(&client, session, &mechanism, trusted, key).expect("a wrapped key");
         let own = aes(&[A::UNWRAP]);
         let forced = Template(vec![Given { id: A::SIGN, value: Raw::Bytes(&[1]) }]);
         let mut template = own.template();
@@ -262,16 +262,16 @@ fn an_unwrapping_template_names_usages() {
         let unwraps = client.module.create_object(session, &template).expect("a key");
         let made = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
         let made =
-            client.module.unwrap_key(session, &with, unwraps, &bytes, &made.template()).expect("a key");
+            client.module.unwrap_key(session, &mechanism, unwraps, &bytes, &made.template()).expect("a key");
         assert!(client.flag(session, made, A::SIGN));
         assert!(!client.flag(session, made, A::ENCRYPT));
     });
 }
 
-fn hkdf(id: M) -> Invocation {
+fn hkdf(id: M) -> Mechanism {
     let (salt, info) = (HkdfSalt::Null, Box::default());
     let params = Params::Hkdf { extract: true, expand: true, hash: Hash::Sha256, salt, info };
-    Invocation { params, ..plain(id) }
+    Mechanism { params, ..plain(id) }
 }
 
 #[test]
@@ -280,17 +280,17 @@ fn what_is_derived_from_a_sensitive_key_is_sensitive() {
         let base = generic(&[A::DERIVE]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
         let base = client.create(session, &none_of(base, &[A::SIGN, A::VERIFY])).expect("a key");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 32);
-        let derive = |with: &Invocation, more: &Attributes| {
-            client.module.derive_key(session, with, base, &template.clone().and(more).template())
+        let derive = |mechanism: &Mechanism, more: &Attributes| {
+            client.module.derive_key(session, mechanism, base, &template.clone().and(more).template())
         };
-        for with in [hkdf(M::HKDF_DERIVE), plain(M::SHA256_KEY_DERIVATION)] {
-            let made = derive(&with, &none()).expect("a key");
+        for mechanism in [hkdf(M::HKDF_DERIVE), plain(M::SHA256_KEY_DERIVATION)] {
+            let made = derive(&mechanism, &none()).expect("a key");
             assert!(!strict || client.flag(session, made, A::SENSITIVE));
             assert!(!strict || !client.flag(session, made, A::SIGN));
             let shown = none().flag(A::SENSITIVE, false);
-            expect(derive(&with, &shown), strict, Error::TemplateInconsistent);
+            expect(derive(&mechanism, &shown), strict, Error::TemplateInconsistent);
             let leaves = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, true);
-            expect(derive(&with, &leaves), strict, Error::TemplateInconsistent);
+            expect(derive(&mechanism, &leaves), strict, Error::TemplateInconsistent);
         }
         let data = Attributes::of(ObjectClass::DATA).number(A::VALUE_LEN, 32);
         let made = client.module.derive_key(session, &hkdf(M::HKDF_DATA), base, &data.template());
@@ -306,12 +306,12 @@ fn an_encapsulated_secret_is_sensitive() {
         let made = client.generate(session, M::ML_KEM_KEY_PAIR_GEN, &public, &private);
         let (public, private) = made.expect("a pair");
         let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
-        let with = plain(M::ML_KEM);
+        let mechanism = plain(M::ML_KEM);
         let encapsulate = |template: &Attributes| {
             let mut out = vec![0; 1088];
             let made = client.module.encapsulate_key(
                 session,
-                &with,
+                &mechanism,
                 public,
                 &template.template(),
                 Output::Buffer(&mut out),
@@ -322,7 +322,8 @@ fn an_encapsulated_secret_is_sensitive() {
         assert_eq!(client.flag(session, key, A::SENSITIVE), strict);
         let shown = template.clone().flag(A::SENSITIVE, false);
         expect(encapsulate(&shown), strict, Error::TemplateInconsistent);
-        let made = client.module.decapsulate_key(session, &with, private, &shown.template(), &ciphertext);
+        let made =
+            client.module.decapsulate_key(session, &mechanism, private, &shown.template(), &ciphertext);
         expect(made, strict, Error::TemplateInconsistent);
     });
 }
@@ -343,13 +344,13 @@ fn a_key_with_several_roles_of_an_older_token_has_none_until_one_is_left() {
         client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
         let (client, session) = other(&client, provider, STRICT);
         let key = client.find_one(session, &none().label("both"));
-        let with = Invocation { params: Params::Iv([3; 16].into()), ..plain(M::AES_CBC) };
-        let refused = client.module.encrypt_init(session, &with, key);
+        let mechanism = Mechanism { params: Params::Iv([3; 16].into()), ..plain(M::AES_CBC) };
+        let refused = client.module.encrypt_init(session, &mechanism, key);
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
         let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
         client.set(session, key, &none().flag(A::SIGN, false).flag(A::VERIFY, false)).expect("fewer usages");
-        client.module.encrypt_init(session, &with, key).expect("an encryption");
+        client.module.encrypt_init(session, &mechanism, key).expect("an encryption");
     });
 }
 
@@ -373,10 +374,10 @@ fn rsa_has_2048_bits_and_an_exponent_that_is_not_small() {
         let imported = import(&client, session, 2048, &[3], "again");
         assert_eq!(imported, Err(Error::AttributeValueInvalid));
         import(&client, session, 2048, &[1, 0, 1], "good").expect("a key");
-        let with = oaep(Hash::Sha256, Hash::Sha256, b"");
+        let mechanism = oaep(Hash::Sha256, Hash::Sha256, b"");
         for (label, refused) in [("short", Error::KeySizeRange), ("three", Error::AttributeValueInvalid)] {
             let key = client.find_one(session, &none().label(label));
-            assert_eq!(client.module.encrypt_init(session, &with, key), Err(refused), "{label}");
+            assert_eq!(client.module.encrypt_init(session, &mechanism, key), Err(refused), "{label}");
         }
         let (public, private) = rsa_pair(1024, &[A::VERIFY], &[A::SIGN]);
         let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
@@ -432,9 +433,9 @@ fn v1_5_decrypts_and_unwraps_nothing() {
         let (public, private) = rsa_pair(2048, &[A::ENCRYPT], &[A::DECRYPT]);
         let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
         let (public, private) = made.expect("a pair");
-        let with = plain(M::RSA_PKCS);
-        let sealed = Way::Encrypt.whole(client, session, &with, public, b"data").expect("a ciphertext");
-        let opened = Way::Decrypt.whole(client, session, &with, private, &sealed);
+        let mechanism = plain(M::RSA_PKCS);
+        let sealed = Way::Encrypt.whole(client, session, &mechanism, public, b"data").expect("a ciphertext");
+        let opened = Way::Decrypt.whole(client, session, &mechanism, private, &sealed);
         expect(opened, strict, Error::MechanismInvalid);
         let flags = client.module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism").flags;
         let off = does::DECRYPT | does::WRAP | does::UNWRAP;
@@ -467,8 +468,8 @@ fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
         let (public, private) = made.expect("a pair");
         for (hash, mgf) in [(Hash::Sha1, Hash::Sha1), (Hash::Sha256, Hash::Sha1)] {
             let params = Params::Pss { hash, mgf, salt_len: 20 };
-            let with = Invocation { params, ..plain(M::RSA_PKCS_PSS) };
-            let signed = client.sign(session, &with, private, &vec![7; hash.len()]);
+            let mechanism = Mechanism { params, ..plain(M::RSA_PKCS_PSS) };
+            let signed = client.sign(session, &mechanism, private, &vec![7; hash.len()]);
             expect(signed, strict, Error::MechanismParamInvalid);
         }
         client.module.encrypt_init(session, &oaep(Hash::Sha1, Hash::Sha1, b""), public).expect("OAEP");
@@ -483,22 +484,23 @@ fn tags_codes_and_initialisation_vectors_are_not_short() {
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::SIGN])).expect("a key");
         let gcm = |nonce: &[u8], tag_len| {
             let params = Params::Aead { nonce: nonce.into(), aad: Box::default(), tag_len, data_len: 0 };
-            Invocation { params, ..plain(M::AES_GCM) }
+            Mechanism { params, ..plain(M::AES_GCM) }
         };
-        let sealed = |with: &Invocation| Way::Encrypt.whole(client, session, with, key, b"data").map(drop);
-        for with in [gcm(&[1; 12], 4), gcm(&[1; 12], 8), gcm(&[1; 8], 16), gcm(&[1], 16)] {
-            expect(sealed(&with), strict, Error::MechanismParamInvalid);
+        let sealed =
+            |mechanism: &Mechanism| Way::Encrypt.whole(client, session, mechanism, key, b"data").map(drop);
+        for mechanism in [gcm(&[1; 12], 4), gcm(&[1; 12], 8), gcm(&[1; 8], 16), gcm(&[1], 16)] {
+            expect(sealed(&mechanism), strict, Error::MechanismParamInvalid);
         }
         sealed(&gcm(&[1; 12], 12)).expect("a ciphertext");
         let params =
             |tag_len| Params::Aead { nonce: [1; 12].into(), aad: Box::default(), tag_len, data_len: 4 };
-        let ccm = |tag_len| Invocation { params: params(tag_len), ..plain(M::AES_CCM) };
+        let ccm = |tag_len| Mechanism { params: params(tag_len), ..plain(M::AES_CCM) };
         expect(sealed(&ccm(4)), strict, Error::MechanismParamInvalid);
         sealed(&ccm(8)).expect("a ciphertext");
         let key = client.create(session, &generic(&[A::SIGN])).expect("a key");
         let code = |len| {
-            let with = Invocation { params: Params::Length(len), ..plain(M::SHA256_HMAC_GENERAL) };
-            client.sign(session, &with, key, b"data").map(drop)
+            let mechanism = Mechanism { params: Params::Length(len), ..plain(M::SHA256_HMAC_GENERAL) };
+            client.sign(session, &mechanism, key, b"data").map(drop)
         };
         for len in [1, 4, 7] {
             expect(code(len), strict, Error::MechanismParamInvalid);

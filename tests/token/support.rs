@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jeton::backend::Provider;
 use jeton::error::Result;
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
-use jeton::mechanism::{self, Invocation, Params};
+use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::{Module, Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
@@ -141,12 +141,12 @@ impl Client {
     pub fn generate(
         &self,
         session: SessionHandle,
-        with: MechanismType,
+        mechanism: MechanismType,
         public: &Attributes,
         private: &Attributes,
     ) -> Result<(ObjectHandle, ObjectHandle)> {
-        let with = plain(with);
-        self.module.generate_key_pair(session, &with, &public.template(), &private.template())
+        let mechanism = plain(mechanism);
+        self.module.generate_key_pair(session, &mechanism, &public.template(), &private.template())
     }
 
     /// Everything that a search finds.
@@ -200,11 +200,11 @@ impl Client {
     pub fn sign(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         data: &[u8],
     ) -> Result<Vec<u8>> {
-        self.module.sign_init(session, with, key)?;
+        self.module.sign_init(session, mechanism, key)?;
         let mut out = vec![0; self.module.sign(session, data, Output::Length)?];
         let len = self.module.sign(session, data, Output::Buffer(&mut out))?;
         out.truncate(len);
@@ -215,19 +215,19 @@ impl Client {
     pub fn verify(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         data: &[u8],
         signature: &[u8],
     ) -> Result<()> {
-        self.module.verify_init(session, with, key)?;
+        self.module.verify_init(session, mechanism, key)?;
         self.module.verify(session, data, signature)
     }
 }
 
 /// A mechanism without parameter.
-pub fn plain(id: MechanismType) -> Invocation {
-    Invocation { mechanism: mechanism::find(id).expect("a row"), params: Params::None }
+pub fn plain(id: MechanismType) -> Mechanism {
+    Mechanism { info: mechanism::find(id).expect("a row"), params: Params::None }
 }
 
 /// The attributes of a template.

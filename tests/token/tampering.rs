@@ -67,9 +67,9 @@ fn an_altered_private_record_is_refused_and_the_others_are_usable() {
         assert_eq!(other.find(session, &data("altered")), []);
         other.find_one(session, &data("sound"));
         let (public, private) = pair(&other, session, Kind::P256, &none().stored());
-        let with = plain(M::ECDSA_SHA256);
-        let signature = other.sign(session, &with, private, b"data").expect("a signature");
-        assert_eq!(other.verify(session, &with, public, b"data", &signature), Ok(()));
+        let mechanism = plain(M::ECDSA_SHA256);
+        let signature = other.sign(session, &mechanism, private, b"data").expect("a signature");
+        assert_eq!(other.verify(session, &mechanism, public, b"data", &signature), Ok(()));
     });
 }
 

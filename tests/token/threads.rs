@@ -16,14 +16,14 @@ fn eight_threads_sign_with_one_key_in_sessions_of_their_own() {
             [(Kind::P256, M::ECDSA_SHA256), (Kind::Ed25519, M::EDDSA), (Kind::Rsa, M::SHA256_RSA_PKCS)]
         {
             let (public, private) = pair(&client, session, kind, &none().stored());
-            let with = plain(id);
+            let mechanism = plain(id);
             let signed: Vec<_> = std::thread::scope(|scope| {
                 let work = |thread: u8| {
                     let session = client.open();
                     let signed: Vec<_> = (0..SIGNATURES)
                         .map(|number| {
                             let data = [thread, number];
-                            (data, client.sign(session, &with, private, &data).expect("a signature"))
+                            (data, client.sign(session, &mechanism, private, &data).expect("a signature"))
                         })
                         .collect();
                     client.module.close_session(session).expect("a session");
@@ -34,7 +34,7 @@ fn eight_threads_sign_with_one_key_in_sessions_of_their_own() {
             });
             assert_eq!(signed.len(), usize::from(THREADS) * usize::from(SIGNATURES));
             for (data, signature) in signed {
-                assert_eq!(client.verify(session, &with, public, &data, &signature), Ok(()), "{kind:?}");
+                assert_eq!(client.verify(session, &mechanism, public, &data, &signature), Ok(()), "{kind:?}");
             }
         }
     });
@@ -46,18 +46,18 @@ fn sessions_open_and_close_while_others_sign_and_search() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::Ed25519, &none().stored());
-        let with = plain(M::EDDSA);
+        let mechanism = plain(M::EDDSA);
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
-                let (client, with) = (&client, &with);
+                let (client, mechanism) = (&client, &mechanism);
                 scope.spawn(move || {
                     for number in 0..25 {
                         let session = client.open();
                         client.create(session, &data("of a session")).expect("data");
                         assert_eq!(client.find(session, &none().flag(A::SIGN, true)), [private]);
                         let data = [thread, number];
-                        let signature = client.sign(session, with, private, &data).expect("a signature");
-                        assert_eq!(client.verify(session, with, public, &data, &signature), Ok(()));
+                        let signature = client.sign(session, mechanism, private, &data).expect("a signature");
+                        assert_eq!(client.verify(session, mechanism, public, &data, &signature), Ok(()));
                         client.module.close_session(session).expect("a session");
                     }
                 });

@@ -22,7 +22,7 @@ use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Connection, Derived, Output};
 
 use crate::derive::{base, derive, shown, value};
@@ -79,8 +79,8 @@ fn run(
     key: ObjectHandle,
     template: &Attributes,
 ) -> Result<Derived, Error> {
-    let with = Invocation { params, ..plain(id) };
-    client.module.derive(session, &with, key, &template.template(), &mut [])
+    let mechanism = Mechanism { params, ..plain(id) };
+    client.module.derive(session, &mechanism, key, &template.template(), &mut [])
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn master_secrets_are_known_and_tell_the_version() {
         let session = client.user();
         for (id, params, pre, known) in &cases {
             let key = secret(&client, session, pre);
-            let with = || (*id, params.clone());
-            let Ok(Derived::Master(made, version)) = run(&client, session, with(), key, &shown()) else {
+            let mechanism = || (*id, params.clone());
+            let Ok(Derived::Master(made, version)) = run(&client, session, mechanism(), key, &shown()) else {
                 panic!("a master secret")
             };
             assert_eq!(client.read(session, made, A::VALUE), Ok(hex(known)), "{id}");
@@ -120,20 +120,20 @@ fn master_secrets_are_known_and_tell_the_version() {
             assert_eq!(version, rsa.then_some([3, 3]));
             if rsa {
                 let short = secret(&client, session, &pre[1..]);
-                let refused = derive(&client, session, with(), short, &none());
+                let refused = derive(&client, session, mechanism(), short, &none());
                 assert_eq!(refused, Err(Error::KeySizeRange));
             }
             let aes = base(&client, session, KeyType::AES, &[1; 32]);
-            assert_eq!(derive(&client, session, with(), aes, &none()), Err(Error::KeyTypeInconsistent));
+            assert_eq!(derive(&client, session, mechanism(), aes, &none()), Err(Error::KeyTypeInconsistent));
             // "these facts are all implicit in the mechanism, there is no need to specify any of them"
             let generic = none().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0).number(A::VALUE_LEN, 48);
-            derive(&client, session, with(), key, &generic).expect("a key");
+            derive(&client, session, mechanism(), key, &generic).expect("a key");
             for wrong in [
                 none().number(A::KEY_TYPE, KeyType::SHA256_HMAC.0),
                 none().number(A::VALUE_LEN, 32),
                 none().number(A::VALUE_LEN, 49),
             ] {
-                let refused = derive(&client, session, with(), key, &wrong);
+                let refused = derive(&client, session, mechanism(), key, &wrong);
                 assert_eq!(refused, Err(Error::TemplateInconsistent));
             }
         }
@@ -157,11 +157,11 @@ fn a_copy_of_an_unreadable_key_gives_no_version() {
             let length = none().number(A::VALUE_LEN, 48);
             let template = if copying.0 == M::EXTRACT_KEY_FROM_KEY { length } else { none() };
             let copy = derive(&client, session, copying, hidden, &template).expect("a key");
-            for with in [
+            for mechanism in [
                 (M::TLS12_MASTER_KEY_DERIVE, master.clone()),
                 (M::TLS12_EXTENDED_MASTER_KEY_DERIVE, extended.clone()),
             ] {
-                let refused = derive(&client, session, with, copy, &none());
+                let refused = derive(&client, session, mechanism, copy, &none());
                 assert_eq!(refused, Err(Error::KeyTypeInconsistent));
             }
         }
@@ -175,15 +175,15 @@ fn a_master_secret_of_tls12_is_for_its_keys_alone() {
         let session = client.user();
         let pre = secret(&client, session, &pre_master());
         let params = Params::TlsMaster { prf: SHA256, randoms: randoms() };
-        let with = (M::TLS12_MASTER_KEY_DERIVE, params);
-        let master = derive(&client, session, with.clone(), pre, &none()).expect("a key");
+        let mechanism = (M::TLS12_MASTER_KEY_DERIVE, params);
+        let master = derive(&client, session, mechanism.clone(), pre, &none()).expect("a key");
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         assert_eq!(derive(&client, session, hash, master, &none()), Err(Error::KeyFunctionNotPermitted));
         let finished = Params::TlsMac { prf: SHA256, len: 12, server: true };
-        let finished = Invocation { params: finished, ..plain(M::TLS_MAC) };
+        let finished = Mechanism { params: finished, ..plain(M::TLS_MAC) };
         client.sign(session, &finished, master, b"hash").expect("a code");
         let more = none().bytes(A::ALLOWED_MECHANISMS, &M::SHA256_HMAC.0.to_ne_bytes());
-        assert_eq!(derive(&client, session, with, pre, &more), Err(Error::TemplateInconsistent));
+        assert_eq!(derive(&client, session, mechanism, pre, &more), Err(Error::TemplateInconsistent));
     });
 }
 
@@ -191,11 +191,11 @@ fn a_master_secret_of_tls12_is_for_its_keys_alone() {
 fn connect(
     client: &Client,
     session: SessionHandle,
-    with: (M, Params),
+    mechanism: (M, Params),
     master: ObjectHandle,
     template: &Attributes,
 ) -> (Connection, Vec<u8>) {
-    let Ok(Derived::Connection(connection)) = run(client, session, with, master, template) else {
+    let Ok(Derived::Connection(connection)) = run(client, session, mechanism, master, template) else {
         panic!("a connection")
     };
     let mut block = Vec::new();
@@ -336,9 +336,9 @@ fn keys_for_others_are_known() {
             let master = secret(&client, session, &hex(master));
             let sized = none().number(A::VALUE_LEN, 40);
             for id in [M::TLS_KDF, M::TLS12_KDF] {
-                let with = || (id, params.clone());
-                assert_eq!(value(&client, session, with(), master, &sized), Ok(hex(known)));
-                let refused = derive(&client, session, with(), master, &none());
+                let mechanism = || (id, params.clone());
+                assert_eq!(value(&client, session, mechanism(), master, &sized), Ok(hex(known)));
+                let refused = derive(&client, session, mechanism(), master, &none());
                 assert_eq!(refused, Err(Error::TemplateIncomplete));
             }
             client.set(session, master, &none().flag(A::SENSITIVE, true)).expect("a change");
@@ -361,8 +361,11 @@ fn the_published_vector_of_the_function() {
         let seed = hex("a0ba9f936cda311827a6f796ffd5198c");
         let randoms = Randoms { client: seed.into(), server: Box::default() };
         let label = b"test label".as_slice().into();
-        let with = (M::TLS_KDF, Params::TlsKdf { prf: SHA256, label, randoms, context: None });
-        assert_eq!(value(&client, session, with, key, &none().number(A::VALUE_LEN, 100)), Ok(hex(known)));
+        let mechanism = (M::TLS_KDF, Params::TlsKdf { prf: SHA256, label, randoms, context: None });
+        assert_eq!(
+            value(&client, session, mechanism, key, &none().number(A::VALUE_LEN, 100)),
+            Ok(hex(known))
+        );
     });
 }
 
@@ -380,16 +383,18 @@ fn finished_messages_and_the_bare_function_are_known() {
             let (master, known) = (secret(&client, session, &hex(master)), hex(known));
             for id in [M::TLS_MAC, M::TLS12_MAC] {
                 let params = Params::TlsMac { prf, len: known.len(), server };
-                let with = Invocation { params, ..plain(id) };
-                assert_eq!(client.sign(session, &with, master, &bytes(0, 32)).as_ref(), Ok(&known));
-                assert_eq!(client.verify(session, &with, master, &bytes(0, 32), &known), Ok(()));
+                let mechanism = Mechanism { params, ..plain(id) };
+                assert_eq!(client.sign(session, &mechanism, master, &bytes(0, 32)).as_ref(), Ok(&known));
+                assert_eq!(client.verify(session, &mechanism, master, &bytes(0, 32), &known), Ok(()));
             }
         }
         // prf10(bytes(range(47)), b"label", b"seed", 21)
         let key = secret(&client, session, &bytes(0, 47));
         let (seed, label) = (b"seed".as_slice().into(), b"label".as_slice().into());
-        let with = (M::TLS_PRF, Params::TlsPrf { seed, label, len: 21 });
-        let Ok(Derived::Output(output)) = run(&client, session, with, key, &none()) else { panic!("bytes") };
+        let mechanism = (M::TLS_PRF, Params::TlsPrf { seed, label, len: 21 });
+        let Ok(Derived::Output(output)) = run(&client, session, mechanism, key, &none()) else {
+            panic!("bytes")
+        };
         assert_eq!(output[..], hex("d3ac09c2c758a412f0701c8b70dc0c4012edf86618"));
         // The same through C_Sign, in a buffer of any length.
         let general = plain(OF_ANY_LENGTH);
@@ -411,8 +416,8 @@ fn a_pre_master_secret_begins_with_the_version() {
         let session = client.user();
         for id in GENERATING {
             let make = |template: &Attributes| {
-                let with = Invocation { params: Params::Version([3, 2]), ..plain(id) };
-                client.module.generate_key(session, &with, &template.template())
+                let mechanism = Mechanism { params: Params::Version([3, 2]), ..plain(id) };
+                client.module.generate_key(session, &mechanism, &template.template())
             };
             let keys = [(); 2].map(|()| make(&shown()).expect("a key"));
             let values = keys.map(|key| client.read(session, key, A::VALUE).expect("a value"));

@@ -3,7 +3,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 use jeton::object::template::{Given, Raw};
 
@@ -20,12 +20,12 @@ fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
 }
 
-fn with(id: M, params: Params) -> Invocation {
-    Invocation { params, ..plain(id) }
+fn with(id: M, params: Params) -> Mechanism {
+    Mechanism { params, ..plain(id) }
 }
 
 /// The mechanisms with which an AES key wraps keys of every kind, and the RSA pair's.
-fn every_kind() -> Vec<Invocation> {
+fn every_kind() -> Vec<Mechanism> {
     let gcm = Params::Aead { nonce: [1; 12].into(), aad: Box::default(), tag_len: 16, data_len: 0 };
     vec![
         plain(M::AES_KEY_WRAP_KWP),
@@ -41,15 +41,15 @@ fn every_kind() -> Vec<Invocation> {
 fn wrap(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     by: ObjectHandle,
     key: ObjectHandle,
 ) -> Result<Vec<u8>, Error> {
-    let mut out = vec![0; client.module.wrap_key(session, with, by, key, Output::Length)?];
+    let mut out = vec![0; client.module.wrap_key(session, mechanism, by, key, Output::Length)?];
     let short = out.len() - 1;
-    let refused = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out[..short]));
+    let refused = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out[..short]));
     assert!(matches!(refused, Err(Error::BufferTooSmall { .. })));
-    let len = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out))?;
+    let len = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out))?;
     out.truncate(len);
     Ok(out)
 }
@@ -57,17 +57,17 @@ fn wrap(
 fn unwrap(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     by: ObjectHandle,
     wrapped: &[u8],
     template: &Attributes,
 ) -> Result<ObjectHandle, Error> {
-    client.module.unwrap_key(session, with, by, wrapped, &template.template())
+    client.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
 }
 
 /// The keys that wrap and unwrap by this mechanism.
-fn wrapping(client: &Client, session: SessionHandle, with: &Invocation) -> (ObjectHandle, ObjectHandle) {
-    let rsa = with.mechanism.key_type == Some(KeyType::RSA);
+fn wrapping(client: &Client, session: SessionHandle, mechanism: &Mechanism) -> (ObjectHandle, ObjectHandle) {
+    let rsa = mechanism.info.key_type == Some(KeyType::RSA);
     pair(client, session, if rsa { Kind::Rsa } else { Kind::Aes }, &none())
 }
 
@@ -79,10 +79,10 @@ fn secret_keys_come_back_as_they_were() {
         let mut all = every_kind();
         all.extend([plain(M::AES_KEY_WRAP), plain(M::RSA_PKCS), oaep(Hash::Sha256, Hash::Sha256, b"")]);
         all.extend([plain(M::AES_ECB), with(M::AES_CBC, Params::Iv([3; 16].into())), plain(M::RSA_X_509)]);
-        for with in all {
-            let id = with.mechanism.id;
+        for mechanism in all {
+            let id = mechanism.info.id;
             println!("{id}");
-            let (by, back) = wrapping(&client, session, &with);
+            let (by, back) = wrapping(&client, session, &mechanism);
             let pads = [M::AES_ECB, M::AES_CBC, M::RSA_X_509].contains(&id);
             for (key_type, len) in [
                 (KeyType::AES, 32),
@@ -95,11 +95,11 @@ fn secret_keys_come_back_as_they_were() {
                 }
                 let key =
                     client.create(session, &secret(key_type, &message(len)).and(&shown())).expect("a key");
-                let wrapped = wrap(&client, session, &with, by, key).expect("a wrapped key");
+                let wrapped = wrap(&client, session, &mechanism, by, key).expect("a wrapped key");
                 let template = key_object(ObjectClass::SECRET_KEY, key_type).flag(A::SENSITIVE, false);
                 let sized = template.clone().number(A::VALUE_LEN, len as u64);
                 let template = if pads { sized } else { template };
-                let key = unwrap(&client, session, &with, back, &wrapped, &template).expect("a key");
+                let key = unwrap(&client, session, &mechanism, back, &wrapped, &template).expect("a key");
                 assert_eq!(client.read(session, key, A::VALUE), Ok(message(len)), "{len}");
                 assert_eq!(client.number(session, key, A::VALUE_LEN), len as u64);
                 assert!(client.flag(session, key, A::EXTRACTABLE));
@@ -108,10 +108,10 @@ fn secret_keys_come_back_as_they_were() {
                 }
                 // What is no wrapped key leaves no object behind.
                 let before = client.find(session, &none()).len();
-                let refused = unwrap(&client, session, &with, back, &wrapped[1..], &template);
+                let refused = unwrap(&client, session, &mechanism, back, &wrapped[1..], &template);
                 assert!(refused.is_err() || pads, "{id}");
                 let wrong = template.clone().number(A::VALUE_LEN, 4000);
-                assert!(unwrap(&client, session, &with, back, &wrapped, &wrong).is_err());
+                assert!(unwrap(&client, session, &mechanism, back, &wrapped, &wrong).is_err());
                 assert_eq!(client.find(session, &none()).len(), before);
             }
         }
@@ -123,11 +123,11 @@ fn private_keys_come_back_and_work_as_before() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        for with in every_kind() {
-            let (by, back) = wrapping(&client, session, &with);
+        for mechanism in every_kind() {
+            let (by, back) = wrapping(&client, session, &mechanism);
             let others = [Kind::X25519, Kind::X448, Kind::MlKem512, Kind::MlKem1024];
             for kind in Kind::PAIRS.into_iter().chain(others) {
-                println!("{} {kind:?}", with.mechanism.id);
+                println!("{} {kind:?}", mechanism.info.id);
                 let (public, private) = if kind == Kind::Rsa {
                     let private = RSA.private.clone().and(&shown());
                     (
@@ -137,10 +137,10 @@ fn private_keys_come_back_and_work_as_before() {
                 } else {
                     client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair")
                 };
-                let wrapped = wrap(&client, session, &with, by, private).expect("a wrapped key");
+                let wrapped = wrap(&client, session, &mechanism, by, private).expect("a wrapped key");
                 let template =
                     key_object(ObjectClass::PRIVATE_KEY, kind.key_type()).flag(A::SENSITIVE, false);
-                let key = unwrap(&client, session, &with, back, &wrapped, &template).expect("a key");
+                let key = unwrap(&client, session, &mechanism, back, &wrapped, &template).expect("a key");
                 let id = if kind == Kind::Rsa { A::PRIVATE_EXPONENT } else { A::VALUE };
                 assert_eq!(client.read(session, key, id), client.read(session, private, id));
                 let signs = match kind.key_type() {
@@ -157,9 +157,9 @@ fn private_keys_come_back_and_work_as_before() {
                     ObjectClass::PRIVATE_KEY,
                     if kind == Kind::Rsa { KeyType::EC } else { KeyType::RSA },
                 );
-                let refused = unwrap(&client, session, &with, back, &wrapped, &other);
+                let refused = unwrap(&client, session, &mechanism, back, &wrapped, &other);
                 // A ciphertext of AES key wrap is authentic before its plaintext is looked at.
-                let authentic = matches!(with.mechanism.id, M::AES_KEY_WRAP | M::AES_KEY_WRAP_KWP);
+                let authentic = matches!(mechanism.info.id, M::AES_KEY_WRAP | M::AES_KEY_WRAP_KWP);
                 let error = if authentic { Error::TemplateInconsistent } else { Error::WrappedKeyInvalid };
                 assert_eq!(refused, Err(error));
             }

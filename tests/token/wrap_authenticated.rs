@@ -4,7 +4,7 @@ use jeton::backend::AeadScheme;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Authenticated, Output};
 
 use crate::ciphers::message;
@@ -58,9 +58,9 @@ impl Test {
         by: ObjectHandle,
         key: ObjectHandle,
     ) -> Result<Vec<u8>, Error> {
-        let with = plain(id);
+        let mechanism = plain(id);
         let mut wrap = |out: Output<'_>| {
-            let how = Authenticated { with: &with, params, aad: AAD };
+            let how = Authenticated { mechanism: &mechanism, params, aad: AAD };
             self.client.module.wrap_key_authenticated(self.session, how, by, key, out)
         };
         let needed = wrap(Output::Length)?;
@@ -80,8 +80,8 @@ impl Test {
         wrapped: &[u8],
         template: &Attributes,
     ) -> Result<ObjectHandle, Error> {
-        let with = plain(id);
-        let how = Authenticated { with: &with, params, aad };
+        let mechanism = plain(id);
+        let how = Authenticated { mechanism: &mechanism, params, aad };
         self.client.module.unwrap_key_authenticated(self.session, how, by, wrapped, &template.template())
     }
 }
@@ -139,10 +139,10 @@ fn what_is_wrapped_is_what_the_other_function_wraps_with_the_same_parameter() {
         for (id, scheme) in CIPHERS {
             let by = secret(client, session, id, &message(32));
             let single = Params::Aead { nonce: NONCE.into(), aad: AAD.into(), tag_len: 16, data_len: 32 };
-            let with = Invocation { params: single, ..plain(id) };
+            let mechanism = Mechanism { params: single, ..plain(id) };
             let mut expected = vec![0; 48];
             let out = Output::Buffer(&mut expected);
-            assert_eq!(client.module.wrap_key(session, &with, by, key, out), Ok(48));
+            assert_eq!(client.module.wrap_key(session, &mechanism, by, key, out), Ok(48));
             let mut made = params(scheme);
             let wrapped = test.wrap(id, &mut made, by, key).expect("a wrapped key");
             assert_eq!([&wrapped, made.tag()].concat(), expected, "{id}");
@@ -164,9 +164,9 @@ fn private_keys_come_back() {
             .expect("nonce and tag");
         let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::RSA).flag(A::SIGN, true);
         let back = test.unwrap(M::AES_GCM, &mut given, AAD, by, &wrapped, &template).expect("a key");
-        let with = plain(M::SHA256_RSA_PKCS);
-        let signature = client.sign(session, &with, back, b"data");
-        assert_eq!(signature, client.sign(session, &with, key, b"data"));
+        let mechanism = plain(M::SHA256_RSA_PKCS);
+        let signature = client.sign(session, &mechanism, back, b"data");
+        assert_eq!(signature, client.sign(session, &mechanism, key, b"data"));
     });
 }
 
@@ -195,9 +195,9 @@ fn what_may_not_be_wrapped_or_has_no_nonce_is_refused() {
 
         // A counter would start at zero each time.
         for generator in [Generator::Counter, Generator::CounterXor] {
-            let with = plain(M::AES_GCM);
+            let mechanism = plain(M::AES_GCM);
             let mut counted = params(scheme).generated(generator, 0).expect("no fixed bits");
-            let how = Authenticated { with: &with, params: &mut counted, aad: AAD };
+            let how = Authenticated { mechanism: &mechanism, params: &mut counted, aad: AAD };
             let out = Output::Buffer(&mut [0; 16]);
             let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
             assert_eq!(refused, Err(Error::MechanismParamInvalid));

@@ -4,7 +4,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Invocation, Params};
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, P256, RSA, X25519, key_object, pair};
@@ -13,8 +13,8 @@ use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 /// Every mechanism that has a case here.
 pub const COVERED: [M; 3] = [M::ECDH_AES_KEY_WRAP, M::ECDH_COF_AES_KEY_WRAP, M::ECDH_X_AES_KEY_WRAP];
 
-fn with(id: M, aes_bits: usize, kdf: Option<Hash>, shared: &[u8]) -> Invocation {
-    Invocation { params: Params::EcdhAesWrap { aes_bits, kdf, shared: shared.into() }, ..plain(id) }
+fn with(id: M, aes_bits: usize, kdf: Option<Hash>, shared: &[u8]) -> Mechanism {
+    Mechanism { params: Params::EcdhAesWrap { aes_bits, kdf, shared: shared.into() }, ..plain(id) }
 }
 
 fn shown() -> Attributes {
@@ -30,15 +30,15 @@ fn pair_of(client: &Client, session: SessionHandle, kind: Kind) -> (ObjectHandle
 fn wrap(
     client: &Client,
     session: SessionHandle,
-    with: &Invocation,
+    mechanism: &Mechanism,
     by: ObjectHandle,
     key: ObjectHandle,
 ) -> Result<Vec<u8>, Error> {
-    let needed = client.module.wrap_key(session, with, by, key, Output::Length)?;
+    let needed = client.module.wrap_key(session, mechanism, by, key, Output::Length)?;
     let mut out = vec![0; needed];
-    let short = client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out[..needed - 1]));
+    let short = client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out[..needed - 1]));
     assert_eq!(short, Err(Error::BufferTooSmall { needed }));
-    assert_eq!(client.module.wrap_key(session, with, by, key, Output::Buffer(&mut out)), Ok(needed));
+    assert_eq!(client.module.wrap_key(session, mechanism, by, key, Output::Buffer(&mut out)), Ok(needed));
     Ok(out)
 }
 
@@ -79,7 +79,7 @@ fn what_another_library_wrapped_is_unwrapped() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        for (with, key_type, curve, wrapped) in &cases {
+        for (mechanism, key_type, curve, wrapped) in &cases {
             let own = key_object(ObjectClass::PRIVATE_KEY, *key_type)
                 .bytes(A::EC_PARAMS, curve)
                 .bytes(A::VALUE, &[0x11; 32])
@@ -87,14 +87,15 @@ fn what_another_library_wrapped_is_unwrapped() {
             let own = client.create(session, &own).expect("a key");
             let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).and(&shown());
             let wrapped = hex(wrapped);
-            let unwrap =
-                |wrapped: &[u8]| client.module.unwrap_key(session, with, own, wrapped, &template.template());
+            let unwrap = |wrapped: &[u8]| {
+                client.module.unwrap_key(session, mechanism, own, wrapped, &template.template())
+            };
             let key = unwrap(&wrapped).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Ok((0..40).collect()));
             for at in [0, 3, 40, wrapped.len() - 1] {
                 let mut flipped = wrapped.clone();
                 flipped[at] ^= 1;
-                assert_eq!(unwrap(&flipped), Err(Error::WrappedKeyInvalid), "{} {at}", with.mechanism.id);
+                assert_eq!(unwrap(&flipped), Err(Error::WrappedKeyInvalid), "{} {at}", mechanism.info.id);
             }
             assert_eq!(unwrap(&wrapped[..31]), Err(Error::WrappedKeyLenRange));
             assert_eq!(unwrap(&wrapped[..wrapped.len() - 1]), Err(Error::WrappedKeyLenRange));
@@ -116,22 +117,22 @@ fn keys_of_every_kind_leave_and_come_back() {
                 KeyType::EC => M::ECDH_COF_AES_KEY_WRAP,
                 _ => M::ECDH_X_AES_KEY_WRAP,
             };
-            for with in
+            for mechanism in
                 [with(M::ECDH_AES_KEY_WRAP, 256, Some(Hash::Sha384), b"info"), with(own, 128, None, b"")]
             {
-                println!("{} {kind:?}", with.mechanism.id);
+                println!("{} {kind:?}", mechanism.info.id);
                 for (key, class, key_type, id) in [
                     (secret, ObjectClass::SECRET_KEY, KeyType::AES, A::VALUE),
                     (rsa, ObjectClass::PRIVATE_KEY, KeyType::RSA, A::PRIVATE_EXPONENT),
                 ] {
-                    let wrapped = wrap(&client, session, &with, public, key).expect("a wrapped key");
+                    let wrapped = wrap(&client, session, &mechanism, public, key).expect("a wrapped key");
                     let template = key_object(class, key_type).flag(A::SENSITIVE, false);
                     let back = client
                         .module
-                        .unwrap_key(session, &with, private, &wrapped, &template.template())
+                        .unwrap_key(session, &mechanism, private, &wrapped, &template.template())
                         .expect("a key");
                     assert_eq!(client.read(session, back, id), client.read(session, key, id));
-                    let again = wrap(&client, session, &with, public, key).expect("a wrapped key");
+                    let again = wrap(&client, session, &mechanism, public, key).expect("a wrapped key");
                     assert_ne!(wrapped, again);
                 }
             }
@@ -151,7 +152,7 @@ fn keys_that_do_not_fit_are_refused() {
         let (ed25519, _) = pair(&client, session, Kind::Ed25519, &none());
         // The default of a public key.
         let (idle, _) = pair(&client, session, Kind::P256, &none());
-        let out = |with: &Invocation, by| wrap(&client, session, with, by, key).err();
+        let out = |mechanism: &Mechanism, by| wrap(&client, session, mechanism, by, key).err();
         let kdf = |id| with(id, 256, Some(Hash::Sha256), b"");
         assert_eq!(out(&kdf(M::ECDH_AES_KEY_WRAP), idle), Some(Error::KeyFunctionNotPermitted));
         let inconsistent = Some(Error::WrappingKeyTypeInconsistent);

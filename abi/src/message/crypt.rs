@@ -60,7 +60,7 @@ pub(super) unsafe fn init(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { message_mechanism(given) }? {
-            Some(with) => module.message_crypt_init(session(handle), direction, &with, object(key)),
+            Some(mechanism) => module.message_crypt_init(session(handle), direction, &mechanism, object(key)),
             None => module.message_crypt_cancel(session(handle), direction),
         }
     })

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn C_MessageSignInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.message_sign_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.message_sign_init(session(handle), &mechanism, object(key)),
             None => module.message_sign_cancel(session(handle)),
         }
     })

@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(with) => module.message_verify_init(session(handle), &with, object(key)),
+            Some(mechanism) => module.message_verify_init(session(handle), &mechanism, object(key)),
             None => module.message_verify_cancel(session(handle)),
         }
     })

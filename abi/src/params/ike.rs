@@ -97,11 +97,11 @@ mod tests {
     use jeton::backend::Hash;
     use jeton::mechanism::Code;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
+    use super::super::testing::{BYTES, HUGE, INVALID, mechanism, wants};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();
-    const SHA256: Code = Code::Hmac(Hash::Sha256);
+    const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
     #[test]
     fn the_first_key() {
@@ -156,7 +156,7 @@ mod tests {
         let id = CKM_IKE1_PRF_DERIVE;
         wants(id, &good);
         let cookies = [7; 16].into();
-        let (prf, shared) = (Code::AesXcbc(16), object(9));
+        let (prf, shared) = (MacFunction::AesXcbc(16), object(9));
         assert!(with(id, &good) == Ok(Params::Ike1Prf { prf, shared, previous: None, cookies, number: 2 }));
         for wrong in [
             CK_IKE1_PRF_DERIVE_PARAMS { prfMechanism: CKM_AES_XCBC_MAC_96, ..good },

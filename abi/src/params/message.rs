@@ -12,7 +12,7 @@ use jeton::backend::AeadScheme;
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{self, Invocation, Mechanism, Params};
+use jeton::mechanism::{self, Mechanism, MechanismInfo, Params};
 
 use super::{named, read};
 use crate::input::In;
@@ -100,7 +100,7 @@ pub(crate) unsafe fn message(
 /// # Safety
 ///
 /// `pointer` is `NULL` or readable, and so is the parameter in it.
-pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Invocation>> {
+pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Mechanism>> {
     if pointer.is_null() {
         return Ok(None);
     }
@@ -112,7 +112,7 @@ pub(crate) unsafe fn message_mechanism(pointer: *const CK_MECHANISM) -> Result<O
     if !parameter.is_empty() && fields(parameter)?.scheme != scheme {
         return Err(Error::MechanismParamInvalid);
     }
-    Ok(Some(Invocation { mechanism, params: Params::None }))
+    Ok(Some(Mechanism { info: mechanism, params: Params::None }))
 }
 
 /// Reads the mechanism of `C_WrapKeyAuthenticated` and `C_UnwrapKeyAuthenticated`, whose parameter
@@ -125,7 +125,7 @@ pub(crate) unsafe fn mechanism_with_message(
     pointer: *const CK_MECHANISM,
     nonce: Nonce,
     tag: Tag,
-) -> Result<(Invocation, Message)> {
+) -> Result<(Mechanism, Message)> {
     if pointer.is_null() {
         return Err(Error::ArgumentsBad);
     }
@@ -133,13 +133,13 @@ pub(crate) unsafe fn mechanism_with_message(
     let (given, mechanism, scheme) = unsafe { aead(pointer) }?;
     // SAFETY: the caller's promise.
     let message = unsafe { message(scheme, given.pParameter, given.ulParameterLen, nonce, tag) }?;
-    Ok((Invocation { mechanism, params: Params::None }, message))
+    Ok((Mechanism { info: mechanism, params: Params::None }, message))
 }
 
 /// # Safety
 ///
 /// `pointer` is readable.
-unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static Mechanism, AeadScheme)> {
+unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static MechanismInfo, AeadScheme)> {
     // SAFETY: readable by the caller's promise. Alignment is not needed.
     let given = unsafe { pointer.read_unaligned() };
     let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;

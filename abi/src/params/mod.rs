@@ -11,7 +11,7 @@ use cryptoki_sys::*;
 use jeton::backend::{Hash, Nonce};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
-use jeton::mechanism::{self, Code, Invocation, Params, Shape};
+use jeton::mechanism::{self, MacFunction, Mechanism, Params, Shape};
 use jeton::secret::try_boxed;
 
 use crate::input::In;
@@ -44,7 +44,7 @@ const MAX_DATA: u64 = 1 << 16;
 ///
 /// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
 /// parameter points to.
-pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Invocation>> {
+pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Mechanism>> {
     if pointer.is_null() {
         return Ok(None);
     }
@@ -56,7 +56,7 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<In
     let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise, for the memory that the parameter points to.
     let params = unsafe { params(mechanism.shape, parameter) }?;
-    Ok(Some(Invocation { mechanism, params }))
+    Ok(Some(Mechanism { info: mechanism, params }))
 }
 
 /// Reads the mechanism of a function that does not accept `NULL`.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<In
 /// # Safety
 ///
 /// As for [`mechanism`].
-pub(crate) unsafe fn mechanism_given(pointer: *const CK_MECHANISM) -> Result<Invocation> {
+pub(crate) unsafe fn mechanism_given(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     // SAFETY: the caller's promise.
     unsafe { mechanism(pointer) }?.ok_or(Error::ArgumentsBad)
 }
@@ -186,9 +186,11 @@ fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
 }
 
 /// Returns the pseudo-random function that a MAC mechanism names.
-fn prf(given: CK_MECHANISM_TYPE) -> Result<Code> {
-    let code = mechanism::code_named(MechanismType(wide(given)));
-    let code = code.filter(|code| matches!(code, Code::Hmac(_) | Code::AesCmac | Code::AesXcbc(16)));
+fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
+    let code = mechanism::mac_of_hmac(MechanismType(wide(given)));
+    let code = code.filter(|code| {
+        matches!(code, MacFunction::Hmac(_) | MacFunction::AesCmac | MacFunction::AesXcbc(16))
+    });
     code.ok_or(Error::MechanismParamInvalid)
 }
 
@@ -235,7 +237,7 @@ mod testing {
         unsafe { mechanism_given(&raw const given) }.map(|invocation| invocation.params)
     }
 
-    pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
+    pub(super) fn mechanism<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
 

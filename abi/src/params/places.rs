@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::mechanism::{Action, Derivation, Invocation, Params, Shape};
+use jeton::mechanism::{Action, Derivation, Mechanism, Params, Shape};
 use jeton::module::{Additional, Connection, Derived};
 use jeton::secret::Secret;
 
@@ -37,7 +37,7 @@ impl<'a> Places<'a> {
     /// `pMechanism`.
     pub(crate) unsafe fn of(
         given: *const CK_MECHANISM,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: *mut CK_OBJECT_HANDLE,
     ) -> Result<Self> {
         // SAFETY: the caller's promise. It was read before.
@@ -46,27 +46,27 @@ impl<'a> Places<'a> {
         let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() }?;
         // SAFETY: the caller's promise. Each of the structs has only integers and pointers.
         unsafe {
-            Ok(match with.mechanism.shape {
+            Ok(match mechanism.info.shape {
                 Shape::Sp800_108(kdf) => {
                     let (keys, handles) = sp800_108::additional(kdf, parameter)?.into_iter().unzip();
                     Self::Keys(Place::at(key)?, keys, handles)
                 }
                 Shape::TlsMaster => {
-                    master(with, key, read::<CK_SSL3_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                    master(mechanism, key, read::<CK_SSL3_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
                 }
                 Shape::Tls12Master => {
-                    master(with, key, read::<CK_TLS12_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
+                    master(mechanism, key, read::<CK_TLS12_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion)?
                 }
                 Shape::Tls12ExtendedMaster => master(
-                    with,
+                    mechanism,
                     key,
                     read::<CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS>(parameter)?.pVersion,
                 )?,
                 Shape::TlsKeys => {
-                    connection(with, read::<CK_SSL3_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
+                    connection(mechanism, read::<CK_SSL3_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
                 }
                 Shape::Tls12Keys | Shape::Tls12SafeKeys => {
-                    connection(with, read::<CK_TLS12_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
+                    connection(mechanism, read::<CK_TLS12_KEY_MAT_PARAMS>(parameter)?.pReturnedKeyMaterial)?
                 }
                 Shape::TlsPrf => {
                     // Neither pointer is null, because `params::tls` refused that.
@@ -126,8 +126,12 @@ impl<'a> Places<'a> {
 
 /// Returns the output pointers of a master secret. For Diffie-Hellman "the pVersion field of the
 /// structure must be set to NULL_PTR". For RSA it is optional.
-fn master<'a>(with: &Invocation, key: *mut CK_OBJECT_HANDLE, version: *mut CK_VERSION) -> Result<Places<'a>> {
-    let versioned = with.mechanism.action == Action::Derive(Derivation::TlsMaster { versioned: true });
+fn master<'a>(
+    mechanism: &Mechanism,
+    key: *mut CK_OBJECT_HANDLE,
+    version: *mut CK_VERSION,
+) -> Result<Places<'a>> {
+    let versioned = mechanism.info.action == Action::Derive(Derivation::TlsMaster { versioned: true });
     if !versioned && !version.is_null() {
         return Err(Error::MechanismParamInvalid);
     }
@@ -137,11 +141,11 @@ fn master<'a>(with: &Invocation, key: *mut CK_OBJECT_HANDLE, version: *mut CK_VE
 /// # Safety
 ///
 /// The struct is readable.
-unsafe fn connection<'a>(with: &Invocation, out: *mut CK_SSL3_KEY_MAT_OUT) -> Result<Places<'a>> {
+unsafe fn connection<'a>(mechanism: &Mechanism, out: *mut CK_SSL3_KEY_MAT_OUT) -> Result<Places<'a>> {
     let place = Place::at(out).map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { out.read_unaligned() };
-    let ivs = matches!(with.params, Params::TlsKeys { iv_len, .. } if iv_len > 0);
+    let ivs = matches!(mechanism.params, Params::TlsKeys { iv_len, .. } if iv_len > 0);
     if ivs && (given.pIVClient.is_null() || given.pIVServer.is_null()) {
         return Err(Error::MechanismParamInvalid);
     }

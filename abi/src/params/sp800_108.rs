@@ -3,7 +3,7 @@
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
-use jeton::mechanism::{Code, Params};
+use jeton::mechanism::{MacFunction, Params};
 use jeton::module::Additional;
 
 use super::{MAX_DATA, boolean, copy, items, prf, read};
@@ -27,7 +27,7 @@ const MAX_LENGTH: u64 = 64;
 pub(super) unsafe fn params(kdf: Kdf, parameter: &[u8]) -> Result<Params> {
     let given = whole(kdf, parameter)?;
     let prf = prf(given.prfType)?;
-    if !matches!(prf, Code::Hmac(_) | Code::AesCmac) {
+    if !matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac) {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: the caller's promise.
@@ -157,7 +157,7 @@ mod tests {
     use std::mem::size_of;
     use std::ptr::{from_ref, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length, wants, with};
+    use super::super::testing::{BYTES, HUGE, INVALID, length, mechanism, wants};
     use super::*;
 
     const ID: CK_MECHANISM_TYPE = CKM_SP800_108_COUNTER_KDF;
@@ -205,7 +205,7 @@ mod tests {
         ];
         wants(ID, &of(&fields));
         let expected = Params::Sp800_108 {
-            prf: Code::Hmac(jeton::backend::Hash::Sha256),
+            prf: MacFunction::Hmac(jeton::backend::Hash::Sha256),
             fields: vec![
                 Field::Bytes([7; 3].into()),
                 Field::Iteration(Some(Number { little_endian: false, len: 2 })),

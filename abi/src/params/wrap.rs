@@ -9,7 +9,7 @@ use jeton::backend::AeadScheme;
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{self, Invocation, Params};
+use jeton::mechanism::{self, Mechanism, Params};
 
 use super::cipher::{GcmWithoutBits, ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
@@ -26,7 +26,7 @@ use crate::number::wide;
 /// parameter points to.
 pub(crate) unsafe fn mechanism_that_wraps(
     pointer: *const CK_MECHANISM,
-) -> Result<(Invocation, Option<Message>)> {
+) -> Result<(Mechanism, Option<Message>)> {
     // SAFETY: the caller's promise.
     let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
         // SAFETY: the caller's promise.
@@ -43,7 +43,7 @@ pub(crate) unsafe fn mechanism_that_wraps(
 /// # Safety
 ///
 /// As for [`mechanism_that_wraps`].
-pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Result<Invocation> {
+pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     // SAFETY: the caller's promise.
     let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
         // SAFETY: the caller's promise.
@@ -134,9 +134,9 @@ fn message(id: CK_MECHANISM_TYPE, params: &Params, made: Made) -> Result<Message
     Ok(Message { params, nonce: made.nonce, tag: null_mut() })
 }
 
-fn invocation(id: CK_MECHANISM_TYPE, params: Params) -> Result<Invocation> {
+fn invocation(id: CK_MECHANISM_TYPE, params: Params) -> Result<Mechanism> {
     let mechanism = mechanism::find(MechanismType(wide(id))).ok_or(Error::MechanismInvalid)?;
-    Ok(Invocation { mechanism, params })
+    Ok(Mechanism { info: mechanism, params })
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
         CK_MECHANISM { mechanism, pParameter, ulParameterLen: length(size_of::<T>()) }
     }
 
-    fn wraps<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<(Invocation, Option<Message>)> {
+    fn wraps<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<(Mechanism, Option<Message>)> {
         let given = given(mechanism, parameter);
         // SAFETY: live memory, or refused before it is read.
         unsafe { mechanism_that_wraps(&raw const given) }
@@ -177,15 +177,15 @@ mod tests {
     fn the_parameter_says_who_makes_the_nonce() {
         let expected = Params::Aead { nonce: [7; 12].into(), aad: [7; 5].into(), tag_len: 12, data_len: 0 };
         let parameter = gcm_with(CKG_GENERATE_RANDOM, 16, 12);
-        let (with, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
+        let (mechanism, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
         let message = message.expect("a nonce to make");
-        assert!(with.params == expected);
+        assert!(mechanism.params == expected);
         assert_eq!((message.params.generator(), message.params.fixed_bits()), (Generator::Random, 16));
         let ignored = gcm_with(HUGE, HUGE, 12);
         let given = given(CKM_AES_GCM, &ignored);
         // SAFETY: live memory.
-        let with = unsafe { mechanism_that_unwraps(&raw const given) }.expect("a parameter");
-        assert!(with.params == expected);
+        let mechanism = unsafe { mechanism_that_unwraps(&raw const given) }.expect("a parameter");
+        assert!(mechanism.params == expected);
 
         let ccm = CK_CCM_WRAP_PARAMS {
             ulDataLen: 32,
@@ -197,9 +197,10 @@ mod tests {
             ulAADLen: 0,
             ulMACLen: 8,
         };
-        let (with, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
+        let (mechanism, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
         assert!(
-            with.params == Params::Aead { nonce: [7; 11].into(), aad: [].into(), tag_len: 8, data_len: 32 }
+            mechanism.params
+                == Params::Aead { nonce: [7; 11].into(), aad: [].into(), tag_len: 8, data_len: 32 }
         );
         assert!(message.is_some_and(|message| message.params.generator() == Generator::None));
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use cryptoki_sys::CK_OBJECT_HANDLE;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
-use jeton::mechanism::{self, Invocation, Params};
+use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::{Module, Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template as CoreTemplate};
@@ -68,20 +68,20 @@ impl CoreToken {
         self.module.create_object(self.session, &read(attributes))
     }
 
-    fn generate(&self, with: &Invocation, public: &Template, private: &Template) -> Result<Keys, Error> {
+    fn generate(&self, mechanism: &Mechanism, public: &Template, private: &Template) -> Result<Keys, Error> {
         let (public, private) =
-            self.module.generate_key_pair(self.session, with, &read(public), &read(private))?;
+            self.module.generate_key_pair(self.session, mechanism, &read(public), &read(private))?;
         Ok(Keys { public: public.0, private: private.0 })
     }
 
     fn sign(
         &self,
-        with: &Invocation,
+        mechanism: &Mechanism,
         key: ObjectHandle,
         input: &[u8],
         out: &mut [u8],
     ) -> Result<usize, Error> {
-        self.module.sign_init(self.session, with, key)?;
+        self.module.sign_init(self.session, mechanism, key)?;
         self.module.sign(self.session, input, Output::Buffer(out))
     }
 
@@ -90,11 +90,11 @@ impl CoreToken {
     }
 
     /// Returns an operation that repeats a signature, a MAC or a digest.
-    fn signing_with(&self, with: Invocation, key: ObjectHandle, input: Vec<u8>) -> Outcome<Boxed<'_>> {
+    fn signing_with(&self, mechanism: Mechanism, key: ObjectHandle, input: Vec<u8>) -> Outcome<Boxed<'_>> {
         let mut out = vec![0; MAX_SIGNATURE];
-        self.sign(&with, key, &input, &mut out).outcome()?;
+        self.sign(&mechanism, key, &input, &mut out).outcome()?;
         Ok(repeated(move || {
-            done(self.sign(&with, key, &input, &mut out));
+            done(self.sign(&mechanism, key, &input, &mut out));
         }))
     }
 }
@@ -110,8 +110,8 @@ impl Target for CoreToken {
     }
 
     fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
-        let with = plain(M::AES_KEY_GEN.0)?;
-        let key = self.module.generate_key(self.session, &with, &read(&template::aes(Home::Token)));
+        let mechanism = plain(M::AES_KEY_GEN.0)?;
+        let key = self.module.generate_key(self.session, &mechanism, &read(&template::aes(Home::Token)));
         Ok(key.outcome()?.0)
     }
 
@@ -133,23 +133,23 @@ impl Target for CoreToken {
 
     fn signature(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Vec<u8>> {
         let mut out = vec![0; MAX_SIGNATURE];
-        let (with, input) = (invocation(scheme)?, scheme.module_input(pair.kind));
-        let len = self.sign(&with, ObjectHandle(keys.private), &input, &mut out).outcome()?;
+        let (mechanism, input) = (mechanism(scheme)?, scheme.module_input(pair.kind));
+        let len = self.sign(&mechanism, ObjectHandle(keys.private), &input, &mut out).outcome()?;
         out.truncate(len);
         Ok(out)
     }
 
     fn signing(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let key = ObjectHandle(keys.private);
-        self.signing_with(invocation(scheme)?, key, scheme.module_input(pair.kind))
+        self.signing_with(mechanism(scheme)?, key, scheme.module_input(pair.kind))
     }
 
     fn verifying(&self, pair: &Pair, scheme: Scheme, keys: Keys) -> Outcome<Boxed<'_>> {
         let signature = self.signature(pair, scheme, keys)?;
-        let (with, input, key) =
-            (invocation(scheme)?, scheme.module_input(pair.kind), ObjectHandle(keys.public));
+        let (mechanism, input, key) =
+            (mechanism(scheme)?, scheme.module_input(pair.kind), ObjectHandle(keys.public));
         let verify = move || {
-            self.module.verify_init(self.session, &with, key)?;
+            self.module.verify_init(self.session, &mechanism, key)?;
             self.module.verify(self.session, &input, &signature)
         };
         verify().outcome()?;
@@ -157,30 +157,30 @@ impl Target for CoreToken {
     }
 
     fn generating(&self, pair: &Pair, home: Home) -> Outcome<Boxed<'_>> {
-        let with = plain(pair.generation())?;
+        let mechanism = plain(pair.generation())?;
         let (public, private) = (template::public(pair, home), template::private(pair, home));
         let clear = |keys: Keys| {
             self.destroy(keys.public);
             self.destroy(keys.private);
         };
-        clear(self.generate(&with, &public, &private).outcome()?);
-        Ok(making(move || done(self.generate(&with, &public, &private)), clear))
+        clear(self.generate(&mechanism, &public, &private).outcome()?);
+        Ok(making(move || done(self.generate(&mechanism, &public, &private)), clear))
     }
 
     fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
-        let (with, template) = (plain(M::AES_KEY_GEN.0)?, template::aes(home));
-        let generate = move || self.module.generate_key(self.session, &with, &read(&template));
+        let (mechanism, template) = (plain(M::AES_KEY_GEN.0)?, template::aes(home));
+        let generate = move || self.module.generate_key(self.session, &mechanism, &read(&template));
         self.remove(generate().outcome()?);
         Ok(making(move || done(generate()), |key| self.remove(key)))
     }
 
     fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
-        let (with, template) = (plain(M::ML_KEM.0)?, template::received());
+        let (mechanism, template) = (plain(M::ML_KEM.0)?, template::received());
         let mut out = vec![0; CIPHERTEXT];
         let mut encapsulate = move || {
             let out = Output::Buffer(&mut out);
             let key = ObjectHandle(keys.public);
-            let made = self.module.encapsulate_key(self.session, &with, key, &read(&template), out)?;
+            let made = self.module.encapsulate_key(self.session, &mechanism, key, &read(&template), out)?;
             made.1.ok_or(Error::GeneralError)
         };
         self.remove(encapsulate().outcome()?);
@@ -188,29 +188,30 @@ impl Target for CoreToken {
     }
 
     fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
-        let (with, template) = (plain(M::ML_KEM.0)?, template::received());
+        let (mechanism, template) = (plain(M::ML_KEM.0)?, template::received());
         let mut ciphertext = vec![0; CIPHERTEXT];
         let (public, private) = (ObjectHandle(keys.public), ObjectHandle(keys.private));
         let out = Output::Buffer(&mut ciphertext);
         let made =
-            self.module.encapsulate_key(self.session, &with, public, &read(&template), out).outcome()?;
+            self.module.encapsulate_key(self.session, &mechanism, public, &read(&template), out).outcome()?;
         self.remove(made.1.ok_or("no key")?);
-        let decapsulate =
-            move || self.module.decapsulate_key(self.session, &with, private, &read(&template), &ciphertext);
+        let decapsulate = move || {
+            self.module.decapsulate_key(self.session, &mechanism, private, &read(&template), &ciphertext)
+        };
         self.remove(decapsulate().outcome()?);
         Ok(making(move || done(decapsulate()), |key| self.remove(key)))
     }
 
     fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
         let params = Params::Aead { nonce: [0; 12].into(), aad: Box::default(), tag_len: 16, data_len: 0 };
-        let mut with = Invocation { params, ..plain(M::AES_GCM.0)? };
+        let mut mechanism = Mechanism { params, ..plain(M::AES_GCM.0)? };
         let (input, mut out, mut count) = (vec![0; len], vec![0; len + 16], 0u64);
         let mut seal = move || {
             count += 1;
-            if let Params::Aead { nonce, .. } = &mut with.params {
+            if let Params::Aead { nonce, .. } = &mut mechanism.params {
                 nonce[..8].copy_from_slice(&count.to_ne_bytes());
             }
-            self.module.encrypt_init(self.session, &with, ObjectHandle(key))?;
+            self.module.encrypt_init(self.session, &mechanism, ObjectHandle(key))?;
             self.module.encrypt(self.session, &input, Output::Buffer(&mut out))
         };
         seal().outcome()?;
@@ -220,9 +221,9 @@ impl Target for CoreToken {
     }
 
     fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
-        let (with, input, mut out) = (plain(M::SHA256.0)?, vec![0; len], [0; 32]);
+        let (mechanism, input, mut out) = (plain(M::SHA256.0)?, vec![0; len], [0; 32]);
         let mut digest = move || {
-            self.module.digest_init(self.session, &with)?;
+            self.module.digest_init(self.session, &mechanism)?;
             self.module.digest(self.session, &input, Output::Buffer(&mut out))
         };
         digest().outcome()?;
@@ -293,14 +294,14 @@ impl Target for CoreToken {
 
     fn first_use(&self) -> Outcome<Boxed<'_>> {
         let pair = named("p256");
-        let (with, make) = (invocation(Scheme::Ecdsa)?, plain(pair.generation())?);
+        let (mechanism, make) = (mechanism(Scheme::Ecdsa)?, plain(pair.generation())?);
         let (public, private) =
             (template::public(pair, Home::Session), template::private(pair, Home::Session));
         let mut out = vec![0; 64];
         Ok(one_by_one(
             move || done(self.generate(&make, &public, &private)),
             move |keys: Keys| {
-                done(self.module.sign_init(self.session, &with, ObjectHandle(keys.private)));
+                done(self.module.sign_init(self.session, &mechanism, ObjectHandle(keys.private)));
                 keys
             },
             move |keys| {
@@ -321,13 +322,13 @@ fn read(attributes: &Template) -> CoreTemplate<'_> {
     CoreTemplate(template)
 }
 
-fn plain(number: u64) -> Outcome<Invocation> {
+fn plain(number: u64) -> Outcome<Mechanism> {
     let mechanism = mechanism::find(M(number)).ok_or("no such mechanism")?;
-    Ok(Invocation { mechanism, params: Params::None })
+    Ok(Mechanism { info: mechanism, params: Params::None })
 }
 
-fn invocation(scheme: Scheme) -> Outcome<Invocation> {
-    Ok(Invocation { params: scheme.params(), ..plain(scheme.mechanism().kind)? })
+fn mechanism(scheme: Scheme) -> Outcome<Mechanism> {
+    Ok(Mechanism { params: scheme.params(), ..plain(scheme.mechanism().kind)? })
 }
 
 trait OrLeftOut<T> {

@@ -80,7 +80,7 @@ pub mod object {
         pub enum Login {
             Public,
             User,
-            Officer,
+            SecurityOfficer,
         }
     }
 }

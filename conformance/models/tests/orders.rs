@@ -114,7 +114,7 @@ fn no_event_of_an_epoch_is_lost() {
         let login = run(|token| {
             token.publish(Login::User);
             token.publish(Login::Public);
-            token.publish(Login::Officer);
+            token.publish(Login::SecurityOfficer);
         });
         let destroyed = [run(|token| token.bump()), run(|token| token.bump())];
         // What was seen once is never seen again after an event.
@@ -123,7 +123,7 @@ fn no_event_of_an_epoch_is_lost() {
         assert!(token.epoch() > seen);
         login.join().expect("a thread");
         destroyed.into_iter().for_each(|thread| thread.join().expect("a thread"));
-        assert_eq!(token.login(), Login::Officer);
+        assert_eq!(token.login(), Login::SecurityOfficer);
         assert_eq!((token.epoch() >> 2) - (before >> 2), 6, "three of the login, three bumps");
     });
 }

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
-use crate::mechanism::Invocation;
+use crate::mechanism::Mechanism;
 use crate::module::Module;
 use crate::object::template::Template;
 use crate::object::{Object, public_half};
@@ -14,7 +14,7 @@ use crate::token::Token;
 /// key derivation"). A shorter key is the end of the secret.
 pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret> {
     // A public key may have CKA_DERIVE too, but its value is not a private one.
-    if !base.sort().is_private() {
+    if !base.object_type().is_private() {
         return Err(Error::KeyTypeInconsistent);
     }
     base.private_key(token.provider())?.agree(peer).map_err(|error| match error {
@@ -29,19 +29,19 @@ impl Module {
     pub(in crate::module) fn derive_public(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         private: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let private = token.key_object(rights, private)?;
-        if !private.sort().is_key() {
+        if !private.object_type().is_key() {
             return Err(Error::KeyHandleInvalid);
         }
-        if !private.sort().is_private() {
+        if !private.object_type().is_private() {
             return Err(Error::KeyTypeInconsistent);
         }
-        if !private.allows(with.mechanism.id) {
+        if !private.allows(mechanism.info.id) {
             return Err(Error::KeyFunctionNotPermitted);
         }
         // An RSA key that was imported without its public exponent gives no public key.
@@ -49,7 +49,7 @@ impl Module {
             Error::DataInvalid => Error::KeyFunctionNotPermitted,
             other => other,
         })?;
-        let public = public_half::attributes(template, private.attributes(), &parts, rights.officer())?;
+        let public = public_half::attributes(template, private.attributes(), &parts, rights)?;
         token.insert(rights, session, public)
     }
 }

@@ -153,9 +153,10 @@ fn lacks(key: &Object, id: A) -> bool {
 /// has `CKA_ENCRYPT` false because no cipher takes it. It may become an AES key that encrypts,
 /// unless the key has `CKA_MODIFIABLE` false. Then its flags are final.
 fn refuses(key: &Object, id: A) -> bool {
-    let rule = attribute::rule(id, key.sort());
-    let usual =
-        rule.is_some_and(|rule| matches!(rule.default, Default::TrueFor(sorts) if sorts.has(key.sort())));
+    let rule = attribute::rule(id, key.object_type());
+    let usual = rule.is_some_and(
+        |rule| matches!(rule.default, Default::TrueFor(object_types) if object_types.has(key.object_type())),
+    );
     lacks(key, id) && (usual || !key.flag(Flag::MODIFIABLE))
 }
 

@@ -4,7 +4,7 @@ use super::guard::unreadable;
 use super::{Work, feedback, hmac, wanted};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
-use crate::mechanism::{HkdfSalt, Invocation, Params};
+use crate::mechanism::{HkdfSalt, Mechanism, Params};
 use crate::module::Module;
 use crate::object::bits::Flag;
 use crate::object::template::Template;
@@ -17,16 +17,16 @@ impl Module {
     pub(super) fn derive_data(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         base: &Object,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let forced = base.attributes().get(A::DERIVE_TEMPLATE);
-        let (attributes, len) = make::derived_data(template, forced, rights.officer())?;
+        let (attributes, len) = make::derived_data(template, forced, rights)?;
         rights.write(&attributes)?;
         let wanted = wanted(len)?;
-        let work = Work { token: &token, session, rights, with, base, wanted };
+        let work = Work { token: &token, session, rights, mechanism, base, wanted };
         // A data object is always readable.
         if work.is_code() && work.named_keys()?.iter().any(|salt| unreadable(salt)) {
             return Err(Error::TemplateInconsistent);
@@ -34,7 +34,7 @@ impl Module {
         if token.settings.is_strict() && base.flag(Flag::SENSITIVE) {
             return Err(Error::TemplateInconsistent);
         }
-        let value = work.hkdf(&with.params)?;
+        let value = work.hkdf(&mechanism.params)?;
         token.insert(rights, session, make::put_data(attributes, &value, wanted)?)
     }
 }
@@ -43,7 +43,7 @@ impl Work<'_> {
     /// Returns whether the derived key is the HMAC under a key that the parameter names. If the
     /// caller could read it, they could sign with a key that has `CKA_SIGN` false.
     pub(super) fn is_code(&self) -> bool {
-        matches!(self.with.params, Params::Hkdf { expand: false, salt: HkdfSalt::Key(_), .. })
+        matches!(self.mechanism.params, Params::Hkdf { expand: false, salt: HkdfSalt::Key(_), .. })
     }
 
     pub(super) fn hkdf(&self, params: &Params) -> Result<Secret> {

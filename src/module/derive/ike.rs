@@ -5,7 +5,7 @@ use super::{Work, feedback, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
-use crate::mechanism::{Code, Params, hmac};
+use crate::mechanism::{MacFunction, Params, hmac};
 use crate::object::key;
 use crate::object::template::Template;
 use crate::secret::Secret;
@@ -16,7 +16,7 @@ const AES: usize = 16;
 impl Work<'_> {
     /// Returns the type of a derived key whose template names no type.
     pub(super) fn default_type(&self, template: &Template<'_>) -> Result<KeyType> {
-        match self.with.params {
+        match self.mechanism.params {
             Params::IkePrf { prf, .. } => key_type(prf),
             // "CKA_KEY_TYPE must be specified in the template or CKR_TEMPLATE_INCOMPLETE is
             // returned."
@@ -27,7 +27,7 @@ impl Work<'_> {
 
     /// Computes "IKE PRF DERIVE": SKEYSEED of IKEv2, SKEYID of IKEv1.
     pub(super) fn ike_prf(&self) -> Result<Secret> {
-        let Params::IkePrf { prf, data_as_key, nonces, new_key } = &self.with.params else {
+        let Params::IkePrf { prf, data_as_key, nonces, new_key } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let out = if *data_as_key {
@@ -49,7 +49,7 @@ impl Work<'_> {
 
     /// Computes "IKEv1 PRF DERIVE": SKEYID_d, SKEYID_a and SKEYID_e.
     pub(super) fn ike1_prf(&self) -> Result<Secret> {
-        let Params::Ike1Prf { prf, shared, previous, cookies, number } = &self.with.params else {
+        let Params::Ike1Prf { prf, shared, previous, cookies, number } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let previous = previous.map(|handle| self.other(handle)).transpose()?.unwrap_or_default();
@@ -63,7 +63,7 @@ impl Work<'_> {
 
     /// Computes "IKEv1 Extended Derive" (RFC 2409, 5.5 and appendix B).
     pub(super) fn ike1_extended(&self) -> Result<Secret> {
-        let Params::Ike1Extended { prf, shared, extra } = &self.with.params else {
+        let Params::Ike1Extended { prf, shared, extra } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let (key, len) = (self.prf_key(*prf)?, self.wanted.ok_or(Error::TemplateIncomplete)?);
@@ -91,14 +91,14 @@ impl Work<'_> {
     /// Returns whether "IKEv1 Extended Derive" gives the first bytes of the base key for a key of
     /// that length.
     pub(super) fn ike1_cuts(&self, len: usize) -> bool {
-        let Params::Ike1Extended { prf, shared: None, extra } = &self.with.params else { return false };
+        let Params::Ike1Extended { prf, shared: None, extra } = &self.mechanism.params else { return false };
         let block = prf_scheme(*prf).map_or(0, |scheme| prf_len(&scheme));
         extra.is_empty() && len <= block.min(self.value_len())
     }
 
     /// Computes "IKEv2 PRF PLUS DERIVE" (RFC 7296, 2.13).
     pub(super) fn ike2_prf_plus(&self) -> Result<Secret> {
-        let Params::Ike2PrfPlus { prf, seed_key, seed } = &self.with.params else {
+        let Params::Ike2PrfPlus { prf, seed_key, seed } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let (key, len) = (self.prf_key(*prf)?, self.wanted.ok_or(Error::TemplateIncomplete)?);
@@ -108,10 +108,10 @@ impl Work<'_> {
 
     /// Returns the base key. Fails with `KeyTypeInconsistent` if the pseudo-random function (PRF)
     /// does not accept its type.
-    fn prf_key(&self, prf: Code) -> Result<&[u8]> {
+    fn prf_key(&self, prf: MacFunction) -> Result<&[u8]> {
         let own = self.base.key_type();
         // HMAC also accepts a generic secret (PKCS#11 3.2, "HMAC mechanisms").
-        let generic = matches!(prf, Code::Hmac(_)) && own == Some(KeyType::GENERIC_SECRET);
+        let generic = matches!(prf, MacFunction::Hmac(_)) && own == Some(KeyType::GENERIC_SECRET);
         if generic || own == Some(key_type(prf)?) { self.value() } else { Err(Error::KeyTypeInconsistent) }
     }
 
@@ -127,7 +127,7 @@ impl Work<'_> {
     }
 
     /// Computes a PRF. The AES functions accept keys of every length, each by its own rule.
-    fn prf(&self, prf: Code, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
+    fn prf(&self, prf: MacFunction, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
         let (provider, scheme) = (self.provider(), prf_scheme(prf)?);
         let key = match scheme {
             MacScheme::Hmac(_) => key.into(),
@@ -143,9 +143,9 @@ impl Work<'_> {
 }
 
 /// Returns the key type of a PRF.
-fn key_type(prf: Code) -> Result<KeyType> {
+fn key_type(prf: MacFunction) -> Result<KeyType> {
     match prf {
-        Code::Hmac(hash) => hmac::key_type(hash).ok_or(Error::MechanismParamInvalid),
+        MacFunction::Hmac(hash) => hmac::key_type(hash).ok_or(Error::MechanismParamInvalid),
         _ => Ok(KeyType::AES),
     }
 }

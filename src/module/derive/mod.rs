@@ -8,7 +8,7 @@ use super::audit::Call;
 use crate::backend::{Hash, MacScheme, Provider};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Code, Derivation, Invocation, Params};
+use crate::mechanism::{Action, Derivation, MacFunction, Mechanism, Params};
 use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -61,11 +61,11 @@ impl Module {
     pub fn derive_key(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         base: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        match self.derive(session, with, base, template, &mut [])? {
+        match self.derive(session, mechanism, base, template, &mut [])? {
             Derived::Key(key) | Derived::Master(key, _) => Ok(key),
             Derived::Connection(_) | Derived::Output(_) => Err(Error::MechanismInvalid),
         }
@@ -75,14 +75,14 @@ impl Module {
     pub fn derive(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         base: ObjectHandle,
         template: &Template<'_>,
         more: &mut [Additional<'_>],
     ) -> Result<Derived> {
-        let call = || Call::of("C_DeriveKey", Some(with), std::slice::from_ref(&base));
+        let call = || Call::of("C_DeriveKey", Some(mechanism), std::slice::from_ref(&base));
         let derived =
-            self.recorded(session, call(), || self.derive_all(session, with, base, template, more))?;
+            self.recorded(session, call(), || self.derive_all(session, mechanism, base, template, more))?;
         // Each further key of the call gets its own audit record.
         for key in more.iter().filter_map(|additional| additional.key) {
             self.recorded(session, call(), || Ok(key))?;
@@ -93,22 +93,22 @@ impl Module {
     fn derive_all(
         &self,
         session: SessionHandle,
-        with: &Invocation,
+        mechanism: &Mechanism,
         base: ObjectHandle,
         template: &Template<'_>,
         more: &mut [Additional<'_>],
     ) -> Result<Derived> {
         let (token, rights) = self.access(session)?;
-        token.settings.mechanism(with.mechanism.id).ok_or(Error::MechanismInvalid)?;
-        if with.mechanism.action == Action::Derive(Derivation::PublicKey) {
-            return self.derive_public(session, with, base, template).map(Derived::Key);
+        token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
+        if mechanism.info.action == Action::Derive(Derivation::PublicKey) {
+            return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
-        let base = derivable(&token, rights, with, base)?;
-        let Action::Derive(derivation) = with.mechanism.action else { return Err(Error::MechanismInvalid) };
-        let mut work = Work { token: &token, session, rights, with, base: &base, wanted: None };
+        let base = derivable(&token, rights, mechanism, base)?;
+        let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
+        let mut work = Work { token: &token, session, rights, mechanism, base: &base, wanted: None };
         match derivation {
             Derivation::HkdfData => {
-                return self.derive_data(session, with, &base, template).map(Derived::Key);
+                return self.derive_data(session, mechanism, &base, template).map(Derived::Key);
             }
             Derivation::Sp800_108(kdf) => return work.sp800_108(kdf, template, more),
             Derivation::TlsMaster { versioned } => return work.tls_master(versioned, template),
@@ -153,7 +153,7 @@ struct Work<'a> {
     token: &'a Token,
     session: SessionHandle,
     rights: Rights,
-    with: &'a Invocation,
+    mechanism: &'a Mechanism,
     base: &'a Object,
     /// The wanted length of the key (`CKA_VALUE_LEN`).
     wanted: Option<usize>,
@@ -162,7 +162,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Computes the secret. Also returns at which end a secret that is too long is cut.
     fn secret(&self, derivation: Derivation) -> Result<(Secret, Cut)> {
-        let secret = match (derivation, &self.with.params) {
+        let secret = match (derivation, &self.mechanism.params) {
             (Derivation::Ecdh, Params::Ecdh { kdf, shared, peer }) => return self.ecdh(*kdf, shared, peer),
             (Derivation::Dh, Params::Data(peer)) => {
                 return Ok((dh::agree(self.token, self.base, peer)?, Cut::Leading));
@@ -189,7 +189,7 @@ impl Work<'_> {
             key_type: Some(key_type),
         };
         let template = self.token.named_usages(template, ObjectClass::SECRET_KEY, origin.forced);
-        let attributes = make::receive(&template, &origin, self.rights.officer())?;
+        let attributes = make::receive(&template, &origin, self.rights)?;
         if self.token.settings.is_strict() {
             guard.check(&attributes)?;
         }
@@ -225,13 +225,13 @@ impl Work<'_> {
 
     /// Looks up the keys that the parameter names.
     fn named_keys(&self) -> Result<Vec<Arc<Object>>> {
-        self.with.params.keys().into_iter().map(|handle| self.derivable(handle)).collect()
+        self.mechanism.params.keys().into_iter().map(|handle| self.derivable(handle)).collect()
     }
 
     /// Looks up a key that the parameter names. The rules of the base key apply to it. Otherwise
     /// `CKM_CONCATENATE_BASE_AND_KEY` would turn a key without `CKA_DERIVE` into a key that has it.
     fn derivable(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
-        derivable(self.token, self.rights, self.with, handle)
+        derivable(self.token, self.rights, self.mechanism, handle)
     }
 
     fn provider(&self) -> &'static Provider {
@@ -249,7 +249,7 @@ impl Work<'_> {
     /// Returns the value of another secret key that the parameter names.
     fn other(&self, handle: ObjectHandle) -> Result<Secret> {
         let object = self.derivable(handle)?;
-        if !object.sort().is_secret() {
+        if !object.object_type().is_secret() {
             return Err(Error::KeyTypeInconsistent);
         }
         key::secret(object.attributes()).map(Secret::from)
@@ -258,20 +258,25 @@ impl Work<'_> {
 
 /// Looks up a key to derive from. A short sensitive key is refused, because the derived key
 /// confirms a guess at it.
-fn derivable(token: &Token, rights: Rights, with: &Invocation, handle: ObjectHandle) -> Result<Arc<Object>> {
-    let key = usable(token, rights, with, handle, Usage::DERIVE)?;
-    if key.sort().is_secret() {
+fn derivable(
+    token: &Token,
+    rights: Rights,
+    mechanism: &Mechanism,
+    handle: ObjectHandle,
+) -> Result<Arc<Object>> {
+    let key = usable(token, rights, mechanism, handle, Usage::DERIVE)?;
+    if key.object_type().is_secret() {
         strong_enough(&key)?;
     }
     Ok(key)
 }
 
 /// Returns the pseudo-random function (PRF) that a parameter names by a MAC mechanism.
-fn prf_scheme(code: Code) -> Result<MacScheme> {
+fn prf_scheme(code: MacFunction) -> Result<MacScheme> {
     match code {
-        Code::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
-        Code::AesCmac => Ok(MacScheme::AesCmac),
-        Code::AesXcbc(16) => Ok(MacScheme::AesXcbc),
+        MacFunction::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
+        MacFunction::AesCmac => Ok(MacScheme::AesCmac),
+        MacFunction::AesXcbc(16) => Ok(MacScheme::AesXcbc),
         _ => Err(Error::MechanismParamInvalid),
     }
 }

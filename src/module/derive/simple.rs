@@ -45,7 +45,7 @@ pub(super) fn joins(derivation: Derivation) -> bool {
 
 impl Work<'_> {
     pub(super) fn simple(&self, derivation: Derivation) -> Result<Secret> {
-        Ok(match (derivation, &self.with.params) {
+        Ok(match (derivation, &self.mechanism.params) {
             (Derivation::HashOfKey(hash), Params::None) => digest(self.provider(), hash, &[self.value()?])?,
             (Derivation::ConcatenateBaseAndKey, Params::Key(other)) => {
                 let other = self.other(*other)?;

@@ -8,7 +8,7 @@ use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
 use crate::mechanism::sp800_108::{Field, Kdf};
-use crate::mechanism::{Code, Params};
+use crate::mechanism::{MacFunction, Params};
 use crate::object::bits::Flag;
 use crate::object::make::Cut;
 use crate::object::template::Template;
@@ -24,11 +24,11 @@ impl Work<'_> {
         template: &Template<'_>,
         more: &mut [Additional<'_>],
     ) -> Result<Derived> {
-        let Params::Sp800_108 { prf, fields, iv } = &self.with.params else {
+        let Params::Sp800_108 { prf, fields, iv } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         // "for an AES-CMAC PRF the base key must be of type CKK_AES"
-        if *prf == Code::AesCmac && self.base.key_type() != Some(KeyType::AES) {
+        if *prf == MacFunction::AesCmac && self.base.key_type() != Some(KeyType::AES) {
             return Err(Error::KeyTypeInconsistent);
         }
         let guard = self.any_of(&self.named_keys()?);
@@ -62,8 +62,8 @@ impl Work<'_> {
         let template = self.with_flags(template, &flags);
         let attributes = self.received(&template, guard, KeyType::GENERIC_SECRET)?;
         let len = wanted(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
-        let sort = attributes.sort().ok_or(Error::GeneralError)?;
-        if key::secret_len_fits(sort, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
+        let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
+        if key::secret_len_fits(object_type, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
     }
 
     /// Returns the protection of the derived keys. "Key Derivation Attribute Rules": for the

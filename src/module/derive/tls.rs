@@ -40,7 +40,7 @@ impl Work<'_> {
         if versioned && is_copied(self.base) {
             return Err(Error::KeyTypeInconsistent);
         }
-        let (function, value) = match &self.with.params {
+        let (function, value) = match &self.mechanism.params {
             Params::TlsMaster { prf, randoms } => {
                 let seed: &[&[u8]] = &[&randoms.client, &randoms.server];
                 (*prf, self.tls(*prf, b"master secret", seed, MASTER)?)
@@ -66,7 +66,7 @@ impl Work<'_> {
     /// Derives two keys, two MAC keys and two initialisation vectors ("Key and MAC derivation",
     /// "CKM_TLS12_KEY_SAFE_DERIVE").
     pub(super) fn tls_keys(&self, template: &Template<'_>) -> Result<Derived> {
-        let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.with.params else {
+        let Params::TlsKeys { prf, randoms, mac_len, key_len, iv_len } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         if self.value()?.len() != MASTER {
@@ -120,7 +120,7 @@ impl Work<'_> {
 
     /// Computes "Generic Key Derivation using the TLS PRF" (RFC 5705, 4).
     pub(super) fn tls_kdf(&self) -> Result<Secret> {
-        let Params::TlsKdf { prf, label, randoms, context } = &self.with.params else {
+        let Params::TlsKdf { prf, label, randoms, context } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         let len = self.wanted.ok_or(Error::TemplateIncomplete)?;
@@ -135,7 +135,7 @@ impl Work<'_> {
     /// Computes `CKM_TLS_PRF` (PKCS#11 2.40, "PRF (pseudorandom function)"). The caller gets the
     /// output itself instead of a key.
     pub(super) fn tls_prf(&self) -> Result<Derived> {
-        let Params::TlsPrf { seed, label, len } = &self.with.params else {
+        let Params::TlsPrf { seed, label, len } = &self.mechanism.params else {
             return Err(Error::MechanismParamInvalid);
         };
         self.tls(TlsPrf::Md5Sha1, label, &[seed], *len).map(Derived::Output)

@@ -3,12 +3,12 @@
 
 use std::sync::OnceLock;
 
-use super::{Default, Kind, Need, Rule, Sorts, table};
+use super::{Default, Kind, Need, ObjectTypes, Rule, table};
 use crate::id::AttributeType as A;
 use crate::object::bits::{Bits, Flag};
 
 /// The rules for one class and type of object.
-pub struct SortRules {
+pub struct ObjectRules {
     /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
     /// The defaults of its flags. No flag is required in a template.
@@ -19,11 +19,11 @@ pub struct SortRules {
     pub secret: Vec<A>,
 }
 
-impl SortRules {
-    /// Returns the rules for one class and type. `sort` must not be a union.
-    pub fn of(sort: Sorts) -> &'static Self {
-        static SORTS: [OnceLock<SortRules>; 64] = [const { OnceLock::new() }; 64];
-        SORTS[sort.place()].get_or_init(|| Self::new(sort))
+impl ObjectRules {
+    /// Returns the rules for one class and type. `object_type` must not be a union.
+    pub fn of(object_type: ObjectTypes) -> &'static Self {
+        static OBJECT_TYPES: [OnceLock<ObjectRules>; 64] = [const { OnceLock::new() }; 64];
+        OBJECT_TYPES[object_type.place()].get_or_init(|| Self::new(object_type))
     }
 
     /// Returns the rule of an attribute; `None` if these objects do not have it.
@@ -37,13 +37,13 @@ impl SortRules {
         self.by_id.iter().copied()
     }
 
-    fn new(sort: Sorts) -> Self {
-        let mut by_id: Vec<_> = table().filter(|rule| rule.on.has(sort)).collect();
+    fn new(object_type: ObjectTypes) -> Self {
+        let mut by_id: Vec<_> = table().filter(|rule| rule.on.has(object_type)).collect();
         by_id.sort_unstable_by_key(|rule| rule.id);
         let mut flags = Bits::default();
         for rule in &by_id {
-            if let (Default::TrueFor(sorts), Some(flag)) = (rule.default, Flag::of(rule.id)) {
-                flags.put(flag, sorts.has(sort));
+            if let (Default::TrueFor(object_types), Some(flag)) = (rule.default, Flag::of(rule.id)) {
+                flags.put(flag, object_types.has(object_type));
             }
         }
         let filled = by_id.iter().copied().filter(|rule| fills(rule)).collect();
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn every_rule_is_found_on_each_sort_that_it_is_on() {
-        for (class, _, sort) in Sorts::known() {
-            let rules = SortRules::of(sort);
+        for (class, _, object_type) in ObjectTypes::known() {
+            let rules = ObjectRules::of(object_type);
             for rule in table() {
                 let found = rules.get(rule.id).is_some_and(|found| std::ptr::eq(found, rule));
-                assert_eq!(found, rule.on.has(sort), "{} of {class}", rule.id);
+                assert_eq!(found, rule.on.has(object_type), "{} of {class}", rule.id);
             }
         }
     }

@@ -6,10 +6,10 @@ use crate::id::{KeyType as K, ObjectClass, value};
 /// A set of object types. Each one is a class together with a key, certificate or hardware feature
 /// type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sorts(u64);
+pub struct ObjectTypes(u64);
 
 #[allow(missing_docs, reason = "the names are the specification's")]
-impl Sorts {
+impl ObjectTypes {
     pub const DATA: Self = Self(1);
     pub const X_509: Self = Self(1 << 1);
     pub const RSA_PUBLIC: Self = Self(1 << 2);
@@ -94,14 +94,17 @@ impl Sorts {
     pub(super) const NONE: Self = Self(0);
 
     /// Returns every class with its key, certificate or feature type, and the corresponding set.
-    pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, Sorts)> {
-        SORTS.iter().copied()
+    pub fn known() -> impl Iterator<Item = (ObjectClass, Option<u64>, ObjectTypes)> {
+        OBJECT_TYPES.iter().copied()
     }
 
     /// Returns the set that contains only this class and type. `kind` is the key, certificate or
     /// feature type.
     pub fn of(class: ObjectClass, kind: Option<u64>) -> Option<Self> {
-        SORTS.iter().find(|(known, sub, _)| *known == class && *sub == kind).map(|(_, _, sort)| *sort)
+        OBJECT_TYPES
+            .iter()
+            .find(|(known, sub, _)| *known == class && *sub == kind)
+            .map(|(_, _, object_type)| *object_type)
     }
 
     /// Returns the bit number of a set that has one member.
@@ -158,55 +161,55 @@ impl Sorts {
 
 /// Each class, its key, certificate or feature type, and the set that contains only this pair. The
 /// key types of HMACs share one set.
-const SORTS: &[(ObjectClass, Option<u64>, Sorts)] = &[
-    (ObjectClass::DATA, None, Sorts::DATA),
-    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509), Sorts::X_509),
-    (ObjectClass::PUBLIC_KEY, Some(K::RSA.0), Sorts::RSA_PUBLIC),
-    (ObjectClass::PUBLIC_KEY, Some(K::EC.0), Sorts::EC_PUBLIC),
-    (ObjectClass::PUBLIC_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PUBLIC),
-    (ObjectClass::PUBLIC_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PUBLIC),
-    (ObjectClass::PRIVATE_KEY, Some(K::RSA.0), Sorts::RSA_PRIVATE),
-    (ObjectClass::PRIVATE_KEY, Some(K::EC.0), Sorts::EC_PRIVATE),
-    (ObjectClass::PRIVATE_KEY, Some(K::EC_EDWARDS.0), Sorts::EDWARDS_PRIVATE),
-    (ObjectClass::PRIVATE_KEY, Some(K::ML_DSA.0), Sorts::ML_DSA_PRIVATE),
-    (ObjectClass::SECRET_KEY, Some(K::AES.0), Sorts::AES),
-    (ObjectClass::SECRET_KEY, Some(K::GENERIC_SECRET.0), Sorts::GENERIC_SECRET),
-    (ObjectClass::PUBLIC_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PUBLIC),
-    (ObjectClass::PUBLIC_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PUBLIC),
-    (ObjectClass::PUBLIC_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PUBLIC),
-    (ObjectClass::PRIVATE_KEY, Some(K::EC_MONTGOMERY.0), Sorts::MONTGOMERY_PRIVATE),
-    (ObjectClass::PRIVATE_KEY, Some(K::SLH_DSA.0), Sorts::SLH_DSA_PRIVATE),
-    (ObjectClass::PRIVATE_KEY, Some(K::ML_KEM.0), Sorts::ML_KEM_PRIVATE),
-    (ObjectClass::SECRET_KEY, Some(K::AES_XTS.0), Sorts::AES_XTS),
-    (ObjectClass::SECRET_KEY, Some(K::CHACHA20.0), Sorts::CHACHA20),
-    (ObjectClass::SECRET_KEY, Some(K::DES3.0), Sorts::DES3),
-    (ObjectClass::SECRET_KEY, Some(K::HKDF.0), Sorts::HKDF),
-    (ObjectClass::SECRET_KEY, Some(K::SHA_1_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA224_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA256_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA384_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA512_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA512_224_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA512_256_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA3_224_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA3_256_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA3_384_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::SHA3_512_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_160_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_256_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_384_HMAC.0), Sorts::HMAC),
-    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_512_HMAC.0), Sorts::HMAC),
-    (ObjectClass::PUBLIC_KEY, Some(K::DH.0), Sorts::DH_PUBLIC),
-    (ObjectClass::PRIVATE_KEY, Some(K::DH.0), Sorts::DH_PRIVATE),
-    (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), Sorts::DH_PARAMETERS),
-    (ObjectClass::OTP_KEY, Some(K::HOTP.0), Sorts::HOTP),
-    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE), Sorts::X_509_ATTRIBUTE),
-    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_WTLS), Sorts::WTLS),
-    (ObjectClass::TRUST, None, Sorts::TRUST),
-    (ObjectClass::PROFILE, None, Sorts::PROFILE),
-    (ObjectClass::MECHANISM, None, Sorts::MECHANISM),
-    (ObjectClass::HW_FEATURE, Some(value::HW_CLOCK), Sorts::CLOCK),
-    (ObjectClass::VALIDATION, None, Sorts::VALIDATION),
+const OBJECT_TYPES: &[(ObjectClass, Option<u64>, ObjectTypes)] = &[
+    (ObjectClass::DATA, None, ObjectTypes::DATA),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509), ObjectTypes::X_509),
+    (ObjectClass::PUBLIC_KEY, Some(K::RSA.0), ObjectTypes::RSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC.0), ObjectTypes::EC_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_EDWARDS.0), ObjectTypes::EDWARDS_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_DSA.0), ObjectTypes::ML_DSA_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::RSA.0), ObjectTypes::RSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC.0), ObjectTypes::EC_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_EDWARDS.0), ObjectTypes::EDWARDS_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_DSA.0), ObjectTypes::ML_DSA_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES.0), ObjectTypes::AES),
+    (ObjectClass::SECRET_KEY, Some(K::GENERIC_SECRET.0), ObjectTypes::GENERIC_SECRET),
+    (ObjectClass::PUBLIC_KEY, Some(K::EC_MONTGOMERY.0), ObjectTypes::MONTGOMERY_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::SLH_DSA.0), ObjectTypes::SLH_DSA_PUBLIC),
+    (ObjectClass::PUBLIC_KEY, Some(K::ML_KEM.0), ObjectTypes::ML_KEM_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::EC_MONTGOMERY.0), ObjectTypes::MONTGOMERY_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::SLH_DSA.0), ObjectTypes::SLH_DSA_PRIVATE),
+    (ObjectClass::PRIVATE_KEY, Some(K::ML_KEM.0), ObjectTypes::ML_KEM_PRIVATE),
+    (ObjectClass::SECRET_KEY, Some(K::AES_XTS.0), ObjectTypes::AES_XTS),
+    (ObjectClass::SECRET_KEY, Some(K::CHACHA20.0), ObjectTypes::CHACHA20),
+    (ObjectClass::SECRET_KEY, Some(K::DES3.0), ObjectTypes::DES3),
+    (ObjectClass::SECRET_KEY, Some(K::HKDF.0), ObjectTypes::HKDF),
+    (ObjectClass::SECRET_KEY, Some(K::SHA_1_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA224_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA256_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA384_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_224_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA512_256_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_224_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_256_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_384_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::SHA3_512_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_160_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_256_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_384_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::SECRET_KEY, Some(K::BLAKE2B_512_HMAC.0), ObjectTypes::HMAC),
+    (ObjectClass::PUBLIC_KEY, Some(K::DH.0), ObjectTypes::DH_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::DH.0), ObjectTypes::DH_PRIVATE),
+    (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), ObjectTypes::DH_PARAMETERS),
+    (ObjectClass::OTP_KEY, Some(K::HOTP.0), ObjectTypes::HOTP),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE), ObjectTypes::X_509_ATTRIBUTE),
+    (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_WTLS), ObjectTypes::WTLS),
+    (ObjectClass::TRUST, None, ObjectTypes::TRUST),
+    (ObjectClass::PROFILE, None, ObjectTypes::PROFILE),
+    (ObjectClass::MECHANISM, None, ObjectTypes::MECHANISM),
+    (ObjectClass::HW_FEATURE, Some(value::HW_CLOCK), ObjectTypes::CLOCK),
+    (ObjectClass::VALIDATION, None, ObjectTypes::VALIDATION),
 ];
 
 /// Returns the class of the secret keys of a type. PKCS#11 3.2, "OTP key objects": keys for

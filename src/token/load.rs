@@ -26,9 +26,9 @@ const SHARE: u128 = 16;
 /// The time of the next check for external changes by sessions that use keys and never search. In
 /// seconds of a coarse clock, which is cheap to read.
 #[derive(Default)]
-pub(super) struct Glance(AtomicI64);
+pub(super) struct NextPoll(AtomicI64);
 
-impl Glance {
+impl NextPoll {
     /// Returns whether a look is due. Returns `true` to one thread only.
     fn due(&self, now: i64) -> bool {
         let due = self.0.load(Ordering::Relaxed);
@@ -52,43 +52,43 @@ impl Token {
     /// Loads the changes of other processes, at most once a second. So a client that keeps a key
     /// handle and never searches notices that the key was destroyed or the token was replaced.
     #[inline]
-    pub fn glance(&self) -> Result<()> {
+    pub fn poll_occasionally(&self) -> Result<()> {
         let now = second();
-        if self.glance.due(now) { self.look() } else { Ok(()) }
+        if self.next_poll.due(now) { self.poll_due() } else { Ok(()) }
     }
 
     #[cold]
-    fn look(&self) -> Result<()> {
+    fn poll_due(&self) -> Result<()> {
         let began = Instant::now();
         // If no rows were loaded, there is nothing to update.
-        let outcome = if self.state().seen.is_some() { self.refresh() } else { Ok(()) };
-        self.glance.over(began);
+        let outcome = if self.state().seen.is_some() { self.poll() } else { Ok(()) };
+        self.next_poll.over(began);
         outcome
     }
 
     /// Loads the changes of other processes. The caller holds the lock of changes. Fails once with
     /// `DeviceRemoved` if another process initialised the token or gave it a new key: the login
     /// ends.
-    pub(super) fn take_changes(&self) -> Result<()> {
-        let (seen, key, life) = {
+    pub(super) fn poll_locked(&self) -> Result<()> {
+        let (seen, key, incarnation) = {
             let state = self.state();
-            (state.seen, state.key.clone(), state.life)
+            (state.seen, state.key.clone(), state.incarnation)
         };
         if let Some(seen) = seen
             && !self.store.changed_since(seen)?
         {
             return Ok(());
         }
-        if key.is_some() && self.store.header()?.change.life() != life {
+        if key.is_some() && self.store.header()?.change.incarnation() != incarnation {
             warn!(
                 token = self.serial,
                 "another process initialised the token again or gave it a new key: the login ends"
             );
             self.end_login(&mut self.state());
-            self.take_rows(None, Login::Public, true)?;
+            self.load_rows(None, Login::Public, true)?;
             return Err(Error::DeviceRemoved);
         }
-        self.take_rows(key.as_deref(), self.login_state(), false)?;
+        self.load_rows(key.as_deref(), self.login_state(), false)?;
         self.bump();
         Ok(())
     }
@@ -99,15 +99,15 @@ impl Token {
     pub(super) fn notice_altered_rows(&self) -> Result<()> {
         let seen = self.state().seen;
         match seen {
-            Some(seen) if self.store.suspicious_since(seen)? => self.take_changes(),
+            Some(seen) if self.store.suspicious_since(seen)? => self.poll_locked(),
             _ => Ok(()),
         }
     }
 
     /// Loads all rows at a login, and verifies them. The caller holds the lock of changes.
-    pub(super) fn take_all(&self, key: &Arc<TokenKey>, login: Login) -> Result<()> {
+    pub(super) fn load_all(&self, key: &Arc<TokenKey>, login: Login) -> Result<()> {
         let noted = self.noted()?;
-        self.take_rows(Some(key), login, true)?;
+        self.load_rows(Some(key), login, true)?;
         let seen = self.state().seen;
         seen.map_or(Ok(()), |seen| self.expect_not_before(noted, seen))
     }
@@ -179,17 +179,17 @@ impl Token {
 
     /// Loads the rows that are visible to this login, and skips those that were altered. `reverify`
     /// is true at a login: objects that were read before could not be verified.
-    pub(super) fn take_rows(&self, key: Option<&TokenKey>, login: Login, reverify: bool) -> Result<()> {
+    pub(super) fn load_rows(&self, key: Option<&TokenKey>, login: Login, reverify: bool) -> Result<()> {
         let mut found = key.map(|_| Summary::empty(Change(0)));
         let mut present = Vec::new();
         let snapshot = self.store.load(&mut |row: Row| {
             if let (Some(found), Some(key)) = (&mut found, key) {
-                found.add(key.marker().mark(&row));
+                found.add(key.row_hasher().hash(&row));
             }
             if !row.private || login == Login::User {
                 present.push(row.id);
                 let reverify = reverify && !row.private;
-                self.objects.take_row(row, reverify);
+                self.objects.load_row(row, reverify);
             }
         })?;
         if let Err(error) = self.expect_no_roll_back(snapshot.change) {
@@ -211,14 +211,15 @@ impl Token {
             self.objects.retain_rows(|_| false);
             return Ok(());
         };
-        let accused: Vec<_> = present.iter().copied().filter(|id| sealed.accuses(&found, *id)).collect();
+        let suspects: Vec<_> =
+            present.iter().copied().filter(|id| sealed.group_differs(&found, *id)).collect();
         if sealed.differs(&found) {
             error!(
                 token = self.serial,
-                left_out = ?accused,
+                left_out = ?suspects,
                 "objects were removed, added or replaced on disk; the other objects of their groups are not used"
             );
-            self.objects.retain_rows(|id| accused.binary_search(&id).is_err());
+            self.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
         }
         if reverify && present.len() <= FEW {
             present.iter().for_each(|id| self.verify(*id));

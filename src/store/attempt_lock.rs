@@ -17,9 +17,9 @@ pub(super) const MODE: u32 = 0o600;
 
 /// The lock, held from the count of a failure until the count is reset or final. It has no file if
 /// the file cannot be created because the disk is full or read-only.
-pub struct Trial(Option<File>);
+pub struct AttemptLock(Option<File>);
 
-impl Trial {
+impl AttemptLock {
     /// Takes the lock of the database at `path`. With `alone`, waits up to `file_lock::LIMIT` until
     /// no other process or thread holds it.
     pub(super) fn beside(path: &Path, alone: bool) -> Result<Self> {
@@ -39,7 +39,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for AttemptLock {
     fn drop(&mut self) {
         // Closing the file would not release the lock: a child that was forked in the meantime has
         // the file open too.
