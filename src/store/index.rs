@@ -1,8 +1,8 @@
 //! Index keys of objects. An index key is a keyed 64-bit hash of an attribute and its value.
 //!
-//! A row of the store contains its object's index keys, so that a search needs no records. Index keys of
-//! private objects use a key that only a login unwraps. They reveal only which private objects
-//! share a value.
+//! A row of the store contains its object's index keys, so that a search needs no records. Index
+//! keys of private objects use a key that only a login unwraps. They reveal only which private
+//! objects share a value.
 
 use std::hash::Hasher;
 
@@ -21,8 +21,8 @@ const INDEXED: [A; 8] =
 /// The length of a namer's key in bytes.
 pub const INDEXER_KEY: usize = 16;
 
-/// The index keys of an object; a cryptographic key has three or four. They are stored inline: with a million objects,
-/// each pointer would cause a cache miss.
+/// The index keys of an object; a cryptographic key has three or four. They are stored inline: with
+/// a million objects, each pointer would cause a cache miss.
 pub type IndexKeys = SmallVec<[u64; 6]>;
 
 /// Computes index keys with a secret key.
@@ -39,8 +39,8 @@ impl Indexer {
         self.0.as_array().expect("the length that it was made with")
     }
 
-    /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value has none
-    /// either: most objects have it by default, so it would not narrow a search.
+    /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value
+    /// has none either: most objects have it by default, so it would not narrow a search.
     pub fn index_key(&self, id: A, value: &Value) -> Option<u64> {
         if !INDEXED.contains(&id) {
             return None;

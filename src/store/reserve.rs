@@ -1,10 +1,10 @@
 //! A reserve of disk space. When the disk is full, it allows the token to destroy objects and to
 //! count wrong PINs.
 //!
-//! The reserve is in the lock file of the [attempt lock](super::attempt_lock), which has no other content. SQLite
-//! needs new blocks for each write to its log. Truncating the file gives blocks back to the file
-//! system. A file system that compresses zeros or copies on write keeps a smaller reserve, or no
-//! reserve.
+//! The reserve is in the lock file of the [attempt lock](super::attempt_lock), which has no other
+//! content. SQLite needs new blocks for each write to its log. Truncating the file gives blocks
+//! back to the file system. A file system that compresses zeros or copies on write keeps a smaller
+//! reserve, or no reserve.
 
 use std::fs::{File, OpenOptions};
 use std::io::Result;

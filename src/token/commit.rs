@@ -181,7 +181,8 @@ impl Token {
         }
     }
 
-    /// Returns the token key of the login, and the incarnation of the token that the key belongs to.
+    /// Returns the token key of the login, and the incarnation of the token that the key belongs
+    /// to.
     pub(super) fn key(&self) -> Result<(Arc<TokenKey>, i64)> {
         let state = self.state();
         state.key.clone().map(|key| (key, state.incarnation)).ok_or(Error::UserNotLoggedIn)

@@ -54,8 +54,8 @@ pub struct Token {
     unique_ids: UniqueIds,
     /// The built-in objects. The first search for one creates them.
     built_in: OnceLock<Vec<Arc<Object>>>,
-    /// Computes the index keys of public objects. Its key is public: anyone who can read the file can
-    /// also read these objects.
+    /// Computes the index keys of public objects. Its key is public: anyone who can read the file
+    /// can also read these objects.
     public_indexer: Indexer,
     /// The counter file, if a directory for it is configured.
     counter: Option<Counter>,

@@ -5,8 +5,8 @@ use crate::object::Object;
 use crate::object::value::Value;
 use crate::store::index::Indexer;
 
-/// The index keys of one wanted value: in public objects, in private session objects, and in private
-/// token objects.
+/// The index keys of one wanted value: in public objects, in private session objects, and in
+/// private token objects.
 pub(super) struct WantedKeys([Option<u64>; 3]);
 
 impl WantedKeys {
@@ -30,8 +30,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a search for these attributes. `sealed` computes the index keys of private token objects.
-    /// Without it, the search finds no private objects.
+    /// Plans a search for these attributes. `sealed` computes the index keys of private token
+    /// objects. Without it, the search finds no private objects.
     pub(super) fn new(wanted: &'a [(A, Value)], open: &Indexer, sealed: Option<&Indexer>) -> Self {
         let mut plan = Self {
             index_keys: Vec::new(),

@@ -10,7 +10,7 @@ use jeton::module::{Module, Output, User};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
-use crate::process::{Process, directory, mechanism, number, token};
+use crate::process::{Process, directory, number, token, with};
 use crate::support::{Client, Directory, PIN, none, plain};
 
 const NAME: &str = "JETON_CRASH_NAME";

@@ -5,7 +5,7 @@ use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, ObjectHandle, SessionHandle, mechanism_flag as flag};
 use jeton::mechanism::tls::TlsPrf;
-use jeton::mechanism::{self, Action, Code, Mechanism, Params};
+use jeton::mechanism::{self, Action, MacFunction, Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, pair};
@@ -205,7 +205,7 @@ fn every_row_of_the_table_has_a_case() {
     for row in mechanism::all() {
         let covered = match row.action {
             // As long as the buffer: no case of codes that have a length.
-            Action::Mac(Code::TlsPrf) => row.id == crate::tls::OF_ANY_LENGTH,
+            Action::Mac(MacFunction::TlsPrf) => row.id == crate::tls::OF_ANY_LENGTH,
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),
             Action::Encrypt(_) => {

@@ -191,7 +191,7 @@ const NONCE_BITS: CK_ULONG = 8 * NONCE_BYTES;
 mod tests {
     use std::ptr::{null, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, invoke, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, invoke, wants, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();

@@ -154,7 +154,7 @@ pub(super) fn bit(parameter: &[u8]) -> Result<Params> {
 mod tests {
     use std::ptr::null_mut;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();

@@ -95,9 +95,9 @@ mod tests {
     use std::ptr::null_mut;
 
     use jeton::backend::Hash;
-    use jeton::mechanism::Code;
+    use jeton::mechanism::MacFunction;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();

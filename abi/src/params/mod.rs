@@ -234,10 +234,10 @@ mod testing {
         let given =
             CK_MECHANISM { mechanism, pParameter: parameter.cast_mut().cast(), ulParameterLen: length(len) };
         // SAFETY: the tests pass live memory, or pointers that must not be read.
-        unsafe { mechanism_given(&raw const given) }.map(|invocation| invocation.params)
+        unsafe { mechanism_given(&raw const given) }.map(|parsed| parsed.params)
     }
 
-    pub(super) fn mechanism<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
+    pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
         invoke(mechanism, from_ref(parameter).cast(), size_of::<T>())
     }
 
@@ -293,11 +293,11 @@ mod tests {
         let mut memory = [0_u8; size_of::<CK_MECHANISM>() + 1];
         let place = memory.as_mut_ptr().wrapping_add(1).cast::<CK_MECHANISM>();
         // SAFETY: `place` lies inside `memory`.
-        let invocation = unsafe {
+        let parsed = unsafe {
             place.write_unaligned(given);
             mechanism_given(place)
         };
-        assert!(invocation.is_ok_and(|invocation| invocation.mechanism.id == MechanismType::ECDSA));
+        assert!(parsed.is_ok_and(|parsed| parsed.info.id == MechanismType::ECDSA));
     }
 
     #[test]

@@ -76,7 +76,7 @@ unsafe fn number(param: &CK_OTP_PARAM) -> Result<u64> {
 mod tests {
     use std::ptr::{from_ref, null_mut};
 
-    use super::super::testing::{HUGE, INVALID, length, mechanism, wants};
+    use super::super::testing::{HUGE, INVALID, length, wants, with};
     use super::*;
 
     fn param<T>(type_: CK_OTP_PARAM_TYPE, value: &T) -> CK_OTP_PARAM {

@@ -86,7 +86,7 @@ unsafe fn password_len(given: CK_ULONG) -> Result<CK_ULONG> {
 mod tests {
     use std::ptr::null_mut;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();

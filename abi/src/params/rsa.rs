@@ -89,7 +89,7 @@ unsafe fn padding(given: &CK_RSA_PKCS_OAEP_PARAMS) -> Result<Padding> {
 mod tests {
     use std::ptr::{from_ref, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, length, wants, with};
     use super::*;
 
     fn pss_of(hash: CK_MECHANISM_TYPE, mgf: CK_RSA_PKCS_MGF_TYPE, salt: CK_ULONG) -> CK_RSA_PKCS_PSS_PARAMS {

@@ -100,7 +100,7 @@ pub(super) fn gmac(parameter: &[u8]) -> Result<Params> {
 mod tests {
     use std::ptr::null;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, invoke, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, invoke, wants, with};
     use super::*;
 
     fn eddsa_of(phFlag: CK_BBOOL, context: *const u8, len: CK_ULONG) -> Result<Params> {

@@ -157,7 +157,7 @@ mod tests {
     use std::mem::size_of;
     use std::ptr::{from_ref, null_mut};
 
-    use super::super::testing::{BYTES, HUGE, INVALID, length, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, length, wants, with};
     use super::*;
 
     const ID: CK_MECHANISM_TYPE = CKM_SP800_108_COUNTER_KDF;

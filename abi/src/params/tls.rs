@@ -200,7 +200,7 @@ mod tests {
 
     use jeton::backend::Hash;
 
-    use super::super::testing::{BYTES, HUGE, INVALID, mechanism, wants};
+    use super::super::testing::{BYTES, HUGE, INVALID, wants, with};
     use super::*;
 
     const SOME: *mut u8 = BYTES.as_ptr().cast_mut();

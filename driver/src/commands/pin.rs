@@ -23,7 +23,7 @@ pub struct PinFiles {
 
 impl PinFiles {
     /// The security officer's PIN.
-    pub fn officer(&self) -> Result<String, Error> {
+    pub fn so(&self) -> Result<String, Error> {
         ask(read(self.so_pin_file.as_deref())?, "SO")
     }
 

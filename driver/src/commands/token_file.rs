@@ -45,7 +45,7 @@ impl TokenInfo {
         println!("Serial:    {}", info.serial);
         println!("Label:     {}", info.label);
         println!("Slot:      {}", info.slot);
-        println!("SO PIN:    {}", describe_pin(&info.officer));
+        println!("SO PIN:    {}", describe_pin(&info.so));
         println!("User PIN:  {}", info.user.as_ref().map_or("not set".to_owned(), describe_pin));
         Ok(ExitCode::SUCCESS)
     }
@@ -127,10 +127,10 @@ impl Opened {
     fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
-        let officer = self.pins.officer()?;
+        let so = self.pins.so()?;
         let user = info.user.is_some().then(|| self.pins.user()).transpose()?;
         let user = user.as_ref().map(|pin| pin.as_bytes());
-        work(&token, &Pins { officer: officer.as_bytes(), user })?;
+        work(&token, &Pins { so: so.as_bytes(), user })?;
         Ok(info.serial)
     }
 }
