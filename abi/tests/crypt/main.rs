@@ -5,10 +5,9 @@
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
 #[macro_use]
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "crypt/derive.rs"]
 mod derive;
-#[path = "crypt/messages.rs"]
 mod messages;
 
 use std::sync::OnceLock;

@@ -12,42 +12,27 @@
 //!
 //! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and `JETON_CRASH_KEYS=Rsa,AES` make it shorter.
 
-#[path = "token/keys.rs"]
+#[path = "../token/keys.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod keys;
-#[path = "token/support.rs"]
+#[path = "../token/support.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
 mod support;
 
-#[path = "crash/faults.rs"]
 mod faults;
-#[path = "crash/full.rs"]
 mod full;
-#[path = "crash/kill.rs"]
 mod kill;
-#[path = "crash/limits.rs"]
 mod limits;
-#[path = "crash/load.rs"]
 mod load;
-#[path = "crash/memory.rs"]
 mod memory;
-#[path = "crash/model.rs"]
 mod model;
-#[path = "crash/pins.rs"]
 mod pins;
-#[path = "crash/power.rs"]
 mod power;
-#[path = "crash/process.rs"]
 mod process;
-#[path = "crash/scan.rs"]
 mod scan;
-#[path = "crash/secrets.rs"]
 mod secrets;
-#[path = "crash/uses.rs"]
 mod uses;
-#[path = "crash/vfs.rs"]
 mod vfs;
-#[path = "crash/worker.rs"]
 mod worker;
 
 use std::time::Instant;

@@ -1,0 +1,15 @@
+//! The crypto backends, each by itself against known answers and each against the other.
+
+mod acvp;
+mod blake2b;
+mod cross;
+mod cross_ciphers;
+mod cross_keys;
+mod dh;
+mod known;
+mod loading;
+mod modes;
+mod support;
+mod wycheproof;
+mod wycheproof_ciphers;
+mod wycheproof_keys;
