@@ -12,7 +12,7 @@ use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{self, Action};
+use jeton::mechanism::{self, Action, MechanismInfo};
 use jeton::module::{Module, User};
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use jeton::object::template::{Given, Raw, Template};
@@ -44,7 +44,7 @@ struct Sample {
     secrets: Vec<Sought>,
 }
 
-/// Looks at the keys alone that have one of these words in their names.
+/// The words, separated by commas, of which a key's name must contain one. Unset means all keys.
 const KEYS: &str = "JETON_CRASH_KEYS";
 const PLAN: &str = "plan.json";
 
@@ -409,10 +409,9 @@ impl Run {
     }
 
     /// Keys that the token makes.
-    fn generated(&mut self) {
-        for row in
-            mechanism::all().filter(|row| matches!(row.action, Action::Generate | Action::GeneratePreMaster))
-        {
+    fn generated(&mut self, wanted: &str) {
+        let makes = |row: &&MechanismInfo| matches!(row.action, Action::Generate | Action::GeneratePreMaster);
+        for row in mechanism::all().filter(makes).filter(|row| is_wanted(wanted, &row.id.to_string())) {
             let session = self.log_in(User::User, 1);
             let made =
                 generate(&self.client, session, row).unwrap_or_else(|error| panic!("{}: {error:?}", row.id));
@@ -420,7 +419,7 @@ impl Run {
             self.log_out(session);
             self.expect_none(&format!("after C_Logout, {}", row.id), &made);
         }
-        for kind in kinds() {
+        for kind in kinds().into_iter().filter(|kind| is_wanted(wanted, &format!("{kind:?}"))) {
             let session = self.log_in(User::User, 1);
             let (sample, _) = pair_sample(&self.client, session, kind);
             self.expect(&sample.name, &sample.secrets);
@@ -430,8 +429,13 @@ impl Run {
     }
 }
 
+/// Returns whether the name contains one of the wanted words. An empty list wants all names.
+fn is_wanted(words: &str, name: &str) -> bool {
+    words.is_empty() || words.split(',').any(|word| name.contains(word))
+}
+
 /// Whether it is worth an attempt.
-fn may_take(row: &mechanism::MechanismInfo, key_type: Option<KeyType>) -> bool {
+fn may_take(row: &MechanismInfo, key_type: Option<KeyType>) -> bool {
     match row.action {
         Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,
@@ -446,16 +450,15 @@ pub fn child() {
     run.pins();
     let wanted: String = number(KEYS, String::new());
     for number in 0..run.plan.samples.len() {
-        let name = &run.plan.samples[number].name;
-        if wanted.is_empty() || wanted.split(',').any(|part| name.contains(part)) {
+        if is_wanted(&wanted, &run.plan.samples[number].name) {
             run.sample(number);
         }
     }
+    run.generated(&wanted);
     if !wanted.is_empty() {
         println!("mechanisms {}", run.used.len());
         return;
     }
-    run.generated();
     let rows = mechanism::all().filter(|row| may_take(row, Some(KeyType::GENERIC_SECRET)));
     let unused: Vec<_> = rows.filter(|row| !run.used.contains(&row.id)).map(|row| row.id).collect();
     let reasons: Vec<_> = unused.iter().map(|id| format!("{id}: {:?}", run.refused.get(id))).collect();
