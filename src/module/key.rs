@@ -20,7 +20,7 @@ use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::native;
 use crate::object::{Attributes, key, make, parameters};
-use crate::secret::Secret;
+use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
 
 /// Data that is written here is mixed into the generator of the operating system. The system does
@@ -104,9 +104,11 @@ impl Module {
             }
             let (provider, id) = (token.provider(), mechanism.info.id);
             let work = move || {
-                let parts =
-                    provider.keys.generate(&key::pair_spec(&public, &private)?).map_err(key::refused)?;
-                make::put_pair(public, private, parts, id)
+                with_wiped_frame(|| {
+                    let spec = key::pair_spec(&public, &private)?;
+                    let parts = provider.keys.generate(&spec).map_err(key::refused)?;
+                    make::put_pair(public, private, parts, id)
+                })
             };
             if self.is_asynchronous(session)? {
                 let work = move || work().map(|(public, private)| Made::Pair(public, private));

@@ -11,7 +11,7 @@ use crate::backend::{CipherScheme, Direction, Hash, PrivateKey};
 use crate::error::{Error, Result};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::{Attributes, Object, curve, key};
-use crate::secret::Secret;
+use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
 
 /// The parameter of the mechanism, and the encoding of the fresh public key.
@@ -40,6 +40,16 @@ impl<'a> Agreement<'a> {
     }
 
     pub(super) fn wrap(
+        &self,
+        token: &Token,
+        wrapping: &Object,
+        plain: &Secret,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        with_wiped_frame(|| self.wrap_under_fresh_key(token, wrapping, plain, out))
+    }
+
+    fn wrap_under_fresh_key(
         &self,
         token: &Token,
         wrapping: &Object,

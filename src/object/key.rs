@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::Group;
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
-use crate::secret::Secret;
+use crate::secret::{Secret, with_wiped_frame};
 
 /// The public exponent of an RSA pair if the template has none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
@@ -134,7 +134,7 @@ pub fn check(attributes: &mut Attributes, object_type: ObjectTypes, provider: &P
         attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
     }
     if object_type.is_hidden() {
-        expand_seed(attributes, object_type, provider)?;
+        with_wiped_frame(|| expand_seed(attributes, object_type, provider))?;
         let parts = private_parts(attributes)?;
         provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::Dh { value, .. } = parts {
