@@ -47,6 +47,35 @@ impl AeadScheme {
     /// The length of the longest tag in bytes.
     pub const MAX_TAG: usize = 16;
 
+    /// The length of the only tag of ChaCha20-Poly1305 in bytes (RFC 8439, 2.8).
+    pub const POLY1305_TAG: usize = 16;
+
+    /// Fails with `MechanismParamInvalid` if nonce and tag cannot have these lengths.
+    pub(crate) fn check(self, nonce_len: usize, tag_len: usize) -> Result<()> {
+        if self.takes(nonce_len, tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    }
+
+    /// Fails with `MechanismParamInvalid` if CCM cannot have a message of this length with such a
+    /// nonce, which has at most 15 bytes. SP 800-38C, A.1: the length of the message is encoded in
+    /// the bytes of the first block that follow the nonce.
+    pub(crate) fn check_ccm_len(nonce_len: usize, data_len: usize) -> Result<()> {
+        let fits = (data_len as u128) >> (8 * (15 - nonce_len)) == 0;
+        if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    }
+
+    /// Checks whether a message can have this number of bytes without its tag.
+    pub(crate) fn takes_message(self, len: usize) -> bool {
+        let most: u64 = match self {
+            // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
+            Self::AesGcm => (1 << 36) - 32,
+            // The nonce decides: `check_ccm_len`.
+            Self::AesCcm => u64::MAX,
+            // RFC 8439, 2.8: 2^32 - 1 blocks of 64 bytes.
+            Self::ChaCha20Poly1305 => (1 << 38) - 64,
+        };
+        len as u64 <= most
+    }
+
     /// Checks whether nonce and tag can have these lengths.
     pub fn takes(self, nonce_len: usize, tag_len: usize) -> bool {
         match self {
@@ -55,7 +84,7 @@ impl AeadScheme {
             // SP 800-38C, A.1.
             Self::AesCcm => (7..=13).contains(&nonce_len) && matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16),
             // RFC 8439, 2.8.
-            Self::ChaCha20Poly1305 => (nonce_len, tag_len) == (12, 16),
+            Self::ChaCha20Poly1305 => (nonce_len, tag_len) == (12, Self::POLY1305_TAG),
         }
     }
 }
@@ -268,11 +297,31 @@ impl CipherScheme {
             Self::Des3Cbc { padded: true, .. } if encrypts => return len - len % 8 + 8,
             Self::AesKwp { .. } if encrypts => return len.next_multiple_of(8) + 8,
             Self::AesGcm { tag_len, .. } | Self::AesCcm { tag_len, .. } => *tag_len,
-            Self::ChaCha20Poly1305 { .. } => 16,
+            Self::ChaCha20Poly1305 { .. } => AeadScheme::POLY1305_TAG,
             Self::AesKw { .. } | Self::AesKwp { .. } => 8,
             _ => 0,
         };
         if encrypts { len + grown } else { len.saturating_sub(grown) }
+    }
+
+    /// Returns the initialisation vector, for a mode that starts a message from it.
+    pub(super) fn iv(&self) -> Option<&[u8]> {
+        match self {
+            Self::AesCbc { iv, .. } | Self::AesCts { iv } => Some(iv),
+            Self::Des3Cbc { iv, .. } => Some(iv),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with the
+    /// same key.
+    pub fn is_key_wrap(&self) -> bool {
+        matches!(self, Self::AesKw { .. } | Self::AesKwp { .. })
+    }
+
+    /// Returns whether the length of the ciphertext gives the exact length of the message.
+    pub fn shows_length(&self) -> bool {
+        self.without_padding().is_none() && !matches!(self, Self::AesKwp { .. })
     }
 
     /// Returns the same scheme without PKCS #7 padding, and the length of its blocks. Returns

@@ -17,6 +17,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::HKDF),
         shape: Shape::None,
         action: Action::Generate,
+        ..MechanismInfo::BASE
     },
     derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey),
     derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData),
@@ -55,6 +56,7 @@ const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
         key_type: None,
         shape,
         action: Action::Derive(derivation),
+        ..MechanismInfo::BASE
     }
 }
 
@@ -66,5 +68,6 @@ const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
         key_type: Some(KeyType::AES),
         shape,
         action: Action::Derive(derivation),
+        ..MechanismInfo::BASE
     }
 }

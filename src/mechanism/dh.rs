@@ -17,5 +17,5 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 
 /// Builds a row. The sizes are those of the prime in bits.
 const fn dh(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::DH), shape, action }
+    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::DH), shape, action, ..MechanismInfo::BASE }
 }

@@ -31,5 +31,6 @@ const fn digests(id: MechanismType, hash: Hash) -> MechanismInfo {
         key_type: None,
         shape: Shape::None,
         action: Action::Digest(hash),
+        ..MechanismInfo::BASE
     }
 }

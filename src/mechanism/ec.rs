@@ -1,11 +1,9 @@
 //! ECDSA and EdDSA (PKCS#11 3.2, "Elliptic Curve").
 
-use super::{Action, Derivation, MechanismInfo, Primitive, Shape};
+use super::{Action, Derivation, MechanismInfo, Primitive, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{
-    DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, GENERATE_KEY_PAIR, SIGN, VERIFY,
-};
+use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, GENERATE_KEY_PAIR};
 use crate::id::{KeyType, MechanismType};
 
 /// Sizes of a curve's order in bits.
@@ -22,6 +20,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::EC),
         shape: Shape::None,
         action: Action::GeneratePair,
+        ..MechanismInfo::BASE
     },
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
@@ -42,6 +41,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::None,
         action: Action::GeneratePair,
+        ..MechanismInfo::BASE
     },
     MechanismInfo {
         id: M::EC_EDWARDS_KEY_PAIR_GEN,
@@ -50,37 +50,42 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::None,
         action: Action::GeneratePair,
+        ..MechanismInfo::BASE
     },
     MechanismInfo {
         id: M::EDDSA,
-        flags: SIGN | VERIFY | EC_F_P | EC_OID | EC_CURVENAME,
+        flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::Eddsa,
         action: Action::Sign(Primitive::Eddsa, None),
+        ..MechanismInfo::BASE
     },
 ];
 
 const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismInfo {
     MechanismInfo {
         id,
-        flags: SIGN | VERIFY | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
+        flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
         key_type: Some(KeyType::EC),
         shape: Shape::None,
         action: Action::Sign(Primitive::Ecdsa, hash),
+        ..MechanismInfo::BASE
     }
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because every curve has the cofactor 1 or a
-/// function that clears it. `accepts` of the session also admits keys of Montgomery curves.
+/// function that clears it. They also accept keys of Montgomery curves.
 const fn ecdh(id: MechanismType) -> MechanismInfo {
     MechanismInfo {
         id,
         flags: DERIVE | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
         key_type: Some(KeyType::EC),
+        other_key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::Ecdh,
         action: Action::Derive(Derivation::Ecdh),
+        ..MechanismInfo::BASE
     }
 }

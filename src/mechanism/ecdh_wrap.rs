@@ -1,13 +1,16 @@
 //! Key wrapping with ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two variants).
 
-use super::{Action, Asymmetric, MechanismInfo, PointForm, Shape};
+use super::{Action, Asymmetric, MechanismInfo, PointForm, Shape, Wraps};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
 
 pub(super) const ROWS: &[MechanismInfo] = &[
-    // `accepts` of the session also admits keys of Montgomery curves.
-    wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare),
+    // It also accepts keys of Montgomery curves.
+    MechanismInfo {
+        other_key_type: Some(KeyType::EC_MONTGOMERY),
+        ..wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare)
+    },
     wraps(M::ECDH_COF_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Octets),
     wraps(M::ECDH_X_AES_KEY_WRAP, KeyType::EC_MONTGOMERY, (255, 448), PointForm::Bare),
 ];
@@ -19,7 +22,9 @@ const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> 
         flags: WRAP | UNWRAP | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes,
         key_type: Some(key_type),
+        wraps: Wraps::Any,
         shape: Shape::EcdhAesWrap,
         action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
+        ..MechanismInfo::BASE
     }
 }

@@ -1,10 +1,10 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
-use super::{Action, MacFunction, MechanismInfo, Shape};
+use super::{Action, MacFunction, MechanismInfo, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{GENERATE, SIGN, VERIFY};
+use crate::id::mechanism_flag::GENERATE;
 
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (1, 4096);
@@ -57,16 +57,18 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     generates(M::BLAKE2B_512_KEY_GEN, KeyType::BLAKE2B_512_HMAC),
 ];
 
-/// Builds a row. Its key type is the generic secret; `accepts` of the session also admits the
-/// hash's own key type.
+/// Builds a row. PKCS#11 3.2, "HMAC mechanisms": the keys are generic secrets or have the key type
+/// of the hash.
 const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismInfo {
     MechanismInfo {
         id,
-        flags: SIGN | VERIFY,
+        flags: SIGNS,
         sizes: BYTES,
         key_type: Some(KeyType::GENERIC_SECRET),
+        other_key_type: key_type(hash),
         shape,
         action: Action::Mac(MacFunction::Hmac(hash)),
+        ..MechanismInfo::BASE
     }
 }
 
@@ -78,11 +80,12 @@ const fn generates(id: M, key_type: KeyType) -> MechanismInfo {
         key_type: Some(key_type),
         shape: Shape::None,
         action: Action::Generate,
+        ..MechanismInfo::BASE
     }
 }
 
 /// Returns the type of the HMAC keys of a hash, or `None` for the SHAKEs.
-pub fn key_type(hash: Hash) -> Option<KeyType> {
+pub const fn key_type(hash: Hash) -> Option<KeyType> {
     Some(match hash {
         Hash::Sha1 => KeyType::SHA_1_HMAC,
         Hash::Sha224 => KeyType::SHA224_HMAC,

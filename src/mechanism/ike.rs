@@ -21,5 +21,6 @@ const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
         key_type: None,
         shape,
         action: Action::Derive(derivation),
+        ..MechanismInfo::BASE
     }
 }

@@ -1,36 +1,11 @@
 //! Message-based functions (PKCS#11 3.2, "Message-based encryption functions" and the sections
-//! after it). They define which mechanisms support these functions, and the parameter of each
-//! message of an authenticated cipher.
+//! after it). This file has the parameter of each message of an authenticated cipher.
 
-use super::{Action, MacFunction, MechanismInfo, Mode};
+use super::{Action, MechanismInfo, Mode};
 use crate::backend::AeadScheme;
 use crate::error::{Error, Result};
-use crate::id::mechanism_flag as does;
 
 impl MechanismInfo {
-    /// Returns the `CKF_*` flags of the mechanism, including those of the message-based functions.
-    pub const fn does(&self) -> u64 {
-        let (encrypt, sign) = match self.action {
-            Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::ChaCha20Poly1305) => (true, false),
-            // A message of GMAC has no initialisation vector of its own. Two messages under the
-            // same one reveal the authentication key.
-            Action::Mac(MacFunction::AesGmac | MacFunction::TlsPrf) => (false, false),
-            Action::Sign(..) | Action::Mac(_) => (false, true),
-            _ => (false, false),
-        };
-        let mut flags = self.flags;
-        if encrypt {
-            flags |= does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
-        }
-        if sign && self.flags & does::SIGN != 0 {
-            flags |= does::MESSAGE_SIGN | does::MULTI_MESSAGE;
-        }
-        if sign && self.flags & does::VERIFY != 0 {
-            flags |= does::MESSAGE_VERIFY | does::MULTI_MESSAGE;
-        }
-        flags
-    }
-
     /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
     pub const fn aead(&self) -> Option<AeadScheme> {
         match self.action {
@@ -158,9 +133,10 @@ impl MessageParams {
 mod tests {
     use super::*;
     use crate::id::MechanismType as M;
+    use crate::id::mechanism_flag as does;
 
     fn does_of(id: M) -> u64 {
-        crate::mechanism::find(id).expect("a row").does()
+        crate::mechanism::find(id).expect("a row").flags
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::{Action, MechanismInfo, Primitive, Shape};
+use super::{Action, MechanismInfo, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
+use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
 use crate::id::value::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
 
 /// PKCS#11 3.2, "ML-DSA mechanisms": sizes are those of the public key in bytes.
@@ -18,6 +18,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::ML_DSA),
         shape: Shape::None,
         action: Action::GeneratePair,
+        ..MechanismInfo::BASE
     },
     signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
     signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
@@ -36,11 +37,12 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
     MechanismInfo {
         id,
-        flags: SIGN | VERIFY,
+        flags: SIGNS,
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
         shape,
         action: Action::Sign(primitive, hash),
+        ..MechanismInfo::BASE
     }
 }
 

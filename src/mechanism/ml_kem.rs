@@ -21,6 +21,7 @@ const fn row(id: M, flags: u64, action: Action) -> MechanismInfo {
         key_type: Some(KeyType::ML_KEM),
         shape: Shape::None,
         action,
+        ..MechanismInfo::BASE
     }
 }
 

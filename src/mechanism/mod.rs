@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::backend::{Hash, MlDsa, MlKem, Nonce, SlhDsa};
-use crate::id::{KeyType, MechanismType, ObjectHandle};
+use crate::id::{KeyType, MechanismType, ObjectHandle, mechanism_flag as does};
 
 mod aes;
 mod chacha20;
@@ -38,17 +38,67 @@ use tls::{Randoms, TlsPrf};
 pub struct MechanismInfo {
     /// Its `CKM_*` number.
     pub id: MechanismType,
-    /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`), without those of the message-based functions.
+    /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`).
     pub flags: u64,
     /// The smallest and largest key size. The unit is the one that the specification names: bits
     /// for RSA and EC, bytes for AES, 0 for digests.
     pub sizes: (u64, u64),
-    /// The type of the keys that it uses or generates. `None` if it accepts several types.
+    /// The type of the keys that it uses or generates. `None` if it uses secret keys of every type,
+    /// or generates keys of several types.
     pub key_type: Option<KeyType>,
+    /// A second type of keys that it uses.
+    pub other_key_type: Option<KeyType>,
+    /// The keys that it wraps.
+    pub wraps: Wraps,
     /// The form of its parameter.
     pub shape: Shape,
     /// The computation.
     pub action: Action,
+}
+
+impl MechanismInfo {
+    /// A row without a function. The other rows name their columns, and take the rest from this.
+    const BASE: Self = Self {
+        id: MechanismType(u64::MAX),
+        flags: 0,
+        sizes: (0, 0),
+        key_type: None,
+        other_key_type: None,
+        wraps: Wraps::Nothing,
+        shape: Shape::None,
+        action: Action::Encapsulate,
+    };
+
+    /// Checks whether the mechanism uses keys of this type.
+    pub fn accepts(&self, key_type: Option<KeyType>, is_secret: bool) -> bool {
+        match self.key_type {
+            Some(_) => key_type == self.key_type || key_type.is_some() && key_type == self.other_key_type,
+            None => is_secret,
+        }
+    }
+}
+
+/// `CKF_*` of a mechanism that signs and verifies, also in the message-based functions.
+const SIGNS: u64 =
+    does::SIGN | does::VERIFY | does::MESSAGE_SIGN | does::MESSAGE_VERIFY | does::MULTI_MESSAGE;
+
+/// `CKF_*` of an authenticated cipher in the message-based functions.
+const CRYPTS_MESSAGES: u64 = does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
+
+/// The keys that a mechanism wraps, and their form. A private key is wrapped as PKCS #8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wraps {
+    /// No keys.
+    Nothing,
+    /// Secret keys.
+    Secret,
+    /// Secret keys, and zeros after them up to whole blocks of this number of bytes. PKCS#11 3.2,
+    /// "AES-ECB", "AES-CBC": "padded on the trailing end with null bytes".
+    SecretWithZeros(usize),
+    /// Secret keys, and zeros before them up to the length of the modulus.
+    SecretAfterZeros,
+    /// Secret and private keys.
+    Any,
 }
 
 /// The computation of a mechanism.

@@ -13,5 +13,5 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 
 /// Sizes of a key in bytes.
 const fn hotp(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::HOTP), shape, action }
+    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::HOTP), shape, action, ..MechanismInfo::BASE }
 }

@@ -17,6 +17,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: None,
         shape: Shape::Pbkdf2,
         action: Action::GenerateFromPassword,
+        ..MechanismInfo::BASE
     },
 ];
 

@@ -1,10 +1,10 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
-use super::{Action, Asymmetric, MechanismInfo, Primitive, Shape};
+use super::{Action, Asymmetric, MechanismInfo, Primitive, SIGNS, Shape, Wraps};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{
-    DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN, SIGN_RECOVER, UNWRAP, VERIFY, VERIFY_RECOVER, WRAP,
+    DECRYPT, ENCRYPT, GENERATE_KEY_PAIR, SIGN_RECOVER, UNWRAP, VERIFY_RECOVER, WRAP,
 };
 use crate::id::{KeyType, MechanismType};
 
@@ -19,11 +19,18 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::RSA),
         shape: Shape::None,
         action: Action::GeneratePair,
+        ..MechanismInfo::BASE
     },
-    both(M::RSA_X_509, Primitive::RsaRaw),
-    both(M::RSA_PKCS, Primitive::RsaPkcs1),
-    encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep),
-    encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap),
+    both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros),
+    both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret),
+    MechanismInfo {
+        wraps: Wraps::Secret,
+        ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep)
+    },
+    MechanismInfo {
+        wraps: Wraps::Any,
+        ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap)
+    },
     signs(M::SHA1_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha1)),
     signs(M::SHA224_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha224)),
     signs(M::SHA256_RSA_PKCS, Primitive::RsaPkcs1, Some(Hash::Sha256)),
@@ -48,19 +55,20 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
     MechanismInfo {
         id,
-        flags: SIGN | VERIFY,
+        flags: SIGNS,
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
         action: Action::Sign(primitive, hash),
+        ..MechanismInfo::BASE
     }
 }
 
 /// Builds the row of a mechanism that signs and encrypts with the same padding.
-const fn both(id: MechanismType, primitive: Primitive) -> MechanismInfo {
-    let mut row = signs(id, primitive, None);
-    row.flags |= ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
-    row
+const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps) -> MechanismInfo {
+    let row = signs(id, primitive, None);
+    let more = ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
+    MechanismInfo { flags: row.flags | more, wraps, ..row }
 }
 
 const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismInfo {
@@ -71,5 +79,6 @@ const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetri
         key_type: Some(KeyType::RSA),
         shape,
         action: Action::Encrypt(scheme),
+        ..MechanismInfo::BASE
     }
 }

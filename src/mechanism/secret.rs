@@ -17,5 +17,6 @@ const fn generates(id: MechanismType, key_type: KeyType, sizes: (u64, u64)) -> M
         key_type: Some(key_type),
         shape: Shape::None,
         action: Action::Generate,
+        ..MechanismInfo::BASE
     }
 }

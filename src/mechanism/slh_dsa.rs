@@ -1,72 +1,72 @@
 //! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
 
-use super::{Action, MechanismInfo, Primitive, Shape};
+use super::{Action, MechanismInfo, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, SlhDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
-use crate::id::mechanism_flag::{GENERATE_KEY_PAIR, SIGN, VERIFY};
+use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
 
 pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::SLH_DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Shape::None, Action::GeneratePair),
-    row(M::SLH_DSA, SIGN | VERIFY, Shape::SignContext, Action::Sign(Primitive::SlhDsa, None)),
-    row(M::HASH_SLH_DSA, SIGN | VERIFY, Shape::HashSignContext, Action::Sign(Primitive::HashSlhDsa, None)),
+    row(M::SLH_DSA, SIGNS, Shape::SignContext, Action::Sign(Primitive::SlhDsa, None)),
+    row(M::HASH_SLH_DSA, SIGNS, Shape::HashSignContext, Action::Sign(Primitive::HashSlhDsa, None)),
     row(
         M::HASH_SLH_DSA_SHA224,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha224)),
     ),
     row(
         M::HASH_SLH_DSA_SHA256,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha256)),
     ),
     row(
         M::HASH_SLH_DSA_SHA384,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha384)),
     ),
     row(
         M::HASH_SLH_DSA_SHA512,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha512)),
     ),
     row(
         M::HASH_SLH_DSA_SHA3_224,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_224)),
     ),
     row(
         M::HASH_SLH_DSA_SHA3_256,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_256)),
     ),
     row(
         M::HASH_SLH_DSA_SHA3_384,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_384)),
     ),
     row(
         M::HASH_SLH_DSA_SHA3_512,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Sha3_512)),
     ),
     row(
         M::HASH_SLH_DSA_SHAKE128,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Shake128)),
     ),
     row(
         M::HASH_SLH_DSA_SHAKE256,
-        SIGN | VERIFY,
+        SIGNS,
         Shape::SignContext,
         Action::Sign(Primitive::HashSlhDsa, Some(Hash::Shake256)),
     ),
@@ -74,7 +74,15 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 
 /// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
 const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo { id, flags, sizes: (32, 64), key_type: Some(KeyType::SLH_DSA), shape, action }
+    MechanismInfo {
+        id,
+        flags,
+        sizes: (32, 64),
+        key_type: Some(KeyType::SLH_DSA),
+        shape,
+        action,
+        ..MechanismInfo::BASE
+    }
 }
 
 /// Returns the `CKP_SLH_DSA_*` value of a parameter set. The values start at 1, in the order of

@@ -85,6 +85,7 @@ const fn derives(id: M, kdf: Kdf) -> MechanismInfo {
         key_type: None,
         shape: Shape::Sp800_108(kdf),
         action: Action::Derive(Derivation::Sp800_108(kdf)),
+        ..MechanismInfo::BASE
     }
 }
 

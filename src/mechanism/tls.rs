@@ -2,7 +2,7 @@
 //! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
 //! of TLS 1.0 and 1.1 (RFC 2246, 5).
 
-use super::{Action, Derivation, MacFunction, MechanismInfo, Shape};
+use super::{Action, Derivation, MacFunction, MechanismInfo, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -27,9 +27,9 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     derives(M::TLS12_KEY_SAFE_DERIVE, MASTER, Shape::Tls12SafeKeys, Derivation::TlsKeys),
     derives(M::TLS_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
     derives(M::TLS12_KDF, ANY, Shape::TlsKdf, Derivation::TlsKdf),
-    signs(M::TLS_MAC, Shape::TlsMac, MacFunction::TlsFinished),
-    signs(M::TLS12_MAC, Shape::TlsMac, MacFunction::TlsFinished),
-    signs(M::TLS_PRF_GENERAL, Shape::None, MacFunction::TlsPrf),
+    signs(M::TLS_MAC, SIGNS, Shape::TlsMac, MacFunction::TlsFinished),
+    signs(M::TLS12_MAC, SIGNS, Shape::TlsMac, MacFunction::TlsFinished),
+    signs(M::TLS_PRF_GENERAL, SIGN | VERIFY, Shape::None, MacFunction::TlsPrf),
 ];
 
 const RSA: Derivation = Derivation::TlsMaster { versioned: true };
@@ -61,10 +61,18 @@ const fn generates(id: M) -> MechanismInfo {
     of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
 }
 
-const fn signs(id: M, shape: Shape, code: MacFunction) -> MechanismInfo {
-    of_secrets(id, SIGN | VERIFY, ANY, shape, Action::Mac(code))
+const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismInfo {
+    of_secrets(id, flags, ANY, shape, Action::Mac(function))
 }
 
 const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::GENERIC_SECRET), shape, action }
+    MechanismInfo {
+        id,
+        flags,
+        sizes,
+        key_type: Some(KeyType::GENERIC_SECRET),
+        shape,
+        action,
+        ..MechanismInfo::BASE
+    }
 }

@@ -10,9 +10,9 @@ use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Asymmetric, Mechanism, Mode, Params, Primitive};
+use crate::mechanism::{Action, Asymmetric, Mechanism, Params, Wraps};
 use crate::object::bits::Flag;
-use crate::object::make::{Cut, Origin, WRAP_BLOCK};
+use crate::object::make::{Cut, Origin};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
 use crate::object::value::Value;
@@ -135,18 +135,14 @@ fn accepted(
 /// an integrity check (SP 800-38F, 3.1). It refuses a forged ciphertext before its plaintext is
 /// used.
 fn is_authenticated(mechanism: &Mechanism) -> bool {
-    matches!(mechanism.info.action, Action::Cipher(Mode::AesKw | Mode::AesKwp))
+    mechanism.cipher().is_ok_and(|scheme| scheme.is_key_wrap())
 }
 
 /// Returns whether the length of the wrapped key follows from the length of the ciphertext.
 fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
     Ok(match mechanism.info.action {
-        Action::Cipher(_) => {
-            let scheme = mechanism.cipher()?;
-            scheme.without_padding().is_none() && !matches!(scheme, CipherScheme::AesKwp { .. })
-        }
-        Action::Sign(Primitive::RsaRaw, _) => true,
-        _ => false,
+        Action::Cipher(_) => mechanism.cipher()?.shows_length(),
+        _ => mechanism.info.wraps == Wraps::SecretAfterZeros,
     })
 }
 
@@ -235,23 +231,15 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
 /// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
 fn exported(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
     if key.object_type().is_private() {
-        return match mechanism.info.action {
-            // PKCS#11 3.2, "AES-ECB", "AES-CBC": these modes wrap only secret keys.
-            Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => {
-                Err(Error::KeyNotWrappable)
-            }
-            Action::Cipher(_) | Action::Encrypt(Asymmetric::AesWrap | Asymmetric::EcdhAesWrap(_)) => {
-                pkcs8::encode(key.attributes())
-            }
+        return match mechanism.info.wraps {
+            Wraps::Any => pkcs8::encode(key.attributes()),
             _ => Err(Error::KeyNotWrappable),
         };
     }
     let mut value = Secret::from(key::secret(key.attributes())?);
-    // PKCS#11 3.2, "AES-CBC", "AES-ECB": the value is padded with zeros to whole blocks.
-    if let Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) = mechanism.info.action
-    {
-        let padding = value.len().next_multiple_of(WRAP_BLOCK) - value.len();
-        value.extend(&[0; WRAP_BLOCK][..padding])?;
+    if let Wraps::SecretWithZeros(block) = mechanism.info.wraps {
+        let padding = value.len().next_multiple_of(block) - value.len();
+        value.extend(&vec![0; padding])?;
     }
     Ok(value)
 }
@@ -259,9 +247,9 @@ fn exported(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
 /// Returns how a wrapped value is cut to its length. Modes with zero padding hide the length of a
 /// secret key. There `CKA_VALUE_LEN` of the template restores it.
 fn secret_cut(mechanism: &Mechanism) -> Cut {
-    match mechanism.info.action {
-        Action::Cipher(Mode::AesEcb | Mode::AesCbc | Mode::Des3Ecb | Mode::Des3Cbc) => Cut::TrailingZeros,
-        Action::Sign(Primitive::RsaRaw, _) => Cut::LeadingZeros,
+    match mechanism.info.wraps {
+        Wraps::SecretWithZeros(block) => Cut::TrailingZeros { block },
+        Wraps::SecretAfterZeros => Cut::LeadingZeros,
         _ => Cut::Not,
     }
 }

@@ -235,11 +235,11 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
     let (value, rest) = match cut {
         Cut::Leading | Cut::LeadingZeros => (&secret[spare..], &secret[..spare]),
-        Cut::Trailing | Cut::TrailingZeros | Cut::Not => secret.split_at(secret.len() - spare),
+        Cut::Trailing | Cut::TrailingZeros { .. } | Cut::Not => secret.split_at(secret.len() - spare),
     };
     let padding = match cut {
         Cut::Leading | Cut::Trailing => true,
-        Cut::TrailingZeros => rest.len() < WRAP_BLOCK && are_zeros(rest),
+        Cut::TrailingZeros { block } => rest.len() < block && are_zeros(rest),
         Cut::LeadingZeros => are_zeros(rest),
         Cut::Not => rest.is_empty(),
     };
@@ -271,13 +271,11 @@ pub enum Cut {
     LeadingZeros,
     /// The zeros after a key that was padded for wrapping, fewer than a block. Any other byte
     /// belongs to the key.
-    TrailingZeros,
+    TrailingZeros {
+        block: usize,
+    },
     Not,
 }
-
-/// Wrapping with AES-ECB, AES-CBC and their 3DES forms pads secret keys with zeros to a multiple of
-/// this.
-pub const WRAP_BLOCK: usize = 16;
 
 /// Returns whether all bytes are zero, in a time that does not depend on the bytes.
 fn are_zeros(bytes: &[u8]) -> bool {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::backend::{Direction, Encryption};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
-use crate::id::{KeyType, ObjectHandle, SessionHandle, mechanism_flag as does};
-use crate::mechanism::{Action, Asymmetric, MacFunction, Mechanism, Params, PointForm, hmac};
+use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
+use crate::mechanism::{Action, MacFunction, Mechanism, Params};
 use crate::object::bits::Flag;
 use crate::object::policy::Rights;
 use crate::object::{Object, curve, key, strict};
@@ -367,7 +367,7 @@ fn permitted(
     if !object.object_type().is_key() {
         return Err(Error::KeyHandleInvalid);
     }
-    if !accepts(mechanism, &object) {
+    if !mechanism.info.accepts(object.key_type(), object.object_type().is_secret()) {
         return Err(Error::KeyTypeInconsistent);
     }
     // Only private keys can have CKA_SIGN and only public keys CKA_VERIFY. So the flag also selects
@@ -381,24 +381,6 @@ fn permitted(
         strict::usable(&object)?;
     }
     Ok(object)
-}
-
-/// Returns whether the mechanism accepts a key of that type.
-fn accepts(mechanism: &Mechanism, object: &Object) -> bool {
-    let (own, wanted) = (object.key_type(), mechanism.info.key_type);
-    match mechanism.info.action {
-        // PKCS#11 3.2, "HMAC mechanisms": generic secrets, and the key types of the hashes.
-        Action::Mac(MacFunction::Hmac(hash)) => own == wanted || own == hmac::key_type(hash),
-        // This derivation accepts any secret key.
-        Action::Derive(_) if wanted.is_none() => object.object_type().is_secret(),
-        Action::Derive(_) if wanted == Some(KeyType::EC) => {
-            own == wanted || own == Some(KeyType::EC_MONTGOMERY)
-        }
-        Action::Encrypt(Asymmetric::EcdhAesWrap(PointForm::Bare)) if wanted == Some(KeyType::EC) => {
-            own == wanted || own == Some(KeyType::EC_MONTGOMERY)
-        }
-        _ => own == wanted,
-    }
 }
 
 fn signing(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Signing> {

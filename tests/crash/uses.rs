@@ -73,7 +73,7 @@ impl Scene<'_> {
         module.sign_init(session, mechanism, self.key)?;
         module.sign_update(session, &data)?;
         module.sign_final(session, Output::Buffer(&mut out[..cut]))?;
-        let does = mechanism.info.does();
+        let does = mechanism.info.flags;
         if does & flag::MESSAGE_SIGN != 0 {
             module.message_sign_init(session, mechanism, self.key)?;
             module.sign_message(session, &data, Output::Buffer(out))?;

@@ -40,6 +40,78 @@ fn known_answers() {
     });
 }
 
+/// `printf 00112233445566778899aabbccddeeff0102030400000000 | xxd -r -p | openssl enc -des-ede3-ecb -nopad -K KEY` of
+/// OpenSSL 3.0; with `-des-ede3-cbc -iv 0001020304050607`; and the key itself as the message.
+#[test]
+fn wrapping_pads_secret_keys_to_blocks_of_eight_bytes() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let usages = none().flag(A::WRAP, true).flag(A::UNWRAP, true);
+        let wrapping = client.create(session, &key().and(&usages)).expect("a wrapping key");
+        let short = hex("00112233445566778899aabbccddeeff01020304");
+        for (mechanism, key_type, value, known) in [
+            (
+                plain(M::DES3_ECB),
+                KeyType::GENERIC_SECRET,
+                &short,
+                "109aeac4d79bfaddf9ad78eda08644d5b2ccb7b273bba797",
+            ),
+            (
+                with(M::DES3_CBC),
+                KeyType::GENERIC_SECRET,
+                &short,
+                "6f14fb5e9186be21828978a90af1794fb25fcd97cd029759",
+            ),
+            (with(M::DES3_CBC), KeyType::DES3, &hex(KEY), "04c9c882ffa783fa8313193ece3c9db407cbc438a18d7fff"),
+        ] {
+            let shown = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
+            let template = key_object(ObjectClass::SECRET_KEY, key_type).and(&shown);
+            let key = client.create(session, &template.clone().bytes(A::VALUE, value)).expect("a key");
+            let mut out = [0; 64];
+            let wrapped =
+                client.module.wrap_key(session, &mechanism, wrapping, key, Output::Buffer(&mut out));
+            let wrapped = &out[..wrapped.expect("a wrapped key")];
+            assert_eq!(wrapped, hex(known));
+            let template = match key_type {
+                KeyType::GENERIC_SECRET => template.number(A::VALUE_LEN, value.len() as u64),
+                _ => template,
+            };
+            let back = client.module.unwrap_key(session, &mechanism, wrapping, wrapped, &template.template());
+            assert_eq!(client.read(session, back.expect("a key"), A::VALUE), Ok(value.clone()));
+        }
+    });
+}
+
+#[test]
+fn an_update_gives_out_each_complete_block() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let key = client.create(session, &key()).expect("a key");
+        let module = &client.module;
+        let mut out = [0; 32];
+        for mechanism in [plain(M::DES3_ECB), with(M::DES3_CBC), with(M::DES3_CBC_PAD)] {
+            module.encrypt_init(session, &mechanism, key).expect("an operation");
+            assert_eq!(module.encrypt_update(session, &TEXT[..7], Output::Buffer(&mut out)), Ok(0));
+            assert_eq!(module.encrypt_update(session, &TEXT[7..9], Output::Buffer(&mut out)), Ok(8));
+            assert_eq!(module.encrypt_update(session, &TEXT[9..], Output::Buffer(&mut out[8..])), Ok(16));
+            let end = module.encrypt_final(session, Output::Buffer(&mut out[24..])).expect("an end");
+            let whole = out[..24 + end].to_vec();
+
+            module.decrypt_init(session, &mechanism, key).expect("an operation");
+            // The last block may contain the padding, so it waits for the end.
+            let first = module.decrypt_update(session, &whole[..16], Output::Buffer(&mut out));
+            let first = first.expect("a part");
+            assert_eq!(first, if end == 0 { 16 } else { 8 });
+            let more = module.decrypt_update(session, &whole[16..], Output::Buffer(&mut out[first..]));
+            let len = first + more.expect("a part");
+            let end = module.decrypt_final(session, Output::Buffer(&mut out[len..])).expect("an end");
+            assert_eq!(&out[..len + end], TEXT);
+        }
+    });
+}
+
 #[test]
 fn the_parity_of_keys_is_odd() {
     each_backend(|provider| {

@@ -13,7 +13,7 @@ use crate::support::{Client, PIN, each_backend, none, plain};
 fn messages_are_signed_as_in_operations_of_their_own() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
-        if mechanism.info.does() & flag::MESSAGE_SIGN == 0 {
+        if mechanism.info.flags & flag::MESSAGE_SIGN == 0 {
             assert_eq!(mechanism.info.id, M::AES_GMAC);
             return;
         }
