@@ -23,6 +23,11 @@ pub mod des3;
     allow(dead_code, reason = "the null backend computes nothing")
 )]
 mod dh;
+#[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
+mod modes;
 #[cfg(feature = "null-backend")]
 pub mod null;
 #[cfg_attr(
@@ -308,4 +313,10 @@ pub enum Scheme {
         /// Whether to sign without randomness. A verifier ignores it.
         deterministic: bool,
     },
+}
+
+/// Returns the first `len` bytes of the caller's buffer.
+#[cfg(any(feature = "aws-lc", feature = "rustcrypto"))]
+fn output(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
+    out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// The backend `null`.
-pub const PROVIDER: Provider =
+pub static PROVIDER: Provider =
     Provider { name: "null", random: &Null, digest: &Null, keys: &Null, ciphers: &Null, macs: &Null };
 
 struct Null;

@@ -313,8 +313,8 @@ impl CipherScheme {
         }
     }
 
-    /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with the
-    /// same key.
+    /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with
+    /// the same key.
     pub fn is_key_wrap(&self) -> bool {
         matches!(self, Self::AesKw { .. } | Self::AesKwp { .. })
     }

@@ -1,6 +1,6 @@
 //! Message digests: one call without a context, or a context that is reused for each message.
 
-use super::{elsewhere, ffi, prefix};
+use super::{elsewhere, ffi, output};
 use crate::backend::{Digest, Hash, Hasher};
 use crate::error::Result;
 
@@ -11,7 +11,7 @@ impl Digest for Digests {
         if hash.is_blake2b() {
             return elsewhere()?.digest.hash(hash, data, out);
         }
-        ffi::hash(hash, data, prefix(out, hash.len())?)
+        ffi::hash(hash, data, output(out, hash.len())?)
     }
 
     fn start(&self, hash: Hash) -> Result<Box<dyn Hasher>> {
@@ -33,7 +33,7 @@ impl Hasher for Running {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        self.context.finish(prefix(out, self.hash.len())?)?;
+        self.context.finish(output(out, self.hash.len())?)?;
         self.reset()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ffi, prefix, verdict};
+use super::{ffi, output, verdict};
 use crate::backend::{Curve, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -88,7 +88,7 @@ impl Signer for EcdsaSigner {
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let len = self.0.curve.len();
-        let (r, s) = prefix(out, 2 * len)?.split_at_mut(len);
+        let (r, s) = output(out, 2 * len)?.split_at_mut(len);
         self.0.key.sign(input, r, s)
     }
 }

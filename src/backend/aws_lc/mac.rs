@@ -4,16 +4,16 @@
 use zeroize::Zeroizing;
 
 use super::ffi::{self, CipherCtx, Mode};
-use super::{elsewhere, prefix};
+use super::{elsewhere, output};
 use crate::backend::{Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 const BLOCK: usize = 16;
 
-pub(super) struct Codes;
+pub(super) struct AllMacs;
 
-impl Macs for Codes {
+impl Macs for AllMacs {
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
         match scheme {
             MacScheme::Hmac(hash) if hash.is_blake2b() => elsewhere()?.macs.mac(scheme, key),
@@ -60,7 +60,7 @@ impl Mac for Hmac {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        self.context.finish(prefix(out, self.len)?)?;
+        self.context.finish(output(out, self.len)?)?;
         self.reset()
     }
 
@@ -123,7 +123,7 @@ impl Mac for Gmac {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        self.context.gcm_tag(prefix(out, BLOCK)?)?;
+        self.context.gcm_tag(output(out, BLOCK)?)?;
         self.reset()
     }
 
@@ -220,7 +220,7 @@ impl Mac for Chain {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<()> {
-        let out = prefix(out, BLOCK)?;
+        let out = output(out, BLOCK)?;
         let last = self.last();
         self.context.update(&*last, out)?;
         self.reset()
@@ -243,13 +243,13 @@ impl Mac for Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cipher::Symmetric;
+    use super::super::cipher::AllCiphers;
     use super::super::tests::hex;
     use super::*;
     use crate::backend::{CipherScheme, Ciphers, Direction, Hash};
 
     fn mac(scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
-        Codes.mac(scheme, key)
+        AllMacs.mac(scheme, key)
     }
 
     /// Checks the MAC in one part and in odd parts, repeatedly, and after a reset.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     fn sealed(scheme: &CipherScheme, key: &[u8], plain: &[u8]) -> Vec<u8> {
-        let mut cipher = Symmetric.cipher(scheme, Direction::Encrypt, key).unwrap();
+        let mut cipher = AllCiphers.cipher(scheme, Direction::Encrypt, key).unwrap();
         let mut out = vec![0; plain.len() + BLOCK];
         let len = cipher.update(plain, &mut out).unwrap();
         let len = len + cipher.finish(&mut out[len..]).unwrap();

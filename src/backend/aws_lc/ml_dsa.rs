@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ffi, prefix};
+use super::{ffi, output};
 use crate::backend::{
     Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier,
 };
@@ -155,7 +155,7 @@ impl Signer for MlDsaSigner {
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.form.takes(input)?;
-        let out = prefix(out, self.key.set.signature_len())?;
+        let out = output(out, self.key.set.signature_len())?;
         // FIPS 204, algorithm 2: zeros give the deterministic variant.
         let mut random = [0; 32];
         if !self.deterministic {

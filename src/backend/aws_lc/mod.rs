@@ -15,22 +15,23 @@ mod ml_dsa;
 mod ml_kem;
 mod random;
 mod rsa;
-mod x25519;
+mod xdh;
 
 use std::sync::Arc;
 
 use super::dh as rules;
+use super::output;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
 /// The backend `aws-lc`.
 pub static PROVIDER: Provider = Provider {
     name: "aws-lc",
-    random: &random::Generator,
+    random: &random::System,
     digest: &digest::Digests,
     keys: &KeyPairs,
-    ciphers: &cipher::Symmetric,
-    macs: &mac::Codes,
+    ciphers: &cipher::AllCiphers,
+    macs: &mac::AllMacs,
 };
 
 struct KeyPairs;
@@ -43,7 +44,7 @@ impl Keys for KeyPairs {
             PairSpec::Ec(curve) => ec::generate(*curve),
             PairSpec::Ed25519 => ed25519::generate(),
             PairSpec::MlDsa { set, seed } => ml_dsa::generate(*set, *seed),
-            PairSpec::X25519 => x25519::generate(),
+            PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
             PairSpec::Dh { prime, base, private_bits } => {
@@ -61,7 +62,7 @@ impl Keys for KeyPairs {
             PrivateParts::MlDsa { set, seed, key } => {
                 Ok(Arc::new(ml_dsa::Private::parse(*set, seed.as_ref(), key)?))
             }
-            PrivateParts::X25519 { scalar } => Ok(Arc::new(x25519::Private::parse(scalar)?)),
+            PrivateParts::X25519 { scalar } => Ok(Arc::new(xdh::Private::parse(scalar)?)),
             PrivateParts::MlKem { set, seed, key } => {
                 Ok(Arc::new(ml_kem::Private::parse(*set, seed.as_ref(), key)?))
             }
@@ -79,7 +80,7 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
-            PublicParts::X25519 { .. } => Ok(Arc::new(x25519::Public)),
+            PublicParts::X25519 { .. } => Ok(Arc::new(xdh::Public)),
             PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
@@ -104,11 +105,6 @@ fn elsewhere() -> Result<&'static Provider> {
 #[cfg(not(feature = "rustcrypto"))]
 fn elsewhere() -> Result<&'static Provider> {
     Err(Error::MechanismInvalid)
-}
-
-/// Returns the first `len` bytes of an output buffer.
-fn prefix(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
-    out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }
 
 /// Converts the result of a verification.

@@ -4,9 +4,9 @@ use super::ffi;
 use crate::backend::Random;
 use crate::error::Result;
 
-pub(super) struct Generator;
+pub(super) struct System;
 
-impl Random for Generator {
+impl Random for System {
     fn fill(&self, out: &mut [u8]) -> Result<()> {
         ffi::random(out)
     }
@@ -19,10 +19,10 @@ mod tests {
     #[test]
     fn two_fills_differ_and_an_empty_one_is_fine() {
         let (mut one, mut two) = ([0; 32], [0; 32]);
-        Generator.fill(&mut one).unwrap();
-        Generator.fill(&mut two).unwrap();
+        System.fill(&mut one).unwrap();
+        System.fill(&mut two).unwrap();
         assert_ne!(one, two);
         assert_ne!(one, [0; 32]);
-        Generator.fill(&mut []).unwrap();
+        System.fill(&mut []).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{PROVIDER, ffi, prefix, verdict};
+use super::{PROVIDER, ffi, output, verdict};
 use crate::backend::rejection::Rejection;
 use crate::backend::{
     Encryption, Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
@@ -113,12 +113,12 @@ impl PrivateKey for Private {
         if input.len() != self.modulus.len() {
             return Err(Error::EncryptedDataLenRange);
         }
-        let out = prefix(out, self.modulus.len())?;
+        let out = output(out, self.modulus.len())?;
         let len = match scheme {
             Encryption::Raw => self.decrypt_unpadded(input, out)?,
             Encryption::Pkcs1 => {
                 let message = self.decrypt_pkcs1(input, &|_| true)?;
-                prefix(out, message.len())?.copy_from_slice(&message);
+                output(out, message.len())?.copy_from_slice(&message);
                 Some(message.len())
             }
             Encryption::Oaep { hash, mgf, label } => {
@@ -171,7 +171,7 @@ impl PublicKey for Public {
         if input.len() > room {
             return Err(Error::DataLenRange);
         }
-        let out = prefix(out, len)?;
+        let out = output(out, len)?;
         let mut encoded = Secret::zeroed(len);
         match scheme {
             Encryption::Raw => {
@@ -333,7 +333,7 @@ impl Signer for RsaSigner {
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.padding.takes(input.len(), &self.key.modulus)?;
-        let out = prefix(out, self.key.modulus.len())?;
+        let out = output(out, self.key.modulus.len())?;
         let rsa = &self.key.rsa;
         match self.padding {
             Padding::None => self.sign_unpadded(input, out),

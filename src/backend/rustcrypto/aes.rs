@@ -3,6 +3,8 @@
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
 
+use crate::backend::Direction;
+use crate::backend::modes::BlockCipher;
 use crate::error::{Error, Result};
 use crate::secret::{CIPHER_DEPTH, wipe_stack};
 
@@ -60,15 +62,30 @@ impl Aes {
     pub(super) fn encrypt_block(&self, block: &mut Block) {
         self.encrypt(std::slice::from_mut(block));
     }
+}
 
-    pub(super) fn decrypt_block(&self, block: &mut Block) {
-        self.decrypt(std::slice::from_mut(block));
+/// AES in one direction.
+pub(super) struct OneWay {
+    aes: Aes,
+    direction: Direction,
+}
+
+impl OneWay {
+    pub(super) fn new(key: &[u8], direction: Direction) -> Result<Self> {
+        Ok(Self { aes: Aes::new(key)?, direction })
     }
 }
 
-/// XORs `mask` into `data`, up to the shorter length.
-pub(super) fn xor(data: &mut [u8], mask: &[u8]) {
-    for (byte, mask) in data.iter_mut().zip(mask) {
-        *byte ^= mask;
+impl BlockCipher<BLOCK> for OneWay {
+    fn process(&mut self, blocks: &mut [Block]) -> Result<()> {
+        match self.direction {
+            Direction::Encrypt => self.aes.encrypt(blocks),
+            Direction::Decrypt => self.aes.decrypt(blocks),
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Result<Self> {
+        Ok(Self { aes: self.aes.clone(), direction: self.direction })
     }
 }

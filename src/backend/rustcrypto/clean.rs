@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use crate::backend::{
-    Aead, Cipher, Encryption, Mac, PrivateKey, PublicKey, PublicParts, SavedCipher, Scheme, Signer, Verifier,
+    Aead, Cipher, CipherScheme, Encryption, Mac, PrivateKey, PublicKey, PublicParts, SavedCipher, Scheme,
+    Signer, Verifier,
 };
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
@@ -63,6 +64,10 @@ impl Cipher for Clean<dyn Cipher> {
 
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         self.run(|cipher| cipher.whole(input, out))
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        self.run(|cipher| cipher.renew(scheme))
     }
 
     fn save(&self) -> Result<SavedCipher> {

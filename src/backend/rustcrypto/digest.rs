@@ -8,8 +8,8 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use zeroize::Zeroizing;
 
-use super::aes::xor;
 use super::failed;
+use crate::backend::modes::xor;
 use crate::backend::{Digest, Hash, Hasher};
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, wipe_stack};

@@ -12,11 +12,12 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::aes::{Aes, BLOCK, Block, xor};
+use super::aes::{Aes, BLOCK, Block};
 use super::cipher::Gcm;
 use super::clean::Clean;
 use super::digest::{Blake2b160, Blake2b256, Blake2b384, Blake2b512};
 use super::output;
+use crate::backend::modes::xor;
 use crate::backend::{Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 

@@ -28,11 +28,12 @@ use std::sync::Arc;
 
 use self::clean::{CleanKey, LARGE, SMALL, alone};
 use super::dh as rules;
+use super::output;
 use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
 /// The backend `rustcrypto`.
-pub const PROVIDER: Provider = Provider {
+pub static PROVIDER: Provider = Provider {
     name: "rustcrypto",
     random: &random::System,
     digest: &digest::Digests,
@@ -127,9 +128,4 @@ fn failed(what: &'static str) -> impl Fn(&dyn Display) -> Error {
         tracing::error!(backend = "rustcrypto", %cause, "{what} failed");
         Error::DeviceError
     }
-}
-
-/// Returns the first `len` bytes of the caller's buffer.
-fn output(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
-    out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }

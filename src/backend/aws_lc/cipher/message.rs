@@ -3,8 +3,6 @@
 //! functions here too.
 
 use super::super::ffi::{AeadCtx, CipherCtx};
-use super::stream::LONGEST_GCM;
-use super::whole::LONGEST_CHACHA;
 use crate::backend::{Aead, AeadScheme};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -65,7 +63,7 @@ struct Gcm {
 
 impl Gcm {
     fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
-        super::gcm_lengths(nonce, tag_len)?;
+        AeadScheme::AesGcm.check(nonce.len(), tag_len)?;
         let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
         self.kept.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.encrypt))
     }
@@ -73,7 +71,7 @@ impl Gcm {
 
 impl Aead for Gcm {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
-        if input.len() as u64 > LONGEST_GCM {
+        if !AeadScheme::AesGcm.takes_message(input.len()) {
             return Err(Error::DataLenRange);
         }
         if let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) {
@@ -87,7 +85,7 @@ impl Aead for Gcm {
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
-        if input.len() as u64 > LONGEST_GCM {
+        if !AeadScheme::AesGcm.takes_message(input.len()) {
             return Err(Error::EncryptedDataLenRange);
         }
         if let (Some(nonce), AeadCtx::TAG_LEN) = (nonce.as_array(), tag.len()) {
@@ -134,12 +132,9 @@ const LONGEST_CCM: usize = 1 << 30;
 
 /// Checks whether CCM supports such a message.
 pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<()> {
-    let fits = AeadScheme::AesCcm.takes(nonce.len(), tag_len)
-        && data_len < LONGEST_CCM
-        // SP 800-38C, A.1: the length of the message is encoded in the bytes of the first block
-        // that follow the nonce.
-        && (data_len as u128) < 1 << (8 * (15 - nonce.len()))
-        && aad.len() <= LONGEST_CCM;
+    AeadScheme::AesCcm.check(nonce.len(), tag_len)?;
+    AeadScheme::check_ccm_len(nonce.len(), data_len)?;
+    let fits = data_len < LONGEST_CCM && aad.len() <= LONGEST_CCM;
     if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
 }
 
@@ -206,7 +201,7 @@ impl Aead for Poly1305 {
         let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) else {
             return Err(Error::MechanismParamInvalid);
         };
-        if input.len() as u64 > LONGEST_CHACHA {
+        if !AeadScheme::ChaCha20Poly1305.takes_message(input.len()) {
             return Err(Error::DataLenRange);
         }
         self.0.seal(nonce, aad, input, out, tag)
@@ -215,7 +210,7 @@ impl Aead for Poly1305 {
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         let nonce = nonce.as_array().filter(|_| tag.len() == AeadCtx::TAG_LEN);
         let nonce = nonce.ok_or(Error::MechanismParamInvalid)?;
-        if input.len() as u64 > LONGEST_CHACHA {
+        if !AeadScheme::ChaCha20Poly1305.takes_message(input.len()) {
             return Err(Error::EncryptedDataLenRange);
         }
         open_at_once(&self.0, nonce, aad, input, tag, out)

@@ -1,40 +1,44 @@
-//! Symmetric ciphers: the checks of their parameters, and the time when each may write output.
+//! AllCiphers ciphers: the checks of their parameters, and the time when each may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
-//! [Blocks](blocks) hold back an incomplete block. A cipher for [whole messages](whole) must see
-//! the end of the message first.
+//! [Blocks] hold back an incomplete block. A cipher for [whole messages](whole) must see the end of
+//! the message first. `backend/modes` has the modes that AWS-LC lacks.
 
 mod blocks;
 mod message;
 mod stream;
 mod whole;
-mod wrap;
 
+use self::blocks::{Cbc, Ecb, OneWay};
 use super::ffi::Mode;
+use crate::backend::modes::{BlockCipher, Blocks, Cfb, Ending, Kw, Kwp, Stream, Xts, collected, halves};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 const BLOCK: usize = 16;
 
-pub(super) struct Symmetric;
+pub(super) struct AllCiphers;
 
-impl Ciphers for Symmetric {
+impl Ciphers for AllCiphers {
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
         use CipherScheme as S;
         let encrypt = direction == Direction::Encrypt;
+        let cbc = |iv| Cbc::new(key, direction, iv);
         match scheme {
-            S::AesEcb => blocks::plain(Mode::Ecb, key, &[], direction),
-            S::AesCbc { iv, padded: false } => blocks::plain(Mode::Cbc, key, iv, direction),
-            S::AesCbc { iv, padded: true } => blocks::padded(key, iv, direction),
-            S::AesCts { iv } => blocks::stealing(key, iv, direction),
+            S::AesEcb => Blocks::boxed(Ecb::new(key, direction)?, Ending::Whole, direction),
+            S::AesCbc { iv, padded: false } => Blocks::boxed(cbc(iv)?, Ending::Whole, direction),
+            S::AesCbc { iv, padded: true } => Blocks::boxed(cbc(iv)?, Ending::Padded, direction),
+            S::AesCts { iv } => Blocks::boxed(cbc(iv)?, Ending::Stealing, direction),
             S::AesCtr { block, bits } => stream::counter(key, block, *bits),
             S::AesOfb { iv } => stream::plain(Mode::Ofb, key, iv, encrypt),
             S::AesCfb { iv, bits: 1 } => stream::plain(Mode::Cfb1, key, iv, encrypt),
             S::AesCfb { iv, bits: 8 } => stream::plain(Mode::Cfb8, key, iv, encrypt),
-            S::AesCfb { iv, bits: 64 } => blocks::feedback64(key, iv, direction),
             S::AesCfb { iv, bits: 128 } => stream::plain(Mode::Cfb128, key, iv, encrypt),
-            S::AesCfb { .. } => Err(Error::MechanismParamInvalid),
-            S::AesXts { tweak } => whole::xts(key, tweak, direction),
+            S::AesCfb { iv, bits } => {
+                let cipher = OneWay::new(key, Direction::Encrypt)?;
+                Ok(Box::new(Stream(Cfb::new(cipher, direction, iv, *bits)?)))
+            }
+            S::AesXts { tweak } => xts(key, *tweak, direction),
             S::AesGcm { iv, aad, tag_len } if encrypt => stream::gcm_seal(key, iv, aad, *tag_len),
             S::AesGcm { iv, aad, tag_len } => whole::gcm_open(key, iv, aad, *tag_len),
             S::AesCcm { nonce, aad, tag_len, data_len } => whole::ccm(
@@ -42,10 +46,10 @@ impl Ciphers for Symmetric {
                 whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
                 direction,
             ),
-            S::Des3Ecb => des3::cipher(key, None, false, direction),
-            S::Des3Cbc { iv, padded } => des3::cipher(key, Some(*iv), *padded, direction),
-            S::AesKw { iv } => wrap::kw(key, *iv, direction),
-            S::AesKwp { iv } => wrap::kwp(key, *iv, direction),
+            S::Des3Ecb => des3::ecb(key, direction),
+            S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
+            S::AesKw { iv } => collected(Kw::new(OneWay::new(key, direction)?, direction, *iv)),
+            S::AesKwp { iv } => collected(Kwp::new(OneWay::new(key, direction)?, direction, *iv)),
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
             S::ChaCha20Poly1305 { nonce, aad } => whole::chacha20_poly1305(key, nonce, aad, direction),
         }
@@ -60,17 +64,15 @@ impl Ciphers for Symmetric {
     }
 }
 
-/// Returns the error for a message length that the cipher does not support.
-fn length_error(direction: Direction) -> Error {
-    match direction {
-        Direction::Encrypt => Error::DataLenRange,
-        Direction::Decrypt => Error::EncryptedDataLenRange,
+/// XTS with AES-256 is that of AWS-LC. It lacks XTS with AES-128.
+fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
+    let (data, tweak_key) = halves(key)?;
+    if key.len() == 64 {
+        return whole::xts256(key, tweak, direction);
     }
-}
-
-/// Checks the lengths of SP 800-38D, 5.2.1.2, and the limit of PKCS#11 on initialisation vectors.
-fn gcm_lengths(iv: &[u8], tag_len: usize) -> Result<()> {
-    if AeadScheme::AesGcm.takes(iv.len(), tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
+    OneWay::new(tweak_key, Direction::Encrypt)?.process(std::slice::from_mut(&mut tweak))?;
+    let chain = Xts::new(OneWay::new(data, direction)?, direction, tweak);
+    Blocks::boxed(chain, Ending::Stealing, direction)
 }
 
 #[cfg(test)]

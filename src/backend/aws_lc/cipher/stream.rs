@@ -2,11 +2,10 @@
 //! encryption.
 
 use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
-use super::super::prefix;
+use super::BLOCK;
 use super::whole::renew_gcm;
-use super::{BLOCK, gcm_lengths};
 use crate::backend::symmetric::in_parts;
-use crate::backend::{Cipher, CipherScheme, Nonce, SavedCipher};
+use crate::backend::{AeadScheme, Cipher, CipherScheme, Nonce, SavedCipher, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -48,7 +47,7 @@ impl Cipher for Stream {
     }
 
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let out = prefix(out, input.len())?;
+        let out = output(out, input.len())?;
         let taken = self.taken + input.len() as u128;
         if self.limit.is_some_and(|limit| taken > limit) {
             return Err(Error::DataLenRange);
@@ -79,15 +78,12 @@ impl Cipher for Stream {
 }
 
 pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
-    gcm_lengths(iv, tag_len)?;
+    AeadScheme::AesGcm.check(iv.len(), tag_len)?;
     let context = CipherCtx::gcm(key, iv.len(), true)?;
     let at_once = Some(AeadCtx::aes_gcm(key)?);
     let (iv, aad) = (iv.into(), aad.into());
     Ok(Box::new(GcmSeal { context, at_once, iv, aad, tag_len, started: false, taken: 0 }))
 }
-
-/// SP 800-38D, 5.2.1.1: a message has at most 2^39 - 256 bits.
-pub(super) const LONGEST_GCM: u64 = (1 << 36) - 32;
 
 struct GcmSeal {
     context: CipherCtx,
@@ -100,7 +96,7 @@ struct GcmSeal {
     /// Whether the context already has the initialisation vector and the authenticated data of this
     /// message.
     started: bool,
-    taken: u64,
+    taken: usize,
 }
 
 impl GcmSeal {
@@ -120,9 +116,9 @@ impl Cipher for GcmSeal {
     }
 
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let out = prefix(out, input.len())?;
-        let taken = self.taken.saturating_add(input.len() as u64);
-        if taken > LONGEST_GCM {
+        let out = output(out, input.len())?;
+        let taken = self.taken.saturating_add(input.len());
+        if !AeadScheme::AesGcm.takes_message(taken) {
             return Err(Error::DataLenRange);
         }
         self.start()?;
@@ -136,7 +132,7 @@ impl Cipher for GcmSeal {
     }
 
     fn finish(&mut self, out: &mut [u8]) -> Result<usize> {
-        let out = prefix(out, self.tag_len)?;
+        let out = output(out, self.tag_len)?;
         self.start()?;
         self.context.gcm_tag(out)?;
         self.reset()?;
@@ -146,9 +142,9 @@ impl Cipher for GcmSeal {
     fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         if let (Some(cipher), Some(nonce), AeadCtx::TAG_LEN, false) =
             (&self.at_once, self.iv.as_array(), self.tag_len, self.started)
-            && input.len() as u64 <= LONGEST_GCM
+            && AeadScheme::AesGcm.takes_message(input.len())
         {
-            let (out, tag) = prefix(out, input.len() + AeadCtx::TAG_LEN)?.split_at_mut(input.len());
+            let (out, tag) = output(out, input.len() + AeadCtx::TAG_LEN)?.split_at_mut(input.len());
             let tag = tag.as_mut_array().ok_or(Error::GeneralError)?;
             cipher.seal(nonce, &self.aad, input, out, tag)?;
             return Ok(input.len() + AeadCtx::TAG_LEN);
@@ -248,7 +244,7 @@ impl Cipher for ChaCha {
     }
 
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let out = prefix(out, input.len())?;
+        let out = output(out, input.len())?;
         let of_old = self.left.min(input.len());
         let new_blocks = (input.len() - of_old).div_ceil(CHACHA_BLOCK) as u128;
         if self.next + new_blocks > u128::from(self.last) + 1 {

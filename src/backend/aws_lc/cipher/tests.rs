@@ -1,5 +1,6 @@
 use super::super::tests::hex;
 use super::*;
+use crate::error::Error;
 
 type S = CipherScheme;
 
@@ -17,7 +18,7 @@ fn array<const N: usize>(digits: &str) -> [u8; N] {
 }
 
 fn cipher(scheme: &S, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
-    Symmetric.cipher(scheme, direction, key)
+    AllCiphers.cipher(scheme, direction, key)
 }
 
 /// Processes a message in parts of length `part`. Checks that each output has the announced length.

@@ -158,6 +158,27 @@ impl CipherCtx {
         Ok(())
     }
 
+    /// Processes `data` in place. ECB and CBC need whole blocks.
+    pub(crate) fn update_in_place(&mut self, data: &mut [u8]) -> Result<()> {
+        self.fits(data, data)?;
+        for part in data.chunks_mut(LONGEST_PART) {
+            let mut written = 0;
+            // SAFETY: as in `part`. The function may write over its own input if both begin at the
+            // same address.
+            let code = unsafe {
+                aws::EVP_CipherUpdate(
+                    self.context.as_ptr(),
+                    part.as_mut_ptr(),
+                    &mut written,
+                    part.as_ptr(),
+                    part.len() as c_int,
+                )
+            };
+            check("EVP_CipherUpdate", code)?;
+        }
+        Ok(())
+    }
+
     /// Processes the whole message of CCM. Decryption returns whether the tag was right.
     pub(crate) fn whole(&mut self, input: &[u8], out: &mut [u8]) -> Result<bool> {
         self.fits(input, out)?;

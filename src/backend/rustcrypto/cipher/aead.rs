@@ -8,10 +8,10 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use super::whole::Whole;
-use crate::backend::Direction;
-use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
-use crate::backend::rustcrypto::{failed, output};
+use crate::backend::modes::{Whole, wrong_len, xor};
+use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
+use crate::backend::rustcrypto::failed;
+use crate::backend::{AeadScheme, Direction, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -27,37 +27,40 @@ pub(super) trait Detached: Send {
     fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
-impl<D: Detached> Whole for D {
-    fn len(&self, direction: Direction, input: usize) -> usize {
-        match direction {
-            Direction::Encrypt => input + self.tag_len(),
-            Direction::Decrypt => input.saturating_sub(self.tag_len()),
-        }
-    }
-
-    fn encrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        if !self.takes(input.len()) {
-            return Err(Error::DataLenRange);
-        }
-        let len = input.len() + self.tag_len();
-        let (ciphertext, tag) = output(out, len)?.split_at_mut(input.len());
-        self.seal(input, ciphertext, tag)?;
-        Ok(len)
-    }
-
-    fn decrypt(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let (ciphertext, tag) = split_tag(input, self.tag_len())?;
-        if !self.takes(ciphertext.len()) {
-            return Err(Error::EncryptedDataLenRange);
-        }
-        self.open(ciphertext, tag, output(out, ciphertext.len())?)?;
-        Ok(ciphertext.len())
-    }
+/// A cipher whose tag follows the ciphertext.
+pub(super) struct Attached<D> {
+    pub(super) cipher: D,
+    pub(super) direction: Direction,
 }
 
-/// Splits the input into ciphertext and tag.
-fn split_tag(input: &[u8], tag_len: usize) -> Result<(&[u8], &[u8])> {
-    input.len().checked_sub(tag_len).map(|at| input.split_at(at)).ok_or(Error::EncryptedDataLenRange)
+impl<D: Detached> Whole for Attached<D> {
+    fn output_len(&self, input: usize) -> Result<usize> {
+        let tag_len = self.cipher.tag_len();
+        let (message, out) = match self.direction {
+            Direction::Encrypt => (Some(input), input.checked_add(tag_len)),
+            Direction::Decrypt => (input.checked_sub(tag_len), input.checked_sub(tag_len)),
+        };
+        match out {
+            Some(out) if message.is_some_and(|len| self.cipher.takes(len)) => Ok(out),
+            _ => Err(wrong_len(self.direction)),
+        }
+    }
+
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.output_len(input.len())?;
+        let out = output(out, len)?;
+        match self.direction {
+            Direction::Encrypt => {
+                let (ciphertext, tag) = out.split_at_mut(input.len());
+                self.cipher.seal(input, ciphertext, tag)?;
+            }
+            Direction::Decrypt => {
+                let (ciphertext, tag) = input.split_at(len);
+                self.cipher.open(ciphertext, tag, out)?;
+            }
+        }
+        Ok(len)
+    }
 }
 
 fn authentic(tag: &[u8], expected: &[u8]) -> Result<()> {
@@ -78,8 +81,6 @@ pub(in crate::backend::rustcrypto) struct Gcm {
 
 /// The bits of the counter in a counter block of GCM.
 const GCM_COUNTER: u128 = 0xffff_ffff;
-/// The length of the longest message in bytes (SP 800-38D, 5.2.1.1).
-const GCM_LONGEST: u64 = (1 << 36) - 32;
 
 impl Gcm {
     pub(in crate::backend::rustcrypto) fn new(
@@ -88,9 +89,7 @@ impl Gcm {
         aad: &[u8],
         tag_len: usize,
     ) -> Result<Self> {
-        if !(1..=256).contains(&iv.len()) || !matches!(tag_len, 4 | 8 | 12..=16) {
-            return Err(Error::MechanismParamInvalid);
-        }
+        AeadScheme::AesGcm.check(iv.len(), tag_len)?;
         let mut h = Zeroizing::new([0; BLOCK]);
         aes.encrypt_block(&mut h);
         let mut hash = GHash::new(&(*h).into());
@@ -157,7 +156,7 @@ impl Detached for Gcm {
     }
 
     fn takes(&self, len: usize) -> bool {
-        len as u64 <= GCM_LONGEST
+        AeadScheme::AesGcm.takes_message(len)
     }
 
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
@@ -190,14 +189,10 @@ pub(super) struct Ccm {
 
 impl Ccm {
     pub(super) fn new(aes: Aes, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<Self> {
-        if !(7..=13).contains(&nonce.len()) || !matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16) {
-            return Err(Error::MechanismParamInvalid);
-        }
+        AeadScheme::AesCcm.check(nonce.len(), tag_len)?;
+        AeadScheme::check_ccm_len(nonce.len(), data_len)?;
         // The length in bytes of the length field and of the counter.
         let q = BLOCK - 1 - nonce.len();
-        if q < size_of::<usize>() && data_len >> (8 * q) != 0 {
-            return Err(Error::MechanismParamInvalid);
-        }
         let mut block = [0; BLOCK];
         block[0] = (q - 1) as u8;
         block[1..=nonce.len()].copy_from_slice(nonce);
@@ -279,11 +274,6 @@ pub(super) struct ChaChaPoly<A> {
     aad: A,
 }
 
-/// The length of a tag of Poly1305.
-const POLY_TAG: usize = 16;
-/// The length of the longest message in bytes (RFC 8439, 2.8).
-const POLY_LONGEST: u64 = (1 << 38) - 64;
-
 impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
     pub(super) fn new(key: &[u8], nonce: &[u8; 12], aad: A) -> Result<Self> {
         let cipher = ChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
@@ -293,11 +283,11 @@ impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
 
 impl<A: AsRef<[u8]> + Send> Detached for ChaChaPoly<A> {
     fn tag_len(&self) -> usize {
-        POLY_TAG
+        AeadScheme::POLY1305_TAG
     }
 
     fn takes(&self, len: usize) -> bool {
-        len as u64 <= POLY_LONGEST
+        AeadScheme::ChaCha20Poly1305.takes_message(len)
     }
 
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {

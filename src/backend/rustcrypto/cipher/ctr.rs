@@ -2,7 +2,8 @@
 
 use zeroize::Zeroizing;
 
-use crate::backend::rustcrypto::aes::{Aes, BLOCK, xor};
+use crate::backend::modes::xor;
+use crate::backend::rustcrypto::aes::{Aes, BLOCK};
 
 /// The number of keystream blocks that are computed at once.
 const BATCH: usize = 8;

@@ -40,8 +40,8 @@ impl Keyed {
             Self::Gcm(aes) => work(&Gcm::new(aes.clone(), nonce, aad, tag_len)?),
             Self::Ccm(aes) => work(&Ccm::new(aes.clone(), nonce, aad, tag_len, len)?),
             Self::Poly(key) => {
-                let nonce = nonce.as_array().filter(|_| tag_len == AeadScheme::MAX_TAG);
-                work(&ChaChaPoly::new(key, nonce.ok_or(Error::MechanismParamInvalid)?, aad)?)
+                AeadScheme::ChaCha20Poly1305.check(nonce.len(), tag_len)?;
+                work(&ChaChaPoly::new(key, nonce.as_array().ok_or(Error::MechanismParamInvalid)?, aad)?)
             }
         }
     }

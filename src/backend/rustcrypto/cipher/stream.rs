@@ -1,71 +1,16 @@
-//! Modes whose output has the length of the input at each step: CTR, OFB and CFB (SP 800-38A), and
-//! ChaCha20.
+//! Modes whose output has the length of the input at each step: CTR, OFB and CFB with segments of
+//! one bit (SP 800-38A), and ChaCha20.
 
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, ChaCha20Legacy};
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use super::wrong_len;
-use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block, xor};
-use crate::backend::rustcrypto::output;
-use crate::backend::{Cipher, Direction, SavedCipher};
+use crate::backend::modes::{Mode, Stream, xor};
+use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
+use crate::backend::{Cipher, Direction};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
-
-/// A stream mode.
-pub(super) trait Mode: Sized + Send {
-    /// Processes `data` in place. Fails with `DataLenRange` and does nothing if the message becomes
-    /// too long.
-    fn apply(&mut self, data: &mut [u8]) -> Result<()>;
-    /// Fails with `DataLenRange` if the message cannot have `len` more bytes.
-    fn fits(&self, _len: usize) -> Result<()> {
-        Ok(())
-    }
-    /// Fails if the message cannot end here.
-    fn end(&self) -> Result<()> {
-        Ok(())
-    }
-    fn start_over(&mut self);
-    /// Copies the mode with its current state.
-    fn copied(&self) -> Result<Self>;
-}
-
-/// A stream mode as a [`Cipher`].
-pub(super) struct Stream<M>(pub(super) M);
-
-impl<M: Mode + 'static> Cipher for Stream<M> {
-    fn update_len(&self, len: usize) -> usize {
-        len
-    }
-
-    fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let out = output(out, input.len())?;
-        self.0.fits(input.len())?;
-        out.copy_from_slice(input);
-        self.0.apply(out)?;
-        Ok(input.len())
-    }
-
-    fn finish_len(&self) -> usize {
-        0
-    }
-
-    fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {
-        let outcome = self.0.end();
-        self.0.start_over();
-        outcome.map(|()| 0)
-    }
-
-    fn reset(&mut self) -> Result<()> {
-        self.0.start_over();
-        Ok(())
-    }
-
-    fn save(&self) -> Result<SavedCipher> {
-        Ok(SavedCipher::Running(Box::new(Stream(self.0.copied()?))))
-    }
-}
 
 #[derive(Clone)]
 pub(super) struct Ctr {
@@ -143,65 +88,6 @@ impl Mode for Ofb {
     fn start_over(&mut self) {
         *self.keystream = self.iv;
         self.used = BLOCK;
-    }
-
-    fn copied(&self) -> Result<Self> {
-        Ok(self.clone())
-    }
-}
-
-/// CFB with segments of whole bytes.
-#[derive(Clone)]
-pub(super) struct Cfb {
-    aes: Aes,
-    direction: Direction,
-    iv: Block,
-    /// The length of a segment in bytes.
-    segment: usize,
-    /// The last ciphertext. While a segment is processed, its bytes replace the end.
-    register: Block,
-    keystream: Zeroizing<Block>,
-    /// The number of processed bytes of the current segment.
-    used: usize,
-}
-
-impl Cfb {
-    pub(super) fn new(aes: Aes, direction: Direction, iv: &Block, bits: u32) -> Result<Self> {
-        let segment = match bits {
-            8 => 1,
-            64 => 8,
-            128 => 16,
-            _ => return Err(Error::MechanismParamInvalid),
-        };
-        Ok(Self { aes, direction, iv: *iv, segment, register: *iv, keystream: Zeroizing::default(), used: 0 })
-    }
-}
-
-impl Mode for Cfb {
-    fn apply(&mut self, data: &mut [u8]) -> Result<()> {
-        let start = BLOCK - self.segment;
-        for byte in data {
-            if self.used == 0 {
-                *self.keystream = self.register;
-                self.aes.encrypt_block(&mut self.keystream);
-                self.register.copy_within(self.segment.., 0);
-            }
-            let given = *byte;
-            *byte ^= self.keystream[self.used];
-            self.register[start + self.used] =
-                if self.direction == Direction::Encrypt { *byte } else { given };
-            self.used = (self.used + 1) % self.segment;
-        }
-        Ok(())
-    }
-
-    fn end(&self) -> Result<()> {
-        if self.used == 0 || self.segment == BLOCK { Ok(()) } else { Err(wrong_len(self.direction)) }
-    }
-
-    fn start_over(&mut self) {
-        self.register = self.iv;
-        self.used = 0;
     }
 
     fn copied(&self) -> Result<Self> {

@@ -1,0 +1,153 @@
+//! The key wraps KW and KWP (SP 800-38F, RFC 3394, RFC 5649).
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::{BlockCipher, Whole, wrong_len, xor};
+use crate::backend::{Direction, output, padding};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// The length of a block in bytes.
+const N: usize = 16;
+/// The length of a semiblock, the unit of both wraps.
+const SEMI: usize = 8;
+/// The number of rounds over the message.
+const ROUNDS: u64 = 6;
+/// RFC 3394, 2.2.3.1.
+const KW_IV: [u8; SEMI] = [0xa6; SEMI];
+/// RFC 5649, 3.
+const KWP_IV: [u8; SEMI / 2] = [0xa6, 0x59, 0x59, 0xa6];
+
+/// KW.
+pub(in crate::backend) struct Kw<B> {
+    cipher: B,
+    direction: Direction,
+    iv: [u8; SEMI],
+}
+
+impl<B: BlockCipher<N>> Kw<B> {
+    /// Builds the wrap. `cipher` has the same direction.
+    pub(in crate::backend) fn new(cipher: B, direction: Direction, iv: Option<[u8; SEMI]>) -> Self {
+        Self { cipher, direction, iv: iv.unwrap_or(KW_IV) }
+    }
+}
+
+impl<B: BlockCipher<N>> Whole for Kw<B> {
+    fn output_len(&self, input: usize) -> Result<usize> {
+        match self.direction {
+            Direction::Encrypt if input.is_multiple_of(SEMI) && input >= 2 * SEMI => Ok(input + SEMI),
+            Direction::Decrypt if input.is_multiple_of(SEMI) && input >= 3 * SEMI => Ok(input - SEMI),
+            direction => Err(wrong_len(direction)),
+        }
+    }
+
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.output_len(input.len())?;
+        let out = output(out, len)?;
+        if self.direction == Direction::Encrypt {
+            out[..SEMI].copy_from_slice(&self.iv);
+            out[SEMI..].copy_from_slice(input);
+            wrap(&mut self.cipher, out)?;
+            return Ok(len);
+        }
+        let mut message = Secret::try_copy(input)?;
+        unwrap(&mut self.cipher, &mut message)?;
+        if !bool::from(message[..SEMI].ct_eq(&self.iv)) {
+            return Err(Error::EncryptedDataInvalid);
+        }
+        out.copy_from_slice(&message[SEMI..]);
+        Ok(len)
+    }
+}
+
+/// KWP.
+pub(in crate::backend) struct Kwp<B> {
+    cipher: B,
+    direction: Direction,
+    iv: [u8; SEMI / 2],
+}
+
+impl<B: BlockCipher<N>> Kwp<B> {
+    /// Builds the wrap. `cipher` has the same direction.
+    pub(in crate::backend) fn new(cipher: B, direction: Direction, iv: Option<[u8; SEMI / 2]>) -> Self {
+        Self { cipher, direction, iv: iv.unwrap_or(KWP_IV) }
+    }
+}
+
+impl<B: BlockCipher<N>> Whole for Kwp<B> {
+    fn output_len(&self, input: usize) -> Result<usize> {
+        // The length field has 32 bits.
+        let fits = u32::try_from(input).is_ok();
+        match self.direction {
+            Direction::Encrypt if fits && input > 0 => Ok(input.next_multiple_of(SEMI) + SEMI),
+            Direction::Decrypt if fits && input.is_multiple_of(SEMI) && input >= 2 * SEMI => Ok(input - SEMI),
+            direction => Err(wrong_len(direction)),
+        }
+    }
+
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.output_len(input.len())?;
+        if self.direction == Direction::Encrypt {
+            let out = output(out, len)?;
+            out[..SEMI / 2].copy_from_slice(&self.iv);
+            out[SEMI / 2..SEMI].copy_from_slice(&(input.len() as u32).to_be_bytes());
+            out[SEMI..].fill(0);
+            out[SEMI..][..input.len()].copy_from_slice(input);
+            match out.as_chunks_mut::<N>() {
+                ([block], []) => self.cipher.process(std::slice::from_mut(block))?,
+                _ => wrap(&mut self.cipher, out)?,
+            }
+            return Ok(len);
+        }
+        let mut message = Secret::try_copy(input)?;
+        match message.as_chunks_mut::<N>() {
+            ([block], []) => self.cipher.process(std::slice::from_mut(block))?,
+            _ => unwrap(&mut self.cipher, &mut message)?,
+        }
+        let (good, len) = padding::kwp(&message, &self.iv);
+        if !bool::from(good) {
+            return Err(Error::EncryptedDataInvalid);
+        }
+        output(out, len)?.copy_from_slice(&message[SEMI..][..len]);
+        Ok(len)
+    }
+}
+
+/// Applies the function W (SP 800-38F, algorithm 1) in place.
+fn wrap(cipher: &mut impl BlockCipher<N>, message: &mut [u8]) -> Result<()> {
+    let (first, rest) = message.split_at_mut(SEMI);
+    let mut step = 0u64;
+    let mut block = Zeroizing::new([0; N]);
+    block[..SEMI].copy_from_slice(first);
+    for _ in 0..ROUNDS {
+        for semi in rest.chunks_exact_mut(SEMI) {
+            step += 1;
+            block[SEMI..].copy_from_slice(semi);
+            cipher.process(std::slice::from_mut(&mut *block))?;
+            semi.copy_from_slice(&block[SEMI..]);
+            xor(&mut block[..SEMI], &step.to_be_bytes());
+        }
+    }
+    first.copy_from_slice(&block[..SEMI]);
+    Ok(())
+}
+
+/// Applies the inverse of W (SP 800-38F, algorithm 2) in place.
+fn unwrap(cipher: &mut impl BlockCipher<N>, message: &mut [u8]) -> Result<()> {
+    let (first, rest) = message.split_at_mut(SEMI);
+    let mut step = ROUNDS * (rest.len() / SEMI) as u64;
+    let mut block = Zeroizing::new([0; N]);
+    block[..SEMI].copy_from_slice(first);
+    for _ in 0..ROUNDS {
+        for semi in rest.chunks_exact_mut(SEMI).rev() {
+            xor(&mut block[..SEMI], &step.to_be_bytes());
+            step -= 1;
+            block[SEMI..].copy_from_slice(semi);
+            cipher.process(std::slice::from_mut(&mut *block))?;
+            semi.copy_from_slice(&block[SEMI..]);
+        }
+    }
+    first.copy_from_slice(&block[..SEMI]);
+    Ok(())
+}

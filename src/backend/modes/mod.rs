@@ -1,0 +1,46 @@
+//! Modes of operation, each written once over a block cipher.
+//!
+//! RustCrypto has block ciphers alone, and uses every mode here. AWS-LC has modes of its own, and
+//! uses those here that it lacks: ciphertext stealing, PKCS #7 padding, CFB with segments of 64
+//! bits, XTS with AES-128, and the key wraps with the caller's initial value. Triple DES of both
+//! backends uses them too.
+
+mod blocks;
+mod chain;
+mod collected;
+mod key_wrap;
+mod stream;
+mod xts;
+
+pub(super) use blocks::{Blocks, Chain, Ending};
+pub(super) use chain::{Cbc, Ecb, cs1};
+pub(super) use collected::{Whole, collected};
+pub(super) use key_wrap::{Kw, Kwp};
+pub(super) use stream::{Cfb, Mode, Stream};
+pub(super) use xts::{Xts, halves, within_unit};
+
+use super::Direction;
+use crate::error::{Error, Result};
+
+/// A block cipher with its key, for one direction.
+pub(super) trait BlockCipher<const N: usize>: Send + Sized + 'static {
+    /// Encrypts or decrypts blocks in place, each by itself.
+    fn process(&mut self, blocks: &mut [[u8; N]]) -> Result<()>;
+    /// Copies the cipher with its key.
+    fn duplicate(&self) -> Result<Self>;
+}
+
+/// Returns the error for a message length that the mode does not support.
+pub(super) fn wrong_len(direction: Direction) -> Error {
+    match direction {
+        Direction::Encrypt => Error::DataLenRange,
+        Direction::Decrypt => Error::EncryptedDataLenRange,
+    }
+}
+
+/// XORs `mask` into `data`, up to the shorter length.
+pub(super) fn xor(data: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in data.iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
+}
