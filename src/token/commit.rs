@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::Token;
 use super::objects::Entry;
+use super::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::object::{Home, Object};
@@ -42,15 +42,15 @@ impl Token {
         }
         let job = Arc::new(Job { objects: Mutex::new(sealed), done: OnceLock::new() });
         self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&job));
-        let _change = self.change();
+        let change = self.lock_changes();
         if job.done.get().is_none() {
-            self.write_queue(&key);
+            self.write_queue(&change, &key);
         }
         job.done.get().cloned().unwrap_or(Err(Error::GeneralError))
     }
 
-    /// Writes all queued jobs. The caller holds the lock of changes.
-    fn write_queue(&self, key: &TokenKey) {
+    /// Writes all queued jobs.
+    fn write_queue(&self, change: &ChangeGuard<'_>, key: &TokenKey) {
         let jobs = std::mem::take(&mut *self.queue.0.lock().unwrap_or_else(PoisonError::into_inner));
         let objects: Vec<_> = jobs
             .iter()
@@ -58,7 +58,7 @@ impl Token {
             .collect();
         let stored = objects.iter().flatten().filter_map(|(_, stored)| stored.as_ref());
         let writes: Vec<_> = stored.map(|(row, record)| Write::Insert(row, record)).collect();
-        let outcome = self.notice_altered_rows().and_then(|()| self.commit(key, &writes));
+        let outcome = self.notice_altered_rows(change).and_then(|()| self.commit(change, key, &writes));
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
             let made = || objects.into_iter().map(|(object, stored)| self.entered(object, stored)).collect();
@@ -75,23 +75,29 @@ impl Token {
     }
 
     /// Replaces the object that has the tag `old`. Returns `None` if the store's object has another
-    /// tag by now. The caller holds the lock of changes.
-    pub(super) fn commit_replacement(&self, id: i64, old: Tag, new: Object) -> Result<Option<Entry>> {
+    /// tag by now.
+    pub(super) fn commit_replacement(
+        &self,
+        change: &ChangeGuard<'_>,
+        id: i64,
+        old: Tag,
+        new: Object,
+    ) -> Result<Option<Entry>> {
         let (key, _) = self.key()?;
         let (row, record) = key.seal(&self.serial, id, new.attributes(), &self.public_indexer)?;
-        let done = self.commit(&key, &[Write::Replace(old, &row, &record)])?;
+        let done = self.commit(change, &key, &[Write::Replace(old, &row, &record)])?;
         Ok(done.then(|| Entry { object: Some(Arc::new(new)), ..Entry::of_row(row) }))
     }
 
     /// Removes the object that has the tag `old`. Returns `false` if the store's object has another
-    /// tag by now. The caller holds the lock of changes.
-    pub(super) fn commit_removal(&self, id: i64, old: Tag) -> Result<bool> {
+    /// tag by now.
+    pub(super) fn commit_removal(&self, change: &ChangeGuard<'_>, id: i64, old: Tag) -> Result<bool> {
         let (key, _) = self.key()?;
-        self.commit(&key, &[Write::Delete(id, old)])
+        self.commit(change, &key, &[Write::Delete(id, old)])
     }
 
     /// Commits writes. Returns whether all of them were done.
-    fn commit(&self, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
+    fn commit(&self, change: &ChangeGuard<'_>, key: &TokenKey, writes: &[Write<'_>]) -> Result<bool> {
         // The row hashes that each write adds and subtracts.
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
         let incarnation = self.state().incarnation;
@@ -104,15 +110,16 @@ impl Token {
             })
         };
         let committed = self.store.commit(writes, &summarise);
-        let committed = committed.inspect_err(|_| self.end_rolled_back_login())?;
+        let committed = committed.inspect_err(|_| self.end_rolled_back_login(change))?;
         self.acknowledge(committed.before);
         Ok(committed.applied.iter().all(|applied| *applied))
     }
 
     /// Replaces the PIN record `old` (any record if `old` is `None`). Returns `false` if the record
-    /// is not `old` any more. The caller holds the lock of changes.
+    /// is not `old` any more.
     pub(super) fn commit_pin(
         &self,
+        change: &ChangeGuard<'_>,
         (key, incarnation): (&TokenKey, i64),
         role: Role,
         old: Option<&[u8]>,
@@ -120,7 +127,7 @@ impl Token {
     ) -> Result<bool> {
         let summarise = |before: &Snapshot| self.resealed(key, incarnation, before, |_| {});
         let before = self.store.set_pin(role, old, record, &summarise);
-        let before = before.inspect_err(|_| self.end_rolled_back_login())?;
+        let before = before.inspect_err(|_| self.end_rolled_back_login(change))?;
         before.into_iter().for_each(|before| self.acknowledge(before));
         Ok(before.is_some())
     }

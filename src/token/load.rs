@@ -8,7 +8,8 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{error, warn};
 
-use super::Token;
+use super::objects::Cached;
+use super::{ChangeGuard, Token};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::counter::Counter;
@@ -66,10 +67,9 @@ impl Token {
         outcome
     }
 
-    /// Loads the changes of other processes. The caller holds the lock of changes. Fails once with
-    /// `DeviceRemoved` if another process initialised the token or gave it a new key: the login
-    /// ends.
-    pub(super) fn poll_locked(&self) -> Result<()> {
+    /// Loads the changes of other processes. Fails once with `DeviceRemoved` if another process
+    /// initialised the token or gave it a new key: the login ends.
+    pub(super) fn poll_locked(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let (seen, key, incarnation) = {
             let state = self.state();
             (state.seen, state.key.clone(), state.incarnation)
@@ -84,30 +84,29 @@ impl Token {
                 token = self.serial,
                 "another process initialised the token again or gave it a new key: the login ends"
             );
-            self.end_login(&mut self.state());
-            self.load_rows(None, Login::Public, true)?;
+            self.end_login(change, &mut self.state());
+            self.load_rows(change, None, Login::Public, Cached::Forget)?;
             return Err(Error::DeviceRemoved);
         }
-        self.load_rows(key.as_deref(), self.login_state(), false)?;
+        self.load_rows(change, key.as_deref(), self.login_state(), Cached::Keep)?;
         self.bump();
         Ok(())
     }
 
     /// Loads all rows again if another process changed the file without a new state. So the log
-    /// names a row that was removed or renamed while this process runs. The caller holds the lock
-    /// of changes.
-    pub(super) fn notice_altered_rows(&self) -> Result<()> {
+    /// names a row that was removed or renamed while this process runs.
+    pub(super) fn notice_altered_rows(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let seen = self.state().seen;
         match seen {
-            Some(seen) if self.store.suspicious_since(seen)? => self.poll_locked(),
+            Some(seen) if self.store.suspicious_since(seen)? => self.poll_locked(change),
             _ => Ok(()),
         }
     }
 
-    /// Loads all rows at a login, and verifies them. The caller holds the lock of changes.
-    pub(super) fn load_all(&self, key: &Arc<TokenKey>, login: Login) -> Result<()> {
+    /// Loads all rows at a login, and verifies them.
+    pub(super) fn load_all(&self, change: &ChangeGuard<'_>, key: &Arc<TokenKey>, login: Login) -> Result<()> {
         let noted = self.noted()?;
-        self.load_rows(Some(key), login, true)?;
+        self.load_rows(change, Some(key), login, Cached::Forget)?;
         let seen = self.state().seen;
         seen.map_or(Ok(()), |seen| self.expect_not_before(noted, seen))
     }
@@ -159,27 +158,32 @@ impl Token {
         Err(Error::DeviceRemoved)
     }
 
-    /// Ends the login if the store is in an earlier state than one that this process has seen. The
-    /// caller holds the lock of changes.
-    pub(super) fn end_rolled_back_login(&self) {
+    /// Ends the login if the store is in an earlier state than one that this process has seen.
+    pub(super) fn end_rolled_back_login(&self, change: &ChangeGuard<'_>) {
         if self.store.header().is_ok_and(|header| header.change < self.state().latest) {
-            self.forget_rolled_back_rows();
+            self.forget_rolled_back_rows(change);
         }
     }
 
-    /// Forgets all rows of a store that was rolled back. The caller holds the lock of changes.
-    fn forget_rolled_back_rows(&self) {
+    /// Forgets all rows of a store that was rolled back.
+    fn forget_rolled_back_rows(&self, change: &ChangeGuard<'_>) {
         let mut state = self.state();
         // With `None`, the next look finds the older state again.
         state.seen = None;
-        self.end_login(&mut state);
+        self.end_login(change, &mut state);
         drop(state);
         self.objects.retain_rows(|_| false);
     }
 
-    /// Loads the rows that are visible to this login, and skips those that were altered. `reverify`
-    /// is true at a login: objects that were read before could not be verified.
-    pub(super) fn load_rows(&self, key: Option<&TokenKey>, login: Login, reverify: bool) -> Result<()> {
+    /// Loads the rows that are visible to this login, and skips those that were altered. A login
+    /// forgets the public objects that were read before it, because they could not be verified.
+    pub(super) fn load_rows(
+        &self,
+        change: &ChangeGuard<'_>,
+        key: Option<&TokenKey>,
+        login: Login,
+        cached: Cached,
+    ) -> Result<()> {
         let mut found = key.map(|_| Summary::empty(Change(0)));
         let mut present = Vec::new();
         let snapshot = self.store.load(&mut |row: Row| {
@@ -188,12 +192,12 @@ impl Token {
             }
             if !row.private || login == Login::User {
                 present.push(row.id);
-                let reverify = reverify && !row.private;
-                self.objects.load_row(row, reverify);
+                let cached = if row.private { Cached::Keep } else { cached };
+                self.objects.load_row(row, cached);
             }
         })?;
         if let Err(error) = self.expect_no_roll_back(snapshot.change) {
-            self.forget_rolled_back_rows();
+            self.forget_rolled_back_rows(change);
             return Err(error);
         }
         {
@@ -221,7 +225,7 @@ impl Token {
             );
             self.objects.retain_rows(|id| suspects.binary_search(&id).is_err());
         }
-        if reverify && present.len() <= FEW {
+        if cached == Cached::Forget && present.len() <= FEW {
             present.iter().for_each(|id| self.verify(*id));
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::object::bits::Flag;
-use crate::object::policy::{Login, Rights};
+use crate::object::policy::{self, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in, computed, strict};
@@ -61,14 +61,20 @@ pub struct Token {
     counter: Option<Counter>,
     /// The new objects that wait to be written to the store.
     queue: Queue,
-    /// Held while store and memory change together, and taken before the lock of `state`. Without
-    /// it, a search that reads rows in between would add an object twice or drop it.
-    change: Mutex<()>,
+    /// See [`ChangeGuard`].
+    changes: Mutex<()>,
     state: Mutex<State>,
     epoch: Epoch,
     next_poll: NextPoll,
     /// The tally of each PIN, indexed by role.
     tallies: [Mutex<Tally>; 2],
+}
+
+/// The lock of changes, which is held while store and memory change together. Without it, a search
+/// that reads rows in between would add an object twice or drop it. It is taken before the lock of
+/// `state`. A function that needs the lock takes a reference to the guard.
+struct ChangeGuard<'a> {
+    _lock: MutexGuard<'a, ()>,
 }
 
 /// The state that a login changes. Its lock is never held while a key is generated or used, or
@@ -115,7 +121,7 @@ impl Token {
             public_indexer: Indexer::new(&key),
             queue: Queue::default(),
             built_in: OnceLock::new(),
-            change: Mutex::default(),
+            changes: Mutex::default(),
             state: Mutex::new(state),
             epoch: Epoch::new(),
             next_poll: NextPoll::default(),
@@ -208,10 +214,10 @@ impl Token {
         let last = state.sessions == 0 && self.login_state() != Login::Public;
         drop(state);
         if last {
-            let _change = self.change();
+            let change = self.lock_changes();
             let mut state = self.state();
             if state.sessions == 0 && self.login_state() != Login::Public {
-                self.end_login(&mut state);
+                self.end_login(&change, &mut state);
             }
             drop(state);
             self.settle_all();
@@ -220,12 +226,12 @@ impl Token {
 
     /// Ends the login. Wipes private objects from memory and destroys private session objects.
     pub fn logout(&self) -> Result<()> {
-        let _change = self.change();
+        let change = self.lock_changes();
         let mut state = self.state();
         if self.login_state() == Login::Public {
             return Err(Error::UserNotLoggedIn);
         }
-        self.end_login(&mut state);
+        self.end_login(&change, &mut state);
         drop(state);
         self.settle_all();
         Ok(())
@@ -360,10 +366,10 @@ impl Token {
         handle: ObjectHandle,
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
-        let _change = self.change();
-        self.poll_locked()?;
+        let guard = self.lock_changes();
+        self.poll_locked(&guard)?;
         loop {
-            let (tag, old) = self.current(rights, handle)?;
+            let (tag, old) = self.current(&guard, rights, handle)?;
             if old.is_locked() {
                 return Err(Error::UserNotLoggedIn);
             }
@@ -371,7 +377,7 @@ impl Token {
             let new = self.made(old.home, attributes)?;
             let entry = match old.home {
                 Home::Session(_) | Home::BuiltIn => Some(self.entry(new, tag)),
-                Home::Token(id) => self.commit_replacement(id, tag, new)?,
+                Home::Token(id) => self.commit_replacement(&guard, id, tag, new)?,
             };
             if let Some(entry) = entry {
                 self.objects.replace(handle, entry);
@@ -379,32 +385,38 @@ impl Token {
                 return Ok(());
             }
             // Another process was faster: try again with the object that it wrote.
-            self.poll_locked()?;
+            self.poll_locked(&guard)?;
         }
     }
 
     /// Destroys an object. Fails if it is not destroyable or the session may not write it.
     pub fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
         let seen = self.visible(rights, handle)?;
-        let _change = matches!(seen.home, Home::Token(_)).then(|| self.change());
-        loop {
-            let (tag, object) = match seen.home {
-                Home::Token(_) => self.current(rights, handle)?,
-                Home::Session(_) | Home::BuiltIn => (Tag::default(), Arc::clone(&seen)),
-            };
+        let check = |object: &Object| {
             rights.write(object.attributes())?;
-            crate::object::policy::destroyable(&object)?;
-            let gone = match object.home {
-                Home::Session(_) | Home::BuiltIn => true,
-                Home::Token(id) => self.commit_removal(id, tag)?,
-            };
-            if gone {
-                self.objects.remove(handle);
-                self.bump();
+            policy::destroyable(object)
+        };
+        let Home::Token(id) = seen.home else {
+            check(&seen)?;
+            self.forget(handle);
+            return Ok(());
+        };
+        let change = self.lock_changes();
+        loop {
+            let (tag, object) = self.current(&change, rights, handle)?;
+            check(&object)?;
+            if self.commit_removal(&change, id, tag)? {
+                self.forget(handle);
                 return Ok(());
             }
-            self.poll_locked()?;
+            self.poll_locked(&change)?;
         }
+    }
+
+    /// Removes an object from memory.
+    fn forget(&self, handle: ObjectHandle) {
+        self.objects.remove(handle);
+        self.bump();
     }
 
     /// Returns the object of a handle if a session with these rights sees it. Fails with
@@ -430,20 +442,25 @@ impl Token {
             Some((_, object)) => Ok(object),
             // Another process has changed it since the rows were read.
             None => {
-                let _change = self.change();
-                self.poll_locked()?;
-                self.current(rights, handle).map(|(_, object)| object)
+                let change = self.lock_changes();
+                self.poll_locked(&change)?;
+                self.current(&change, rights, handle).map(|(_, object)| object)
             }
         }
     }
 
-    /// Returns the object of a handle and its tag. The caller holds the lock of changes.
-    fn current(&self, rights: Rights, handle: ObjectHandle) -> Result<(Tag, Arc<Object>)> {
+    /// Returns the current object of a handle and its tag, with the changes of other processes.
+    fn current(
+        &self,
+        change: &ChangeGuard<'_>,
+        rights: Rights,
+        handle: ObjectHandle,
+    ) -> Result<(Tag, Arc<Object>)> {
         for _ in 0..2 {
             if let Some(found) = self.look_up(rights, handle)? {
                 return Ok(found);
             }
-            self.poll_locked()?;
+            self.poll_locked(change)?;
         }
         // Row and record contradict each other, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
@@ -560,12 +577,11 @@ impl Token {
         {
             return Ok(());
         }
-        let _change = self.change();
-        self.poll_locked()
+        self.poll_locked(&self.lock_changes())
     }
 
-    fn change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_changes(&self) -> ChangeGuard<'_> {
+        ChangeGuard { _lock: self.changes.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -576,17 +592,17 @@ impl Token {
         self.epoch.bump();
     }
 
-    /// Ends the login. The caller holds the lock of changes: otherwise a concurrent load could add
-    /// private objects again.
-    fn end_login(&self, state: &mut State) {
-        self.publish(Login::Public);
+    /// Ends the login. Without the lock of changes, a concurrent load could add private objects
+    /// again.
+    fn end_login(&self, _: &ChangeGuard<'_>, state: &mut State) {
+        self.publish(state, Login::Public);
         state.key = None;
         self.objects.remove_private();
         self.objects.forget_keys();
     }
 
-    /// Publishes the login together with a new epoch. The caller holds the lock of `state`.
-    fn publish(&self, login: Login) {
+    /// Publishes the login together with a new epoch, under the lock of `state`.
+    fn publish(&self, _: &State, login: Login) {
         self.epoch.publish(login);
     }
 }

@@ -32,6 +32,15 @@ pub(super) struct Objects {
     last: AtomicU64,
 }
 
+/// What happens to an object in memory when its row is loaded again and has not changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cached {
+    /// It stays.
+    Keep,
+    /// It is read and verified again at its next use.
+    Forget,
+}
+
 /// An object, or only its row.
 pub(super) struct Entry {
     /// Where the object lives.
@@ -191,9 +200,8 @@ impl Objects {
     }
 
     /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
-    /// row is different. Also forgets it if `reverify` is true: it was read when it could not be
-    /// verified.
-    pub(super) fn load_row(&self, row: Row, reverify: bool) {
+    /// row is different.
+    pub(super) fn load_row(&self, row: Row, cached: Cached) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {
             self.insert(Entry::of_row(row));
@@ -203,7 +211,7 @@ impl Objects {
             .by_handle
             .get(&handle)
             .is_some_and(|entry| entry.tag == row.tag && entry.index_keys[..] == row.index_keys[..]);
-        if reverify || !same {
+        if cached == Cached::Forget || !same {
             self.replace(handle, Entry::of_row(row));
         }
     }

@@ -103,9 +103,9 @@ impl Token {
         self.expect_no_roll_back(old.change)?;
         let header =
             Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_incarnation())?;
-        let _change = self.change();
+        let change = self.lock_changes();
         self.store.initialize(&header)?;
-        self.poll_locked()
+        self.poll_locked(&change)
     }
 
     /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
@@ -127,7 +127,7 @@ impl Token {
             Role::User => Login::User,
             Role::SecurityOfficer => Login::SecurityOfficer,
         };
-        let _change = self.change();
+        let change = self.lock_changes();
         {
             let mut state = self.state();
             self.may_log_in(role)?;
@@ -137,8 +137,8 @@ impl Token {
             state.key = Some(Arc::clone(key));
             state.incarnation = incarnation;
         }
-        if let Err(error) = self.load_all(key, login) {
-            self.end_login(&mut self.state());
+        if let Err(error) = self.load_all(&change, key, login) {
+            self.end_login(&change, &mut self.state());
             return Err(error);
         }
         // Sessions may have been opened or closed in the meantime.
@@ -152,11 +152,11 @@ impl Token {
         };
         match refused {
             Some(error) => {
-                self.end_login(&mut state);
+                self.end_login(&change, &mut state);
                 Err(error)
             }
             None => {
-                self.publish(login);
+                self.publish(&state, login);
                 Ok(())
             }
         }
@@ -169,10 +169,8 @@ impl Token {
         let sealing = self.sealing_for(old, None);
         let renewed =
             sealing.and_then(|sealing| key.0.wrap(&self.serial, role, pin, &rules, sealing.as_ref()));
-        let renewed = renewed.and_then(|record| {
-            let _change = self.change();
-            self.commit_pin(key, role, Some(old), &record)
-        });
+        let renewed =
+            renewed.and_then(|record| self.commit_pin(&self.lock_changes(), key, role, Some(old), &record));
         match renewed {
             Ok(done) => info!(token = self.serial, ?role, done, "a login replaces the weak PIN record"),
             Err(reason) => {
@@ -414,8 +412,11 @@ impl Token {
         let sealing = self.sealing_key()?;
         let record = key.0.wrap(&self.serial, role, pin, &self.settings.pins, sealing.as_ref())?;
         warn_if_short(&self.serial, role, pin);
-        let _change = self.change();
-        if self.commit_pin(key, role, old, &record)? { Ok(()) } else { Err(Error::PinIncorrect) }
+        if self.commit_pin(&self.lock_changes(), key, role, old, &record)? {
+            Ok(())
+        } else {
+            Err(Error::PinIncorrect)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::{error, info, warn};
 
 use super::Token;
+use super::objects::Cached;
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
 use crate::store::seal::{self, TokenKey};
@@ -29,12 +30,12 @@ impl Token {
             Ok(true) => {}
             Err(reason) => return warn!(token = self.serial, ?reason, "the file keeps its older format"),
         }
-        let _change = self.change();
+        let change = self.lock_changes();
         let mut upgrade = Upgrade { token: self, key, incarnation, moves: Vec::new() };
         let outcome = self.store.rewrite(&mut upgrade).and_then(|before| {
             let sealed = upgrade.moves.len();
             self.acknowledge(before);
-            self.load_rows(Some(key), login, true)?;
+            self.load_rows(&change, Some(key), login, Cached::Forget)?;
             Ok(sealed)
         });
         match outcome {
@@ -76,7 +77,7 @@ impl Token {
             None => Default::default(),
         };
         let pins = NewPins { so: (so.record, new), user };
-        let _change = self.change();
+        let _change = self.lock_changes();
         let mut rekey = Rekey {
             token: self,
             old: &so.key,
