@@ -86,7 +86,7 @@ unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
     for (index, place) in text.iter_mut().enumerate() {
         // SAFETY: no byte before this one was NUL.
         match unsafe { name.add(index).read() } {
-            0 => return Ok(std::str::from_utf8(&text[..index]).ok().and_then(AsyncFunction::named)),
+            0 => return Ok(std::str::from_utf8(&text[..index]).ok().and_then(AsyncFunction::from_name)),
             byte => *place = byte,
         }
     }

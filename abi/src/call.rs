@@ -81,7 +81,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
 /// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it
 /// returns CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update
 /// functions.
-pub(crate) fn ending(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
     // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
     if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid)) {
         // Ignore a missing operation: the bad argument is the error to report.
@@ -303,7 +303,7 @@ mod tests {
         let cancels = |outcome: Result<()>| {
             let mut cancelled = false;
             assert_eq!(
-                ending(outcome, || {
+                cancel_refused(outcome, || {
                     cancelled = true;
                     Err(Error::OperationNotInitialized)
                 }),

@@ -2,11 +2,10 @@
 //! Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
+use jeton::session::{Crypting, Operation, Session};
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, produce, transform};
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::input::{In, Out};
+use crate::operation::{init, produce, transform};
 
 /// # Safety
 ///
@@ -17,13 +16,8 @@ pub(crate) unsafe extern "C" fn C_DecryptInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.decrypt_init(session(handle), &mechanism, object(key)),
-            None => module.decrypt_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_DecryptInit", (handle, given, key), decrypt_operation, Session::decrypt_init) }
 }
 
 /// # Safety
@@ -37,14 +31,9 @@ pub(crate) unsafe extern "C" fn C_Decrypt(
     data: *mut CK_BYTE,
     data_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (encrypted, data) = (In(encrypted, encrypted_len), Out(data, data_len));
-        // SAFETY: the contract of PKCS#11 for pEncryptedData and pData with their lengths.
-        let outcome =
-            unsafe { transform(encrypted, data, |encrypted, out| module.decrypt(session, encrypted, out)) };
-        ending(outcome, || module.decrypt_cancel(session))
-    })
+    let (encrypted, data) = (In(encrypted, encrypted_len), Out(data, data_len));
+    // SAFETY: the contract of PKCS#11 for pEncryptedData and pData with their lengths.
+    unsafe { transform(handle, decrypt_operation, encrypted, data, Operation::crypt) }
 }
 
 /// # Safety
@@ -58,15 +47,9 @@ pub(crate) unsafe extern "C" fn C_DecryptUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
-        // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-        let outcome = unsafe {
-            transform(encrypted, part, |encrypted, out| module.decrypt_update(session, encrypted, out))
-        };
-        ending(outcome, || module.decrypt_cancel(session))
-    })
+    let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
+    // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
+    unsafe { transform(handle, decrypt_operation, encrypted, part, Operation::crypt_update) }
 }
 
 /// # Safety
@@ -78,11 +61,11 @@ pub(crate) unsafe extern "C" fn C_DecryptFinal(
     last: *mut CK_BYTE,
     last_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let last = Out(last, last_len);
-        // SAFETY: the contract of PKCS#11 for pLastPart and its length.
-        let outcome = unsafe { produce(last, |out| module.decrypt_final(session, out)) };
-        ending(outcome, || module.decrypt_cancel(session))
-    })
+    let last = Out(last, last_len);
+    // SAFETY: the contract of PKCS#11 for pLastPart and its length.
+    unsafe { produce(handle, decrypt_operation, last, Operation::crypt_final) }
+}
+
+pub(crate) fn decrypt_operation(session: &mut Session) -> &mut Operation<Crypting> {
+    &mut session.operations.decrypt
 }

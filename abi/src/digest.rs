@@ -1,10 +1,12 @@
 //! "Message digesting functions".
 
 use cryptoki_sys::*;
+use jeton::session::{Digesting, Operation, Session};
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, produce, transform};
+use crate::call::call_in;
+use crate::input::{In, Out};
 use crate::number::{object, session};
+use crate::operation::{cancel, consume, produce, transform};
 use crate::params::mechanism;
 
 /// # Safety
@@ -15,8 +17,10 @@ pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.digest_init(session(handle), &mechanism),
-            None => module.digest_cancel(session(handle)),
+            Some(mechanism) => {
+                module.with_session(session(handle), |session| session.digest_init(&mechanism))
+            }
+            None => cancel(module, handle, digest_operation),
         }
     })
 }
@@ -32,13 +36,9 @@ pub(crate) unsafe extern "C" fn C_Digest(
     digest: *mut CK_BYTE,
     digest_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (data, digest) = (In(data, data_len), Out(digest, digest_len));
-        // SAFETY: the contract of PKCS#11 for pData and pDigest with their lengths.
-        let outcome = unsafe { transform(data, digest, |data, out| module.digest(session, data, out)) };
-        ending(outcome, || module.digest_cancel(session))
-    })
+    let (data, digest) = (In(data, data_len), Out(digest, digest_len));
+    // SAFETY: the contract of PKCS#11 for pData and pDigest with their lengths.
+    unsafe { transform(handle, digest_operation, data, digest, Operation::digest) }
 }
 
 /// # Safety
@@ -50,12 +50,8 @@ pub(crate) unsafe extern "C" fn C_DigestUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pPart.
-        let part = unsafe { In(part, part_len).bytes() };
-        ending(part.and_then(|part| module.digest_update(session, part)), || module.digest_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pPart.
+    unsafe { consume(handle, digest_operation, In(part, part_len), Operation::update) }
 }
 
 /// # Safety
@@ -75,11 +71,11 @@ pub(crate) unsafe extern "C" fn C_DigestFinal(
     digest: *mut CK_BYTE,
     digest_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let digest = Out(digest, digest_len);
-        // SAFETY: the contract of PKCS#11 for pDigest and its length.
-        let outcome = unsafe { produce(digest, |out| module.digest_final(session, out)) };
-        ending(outcome, || module.digest_cancel(session))
-    })
+    let digest = Out(digest, digest_len);
+    // SAFETY: the contract of PKCS#11 for pDigest and its length.
+    unsafe { produce(handle, digest_operation, digest, Operation::digest_final) }
+}
+
+fn digest_operation(session: &mut Session) -> &mut Operation<Digesting> {
+    &mut session.operations.digest
 }

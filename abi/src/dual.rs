@@ -6,10 +6,12 @@
 //! operation").
 
 use cryptoki_sys::*;
+use jeton::session::Session;
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, transform};
-use crate::number::session;
+use crate::decrypt::decrypt_operation;
+use crate::encrypt::encrypt_operation;
+use crate::input::{In, Out};
+use crate::operation::transform_in;
 
 /// # Safety
 ///
@@ -22,15 +24,9 @@ pub(crate) unsafe extern "C" fn C_DigestEncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
-        // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-        let outcome = unsafe {
-            transform(part, encrypted, |part, out| module.digest_encrypt_update(session, part, out))
-        };
-        ending(outcome, || module.encrypt_cancel(session))
-    })
+    let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
+    // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
+    unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::digest_encrypt_update) }
 }
 
 /// # Safety
@@ -44,15 +40,9 @@ pub(crate) unsafe extern "C" fn C_DecryptDigestUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
-        // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-        let outcome = unsafe {
-            transform(encrypted, part, |encrypted, out| module.decrypt_digest_update(session, encrypted, out))
-        };
-        ending(outcome, || module.decrypt_cancel(session))
-    })
+    let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
+    // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
+    unsafe { transform_in(handle, decrypt_operation, encrypted, part, Session::decrypt_digest_update) }
 }
 
 /// # Safety
@@ -66,14 +56,9 @@ pub(crate) unsafe extern "C" fn C_SignEncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
-        // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-        let outcome =
-            unsafe { transform(part, encrypted, |part, out| module.sign_encrypt_update(session, part, out)) };
-        ending(outcome, || module.encrypt_cancel(session))
-    })
+    let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
+    // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
+    unsafe { transform_in(handle, encrypt_operation, part, encrypted, Session::sign_encrypt_update) }
 }
 
 /// # Safety
@@ -87,13 +72,7 @@ pub(crate) unsafe extern "C" fn C_DecryptVerifyUpdate(
     part: *mut CK_BYTE,
     part_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
-        // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
-        let outcome = unsafe {
-            transform(encrypted, part, |encrypted, out| module.decrypt_verify_update(session, encrypted, out))
-        };
-        ending(outcome, || module.decrypt_cancel(session))
-    })
+    let (encrypted, part) = (In(encrypted, encrypted_len), Out(part, part_len));
+    // SAFETY: the contract of PKCS#11 for pEncryptedPart and pPart with their lengths.
+    unsafe { transform_in(handle, decrypt_operation, encrypted, part, Session::decrypt_verify_update) }
 }

@@ -2,11 +2,10 @@
 //! Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
+use jeton::session::{Crypting, Operation, Session};
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, produce, transform};
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::input::{In, Out};
+use crate::operation::{init, produce, transform};
 
 /// # Safety
 ///
@@ -17,13 +16,8 @@ pub(crate) unsafe extern "C" fn C_EncryptInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.encrypt_init(session(handle), &mechanism, object(key)),
-            None => module.encrypt_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_EncryptInit", (handle, given, key), encrypt_operation, Session::encrypt_init) }
 }
 
 /// # Safety
@@ -37,13 +31,9 @@ pub(crate) unsafe extern "C" fn C_Encrypt(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (data, encrypted) = (In(data, data_len), Out(encrypted, encrypted_len));
-        // SAFETY: the contract of PKCS#11 for pData and pEncryptedData with their lengths.
-        let outcome = unsafe { transform(data, encrypted, |data, out| module.encrypt(session, data, out)) };
-        ending(outcome, || module.encrypt_cancel(session))
-    })
+    let (data, encrypted) = (In(data, data_len), Out(encrypted, encrypted_len));
+    // SAFETY: the contract of PKCS#11 for pData and pEncryptedData with their lengths.
+    unsafe { transform(handle, encrypt_operation, data, encrypted, Operation::crypt) }
 }
 
 /// # Safety
@@ -57,14 +47,9 @@ pub(crate) unsafe extern "C" fn C_EncryptUpdate(
     encrypted: *mut CK_BYTE,
     encrypted_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
-        // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
-        let outcome =
-            unsafe { transform(part, encrypted, |part, out| module.encrypt_update(session, part, out)) };
-        ending(outcome, || module.encrypt_cancel(session))
-    })
+    let (part, encrypted) = (In(part, part_len), Out(encrypted, encrypted_len));
+    // SAFETY: the contract of PKCS#11 for pPart and pEncryptedPart with their lengths.
+    unsafe { transform(handle, encrypt_operation, part, encrypted, Operation::crypt_update) }
 }
 
 /// # Safety
@@ -76,11 +61,11 @@ pub(crate) unsafe extern "C" fn C_EncryptFinal(
     last: *mut CK_BYTE,
     last_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let last = Out(last, last_len);
-        // SAFETY: the contract of PKCS#11 for pLastEncryptedPart and its length.
-        let outcome = unsafe { produce(last, |out| module.encrypt_final(session, out)) };
-        ending(outcome, || module.encrypt_cancel(session))
-    })
+    let last = Out(last, last_len);
+    // SAFETY: the contract of PKCS#11 for pLastEncryptedPart and its length.
+    unsafe { produce(handle, encrypt_operation, last, Operation::crypt_final) }
+}
+
+pub(crate) fn encrypt_operation(session: &mut Session) -> &mut Operation<Crypting> {
+    &mut session.operations.encrypt
 }

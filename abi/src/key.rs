@@ -1,6 +1,8 @@
 //! "Key management functions": generation.
 
 use cryptoki_sys::*;
+use jeton::error::{Error, Result};
+use jeton::module::Started;
 
 use crate::call::call_in;
 use crate::input::{Place, template};
@@ -22,7 +24,7 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
         let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
-        let key = module.generate_key(session(handle), &mechanism, &template)?;
+        let key = completed(module.generate_key(session(handle), &mechanism, &template)?)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
         Ok(())
@@ -50,7 +52,8 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
         // SAFETY: the contract of PKCS#11 for the two templates.
         let (public, private) =
             unsafe { (template(public, public_count)?, template(private, private_count)?) };
-        let (public, private) = module.generate_key_pair(session(handle), &mechanism, &public, &private)?;
+        let pair = module.generate_key_pair(session(handle), &mechanism, &public, &private)?;
+        let (public, private) = completed(pair)?;
         // SAFETY: the contract of PKCS#11 for phPublicKey and phPrivateKey.
         unsafe {
             public_place.put(narrow(public.0));
@@ -58,4 +61,12 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
         }
         Ok(())
     })
+}
+
+/// `CKR_PENDING` is not `CKR_OK`, so it is an error here.
+fn completed<T>(started: Started<T>) -> Result<T> {
+    match started {
+        Started::Done(done) => Ok(done),
+        Started::Pending => Err(Error::Pending),
+    }
 }

@@ -2,8 +2,8 @@
 //! [`Module`](jeton::module::Module).
 //!
 //! Each chapter of the specification's "Functions" is a file. Each function takes a few lines: it
-//! converts C memory to typed values (`input`, `params`), calls the module, and converts the result
-//! to a `CK_RV` (`call`). The core implements sessions, objects and tokens without C.
+//! converts C memory to typed values (`input`, `params`), calls the module or a session
+//! (`operation`), and converts the result to a `CK_RV` (`call`). The core implements sessions, objects and tokens without C.
 //!
 //! # Safety
 //!
@@ -22,6 +22,7 @@ mod list;
 #[cfg(target_os = "linux")]
 mod locks;
 mod number;
+mod operation;
 mod params;
 mod sync;
 

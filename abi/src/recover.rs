@@ -2,11 +2,10 @@
 //! `C_VerifyRecover*` of "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::*;
+use jeton::session::{Operation, Recovering, Session, Signing};
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, transform};
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::input::{In, Out};
+use crate::operation::{init, transform};
 
 /// # Safety
 ///
@@ -17,13 +16,10 @@ pub(crate) unsafe extern "C" fn C_SignRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.sign_recover_init(session(handle), &mechanism, object(key)),
-            None => module.sign_recover_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe {
+        init("C_SignRecoverInit", (handle, given, key), sign_recover_operation, Session::sign_recover_init)
+    }
 }
 
 /// # Safety
@@ -37,14 +33,9 @@ pub(crate) unsafe extern "C" fn C_SignRecover(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (data, signature) = (In(data, data_len), Out(signature, signature_len));
-        // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-        let outcome =
-            unsafe { transform(data, signature, |data, out| module.sign_recover(session, data, out)) };
-        ending(outcome, || module.sign_recover_cancel(session))
-    })
+    let (data, signature) = (In(data, data_len), Out(signature, signature_len));
+    // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
+    unsafe { transform(handle, sign_recover_operation, data, signature, Operation::sign) }
 }
 
 /// # Safety
@@ -56,13 +47,15 @@ pub(crate) unsafe extern "C" fn C_VerifyRecoverInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.verify_recover_init(session(handle), &mechanism, object(key)),
-            None => module.verify_recover_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe {
+        init(
+            "C_VerifyRecoverInit",
+            (handle, given, key),
+            verify_recover_operation,
+            Session::verify_recover_init,
+        )
+    }
 }
 
 /// # Safety
@@ -76,13 +69,15 @@ pub(crate) unsafe extern "C" fn C_VerifyRecover(
     data: *mut CK_BYTE,
     data_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (signature, data) = (In(signature, signature_len), Out(data, data_len));
-        // SAFETY: the contract of PKCS#11 for pSignature and pData with their lengths.
-        let outcome = unsafe {
-            transform(signature, data, |signature, out| module.verify_recover(session, signature, out))
-        };
-        ending(outcome, || module.verify_recover_cancel(session))
-    })
+    let (signature, data) = (In(signature, signature_len), Out(data, data_len));
+    // SAFETY: the contract of PKCS#11 for pSignature and pData with their lengths.
+    unsafe { transform(handle, verify_recover_operation, signature, data, Operation::recover) }
+}
+
+fn sign_recover_operation(session: &mut Session) -> &mut Operation<Signing> {
+    &mut session.operations.sign_recover
+}
+
+fn verify_recover_operation(session: &mut Session) -> &mut Operation<Recovering> {
+    &mut session.operations.verify_recover
 }

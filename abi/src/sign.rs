@@ -2,11 +2,10 @@
 //! Data is copied only if input and output overlap.
 
 use cryptoki_sys::*;
+use jeton::session::{Operation, Session, Signing};
 
-use crate::call::{call_in, ending};
-use crate::input::{In, Out, produce, transform};
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::input::{In, Out};
+use crate::operation::{consume, init, produce, transform};
 
 /// # Safety
 ///
@@ -17,13 +16,8 @@ pub(crate) unsafe extern "C" fn C_SignInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.sign_init(session(handle), &mechanism, object(key)),
-            None => module.sign_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_SignInit", (handle, given, key), sign_operation, Session::sign_init) }
 }
 
 /// # Safety
@@ -37,13 +31,9 @@ pub(crate) unsafe extern "C" fn C_Sign(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let (data, signature) = (In(data, data_len), Out(signature, signature_len));
-        // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-        let outcome = unsafe { transform(data, signature, |data, out| module.sign(session, data, out)) };
-        ending(outcome, || module.sign_cancel(session))
-    })
+    let (data, signature) = (In(data, data_len), Out(signature, signature_len));
+    // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
+    unsafe { transform(handle, sign_operation, data, signature, Operation::sign) }
 }
 
 /// # Safety
@@ -55,12 +45,8 @@ pub(crate) unsafe extern "C" fn C_SignUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pPart.
-        let part = unsafe { In(part, part_len).bytes() };
-        ending(part.and_then(|part| module.sign_update(session, part)), || module.sign_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pPart.
+    unsafe { consume(handle, sign_operation, In(part, part_len), Operation::update) }
 }
 
 /// # Safety
@@ -72,11 +58,11 @@ pub(crate) unsafe extern "C" fn C_SignFinal(
     signature: *mut CK_BYTE,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        let signature = Out(signature, signature_len);
-        // SAFETY: the contract of PKCS#11 for pSignature and its length.
-        let outcome = unsafe { produce(signature, |out| module.sign_final(session, out)) };
-        ending(outcome, || module.sign_cancel(session))
-    })
+    let signature = Out(signature, signature_len);
+    // SAFETY: the contract of PKCS#11 for pSignature and its length.
+    unsafe { produce(handle, sign_operation, signature, Operation::sign_final) }
+}
+
+fn sign_operation(session: &mut Session) -> &mut Operation<Signing> {
+    &mut session.operations.sign
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cryptoki_sys::*;
 use jeton::error::Error;
 use jeton::id::MechanismType;
-use jeton::module::{MechanismInfo, SlotInfo, TokenInfo};
+use jeton::module::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 
 use crate::call::{call, call_in};
 use crate::info::{padded, version};
@@ -70,7 +70,8 @@ pub(crate) unsafe extern "C" fn C_WaitForSlotEvent(
         if !reserved.is_null() {
             return Err(Error::ArgumentsBad);
         }
-        let slot = module.wait_for_slot_event(flags & CKF_DONT_BLOCK == 0)?;
+        let wait = if flags & CKF_DONT_BLOCK == 0 { Wait::ForEvent } else { Wait::Never };
+        let slot = module.wait_for_slot_event(wait)?;
         // SAFETY: the contract of PKCS#11 for pSlot.
         unsafe { place.put(narrow(slot.0)) };
         Ok(())

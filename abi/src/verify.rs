@@ -1,11 +1,10 @@
 //! "Functions for verifying signatures and MACs".
 
 use cryptoki_sys::*;
+use jeton::session::{Operation, Session, Verifying};
 
-use crate::call::{call_in, ending};
 use crate::input::In;
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::operation::{consume, consume_both, init};
 
 /// # Safety
 ///
@@ -16,13 +15,8 @@ pub(crate) unsafe extern "C" fn C_VerifyInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.verify_init(session(handle), &mechanism, object(key)),
-            None => module.verify_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_VerifyInit", (handle, given, key), verify_operation, Session::verify_init) }
 }
 
 /// # Safety
@@ -36,16 +30,9 @@ pub(crate) unsafe extern "C" fn C_Verify(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pData and pSignature.
-        let inputs = unsafe { (In(data, data_len).bytes(), In(signature, signature_len).bytes()) };
-        let outcome = match inputs {
-            (Ok(data), Ok(signature)) => module.verify(session, data, signature),
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        };
-        ending(outcome, || module.verify_cancel(session))
-    })
+    let inputs = (In(data, data_len), In(signature, signature_len));
+    // SAFETY: the contract of PKCS#11 for pData and pSignature.
+    unsafe { consume_both(handle, verify_operation, inputs, Operation::verify) }
 }
 
 /// # Safety
@@ -57,12 +44,8 @@ pub(crate) unsafe extern "C" fn C_VerifyUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pPart.
-        let part = unsafe { In(part, part_len).bytes() };
-        ending(part.and_then(|part| module.verify_update(session, part)), || module.verify_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pPart.
+    unsafe { consume(handle, verify_operation, In(part, part_len), Operation::update) }
 }
 
 /// # Safety
@@ -74,11 +57,10 @@ pub(crate) unsafe extern "C" fn C_VerifyFinal(
     signature: *mut CK_BYTE,
     signature_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pSignature.
-        let signature = unsafe { In(signature, signature_len).bytes() };
-        let outcome = signature.and_then(|signature| module.verify_final(session, signature));
-        ending(outcome, || module.verify_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pSignature.
+    unsafe { consume(handle, verify_operation, In(signature, signature_len), Operation::verify_final) }
+}
+
+fn verify_operation(session: &mut Session) -> &mut Operation<Verifying> {
+    &mut session.operations.verify
 }

@@ -2,10 +2,13 @@
 //! signature before the data.
 
 use cryptoki_sys::*;
+use jeton::mechanism::Mechanism;
+use jeton::session::{Operation, Session, VerifyingSignature};
 
-use crate::call::{call_in, ending};
+use crate::call::call_in;
 use crate::input::In;
 use crate::number::{object, session};
+use crate::operation::{cancel, consume};
 use crate::params::mechanism;
 
 /// # Safety
@@ -22,11 +25,14 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let Some(mechanism) = unsafe { mechanism(given) }? else {
-            return module.verify_signature_cancel(session(handle));
+            return cancel(module, handle, verify_signature_operation);
         };
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
-        module.verify_signature_init(session(handle), &mechanism, object(key), signature)
+        let init = |session: &mut Session, mechanism: &Mechanism, key| {
+            session.verify_signature_init(mechanism, key, signature)
+        };
+        module.start(session(handle), "C_VerifySignatureInit", &mechanism, object(key), init)
     })
 }
 
@@ -39,13 +45,8 @@ pub(crate) unsafe extern "C" fn C_VerifySignature(
     data: *mut CK_BYTE,
     data_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pData.
-        let data = unsafe { In(data, data_len).bytes() };
-        let outcome = data.and_then(|data| module.verify_signature(session, data));
-        ending(outcome, || module.verify_signature_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pData.
+    unsafe { consume(handle, verify_signature_operation, In(data, data_len), Operation::verify_signature) }
 }
 
 /// # Safety
@@ -57,13 +58,8 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
     part: *mut CK_BYTE,
     part_len: CK_ULONG,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        let session = session(handle);
-        // SAFETY: the contract of PKCS#11 for pPart.
-        let part = unsafe { In(part, part_len).bytes() };
-        let outcome = part.and_then(|part| module.verify_signature_update(session, part));
-        ending(outcome, || module.verify_signature_cancel(session))
-    })
+    // SAFETY: the contract of PKCS#11 for pPart.
+    unsafe { consume(handle, verify_signature_operation, In(part, part_len), Operation::update) }
 }
 
 /// # Safety
@@ -71,5 +67,13 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureUpdate(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_VerifySignatureFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.verify_signature_final(session(handle)))
+    call_in(handle, |module| {
+        module.with_session(session(handle), |session| {
+            verify_signature_operation(session).verify_signature_final()
+        })
+    })
+}
+
+fn verify_signature_operation(session: &mut Session) -> &mut Operation<VerifyingSignature> {
+    &mut session.operations.verify_signature
 }

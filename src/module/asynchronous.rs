@@ -39,7 +39,7 @@ impl AsyncFunction {
     const ALL: [Self; 2] = [Self::GenerateKey, Self::GenerateKeyPair];
 
     /// Returns the function of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }
 
@@ -58,6 +58,15 @@ impl AsyncFunction {
             Self::GenerateKeyPair => flag::GENERATE_KEY_PAIR,
         }
     }
+}
+
+/// The result of a function that may continue after it has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started<T> {
+    /// The function is complete.
+    Done(T),
+    /// The function is pending (`CKR_PENDING`). [`Module::async_complete`] returns its result.
+    Pending,
 }
 
 /// The objects that a function created.
@@ -121,31 +130,26 @@ impl Jobs {
         }
     }
 
-    /// Starts the work of a function. Returns the result for the caller: `Pending`, or an error.
-    pub(super) fn start(
+    /// Starts the work of a function, which is then pending.
+    pub(super) fn start<T>(
         &self,
         session: SessionHandle,
         token: Arc<Token>,
         function: AsyncFunction,
         work: impl FnOnce() -> Result<Made> + Send + 'static,
-    ) -> Error {
+    ) -> Result<Started<T>> {
         let (sender, result) = sync_channel(1);
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let job = Job { id, session: Some(session), token, function, named: false, result };
         {
             let mut pending = self.pending();
             if pending.iter().any(|job| job.is(session, function)) {
-                return Error::OperationActive;
+                return Err(Error::OperationActive);
             }
             pending.push(job);
         }
-        match self.work(function, sender, work) {
-            Ok(()) => Error::Pending,
-            Err(error) => {
-                self.pending().retain(|job| job.id != id);
-                error
-            }
-        }
+        self.work(function, sender, work).inspect_err(|_| self.pending().retain(|job| job.id != id))?;
+        Ok(Started::Pending)
     }
 
     fn work(
@@ -222,7 +226,7 @@ impl Jobs {
 
     /// Drops the pending functions of a closed session. PKCS#11 3.2, C_CloseSession: it "cancels
     /// all pending operations whose ID has not been retrieved".
-    pub(super) fn session_closed(&self, session: SessionHandle) {
+    pub(super) fn close_session(&self, session: SessionHandle) {
         self.pending().retain_mut(|job| {
             let own = job.session == Some(session);
             if own {

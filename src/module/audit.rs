@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::asynchronous::Completed;
+use super::asynchronous::{Completed, Started};
 use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
@@ -14,10 +14,34 @@ use crate::object::policy::Rights;
 use crate::session::Session;
 use crate::token::Token;
 
+/// The result of a successful call in a record.
+const SUCCESS: &str = "Ok";
+
 /// A result of a function that may contain new objects.
 pub(super) trait Makes {
     fn made(&self) -> Vec<ObjectHandle> {
         Vec::new()
+    }
+
+    /// Returns the result that the record names.
+    fn result(&self) -> String {
+        SUCCESS.to_owned()
+    }
+}
+
+impl<T: Makes> Makes for Started<T> {
+    fn made(&self) -> Vec<ObjectHandle> {
+        match self {
+            Self::Done(done) => done.made(),
+            Self::Pending => Vec::new(),
+        }
+    }
+
+    fn result(&self) -> String {
+        match self {
+            Self::Done(done) => done.result(),
+            Self::Pending => "Pending".to_owned(),
+        }
     }
 }
 
@@ -107,7 +131,8 @@ impl Module {
         let rights = token.rights(rights.read_write);
         objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::made).unwrap_or_default()));
         if let Some(audit) = &token.settings.audit {
-            note(audit, &token, session, &call, objects, outcome.as_ref().err());
+            let result = outcome.as_ref().map_or_else(describe_error, Makes::result);
+            note(audit, &token, session, &call, objects, result);
         }
         outcome
     }
@@ -116,7 +141,7 @@ impl Module {
 /// Records that an operation starts with a private or secret key. Public keys and handles that the
 /// session cannot see are not recorded.
 #[cold]
-pub(super) fn started(
+pub(super) fn record_start(
     audit: &Audit,
     session: &Session,
     function: &'static str,
@@ -130,7 +155,7 @@ pub(super) fn started(
     }
     let objects = names(&session.token, session.rights(), &[key]);
     let call = Call::of(function, Some(mechanism), &[]);
-    note(audit, &session.token, session.handle, &call, objects, outcome.as_ref().err());
+    note(audit, &session.token, session.handle, &call, objects, describe(outcome));
 }
 
 fn note(
@@ -139,7 +164,7 @@ fn note(
     session: SessionHandle,
     call: &Call<'_>,
     objects: Vec<String>,
-    error: Option<&Error>,
+    result: String,
 ) {
     audit.note(Record {
         token: Some(token.serial().to_owned()),
@@ -148,13 +173,17 @@ fn note(
         user: call.user,
         mechanism: call.mechanism.map(|mechanism| mechanism.info.id.to_string()),
         objects,
-        result: outcome(error),
+        result,
     });
 }
 
 /// Returns the text of a result in a record.
-pub(super) fn outcome(error: Option<&Error>) -> String {
-    error.map_or_else(|| "Ok".to_owned(), |error| format!("{error:?}"))
+pub(super) fn describe(outcome: &Result<()>) -> String {
+    outcome.as_ref().map_or_else(describe_error, Makes::result)
+}
+
+fn describe_error(error: &Error) -> String {
+    format!("{error:?}")
 }
 
 /// Returns the `CKA_UNIQUE_ID` of the objects that a session with these rights can see.

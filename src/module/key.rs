@@ -8,7 +8,7 @@ use std::io::Write;
 
 use tracing::warn;
 
-use super::asynchronous::{AsyncFunction, Made};
+use super::asynchronous::{AsyncFunction, Made, Started};
 use super::audit::Call;
 use super::{Module, password};
 use crate::backend::{PairSpec, Provider, des3};
@@ -36,13 +36,15 @@ impl Module {
         session: SessionHandle,
         mechanism: &Mechanism,
         template: &Template<'_>,
-    ) -> Result<ObjectHandle> {
+    ) -> Result<Started<ObjectHandle>> {
         self.recorded(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
             let attributes = match mechanism.info.action {
-                Action::GenerateParameters => return self.generate_parameters(session, mechanism, template),
+                Action::GenerateParameters => {
+                    return self.generate_parameters(session, mechanism, template).map(Started::Done);
+                }
                 Action::GenerateFromPassword => password::generate(&token, rights, mechanism, template)?,
                 Action::GeneratePreMaster => pre_master(&token, rights, mechanism, template)?,
                 _ => {
@@ -54,9 +56,9 @@ impl Module {
             if self.is_asynchronous(session)? {
                 rights.write(&attributes)?;
                 let made = move || Ok(Made::One(attributes));
-                return Err(self.jobs.start(session, token, AsyncFunction::GenerateKey, made));
+                return self.jobs.start(session, token, AsyncFunction::GenerateKey, made);
             }
-            token.insert(rights, session, attributes)
+            token.insert(rights, session, attributes).map(Started::Done)
         })
     }
 
@@ -86,7 +88,7 @@ impl Module {
         mechanism: &Mechanism,
         public: &Template<'_>,
         private: &Template<'_>,
-    ) -> Result<(ObjectHandle, ObjectHandle)> {
+    ) -> Result<Started<(ObjectHandle, ObjectHandle)>> {
         self.recorded(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
             let key_type = makes(&token, mechanism, Action::GeneratePair)?;
@@ -112,11 +114,11 @@ impl Module {
             };
             if self.is_asynchronous(session)? {
                 let work = move || work().map(|(public, private)| Made::Pair(public, private));
-                return Err(self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work));
+                return self.jobs.start(session, token, AsyncFunction::GenerateKeyPair, work);
             }
             let (public, private) = work()?;
             let [public, private] = token.insert_all(rights, session, [public, private])?;
-            Ok((public, private))
+            Ok(Started::Done((public, private)))
         })
     }
 

@@ -1,8 +1,10 @@
-//! The module, which `C_Initialize` builds. It is the only type that the C interface calls.
+//! The module, which `C_Initialize` builds. The C interface calls it, and through it the sessions.
 //!
 //! A process builds it once. It survives `C_Finalize` and the next `C_Initialize`. So a late call
-//! of another thread finds closed sessions, never freed memory. Its methods are the functions of
-//! PKCS#11, with a file for each chapter.
+//! of another thread finds closed sessions, never freed memory. Its methods are functions of
+//! PKCS#11, with a file for each chapter. The functions of an operation are methods of
+//! [`Session`](crate::session::Session) and
+//! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -24,15 +26,13 @@ use crate::token::Token;
 
 mod asynchronous;
 mod audit;
-mod crypt;
 mod derive;
+mod digest;
 mod kem;
 mod key;
-mod message;
 mod object;
 mod operation;
 mod password;
-mod recover;
 mod session;
 mod slot;
 mod state;
@@ -41,10 +41,10 @@ mod wrap_authenticated;
 mod wrap_ecdh;
 
 pub use crate::session::operation::Output;
-pub use asynchronous::{AsyncFunction, Completed};
+pub use asynchronous::{AsyncFunction, Completed, Started};
 pub use derive::{Additional, Connection, Derived};
 pub use session::{SessionInfo, User};
-pub use slot::{MechanismInfo, SlotInfo, TokenInfo};
+pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
 
 /// All state of the library in a process.

@@ -8,7 +8,7 @@ use tracing::warn;
 use super::Module;
 use super::audit::Call;
 use crate::error::{Error, Result};
-use crate::id::{SessionHandle, SlotId, mechanism_flag as flag, session_state as state};
+use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::Login;
 use crate::session::Session;
 use crate::store::Role;
@@ -76,7 +76,7 @@ impl Module {
     fn open(&self, slot: SlotId, read_write: bool, asynchronous: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         self.sessions.open(|handle| {
-            token.session_opened(read_write)?;
+            token.open_session(read_write)?;
             Ok(Session { asynchronous, ..Session::new(handle, token, read_write) })
         })
     }
@@ -84,9 +84,9 @@ impl Module {
     /// `C_CloseSession`
     pub fn close_session(&self, session: SessionHandle) -> Result<()> {
         let session = self.sessions.close(session)?;
-        session.token.session_closed(session.handle, session.read_write);
+        session.token.close_session(session.handle, session.read_write);
         if session.asynchronous {
-            self.jobs.session_closed(session.handle);
+            self.jobs.close_session(session.handle);
         }
         // The login ended with the last session.
         if session.token.login_state() == Login::Public {
@@ -125,43 +125,7 @@ impl Module {
     pub fn cancel(&self, session: SessionHandle, flags: u64) -> Result<()> {
         self.sessions.with(session, |session| {
             self.jobs.cancel(session.handle, flags);
-            if flags & flag::FIND_OBJECTS != 0 {
-                session.find = None;
-            }
-            if flags & flag::DIGEST != 0 {
-                session.digest.cancel();
-            }
-            if flags & flag::SIGN != 0 {
-                session.sign.cancel();
-            }
-            if flags & flag::VERIFY != 0 {
-                session.verify.cancel();
-                session.verify_signature.cancel();
-            }
-            if flags & flag::SIGN_RECOVER != 0 {
-                session.sign_recover.cancel();
-            }
-            if flags & flag::VERIFY_RECOVER != 0 {
-                session.verify_recover.cancel();
-            }
-            if flags & flag::ENCRYPT != 0 {
-                session.encrypt.cancel();
-            }
-            if flags & flag::DECRYPT != 0 {
-                session.decrypt.cancel();
-            }
-            if flags & flag::MESSAGE_ENCRYPT != 0 {
-                session.message_encrypt.cancel();
-            }
-            if flags & flag::MESSAGE_DECRYPT != 0 {
-                session.message_decrypt.cancel();
-            }
-            if flags & flag::MESSAGE_SIGN != 0 {
-                session.message_sign.cancel();
-            }
-            if flags & flag::MESSAGE_VERIFY != 0 {
-                session.message_verify.cancel();
-            }
+            session.cancel(flags);
             Ok(())
         })
     }

@@ -23,6 +23,15 @@ const MODEL: &str = "Jeton";
 /// The blank label that a token has before it is initialised.
 const NO_LABEL: [u8; 32] = [b' '; 32];
 
+/// Whether `C_WaitForSlotEvent` waits for an event (`CKF_DONT_BLOCK`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until a token appears.
+    ForEvent,
+    /// The call returns at once.
+    Never,
+}
+
 /// The result of `C_GetSlotInfo`.
 pub struct SlotInfo {
     /// The description, of any length. The C interface pads and cuts it.
@@ -137,7 +146,7 @@ impl Module {
     /// `C_WaitForSlotEvent`. Returns a slot whose token another process created after
     /// `C_Initialize`. Each such slot is returned once. Without such a slot the call waits, or
     /// fails with `NoEvent`.
-    pub fn wait_for_slot_event(&self, wait: bool) -> Result<SlotId> {
+    pub fn wait_for_slot_event(&self, wait: Wait) -> Result<SlotId> {
         let state = self.state()?;
         let (mut before, mut looked_at) = (None, None);
         loop {
@@ -157,7 +166,7 @@ impl Module {
                 return Ok(slot.id);
             }
             drop(slots);
-            if !wait {
+            if wait == Wait::Never {
                 return Err(Error::NoEvent);
             }
             std::thread::sleep(POLL);
@@ -193,7 +202,7 @@ impl Module {
         };
         if let Some(audit) = &self.state()?.settings.audit {
             let token = self.token_in(slot).ok().map(|token| token.serial().to_owned());
-            let result = super::audit::outcome(outcome.as_ref().err());
+            let result = super::audit::describe(&outcome);
             audit.note(Record { token, function: "C_InitToken", result, ..Record::default() });
         }
         outcome

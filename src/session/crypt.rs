@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operation::{Engine, Operation, Output};
+use super::operation::{Engine, Operation, Output, Parts, Resume};
 use super::state::Progress;
 use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
@@ -52,6 +52,17 @@ impl RsaHalf {
 }
 
 impl Crypting {
+    /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
+    pub(super) fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
+        let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
+        let other = mechanism.cipher()?;
+        let kept = cipher.renew(&other)?;
+        if kept {
+            *scheme = other;
+        }
+        Ok(kept)
+    }
+
     /// Returns the maximum length of the result for a message in a single part.
     fn whole_len(&self, len: usize) -> usize {
         match self {
@@ -106,10 +117,6 @@ impl Crypting {
 }
 
 impl Engine for Crypting {
-    fn update(&mut self, _data: &[u8]) -> Result<()> {
-        Err(Error::GeneralError)
-    }
-
     fn forget(&mut self) {
         match self {
             // A cipher whose reset fails also fails at its next use.
@@ -117,17 +124,9 @@ impl Engine for Crypting {
             Self::Rsa { collected, .. } => collected.clear(),
         }
     }
+}
 
-    fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
-        let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
-        let other = mechanism.cipher()?;
-        let kept = cipher.renew(&other)?;
-        if kept {
-            *scheme = other;
-        }
-        Ok(kept)
-    }
-
+impl Resume for Crypting {
     fn save(&self) -> Result<Progress> {
         match self {
             Self::Cipher { cipher, .. } => cipher.save().map(Progress::Cipher),
@@ -151,7 +150,7 @@ impl Operation<Crypting> {
     /// `C_Encrypt`, `C_Decrypt`
     pub fn crypt(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else {
-            return self.length(true, |engine| engine.whole_len(input.len()));
+            return self.length(Parts::Single, |engine| engine.whole_len(input.len()));
         };
         self.once(|engine| {
             let needed = engine.whole_len(input.len());
@@ -166,7 +165,7 @@ impl Operation<Crypting> {
     /// `C_EncryptUpdate`, `C_DecryptUpdate`
     pub fn crypt_update(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else {
-            return self.length(false, |engine| engine.part_len(input.len()));
+            return self.length(Parts::Multiple, |engine| engine.part_len(input.len()));
         };
         self.part(|engine| {
             let needed = engine.part_len(input.len());
@@ -177,7 +176,7 @@ impl Operation<Crypting> {
 
     /// `C_EncryptFinal`, `C_DecryptFinal`
     pub fn crypt_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, Crypting::end_len) };
+        let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Crypting::end_len) };
         // The backend finishes if the result fits, even if the upper bound does not. Otherwise it
         // keeps its state.
         self.end(|engine| {

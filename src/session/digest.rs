@@ -1,6 +1,6 @@
 //! The engine of digests, and the digest functions.
 
-use super::operation::{Engine, Operation, Output, copied, place};
+use super::operation::{Absorb, Engine, Operation, Output, Parts, Resume, place, save_hasher};
 use super::state::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
@@ -19,22 +19,26 @@ impl Digesting {
     }
 }
 
-impl Engine for Digesting {
+impl Absorb for Digesting {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         if self.hasher.is_none() {
             self.hasher = Some(self.provider.digest.start(self.hash)?);
         }
         self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
     }
+}
 
+impl Engine for Digesting {
     fn forget(&mut self) {
         if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
             self.hasher = None;
         }
     }
+}
 
+impl Resume for Digesting {
     fn save(&self) -> Result<Progress> {
-        copied(self.hasher.as_deref())
+        save_hasher(self.hasher.as_deref())
     }
 
     fn resume(&mut self, progress: &Progress) -> Result<()> {
@@ -47,7 +51,7 @@ impl Engine for Digesting {
 impl Operation<Digesting> {
     /// `C_Digest`
     pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.hash.len()) };
+        let Output::Buffer(out) = out else { return self.length(Parts::Single, |engine| engine.hash.len()) };
         self.once(|engine| {
             let place = place(out, engine.hash.len())?;
             engine.provider.digest.hash(engine.hash, data, place).map(|()| place.len())
@@ -56,7 +60,9 @@ impl Operation<Digesting> {
 
     /// `C_DigestFinal`
     pub fn digest_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, |engine| engine.hash.len()) };
+        let Output::Buffer(out) = out else {
+            return self.length(Parts::Multiple, |engine| engine.hash.len());
+        };
         self.end(|engine| {
             let place = place(out, engine.hash.len())?;
             match &mut engine.hasher {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::nonce::Nonces;
-use super::operation::{Engine, Operation, Output, place};
+use super::operation::{Engine, Operation, Output, Phase, place};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Provider};
 use crate::error::{Error, Result};
 use crate::mechanism::message::MessageParams;
@@ -170,10 +170,6 @@ fn unauthentic(error: Error) -> Error {
 }
 
 impl Engine for Messages {
-    fn update(&mut self, _data: &[u8]) -> Result<()> {
-        Err(Error::GeneralError)
-    }
-
     fn forget(&mut self) {
         self.begun = None;
     }
@@ -181,8 +177,8 @@ impl Engine for Messages {
 
 impl Operation<Messages> {
     /// Returns the cipher of the active message, or of a message that can begin now.
-    pub fn message_scheme(&mut self, begun: bool) -> Result<AeadScheme> {
-        self.message_length(!begun, |_| 0)?;
+    pub fn message_scheme(&mut self, phase: Phase) -> Result<AeadScheme> {
+        self.message_length(phase, |_| 0)?;
         Ok(self.engine()?.scheme)
     }
 
@@ -194,7 +190,7 @@ impl Operation<Messages> {
         input: &[u8],
         out: Output<'_>,
     ) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(true, |_| input.len()) };
+        let Output::Buffer(out) = out else { return self.message_length(Phase::Begin, |_| input.len()) };
         self.message_once(|engine| {
             let place = place(out, input.len())?;
             engine.whole(params, aad, input, place)?;
@@ -210,7 +206,7 @@ impl Operation<Messages> {
     /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with a part that is not the last.
     pub fn crypt_message_part(&mut self, input: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else {
-            return self.message_length(false, |engine| {
+            return self.message_length(Phase::Continue, |engine| {
                 engine.begun.as_ref().map_or(0, |begun| begun.cipher.update_len(input.len()))
             });
         };
@@ -225,7 +221,7 @@ impl Operation<Messages> {
         out: Output<'_>,
     ) -> Result<usize> {
         let Output::Buffer(out) = out else {
-            return self.message_length(false, |engine| {
+            return self.message_length(Phase::Continue, |engine| {
                 engine.begun.as_ref().map_or(0, |begun| begun.end_len(input.len()))
             });
         };

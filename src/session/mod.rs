@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Direction, Encryption};
+use crate::backend::{Direction, Encryption, Scheme};
 use crate::config::strict as policy;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
@@ -13,67 +13,52 @@ use crate::object::{Object, curve, key, strict};
 use crate::secret::try_boxed;
 use crate::token::Token;
 
-pub mod crypt;
-pub mod digest;
-pub mod find;
-pub mod message;
-pub mod nonce;
-pub mod operation;
-pub mod otp;
-pub mod recover;
-pub mod sign;
+mod crypt;
+mod digest;
+mod dual;
+pub(crate) mod find;
+mod input;
+mod message;
+pub(crate) mod nonce;
+pub(crate) mod operation;
+mod operations;
+mod otp;
+mod recover;
+mod sign;
 pub mod state;
-pub mod table;
-pub mod tls;
+pub(crate) mod table;
+pub(crate) mod tls;
+mod verify_signature;
 
-use crypt::{Crypting, RsaHalf};
-use digest::Digesting;
+pub use crypt::Crypting;
+pub use digest::Digesting;
+pub use message::Messages;
+pub use operation::{Absorb, Engine, Operation, Phase};
+pub use operations::Operations;
+pub use recover::Recovering;
+pub use sign::{Signature, Signing, Verifying};
+pub use verify_signature::VerifyingSignature;
+
+use crypt::RsaHalf;
 use find::Find;
-use message::Messages;
-use operation::{Engine, Message, Operation};
+use input::Message;
+use operation::{NO_KEY, Reuse};
 use otp::Otp;
-use recover::Recovering;
-use sign::{Signing, Verifying};
 
 /// An open session with its active operations.
 pub struct Session {
     /// The handle of this session.
-    pub handle: SessionHandle,
+    pub(crate) handle: SessionHandle,
     /// The token that the session is open on.
-    pub token: Arc<Token>,
+    pub(crate) token: Arc<Token>,
     /// True for a read/write session, which may write token objects.
-    pub read_write: bool,
-    /// The active search.
-    pub find: Option<Find>,
-    /// The digest operation.
-    pub digest: Operation<Digesting>,
-    /// The signature operation.
-    pub sign: Operation<Signing>,
-    /// The verification operation.
-    pub verify: Operation<Verifying>,
-    /// The encryption operation.
-    pub encrypt: Operation<Crypting>,
-    /// The decryption operation.
-    pub decrypt: Operation<Crypting>,
-    /// The signature operation with data recovery.
-    pub sign_recover: Operation<Signing>,
-    /// The verification operation with data recovery.
-    pub verify_recover: Operation<Recovering>,
-    /// The verification operation of `C_VerifySignatureInit`, which gets the signature before the
-    /// data.
-    pub verify_signature: Operation<Verifying>,
-    /// The signature that `verify_signature` checks.
-    pub signature: Vec<u8>,
+    pub(crate) read_write: bool,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
-    pub asynchronous: bool,
-    /// The message-based encryption operation.
-    pub message_encrypt: Operation<Messages>,
-    /// The message-based decryption operation.
-    pub message_decrypt: Operation<Messages>,
-    /// The message-based signature operation.
-    pub message_sign: Operation<Signing>,
-    /// The message-based verification operation.
-    pub message_verify: Operation<Verifying>,
+    pub(crate) asynchronous: bool,
+    /// The active search.
+    pub(crate) find: Option<Find>,
+    /// The operations.
+    pub operations: Operations,
 }
 
 /// The shortest sensitive key, in bytes, that makes a MAC, a digest or another key.
@@ -110,26 +95,7 @@ impl Usage {
 impl Session {
     /// Returns a session without active operations.
     pub fn new(handle: SessionHandle, token: Arc<Token>, read_write: bool) -> Self {
-        Self {
-            handle,
-            token,
-            read_write,
-            find: None,
-            digest: Operation::default(),
-            sign: Operation::default(),
-            verify: Operation::default(),
-            encrypt: Operation::default(),
-            decrypt: Operation::default(),
-            sign_recover: Operation::default(),
-            verify_recover: Operation::default(),
-            verify_signature: Operation::default(),
-            signature: Vec::new(),
-            asynchronous: false,
-            message_encrypt: Operation::default(),
-            message_decrypt: Operation::default(),
-            message_sign: Operation::default(),
-            message_verify: Operation::default(),
-        }
+        Self { handle, token, read_write, asynchronous: false, find: None, operations: Operations::default() }
     }
 
     /// Returns what the session may do with the current login.
@@ -140,98 +106,150 @@ impl Session {
     /// `C_DigestInit`
     pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
         let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
-        let (key, epoch) = (ObjectHandle(0), 0);
-        if !self.digest.rearm(mechanism, key, epoch)? {
-            offered(&self.token, mechanism)?;
-            self.digest.start(mechanism, key, epoch, Digesting::new(self.token.provider(), hash), false);
+        let digest = &mut self.operations.digest;
+        if !digest.rearm(mechanism, NO_KEY, 0, never_renew)? {
+            check_offered(&self.token, mechanism)?;
+            let engine = Digesting::new(self.token.provider(), hash);
+            digest.start(mechanism, NO_KEY, Reuse::Epoch(0), engine);
         }
         Ok(())
     }
 
     /// `C_SignInit`
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, sign, read_write, .. } = self;
+        let Self { token, operations, read_write, .. } = self;
         let make = |object: Arc<Object>| match mechanism.info.action {
             Action::Otp => Otp::signing(token, *read_write, mechanism, key, object).map(Signing::Otp),
             _ => signing(token, mechanism, &object),
         };
-        arm(sign, token, *read_write, mechanism, key, Usage::SIGN, make)
+        arm(&mut operations.sign, (token, *read_write), mechanism, key, Usage::SIGN, never_renew, make)
     }
 
     /// `C_SignRecoverInit`
     pub fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, sign_recover, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| signing(token, mechanism, &key);
-        arm(sign_recover, token, self.read_write, mechanism, key, Usage::SIGN_RECOVER, make)
+        arm(
+            &mut operations.sign_recover,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::SIGN_RECOVER,
+            never_renew,
+            make,
+        )
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, verify, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |object: Arc<Object>| match mechanism.info.action {
             Action::Otp => Otp::verifying(token, mechanism, key, object).map(Verifying::Otp),
             _ => verifying(token, mechanism, &object),
         };
-        arm(verify, token, self.read_write, mechanism, key, Usage::VERIFY, make)
+        arm(
+            &mut operations.verify,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::VERIFY,
+            never_renew,
+            make,
+        )
     }
 
     /// `C_VerifySignatureInit`
-    pub fn verify_init_with(
+    pub fn verify_signature_init(
         &mut self,
         mechanism: &Mechanism,
         key: ObjectHandle,
         signature: &[u8],
     ) -> Result<()> {
-        let Self { token, verify_signature, .. } = self;
-        let make = |key: Arc<Object>| verifying(token, mechanism, &key);
-        arm(verify_signature, token, self.read_write, mechanism, key, Usage::VERIFY, make)?;
         // The caller chose the length of the signature, so the copy may not fit in memory.
-        match try_boxed(signature) {
-            Ok(signature) => self.signature = signature.into(),
-            Err(error) => {
-                self.verify_signature.cancel();
-                return Err(error);
-            }
-        }
-        Ok(())
+        let signature = try_boxed(signature)?;
+        let Self { token, operations, .. } = self;
+        let operation = &mut operations.verify_signature;
+        let make = |key: Arc<Object>| verifying(token, mechanism, &key).map(VerifyingSignature::new);
+        arm(operation, (token, self.read_write), mechanism, key, Usage::VERIFY, never_renew, make)?;
+        operation.set_signature(signature)
     }
 
     /// `C_VerifyRecoverInit`
     pub fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, verify_recover, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| {
             let padded = mechanism.encryption()? == Encryption::Pkcs1;
             Ok(Recovering { key: key.public_key(token.provider())?, padded })
         };
-        arm(verify_recover, token, self.read_write, mechanism, key, Usage::VERIFY_RECOVER, make)
+        arm(
+            &mut operations.verify_recover,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::VERIFY_RECOVER,
+            never_renew,
+            make,
+        )
     }
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, encrypt, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Encrypt);
-        arm(encrypt, token, self.read_write, mechanism, key, Usage::ENCRYPT, make)
+        arm(
+            &mut operations.encrypt,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::ENCRYPT,
+            |engine| engine.renew(mechanism),
+            make,
+        )
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, decrypt, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Decrypt);
-        arm(decrypt, token, self.read_write, mechanism, key, Usage::DECRYPT, make)
+        arm(
+            &mut operations.decrypt,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::DECRYPT,
+            |engine| engine.renew(mechanism),
+            make,
+        )
     }
 
     /// `C_MessageSignInit`
     pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, message_sign, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| signing(token, mechanism, &key);
-        arm(message_sign, token, self.read_write, mechanism, key, Usage::MESSAGE_SIGN, make)
+        arm(
+            &mut operations.message_sign,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::MESSAGE_SIGN,
+            never_renew,
+            make,
+        )
     }
 
     /// `C_MessageVerifyInit`
     pub fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, message_verify, .. } = self;
+        let Self { token, operations, .. } = self;
         let make = |key: Arc<Object>| verifying(token, mechanism, &key);
-        arm(message_verify, token, self.read_write, mechanism, key, Usage::MESSAGE_VERIFY, make)
+        arm(
+            &mut operations.message_verify,
+            (token, self.read_write),
+            mechanism,
+            key,
+            Usage::MESSAGE_VERIFY,
+            never_renew,
+            make,
+        )
     }
 
     /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
@@ -241,16 +259,16 @@ impl Session {
         mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        let Self { token, message_encrypt, message_decrypt, .. } = self;
+        let Self { token, operations, .. } = self;
         let (operation, usage) = match direction {
-            Direction::Encrypt => (message_encrypt, Usage::MESSAGE_ENCRYPT),
-            Direction::Decrypt => (message_decrypt, Usage::MESSAGE_DECRYPT),
+            Direction::Encrypt => (&mut operations.message_encrypt, Usage::MESSAGE_ENCRYPT),
+            Direction::Decrypt => (&mut operations.message_decrypt, Usage::MESSAGE_DECRYPT),
         };
         let make = |key: Arc<Object>| {
             let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
             Messages::new(token.provider(), scheme, direction, key)
         };
-        arm(operation, token, self.read_write, mechanism, key, usage, make)?;
+        arm(operation, (token, self.read_write), mechanism, key, usage, never_renew, make)?;
         operation.engine()?.renew();
         Ok(())
     }
@@ -258,75 +276,77 @@ impl Session {
     /// Returns the message-based encryption or decryption operation.
     pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
         match direction {
-            Direction::Encrypt => &mut self.message_encrypt,
-            Direction::Decrypt => &mut self.message_decrypt,
+            Direction::Encrypt => &mut self.operations.message_encrypt,
+            Direction::Decrypt => &mut self.operations.message_decrypt,
         }
     }
 
+    /// Ends the search and the operations that `flags` name, as in `CK_MECHANISM_INFO`.
+    pub(crate) fn cancel(&mut self, flags: u64) {
+        if flags & does::FIND_OBJECTS != 0 {
+            self.find = None;
+        }
+        let named = self.operations.each().filter(|(flag, _)| flags & flag != 0);
+        named.for_each(|(_, operation)| operation.cancel());
+    }
+
     /// Returns whether an operation waits for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&mut self) -> bool {
         self.last_waiting().is_some()
     }
 
-    fn last_waiting(&self) -> Option<u64> {
-        let single = self.sign.waits().max(self.decrypt.waits()).max(self.sign_recover.waits());
-        single.max(self.message_sign.waits())
+    fn last_waiting(&mut self) -> Option<u64> {
+        self.operations.each().filter_map(|(_, operation)| operation.waits()).max()
     }
 
     /// Unlocks the operation that was started last and waits for the PIN of its key, which has
     /// `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects": "the user has to supply the
     /// PIN for each use". One PIN unlocks one operation.
-    pub fn unlock(&mut self) -> Result<()> {
+    pub(crate) fn unlock(&mut self) -> Result<()> {
         let last = self.last_waiting().ok_or(Error::OperationNotInitialized)?;
-        self.sign.unlock(last);
-        self.decrypt.unlock(last);
-        self.sign_recover.unlock(last);
-        self.message_sign.unlock(last);
+        self.operations.each().for_each(|(_, operation)| operation.unlock(last));
         Ok(())
     }
 
     /// Ends every operation that has a key and drops its engine, which holds the parsed key.
-    pub fn clear_keys(&mut self) {
-        self.sign.clear();
-        self.verify.clear();
-        self.encrypt.clear();
-        self.decrypt.clear();
-        self.sign_recover.clear();
-        self.verify_recover.clear();
-        self.verify_signature.clear();
-        self.message_encrypt.clear();
-        self.message_decrypt.clear();
-        self.message_sign.clear();
-        self.message_verify.clear();
+    pub(crate) fn clear_keys(&mut self) {
+        self.operations.each().for_each(|(_, operation)| operation.clear_key());
     }
 }
 
 /// Starts an operation with a key. Reuses the kept engine if mechanism, key and epoch are the same.
 fn arm<E: Engine>(
     operation: &mut Operation<E>,
-    token: &Token,
-    read_write: bool,
+    (token, read_write): (&Token, bool),
     mechanism: &Mechanism,
     key: ObjectHandle,
     usage: Usage,
+    renew: impl FnOnce(&mut E) -> Result<bool>,
     make: impl FnOnce(Arc<Object>) -> Result<E>,
 ) -> Result<()> {
     token.poll_occasionally()?;
     let epoch = token.epoch();
-    if operation.rearm(mechanism, key, epoch)? {
+    if operation.rearm(mechanism, key, epoch, renew)? {
         return Ok(());
     }
-    offered(token, mechanism)?;
-    let object = permitted(token, token.rights(read_write), mechanism, key, usage)?;
+    check_offered(token, mechanism)?;
+    let object = find_permitted(token, token.rights(read_write), mechanism, key, usage)?;
     // Only private keys have this attribute.
-    let locked = object.flag(Flag::ALWAYS_AUTHENTICATE);
-    operation.start(mechanism, key, epoch, make(object)?, locked);
+    let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
+    let engine = make(object)?;
+    let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
+    operation.start(mechanism, key, reuse, engine);
     Ok(())
+}
+
+/// The parameter of a kept engine cannot be replaced.
+fn never_renew<E>(_: &mut E) -> Result<bool> {
+    Ok(false)
 }
 
 /// Fails with `MechanismInvalid` if the configuration does not offer the mechanism. A reused engine
 /// needs no new check, because the configuration cannot change while the session is open.
-fn offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
+fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
     let offered = token.settings.mechanism(mechanism.info.id).is_some();
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
@@ -348,12 +368,12 @@ pub fn usable(
     usage: Usage,
 ) -> Result<Arc<Object>> {
     token.poll_occasionally()?;
-    let object = permitted(token, rights, mechanism, key, usage)?;
+    let object = find_permitted(token, rights, mechanism, key, usage)?;
     if object.flag(Flag::ALWAYS_AUTHENTICATE) { Err(Error::UserNotLoggedIn) } else { Ok(object) }
 }
 
 /// Looks up the key, but does not look for changes of other processes.
-fn permitted(
+fn find_permitted(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,
@@ -384,28 +404,34 @@ fn permitted(
 }
 
 fn signing(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Signing> {
-    if let Action::Mac(_) = mechanism.info.action {
-        return Ok(Signing::Mac(mac(token, mechanism, object)?));
-    }
-    let (scheme, hash) = mechanism.scheme(curve::is_edwards448(object.attributes()))?;
-    let signer = object.private_key(token.provider())?.signer(&scheme)?;
-    Ok(Signing::Signature(Message::new(token.provider(), hash), signer))
+    let signer = |scheme: &Scheme| object.private_key(token.provider())?.signer(scheme);
+    signature(token, mechanism, object, signer)
 }
 
 fn verifying(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<Verifying> {
+    let verifier = |scheme: &Scheme| object.public_key(token.provider())?.verifier(scheme);
+    signature(token, mechanism, object, verifier)
+}
+
+fn signature<A: ?Sized>(
+    token: &Token,
+    mechanism: &Mechanism,
+    object: &Object,
+    algorithm: impl FnOnce(&Scheme) -> Result<Box<A>>,
+) -> Result<Signature<A>> {
     if let Action::Mac(_) = mechanism.info.action {
-        return Ok(Verifying::Mac(mac(token, mechanism, object)?));
+        return Ok(Signature::Mac(mac(token, mechanism, object)?));
     }
     let (scheme, hash) = mechanism.scheme(curve::is_edwards448(object.attributes()))?;
-    let verifier = object.public_key(token.provider())?.verifier(&scheme)?;
-    Ok(Verifying::Signature(Message::new(token.provider(), hash), verifier))
+    Ok(Signature::Pair(Message::new(token.provider(), hash), algorithm(&scheme)?))
 }
 
 fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::MacEngine> {
     strong_enough(object)?;
     if let Params::TlsMac { prf, len, server } = mechanism.params {
         let secret = key::secret(object.attributes())?;
-        let finished = tls::Finished::new(token.provider(), prf, server, secret, len);
+        let label: &[u8] = if server { b"server finished" } else { b"client finished" };
+        let finished = tls::Finished::new(token.provider(), prf, label, secret, len);
         return sign::MacEngine::new(Box::new(finished), None);
     }
     if mechanism.info.action == Action::Mac(MacFunction::TlsPrf) {
@@ -426,12 +452,7 @@ pub fn strong_enough(object: &Object) -> Result<()> {
 }
 
 /// Returns an engine that encrypts or decrypts with the key.
-pub fn crypting(
-    token: &Token,
-    mechanism: &Mechanism,
-    object: &Object,
-    direction: Direction,
-) -> Result<Crypting> {
+fn crypting(token: &Token, mechanism: &Mechanism, object: &Object, direction: Direction) -> Result<Crypting> {
     let provider = token.provider();
     if let Action::Cipher(_) = mechanism.info.action {
         let scheme = mechanism.cipher()?;

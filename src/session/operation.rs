@@ -8,14 +8,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::{Hash, Hasher, Provider};
+use crate::backend::Hasher;
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::Mechanism;
-use crate::secret::Secret;
 use crate::session::state::{Progress, Saved};
 
 mod process;
+
+pub use process::Phase;
 
 /// The destination of a result (PKCS#11 3.2, "Conventions for functions returning output in a
 /// variable-length buffer").
@@ -33,16 +34,40 @@ pub struct Operation<E> {
     kept: Option<Box<Kept<E>>>,
 }
 
+/// Whether the next `Init` may use the engine again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reuse {
+    /// In this epoch of the token.
+    Epoch(u64),
+    /// Never, because each use of the key needs a PIN. A later operation has a greater number.
+    Never { number: u64 },
+}
+
+impl Reuse {
+    /// Returns `Never` with the next number.
+    pub(super) fn never() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::Never { number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// The key of an operation that has none.
+pub(super) const NO_KEY: ObjectHandle = ObjectHandle(0);
+
+/// How a function passes the message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// In a single part, as `C_Sign` does.
+    Single,
+    /// In any number of parts, as `C_SignUpdate` and `C_SignFinal` do.
+    Multiple,
+}
+
 impl<E> Default for Operation<E> {
     fn default() -> Self {
         Self { stage: Stage::Idle, kept: None }
     }
 }
-
-/// The first epoch of operations that need a PIN. The epoch of a token stays below it, so such an
-/// operation never starts again without the PIN. Each gets the next number, which shows the one
-/// that started last.
-const BEHIND_PIN: u64 = 1 << 63;
 
 /// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,23 +89,32 @@ enum Stage {
 struct Kept<E> {
     mechanism: Mechanism,
     key: ObjectHandle,
-    epoch: u64,
+    reuse: Reuse,
     engine: E,
 }
 
 impl<E: Engine> Operation<E> {
     /// Starts the operation with the kept engine if that engine fits. Returns whether it does.
-    /// Fails with `OperationActive` if an operation is active.
-    pub fn rearm(&mut self, mechanism: &Mechanism, key: ObjectHandle, epoch: u64) -> Result<bool> {
+    /// `renew` passes another parameter of the same mechanism to the engine. It returns false if
+    /// that needs a new engine. Fails with `OperationActive` if an operation is active.
+    pub(super) fn rearm(
+        &mut self,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        epoch: u64,
+        renew: impl FnOnce(&mut E) -> Result<bool>,
+    ) -> Result<bool> {
         if self.stage != Stage::Idle {
             return Err(Error::OperationActive);
         }
         let same = |kept: &&mut Box<Kept<E>>| {
-            kept.epoch == epoch && kept.key == key && std::ptr::eq(kept.mechanism.info, mechanism.info)
+            kept.reuse == Reuse::Epoch(epoch)
+                && kept.key == key
+                && std::ptr::eq(kept.mechanism.info, mechanism.info)
         };
         let Some(kept) = self.kept.as_mut().filter(same) else { return Ok(false) };
         if !kept.mechanism.params.same(&mechanism.params) {
-            if !kept.engine.renew(mechanism)? {
+            if !renew(&mut kept.engine)? {
                 return Ok(false);
             }
             kept.mechanism = mechanism.clone();
@@ -89,30 +123,17 @@ impl<E: Engine> Operation<E> {
         Ok(true)
     }
 
-    /// Starts the operation with a new engine. An engine that waits for a PIN is used once and
-    /// never reused.
-    pub fn start(&mut self, mechanism: &Mechanism, key: ObjectHandle, epoch: u64, engine: E, locked: bool) {
-        static STARTED: AtomicU64 = AtomicU64::new(BEHIND_PIN);
-        let epoch = if locked { STARTED.fetch_add(1, Ordering::Relaxed) } else { epoch };
-        let kept = Kept { mechanism: mechanism.clone(), key, epoch, engine };
+    /// Starts the operation with a new engine. An engine that cannot be reused waits for a PIN.
+    pub(super) fn start(&mut self, mechanism: &Mechanism, key: ObjectHandle, reuse: Reuse, engine: E) {
+        let kept = Kept { mechanism: mechanism.clone(), key, reuse, engine };
         match &mut self.kept {
             Some(place) => **place = kept,
             None => self.kept = Some(Box::new(kept)),
         }
-        self.stage = if locked { Stage::Locked } else { Stage::Ready };
-    }
-
-    /// Returns the number of an operation that waits for a PIN. A later operation has a greater
-    /// number.
-    pub fn waits(&self) -> Option<u64> {
-        self.kept.as_ref().filter(|_| self.stage == Stage::Locked).map(|kept| kept.epoch)
-    }
-
-    /// Unlocks the operation if it waits for a PIN and has that number.
-    pub fn unlock(&mut self, number: u64) {
-        if self.waits() == Some(number) {
-            self.stage = Stage::Ready;
-        }
+        self.stage = match reuse {
+            Reuse::Epoch(_) => Stage::Ready,
+            Reuse::Never { .. } => Stage::Locked,
+        };
     }
 
     /// Ends the operation.
@@ -126,48 +147,42 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Ends the operation and drops its engine with the key.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Returns the mechanism that the active operation was started with.
-    pub fn with(&self) -> Option<&Mechanism> {
-        self.kept.as_ref().filter(|_| self.active()).map(|kept| &kept.mechanism)
+    pub(crate) fn mechanism(&self) -> Option<&Mechanism> {
+        self.kept.as_ref().filter(|_| self.is_active()).map(|kept| &kept.mechanism)
+    }
+
+    /// Returns the engine of the active operation.
+    pub(super) fn active_engine(&self) -> Option<&E> {
+        self.kept.as_ref().filter(|_| self.is_active()).map(|kept| &kept.engine)
     }
 
     /// Returns whether the operation is active.
-    pub fn active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         self.stage != Stage::Idle
     }
 
     /// Does the operation in a single part.
-    pub fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(super) fn once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready => self.finish(work),
             // PKCS#11 3.2, C_Sign: the function cannot end a multi-part operation.
             Stage::Parts => Err(Error::OperationActive),
             Stage::Idle => Err(Error::OperationNotInitialized),
-            Stage::Locked => self.locked(),
+            Stage::Locked => self.refuse_without_login(),
         }
-    }
-
-    /// Processes one part. An error ends the operation.
-    pub fn update(&mut self, data: &[u8]) -> Result<()> {
-        match self.stage {
-            Stage::Ready | Stage::Parts => {}
-            Stage::Idle => return Err(Error::OperationNotInitialized),
-            Stage::Locked => return self.locked(),
-        }
-        self.stage = Stage::Parts;
-        self.engine()?.update(data).inspect_err(|_| self.cancel())
     }
 
     /// Processes one part that has output. An error ends the operation, except `BufferTooSmall`.
-    pub fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(super) fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready | Stage::Parts => {}
             Stage::Idle => return Err(Error::OperationNotInitialized),
-            Stage::Locked => return self.locked(),
+            Stage::Locked => return self.refuse_without_login(),
         }
         let outcome = work(self.engine()?);
         match outcome {
@@ -182,11 +197,11 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Ends a multi-part operation. The number of parts may be zero.
-    pub fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(super) fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready | Stage::Parts => self.finish(work),
             Stage::Idle => Err(Error::OperationNotInitialized),
-            Stage::Locked => self.locked(),
+            Stage::Locked => self.refuse_without_login(),
         }
     }
 
@@ -203,40 +218,20 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Returns the length of the result for a caller who asks only for it.
-    pub fn length(&mut self, one_part: bool, len: impl FnOnce(&E) -> usize) -> Result<usize> {
+    pub(super) fn length(&mut self, parts: Parts, len: impl FnOnce(&E) -> usize) -> Result<usize> {
         match self.stage {
-            Stage::Parts if one_part => Err(Error::OperationActive),
+            Stage::Parts if parts == Parts::Single => Err(Error::OperationActive),
             Stage::Ready | Stage::Parts => Ok(len(self.engine()?)),
             Stage::Idle => Err(Error::OperationNotInitialized),
-            Stage::Locked => self.locked(),
+            Stage::Locked => self.refuse_without_login(),
         }
     }
 
     /// PKCS#11 3.2, "Private key objects": each use of such a key needs its own login. Without the
     /// login the operation ends.
-    fn locked<T>(&mut self) -> Result<T> {
+    fn refuse_without_login<T>(&mut self) -> Result<T> {
         self.clear();
         Err(Error::UserNotLoggedIn)
-    }
-
-    /// Returns the saved state if the operation is active. An operation that needed a PIN cannot be
-    /// saved. Otherwise one PIN would be enough for many uses of the key.
-    pub fn save(&self) -> Result<Option<Saved>> {
-        let Some(kept) = self.kept.as_ref().filter(|_| self.stage != Stage::Idle) else { return Ok(None) };
-        if kept.epoch >= BEHIND_PIN {
-            return Err(Error::StateUnsaveable);
-        }
-        let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
-        Ok(Some(Saved { mechanism: kept.mechanism.clone(), key: kept.key, progress }))
-    }
-
-    /// Continues a saved operation. The caller has just started this one with the same mechanism
-    /// and key.
-    pub fn resume(&mut self, saved: &Saved) -> Result<()> {
-        if let Some(progress) = &saved.progress {
-            self.part(|engine| engine.resume(progress))?;
-        }
-        Ok(())
     }
 
     /// Returns the engine of the operation.
@@ -245,100 +240,101 @@ impl<E: Engine> Operation<E> {
     }
 }
 
-/// The algorithm of an operation with its key and its progress.
-pub trait Engine {
-    /// Processes a part of the message.
-    fn update(&mut self, data: &[u8]) -> Result<()>;
-    /// Discards all parts of the message.
-    fn forget(&mut self);
-    /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
-    fn renew(&mut self, _with: &Mechanism) -> Result<bool> {
-        Ok(false)
-    }
-    /// Returns the progress. Fails with `StateUnsaveable` if it cannot be saved.
-    fn save(&self) -> Result<Progress> {
-        Err(Error::StateUnsaveable)
-    }
-    /// Continues from that progress.
-    fn resume(&mut self, _progress: &Progress) -> Result<()> {
-        Err(Error::SavedStateInvalid)
-    }
-}
-
-/// The input of a signer: the digest of the message, or the message itself.
-pub struct Message {
-    provider: &'static Provider,
-    hash: Option<Hash>,
-    hasher: Option<Box<dyn Hasher>>,
-    collected: Secret,
-}
-
-impl Message {
-    /// Returns an empty message for a scheme that takes its digest by `hash`. If `hash` is `None`,
-    /// the scheme takes the message itself.
-    pub fn new(provider: &'static Provider, hash: Option<Hash>) -> Self {
-        Self { provider, hash, hasher: None, collected: Secret::default() }
-    }
-
-    /// Appends a part.
+impl<E: Absorb> Operation<E> {
+    /// Processes one part. An error ends the operation.
     pub fn update(&mut self, data: &[u8]) -> Result<()> {
-        let Some(hash) = self.hash else {
-            return self.collected.extend(data);
-        };
-        if self.hasher.is_none() {
-            self.hasher = Some(self.provider.digest.start(hash)?);
+        match self.stage {
+            Stage::Ready | Stage::Parts => {}
+            Stage::Idle => return Err(Error::OperationNotInitialized),
+            Stage::Locked => return self.refuse_without_login(),
         }
-        self.hasher.as_mut().map_or(Err(Error::GeneralError), |hasher| hasher.update(data))
+        self.stage = Stage::Parts;
+        self.engine()?.update(data).inspect_err(|_| self.cancel())
+    }
+}
+
+impl<E: Resume> Operation<E> {
+    /// Returns the saved state if the operation is active. An operation that needed a PIN cannot be
+    /// saved. Otherwise one PIN would be enough for many uses of the key.
+    pub(super) fn save(&self) -> Result<Option<Saved>> {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
+        if matches!(kept.reuse, Reuse::Never { .. }) {
+            return Err(Error::StateUnsaveable);
+        }
+        let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
+        Ok(Some(Saved { mechanism: kept.mechanism.clone(), key: kept.key, progress }))
     }
 
-    /// Discards all parts.
-    pub fn forget(&mut self) {
-        self.collected.clear();
-        if self.hasher.as_mut().is_some_and(|hasher| hasher.reset().is_err()) {
-            self.hasher = None;
-        }
-    }
-
-    /// Returns the progress.
-    pub fn save(&self) -> Result<Progress> {
-        match self.hash {
-            None => Secret::try_copy(&self.collected).map(Progress::Collected),
-            Some(_) => copied(self.hasher.as_deref()),
-        }
-    }
-
-    /// Continues from that progress.
-    pub fn resume(&mut self, progress: &Progress) -> Result<()> {
-        match progress {
-            Progress::Collected(message) => self.collected = Secret::try_copy(message)?,
-            Progress::Hasher(hasher) => {
-                self.hasher = hasher.as_ref().map(|hasher| hasher.duplicate()).transpose()?
-            }
-            Progress::Mac(_) | Progress::Cipher(_) => return Err(Error::SavedStateInvalid),
+    /// Continues a saved operation. The caller has just started this one with the same mechanism
+    /// and key.
+    pub(super) fn resume(&mut self, saved: &Saved) -> Result<()> {
+        if let Some(progress) = &saved.progress {
+            self.part(|engine| engine.resume(progress))?;
         }
         Ok(())
     }
+}
 
-    /// Calls `work` with the signer's input for a message that comes in a single part.
-    pub fn whole<T>(&self, data: &[u8], work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let Some(hash) = self.hash else { return work(data) };
-        let mut digest = [0; Hash::MAX_LEN];
-        self.provider.digest.hash(hash, data, &mut digest[..hash.len()])?;
-        work(&digest[..hash.len()])
+/// What a session does with all its operations.
+pub(super) trait Lifecycle {
+    /// Ends the operation.
+    fn cancel(&mut self);
+    /// Ends the operation and drops its engine, if the engine has a key.
+    fn clear_key(&mut self);
+    /// Returns the number of an operation that waits for a PIN. A later operation has a greater
+    /// number.
+    fn waits(&self) -> Option<u64>;
+    /// Unlocks the operation if it waits for a PIN and has that number.
+    fn unlock(&mut self, number: u64);
+}
+
+impl<E: Engine> Lifecycle for Operation<E> {
+    fn cancel(&mut self) {
+        Operation::cancel(self);
     }
 
-    /// Calls `work` with the signer's input for the parts so far.
-    pub fn parts<T>(&mut self, work: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let Some(hash) = self.hash else { return work(&self.collected) };
-        let Some(hasher) = &mut self.hasher else { return self.whole(&[], work) };
-        let mut digest = [0; Hash::MAX_LEN];
-        hasher.finish(&mut digest[..hash.len()])?;
-        work(&digest[..hash.len()])
+    fn clear_key(&mut self) {
+        if self.kept.as_ref().is_some_and(|kept| kept.key != NO_KEY) {
+            self.clear();
+        }
+    }
+
+    fn waits(&self) -> Option<u64> {
+        match self.kept.as_ref()?.reuse {
+            Reuse::Never { number } if self.stage == Stage::Locked => Some(number),
+            _ => None,
+        }
+    }
+
+    fn unlock(&mut self, number: u64) {
+        if self.waits() == Some(number) {
+            self.stage = Stage::Ready;
+        }
     }
 }
 
+/// The algorithm of an operation with its key and its progress.
+pub trait Engine {
+    /// Discards all parts of the message.
+    fn forget(&mut self);
+}
+
+/// An engine that takes the message in parts and has no output before the end.
+pub trait Absorb: Engine {
+    /// Processes a part of the message.
+    fn update(&mut self, data: &[u8]) -> Result<()>;
+}
+
+/// An engine whose progress can be saved.
+pub trait Resume: Engine {
+    /// Returns the progress. Fails with `StateUnsaveable` if it cannot be saved.
+    fn save(&self) -> Result<Progress>;
+    /// Continues from that progress.
+    fn resume(&mut self, progress: &Progress) -> Result<()>;
+}
+
 /// Returns the progress of a digest.
-pub(super) fn copied(hasher: Option<&dyn Hasher>) -> Result<Progress> {
+pub(super) fn save_hasher(hasher: Option<&dyn Hasher>) -> Result<Progress> {
     hasher.map(Hasher::duplicate).transpose().map(Progress::Hasher)
 }
 

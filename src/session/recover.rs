@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operation::{Engine, Operation, Output, place};
+use super::operation::{Engine, Operation, Output, Parts, place};
 use crate::backend::{Encryption, PublicKey};
 use crate::error::{Error, Result};
 
@@ -15,17 +15,16 @@ pub struct Recovering {
 }
 
 impl Engine for Recovering {
-    fn update(&mut self, _data: &[u8]) -> Result<()> {
-        Err(Error::OperationNotInitialized)
-    }
-
+    /// Does nothing: the signature has a single part.
     fn forget(&mut self) {}
 }
 
 impl Operation<Recovering> {
     /// `C_VerifyRecover`
     pub fn recover(&mut self, signature: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, |engine| engine.key.encrypted_len()) };
+        let Output::Buffer(out) = out else {
+            return self.length(Parts::Single, |engine| engine.key.encrypted_len());
+        };
         self.once(|engine| {
             let len = engine.key.encrypted_len();
             if signature.len() != len {
@@ -36,7 +35,7 @@ impl Operation<Recovering> {
                 Error::DataInvalid => Error::SignatureInvalid,
                 other => other,
             })?;
-            let data = if engine.padded { unpadded(&block)? } else { &block };
+            let data = if engine.padded { remove_padding(&block)? } else { &block };
             let place = place(out, data.len())?;
             place.copy_from_slice(data);
             Ok(data.len())
@@ -46,7 +45,7 @@ impl Operation<Recovering> {
 
 /// Removes the padding of RFC 8017, 9.2: `00 01 ff … ff 00` with at least eight bytes of ff. The
 /// block is not secret, so the time may depend on it.
-fn unpadded(block: &[u8]) -> Result<&[u8]> {
+fn remove_padding(block: &[u8]) -> Result<&[u8]> {
     let rest = block.strip_prefix(&[0, 1]).ok_or(Error::SignatureInvalid)?;
     let filled = rest.iter().take_while(|byte| **byte == 0xff).count();
     match rest[filled..].split_first() {
@@ -62,9 +61,9 @@ mod tests {
     #[test]
     fn only_a_whole_padding_is_taken_off() {
         let good = [&[0, 1][..], &[0xff; 8], &[0, 7, 8]].concat();
-        assert_eq!(unpadded(&good), Ok(&[7, 8][..]));
+        assert_eq!(remove_padding(&good), Ok(&[7, 8][..]));
         for wrong in [&good[1..], &[&[0, 1][..], &[0xff; 7], &[0, 7]].concat(), &[0, 1, 0xff], &[]] {
-            assert_eq!(unpadded(wrong), Err(Error::SignatureInvalid));
+            assert_eq!(remove_padding(wrong), Err(Error::SignatureInvalid));
         }
     }
 }

@@ -2,22 +2,29 @@
 
 use subtle::ConstantTimeEq;
 
-use super::operation::{Engine, Message, Operation, Output, place};
+use super::input::Message;
+use super::operation::{Absorb, Engine, Operation, Output, Parts, Phase, Resume, place};
 use super::otp::Otp;
 use super::state::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The engine of a signature.
-pub enum Signing {
-    /// A signature with a private key.
-    Signature(Message, Box<dyn Signer>),
+/// The engine of a signature or its verification. `A` is the algorithm with the private or the
+/// public key.
+pub enum Signature<A: ?Sized> {
+    /// A signature with a key pair.
+    Pair(Message, Box<A>),
     /// A MAC with a secret key.
     Mac(MacEngine),
     /// A one-time password.
     Otp(Otp),
 }
+
+/// The engine that signs.
+pub type Signing = Signature<dyn Signer>;
+/// The engine that verifies.
+pub type Verifying = Signature<dyn Verifier>;
 
 /// Maximum length in bytes of a MAC whose length the caller chooses.
 const MAX_MAC: usize = 1 << 16;
@@ -83,10 +90,10 @@ impl MacEngine {
     }
 }
 
-impl Signing {
+impl Signature<dyn Signer> {
     fn len(&self) -> usize {
         match self {
-            Self::Signature(_, signer) => signer.signature_len(),
+            Self::Pair(_, signer) => signer.signature_len(),
             Self::Mac(mac) => mac.len,
             Self::Otp(otp) => otp.info_len(),
         }
@@ -100,11 +107,11 @@ impl Signing {
         }
     }
 
-    fn whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
+    fn sign_whole(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Signature(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => message.whole(data, |input| signer.sign(input, place))?,
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 place.copy_from_slice(mac.finish(place.len())?);
@@ -117,11 +124,11 @@ impl Signing {
         Ok(place.len())
     }
 
-    fn end(&mut self, out: &mut [u8]) -> Result<usize> {
+    fn sign_end(&mut self, out: &mut [u8]) -> Result<usize> {
         let len = self.len_in(out.len());
         let place = place(out, len)?;
         match self {
-            Self::Signature(message, signer) => message.parts(|input| signer.sign(input, place))?,
+            Self::Pair(message, signer) => message.parts(|input| signer.sign(input, place))?,
             Self::Mac(mac) => place.copy_from_slice(mac.finish(place.len())?),
             Self::Otp(otp) => otp.write(place)?,
         }
@@ -129,26 +136,30 @@ impl Signing {
     }
 }
 
-impl Engine for Signing {
+impl<A: ?Sized> Absorb for Signature<A> {
     fn update(&mut self, data: &[u8]) -> Result<()> {
         match self {
-            Self::Signature(message, _) => message.update(data),
+            Self::Pair(message, _) => message.update(data),
             Self::Mac(mac) => mac.mac.update(data),
             Self::Otp(otp) => otp.update(data),
         }
     }
+}
 
+impl<A: ?Sized> Engine for Signature<A> {
     fn forget(&mut self) {
         match self {
-            Self::Signature(message, _) => message.forget(),
+            Self::Pair(message, _) => message.forget(),
             Self::Mac(mac) => mac.forget(),
             Self::Otp(_) => (),
         }
     }
+}
 
+impl<A: ?Sized> Resume for Signature<A> {
     fn save(&self) -> Result<Progress> {
         match self {
-            Self::Signature(message, _) => message.save(),
+            Self::Pair(message, _) => message.save(),
             Self::Mac(mac) => mac.save(),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
@@ -156,7 +167,7 @@ impl Engine for Signing {
 
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         match self {
-            Self::Signature(message, _) => message.resume(progress),
+            Self::Pair(message, _) => message.resume(progress),
             Self::Mac(mac) => mac.resume(progress),
             Self::Otp(_) => Err(Error::StateUnsaveable),
         }
@@ -166,84 +177,38 @@ impl Engine for Signing {
 impl Operation<Signing> {
     /// `C_Sign`
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(true, Signing::len) };
-        self.once(|engine| engine.whole(data, out))
+        let Output::Buffer(out) = out else { return self.length(Parts::Single, Signing::len) };
+        self.once(|engine| engine.sign_whole(data, out))
     }
 
     /// `C_SignFinal`
     pub fn sign_final(&mut self, out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.length(false, Signing::len) };
-        self.end(|engine| engine.end(out))
+        let Output::Buffer(out) = out else { return self.length(Parts::Multiple, Signing::len) };
+        self.end(|engine| engine.sign_end(out))
     }
 
     /// `C_SignMessage`
     pub fn sign_message(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(true, Signing::len) };
-        self.message_once(|engine| engine.whole(data, out))
+        let Output::Buffer(out) = out else { return self.message_length(Phase::Begin, Signing::len) };
+        self.message_once(|engine| engine.sign_whole(data, out))
     }
 
     /// `C_SignMessageNext` with the last part. If the signature does not fit, the part is not
     /// processed.
     pub fn sign_message_end(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
-        let Output::Buffer(out) = out else { return self.message_length(false, Signing::len) };
+        let Output::Buffer(out) = out else { return self.message_length(Phase::Continue, Signing::len) };
         self.message_end(|engine| {
             place(out, engine.len())?;
             engine.update(data)?;
-            engine.end(out).inspect(|_| engine.forget())
+            engine.sign_end(out).inspect(|_| engine.forget())
         })
     }
 }
 
-/// The engine of a verification.
-pub enum Verifying {
-    /// The verification of a signature with a public key.
-    Signature(Message, Box<dyn Verifier>),
-    /// A MAC with a secret key.
-    Mac(MacEngine),
-    /// The verification of a one-time password.
-    Otp(Otp),
-}
-
-impl Engine for Verifying {
-    fn update(&mut self, data: &[u8]) -> Result<()> {
+impl Signature<dyn Verifier> {
+    pub(super) fn verify_whole(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
         match self {
-            Self::Signature(message, _) => message.update(data),
-            Self::Mac(mac) => mac.mac.update(data),
-            Self::Otp(otp) => otp.update(data),
-        }
-    }
-
-    fn forget(&mut self) {
-        match self {
-            Self::Signature(message, _) => message.forget(),
-            Self::Mac(mac) => mac.forget(),
-            Self::Otp(_) => (),
-        }
-    }
-
-    fn save(&self) -> Result<Progress> {
-        match self {
-            Self::Signature(message, _) => message.save(),
-            Self::Mac(mac) => mac.save(),
-            Self::Otp(_) => Err(Error::StateUnsaveable),
-        }
-    }
-
-    fn resume(&mut self, progress: &Progress) -> Result<()> {
-        match self {
-            Self::Signature(message, _) => message.resume(progress),
-            Self::Mac(mac) => mac.resume(progress),
-            Self::Otp(_) => Err(Error::StateUnsaveable),
-        }
-    }
-}
-
-impl Verifying {
-    fn whole(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        match self {
-            Self::Signature(message, verifier) => {
-                message.whole(data, |input| verifier.verify(input, signature))
-            }
+            Self::Pair(message, verifier) => message.whole(data, |input| verifier.verify(input, signature)),
             Self::Mac(mac) => {
                 mac.mac.update(data)?;
                 mac.verify(signature)
@@ -255,9 +220,9 @@ impl Verifying {
         }
     }
 
-    fn end(&mut self, signature: &[u8]) -> Result<()> {
+    pub(super) fn verify_end(&mut self, signature: &[u8]) -> Result<()> {
         match self {
-            Self::Signature(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
+            Self::Pair(message, verifier) => message.parts(|input| verifier.verify(input, signature)),
             Self::Mac(mac) => mac.verify(signature),
             Self::Otp(otp) => otp.verify(signature),
         }
@@ -267,24 +232,24 @@ impl Verifying {
 impl Operation<Verifying> {
     /// `C_Verify`
     pub fn verify(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.once(|engine| engine.whole(data, signature))
+        self.once(|engine| engine.verify_whole(data, signature))
     }
 
     /// `C_VerifyFinal`
     pub fn verify_final(&mut self, signature: &[u8]) -> Result<()> {
-        self.end(|engine| engine.end(signature))
+        self.end(|engine| engine.verify_end(signature))
     }
 
     /// `C_VerifyMessage`
     pub fn verify_message(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
-        self.message_once(|engine| engine.whole(data, signature))
+        self.message_once(|engine| engine.verify_whole(data, signature))
     }
 
     /// `C_VerifyMessageNext` with the last part.
     pub fn verify_message_end(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
         self.message_end(|engine| {
             engine.update(data)?;
-            engine.end(signature).inspect(|()| engine.forget())
+            engine.verify_end(signature).inspect(|()| engine.forget())
         })
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Session;
-use super::operation::{Engine, Operation};
+use super::operations::{Operations, SAVABLE};
 use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
@@ -68,61 +68,44 @@ pub struct Saved {
     pub progress: Option<Progress>,
 }
 
-/// The kinds of operations that can be saved.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Digest,
-    Sign,
-    Verify,
-    VerifySignature,
-    Encrypt,
-    Decrypt,
-}
-
 /// Which argument of `C_SetOperationState` names the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Encryption,
     Authentication,
 }
 
-impl Kind {
-    fn role(self) -> Option<Role> {
-        match self {
-            Self::Digest => None,
-            Self::Encrypt | Self::Decrypt => Some(Role::Encryption),
-            Self::Sign | Self::Verify | Self::VerifySignature => Some(Role::Authentication),
-        }
-    }
+/// How one operation of a session is saved and restored.
+pub(super) struct Savable {
+    /// `None` if the operation has no key.
+    pub(super) role: Option<Role>,
+    pub(super) save: fn(&Operations) -> Result<Option<Saved>>,
+    /// Starts the operation again by its `Init` function, which checks the permissions of the key.
+    /// The last argument is the signature of `C_VerifySignatureInit`.
+    pub(super) init: fn(&mut Session, &Mechanism, ObjectHandle, &[u8]) -> Result<()>,
+    pub(super) resume: fn(&mut Operations, &Saved) -> Result<()>,
 }
 
 /// The saved operations of a session.
 pub struct Snapshot {
     login: Login,
-    operations: Vec<(Kind, Saved)>,
+    operations: Vec<(&'static Savable, Saved)>,
     /// `CKA_UNIQUE_ID` of the key that encrypts or decrypts.
     encryption_key: Option<Box<[u8]>>,
     /// `CKA_UNIQUE_ID` of the key that signs or verifies.
     authentication_key: Option<Box<[u8]>>,
     /// The signature that the caller passed before the message.
-    signature: Vec<u8>,
+    signature: Box<[u8]>,
 }
 
 impl Session {
     /// Saves the active operations. Fails with `OperationNotInitialized` if no operation is active
     /// that can be saved.
     pub fn save(&self) -> Result<Snapshot> {
-        let operations: Vec<_> = [
-            (Kind::Digest, self.digest.save()?),
-            (Kind::Sign, self.sign.save()?),
-            (Kind::Verify, self.verify.save()?),
-            (Kind::VerifySignature, self.verify_signature.save()?),
-            (Kind::Encrypt, self.encrypt.save()?),
-            (Kind::Decrypt, self.decrypt.save()?),
-        ]
-        .into_iter()
-        .filter_map(|(kind, saved)| Some((kind, saved?)))
-        .collect();
+        let mut operations = Vec::new();
+        for savable in SAVABLE {
+            operations.extend((savable.save)(&self.operations)?.map(|saved| (savable, saved)));
+        }
         if operations.is_empty() {
             return Err(Error::OperationNotInitialized);
         }
@@ -131,15 +114,15 @@ impl Session {
             encryption_key: self.key_in(&operations, Role::Encryption)?,
             authentication_key: self.key_in(&operations, Role::Authentication)?,
             operations,
-            signature: self.signature.clone(),
+            signature: self.operations.verify_signature.signature().unwrap_or_default().into(),
         })
     }
 
     /// Returns the key of the operations in a role. `C_SetOperationState` can name only one key for
     /// each role.
-    fn key_in(&self, operations: &[(Kind, Saved)], role: Role) -> Result<Option<Box<[u8]>>> {
+    fn key_in(&self, operations: &[(&Savable, Saved)], role: Role) -> Result<Option<Box<[u8]>>> {
         let mut keys =
-            operations.iter().filter(|(kind, _)| kind.role() == Some(role)).map(|(_, saved)| saved.key);
+            operations.iter().filter(|(savable, _)| savable.role == Some(role)).map(|(_, saved)| saved.key);
         let Some(key) = keys.next() else { return Ok(None) };
         if keys.any(|other| other != key) {
             return Err(Error::StateUnsaveable);
@@ -166,14 +149,14 @@ impl Session {
         if state.login != self.rights().login {
             return Err(Error::SavedStateInvalid);
         }
-        self.are_keys(state, encryption, authentication)?;
-        self.cancel_all();
-        for (kind, saved) in &state.operations {
-            let key = match kind.role() {
+        self.check_keys(state, encryption, authentication)?;
+        self.cancel(u64::MAX);
+        for (savable, saved) in &state.operations {
+            let key = match savable.role {
                 Some(Role::Encryption) => encryption,
                 Some(Role::Authentication) | None => authentication,
             };
-            self.resume(*kind, saved, key, &state.signature).inspect_err(|_| self.cancel_all())?;
+            self.resume(savable, saved, key, &state.signature).inspect_err(|_| self.cancel(u64::MAX))?;
         }
         Ok(())
     }
@@ -181,7 +164,7 @@ impl Session {
     /// Checks that the caller's keys are the keys of the state. A caller may pass the only key of a
     /// state in both arguments, as pkcs11-provider does. That key is not "extraneous"
     /// (`CKR_KEY_NOT_NEEDED`).
-    fn are_keys(
+    fn check_keys(
         &self,
         state: &Snapshot,
         encryption: ObjectHandle,
@@ -190,17 +173,17 @@ impl Session {
         let wanted = (state.encryption_key.as_deref(), state.authentication_key.as_deref());
         match wanted {
             (Some(one), None) | (None, Some(one)) if encryption == authentication => {
-                self.is_key(Some(one), encryption)
+                self.check_key(Some(one), encryption)
             }
             (for_encryption, for_authentication) => {
-                self.is_key(for_encryption, encryption)?;
-                self.is_key(for_authentication, authentication)
+                self.check_key(for_encryption, encryption)?;
+                self.check_key(for_authentication, authentication)
             }
         }
     }
 
     /// Checks that the caller's key is the wanted key. If no key is wanted, the handle must be 0.
-    fn is_key(&self, wanted: Option<&[u8]>, given: ObjectHandle) -> Result<()> {
+    fn check_key(&self, wanted: Option<&[u8]>, given: ObjectHandle) -> Result<()> {
         match (wanted, given) {
             (None, ObjectHandle(0)) => Ok(()),
             (None, _) => Err(Error::KeyNotNeeded),
@@ -210,50 +193,19 @@ impl Session {
         }
     }
 
-    /// Starts an operation by its `Init` function, which checks the permissions of the key again.
-    /// Then continues from the saved progress.
-    fn resume(&mut self, kind: Kind, saved: &Saved, key: ObjectHandle, signature: &[u8]) -> Result<()> {
-        let mechanism = &saved.mechanism;
-        let started = match kind {
-            Kind::Digest => self.digest_init(mechanism),
-            Kind::Sign => self.sign_init(mechanism, key),
-            Kind::Verify => self.verify_init(mechanism, key),
-            Kind::VerifySignature => self.verify_init_with(mechanism, key, signature),
-            Kind::Encrypt => self.encrypt_init(mechanism, key),
-            Kind::Decrypt => self.decrypt_init(mechanism, key),
-        };
-        started.map_err(|error| match error {
+    /// Starts a saved operation and continues from its progress.
+    fn resume(
+        &mut self,
+        savable: &Savable,
+        saved: &Saved,
+        key: ObjectHandle,
+        signature: &[u8],
+    ) -> Result<()> {
+        (savable.init)(self, &saved.mechanism, key, signature).map_err(|error| match error {
             Error::KeyFunctionNotPermitted | Error::KeyHandleInvalid => Error::KeyChanged,
             other => other,
         })?;
-        match kind {
-            Kind::Digest => self.digest.resume(saved),
-            Kind::Sign => self.sign.resume(saved),
-            Kind::Verify => self.verify.resume(saved),
-            Kind::VerifySignature => self.verify_signature.resume(saved),
-            Kind::Encrypt => self.encrypt.resume(saved),
-            Kind::Decrypt => self.decrypt.resume(saved),
-        }
-    }
-
-    /// Ends every operation and the search.
-    fn cancel_all(&mut self) {
-        fn cancel<E: Engine>(operation: &mut Operation<E>) {
-            operation.cancel();
-        }
-        self.find = None;
-        cancel(&mut self.digest);
-        cancel(&mut self.sign);
-        cancel(&mut self.verify);
-        cancel(&mut self.encrypt);
-        cancel(&mut self.decrypt);
-        cancel(&mut self.sign_recover);
-        cancel(&mut self.verify_recover);
-        cancel(&mut self.verify_signature);
-        cancel(&mut self.message_encrypt);
-        cancel(&mut self.message_decrypt);
-        cancel(&mut self.message_sign);
-        cancel(&mut self.message_verify);
+        (savable.resume)(&mut self.operations, saved)
     }
 }
 

@@ -71,8 +71,13 @@ impl Finished {
 
     /// Returns the MAC for `verify_data` in a "finished" message of the server or the client. It
     /// has `len` bytes and signs the hash of a handshake.
-    pub fn new(provider: &'static Provider, prf: TlsPrf, server: bool, secret: &[u8], len: usize) -> Self {
-        let label: &[u8] = if server { b"server finished" } else { b"client finished" };
+    pub fn new(
+        provider: &'static Provider,
+        prf: TlsPrf,
+        label: &'static [u8],
+        secret: &[u8],
+        len: usize,
+    ) -> Self {
         Self { provider, prf, label, secret: secret.into(), len, seed: Secret::default() }
     }
 }

@@ -191,7 +191,7 @@ impl Token {
     }
 
     /// Counts a new session. Fails if it is read-only and the SO is logged in.
-    pub fn session_opened(&self, read_write: bool) -> Result<()> {
+    pub fn open_session(&self, read_write: bool) -> Result<()> {
         let mut state = self.state();
         // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
         if !read_write && self.login_state() == Login::SecurityOfficer {
@@ -203,7 +203,7 @@ impl Token {
     }
 
     /// Removes a session from the count, with its objects. The last session ends the login.
-    pub fn session_closed(&self, session: SessionHandle, read_write: bool) {
+    pub fn close_session(&self, session: SessionHandle, read_write: bool) {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
             self.bump();

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle};
-use jeton::module::{Module, User};
+use jeton::module::User;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::keys::Kind;
 use crate::process::{Process, Random, client, number, token};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 use crate::vfs::{self, Failure, Fault};
 
 const WRONG: &[u8] = b"a wrong one";
@@ -102,7 +102,7 @@ fn perform(scenario: &Scenario, fault: Option<Fault>) -> Result<u64, String> {
 
 /// A client that logs nothing: most calls fail here.
 fn quiet(directory: &Directory) -> Result<Client, Error> {
-    let module = Module::new();
+    let module = Functions::new();
     let path = directory.path();
     let text = format!(
         "token-dir = '{}', log = {{ level = 'off' }}, \

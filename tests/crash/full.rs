@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, token_flag as flag};
-use jeton::module::{Module, User};
+use jeton::module::User;
 
 use crate::faults::failures;
 use crate::keys::Kind;
 use crate::process::{Process, client, directory, number, token, unlock};
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, none, plain};
+use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, none, plain};
 
 const WRONG: &[u8] = b"a wrong one";
 const LIMIT: u32 = 3;
@@ -61,7 +61,7 @@ fn mount(arguments: &[&str], place: &Path) {
 
 /// A module whose tries of a PIN cost a second where they cannot be counted.
 fn slow(directory: &Arc<Directory>) -> Client {
-    let module = Module::new();
+    let module = Functions::new();
     let path = directory.path().display();
     let text = format!(
         "token-dir = '{path}', log = {{ level = 'off' }}, \

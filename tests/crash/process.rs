@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jeton::backend::Provider;
 use jeton::id::SlotId;
-use jeton::module::{Module, User};
+use jeton::module::User;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN};
+use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN};
 
 const ROLE: &str = "JETON_CRASH_CHILD";
 const DIRECTORY: &str = "JETON_CRASH_DIRECTORY";
@@ -147,7 +147,7 @@ pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
 
 /// The same with a backend.
 pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
-    let module = Module::new();
+    let module = Functions::new();
     let parameters = format!(
         "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}",
         directory.path().display(),

@@ -13,7 +13,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{self, Action, MechanismInfo};
-use jeton::module::{Module, User};
+use jeton::module::User;
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use jeton::object::template::{Given, Raw, Template};
 use rusqlite::{Connection, OpenFlags};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{Kind, key_object};
 use crate::process::{Process, Random, directory, number};
 use crate::scan::{Scanner, Sought, Turned};
-use crate::support::{Client, Directory, LABEL, none};
+use crate::support::{Client, Directory, Functions, LABEL, none};
 use crate::uses::{Scene, generate, shown};
 
 /// What the parent tells the child.
@@ -213,7 +213,7 @@ struct Run {
 
 impl Run {
     fn new(directory: &Arc<Directory>, provider: &str) -> Self {
-        let module = Module::new();
+        let module = Functions::new();
         let parameters = format!(
             "token-dir = '{}', backend = '{provider}', pin = {{ memory-kib = 8, passes = 1 }}, \
              mechanisms = {{ legacy = true }}",
@@ -494,7 +494,7 @@ pub fn case() {
 
 /// A token with the PINs of the plan.
 fn set_up(directory: &Arc<Directory>, plan: &Plan) {
-    let module = Module::new();
+    let module = Functions::new();
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
     let slot = module.slots(true).expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
     module.init_token(slot, &plan.pins[0].bytes(), LABEL).expect("a token");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle, token_flag};
 use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
-use jeton::module::{Completed, Module, User};
+use jeton::module::{Completed, Module, User, Wait};
 
 use crate::keys::Kind;
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
@@ -187,22 +187,22 @@ fn a_waiting_thread_is_told_of_another_process_token() {
         let client = Client::new(provider);
         let module = &client.module;
         // What was there before, or was made here, is no event.
-        assert_eq!(module.wait_for_slot_event(false), Err(Error::NoEvent));
+        assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| module.wait_for_slot_event(true));
+            let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
             let other = Client::beside(&client.directory, provider, "");
             let free = *other.module.slots(true).expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert_eq!(waiting.join().expect("a thread"), Ok(free));
             // The event was told; the token is there.
-            assert_eq!(module.wait_for_slot_event(false), Err(Error::NoEvent));
+            assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
             assert!(module.open_session(free, true).is_ok());
 
             // One that a list of the slots has found is an event too.
             let free = *other.module.slots(true).expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert!(module.slots(true).expect("slots").contains(&free));
-            assert_eq!(module.wait_for_slot_event(false), Ok(free));
+            assert_eq!(module.wait_for_slot_event(Wait::Never), Ok(free));
         });
     });
 }
@@ -213,12 +213,12 @@ fn finalize_ends_a_wait() {
         let client = Client::new(provider);
         let module = &client.module;
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| module.wait_for_slot_event(true));
+            let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
             std::thread::sleep(Duration::from_millis(50));
             module.finalize().expect("a module");
             assert_eq!(waiting.join().expect("a thread"), Err(Error::NotInitialized));
         });
-        assert_eq!(module.wait_for_slot_event(true), Err(Error::NotInitialized));
+        assert_eq!(module.wait_for_slot_event(Wait::ForEvent), Err(Error::NotInitialized));
     });
 }
 

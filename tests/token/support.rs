@@ -9,9 +9,14 @@ use jeton::backend::Provider;
 use jeton::error::Result;
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Mechanism, Params};
-use jeton::module::{Module, Output, User};
+use jeton::module::{Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
+
+#[path = "functions.rs"]
+mod functions;
+
+pub use functions::Functions;
 
 pub const SO_PIN: &[u8] = b"the officer's";
 pub const PIN: &[u8] = b"the user's";
@@ -70,7 +75,7 @@ impl Drop for Directory {
 
 /// An application: a module of its own, which may share its directory with others.
 pub struct Client {
-    pub module: Module,
+    pub module: Functions,
     pub slot: SlotId,
     pub directory: Arc<Directory>,
 }
@@ -94,7 +99,7 @@ impl Client {
 
     /// On the tokens that are in that directory already.
     pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
-        let module = Module::new();
+        let module = Functions::new();
         module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
         let slot = module.slots(true).expect("slots")[0];
         Self { module, slot, directory: Arc::clone(directory) }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::{Module, User};
+use jeton::module::User;
 use jeton::store::Change;
 use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
 
 use crate::keys::{Kind, pair};
-use crate::support::{Client, Directory, PIN, data, each_backend, none, plain};
+use crate::support::{Client, Directory, Functions, PIN, data, each_backend, none, plain};
 
 /// The token's file.
 fn file(directory: &Directory) -> PathBuf {
@@ -468,7 +468,7 @@ fn a_counter_keeps_the_later_of_two_states() {
 type Told = (Vec<u8>, Vec<u8>, bool);
 
 /// Everything that a user is told of the objects.
-fn told(module: &Module) -> Result<Vec<Told>, Error> {
+fn told(module: &Functions) -> Result<Vec<Told>, Error> {
     let slot = module.slots(true)?[0];
     let session = module.open_session(slot, true)?;
     module.login(session, User::User, PIN)?;
@@ -588,7 +588,7 @@ fn a_flipped_byte_never_changes_what_is_told() {
     let path = file(&client.directory);
     let parameters = client.directory.parameters(provider, "");
     let open = || {
-        let module = Module::new();
+        let module = Functions::new();
         module.initialize(Some(&parameters)).expect("a module");
         let outcome = told(&module);
         module.finalize().expect("a module");
@@ -638,7 +638,7 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_what_is_told() {
         let mut byte = [0];
         index.read_exact_at(&mut byte, at as u64).expect("a byte");
         index.write_all_at(&[byte[0] ^ mask], at as u64).expect("a byte");
-        let module = Module::new();
+        let module = Functions::new();
         module.initialize(Some(&parameters)).expect("a module");
         let outcome = told(&module);
         let truth = truth.get_or_insert_with(|| outcome.clone().expect("a sound token"));

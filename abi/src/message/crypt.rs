@@ -7,11 +7,15 @@ use cryptoki_sys::*;
 use jeton::backend::Direction;
 use jeton::error::{Error, Result};
 use jeton::id::SessionHandle;
+use jeton::mechanism::Mechanism;
 use jeton::module::{Module, Output};
+use jeton::session::{Messages, Operation, Phase, Session};
 
-use crate::call::{call_in, ending};
+use super::end_message;
+use crate::call::{call_in, cancel_refused};
 use crate::input::{In, Out, transform};
 use crate::number::{object, session};
+use crate::operation::cancel;
 use crate::params::message::{Message, Nonce, Tag, message, message_mechanism};
 
 /// The parameter of a message: pointer and length, not yet checked.
@@ -24,8 +28,13 @@ struct Of {
     module: &'static Module,
     session: SessionHandle,
     direction: Direction,
-    /// Whether the message has begun.
-    begun: bool,
+}
+
+impl Of {
+    /// Calls `work` with the operation.
+    fn with<T>(self, work: impl FnOnce(&mut Operation<Messages>) -> Result<T>) -> Result<T> {
+        self.module.with_session(self.session, |session| work(session.messages(self.direction)))
+    }
 }
 
 impl Parameter {
@@ -35,8 +44,8 @@ impl Parameter {
     /// # Safety
     ///
     /// The contract of PKCS#11 for pParameter.
-    unsafe fn parse(self, of: Of, tag: Tag) -> Result<Message> {
-        let scheme = of.module.crypt_message_state(of.session, of.direction, of.begun)?;
+    unsafe fn parse(self, of: Of, phase: Phase, tag: Tag) -> Result<Message> {
+        let scheme = of.with(|operation| operation.message_scheme(phase))?;
         let (nonce, tag) = match (of.direction, tag) {
             (Direction::Encrypt, tag) => (Nonce::Generated, tag),
             // "The ulIvFixedBits and ivGenerator fields are ignored."
@@ -57,11 +66,20 @@ pub(super) unsafe fn init(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
+    let function = match direction {
+        Direction::Encrypt => "C_MessageEncryptInit",
+        Direction::Decrypt => "C_MessageDecryptInit",
+    };
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism.
         match unsafe { message_mechanism(given) }? {
-            Some(mechanism) => module.message_crypt_init(session(handle), direction, &mechanism, object(key)),
-            None => module.message_crypt_cancel(session(handle), direction),
+            Some(mechanism) => {
+                let init = |session: &mut Session, mechanism: &Mechanism, key| {
+                    session.message_crypt_init(direction, mechanism, key)
+                };
+                module.start(session(handle), function, &mechanism, object(key), init)
+            }
+            None => cancel(module, handle, |session| session.messages(direction)),
         }
     })
 }
@@ -78,15 +96,14 @@ pub(super) unsafe fn whole(
     out: Out,
 ) -> CK_RV {
     call_in(handle, |module| {
-        let session = session(handle);
+        let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with
         // their lengths; `work` is given the only slices of that memory that are in use.
         unsafe {
-            let of = Of { module, session, direction, begun: false };
-            let mut message = parameter.parse(of, Tag::Write)?;
+            let mut message = parameter.parse(of, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
             let work = |data: &[u8], out: Output<'_>| {
-                module.crypt_message(session, direction, &mut message.params, aad, data, out)
+                of.with(|operation| operation.crypt_message(&mut message.params, aad, data, out))
             };
             transform(data, out, work)?;
             write_back(direction, &message, out);
@@ -105,12 +122,12 @@ pub(super) unsafe fn begin(
     aad: In,
 ) -> CK_RV {
     call_in(handle, |module| {
-        let session = session(handle);
+        let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter and pAssociatedData.
         unsafe {
-            let of = Of { module, session, direction, begun: false };
-            let mut message = parameter.parse(of, Tag::Later)?;
-            module.crypt_message_begin(session, direction, &mut message.params, aad.bytes()?)?;
+            let mut message = parameter.parse(of, Phase::Begin, Tag::Later)?;
+            let aad = aad.bytes()?;
+            of.with(|operation| operation.crypt_message_begin(&mut message.params, aad))?;
             if direction == Direction::Encrypt {
                 message.write_nonce();
             }
@@ -133,20 +150,18 @@ pub(super) unsafe fn next(
     flags: CK_FLAGS,
 ) -> CK_RV {
     call_in(handle, |module| {
-        let session = session(handle);
+        let of = Of { module, session: session(handle), direction };
         // SAFETY: the caller's promise.
         let outcome = unsafe {
             match flags {
-                0 => {
-                    transform(part, out, |part, out| module.crypt_message_part(session, direction, part, out))
-                }
-                CKF_END_OF_MESSAGE => {
-                    end(Of { module, session, direction, begun: true }, parameter, part, out)
-                }
+                0 => transform(part, out, |part, out| {
+                    of.with(|operation| operation.crypt_message_part(part, out))
+                }),
+                CKF_END_OF_MESSAGE => end(of, parameter, part, out),
                 _ => Err(Error::ArgumentsBad),
             }
         };
-        ending(outcome, || module.crypt_message_cancel(session, direction))
+        cancel_refused(outcome, || end_message(module, of.session, |session| session.messages(direction)))
     })
 }
 
@@ -154,16 +169,15 @@ pub(super) unsafe fn next(
 ///
 /// The contract of PKCS#11.
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
-    let Of { module, session, direction, .. } = of;
     // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths; `work`
     // is given the only slices of that memory that are in use.
     unsafe {
-        let mut message = parameter.parse(of, Tag::Write)?;
+        let mut message = parameter.parse(of, Phase::Continue, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| {
-            module.crypt_message_end(session, direction, &mut message.params, part, out)
+            of.with(|operation| operation.crypt_message_end(&mut message.params, part, out))
         };
         transform(part, out, work)?;
-        if direction == Direction::Encrypt && !out.0.is_null() {
+        if of.direction == Direction::Encrypt && !out.0.is_null() {
             message.write_tag();
         }
     }
@@ -185,5 +199,7 @@ unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
 }
 
 pub(super) fn finish(direction: Direction, handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.message_crypt_final(session(handle), direction))
+    call_in(handle, |module| {
+        Of { module, session: session(handle), direction }.with(Operation::message_final)
+    })
 }

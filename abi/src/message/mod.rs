@@ -6,7 +6,24 @@ mod encrypt;
 mod sign;
 mod verify;
 
+use jeton::error::Result;
+use jeton::id::SessionHandle;
+use jeton::module::Module;
+use jeton::session::{Engine, Operation, Session};
+
 pub(crate) use decrypt::*;
 pub(crate) use encrypt::*;
 pub(crate) use sign::*;
 pub(crate) use verify::*;
+
+/// Ends the message in several parts, but not the operation.
+fn end_message<E: Engine>(
+    module: &Module,
+    session: SessionHandle,
+    operation: impl FnOnce(&mut Session) -> &mut Operation<E>,
+) -> Result<()> {
+    module.with_session(session, |session| {
+        operation(session).message_cancel();
+        Ok(())
+    })
+}

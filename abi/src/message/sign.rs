@@ -3,11 +3,14 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
+use jeton::module::Output;
+use jeton::session::{Operation, Session, Signing};
 
-use crate::call::{call_in, ending};
+use super::end_message;
+use crate::call::{call_in, cancel_refused};
 use crate::input::{In, Out, transform};
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::number::session;
+use crate::operation::init;
 use crate::params::message::no_parameter;
 
 /// # Safety
@@ -19,13 +22,8 @@ pub(crate) unsafe extern "C" fn C_MessageSignInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.message_sign_init(session(handle), &mechanism, object(key)),
-            None => module.message_sign_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_MessageSignInit", (handle, given, key), operation, Session::message_sign_init) }
 }
 
 /// # Safety
@@ -44,8 +42,11 @@ pub(crate) unsafe extern "C" fn C_SignMessage(
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
         let (data, signature) = (In(data, data_len), Out(signature, signature_len));
+        let work = |data: &[u8], out: Output<'_>| {
+            module.with_session(session(handle), |session| operation(session).sign_message(data, out))
+        };
         // SAFETY: the contract of PKCS#11 for pData and pSignature with their lengths.
-        unsafe { transform(data, signature, |data, out| module.sign_message(session(handle), data, out)) }
+        unsafe { transform(data, signature, work) }
     })
 }
 
@@ -60,7 +61,7 @@ pub(crate) unsafe extern "C" fn C_SignMessageBegin(
 ) -> CK_RV {
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
-        module.sign_message_begin(session(handle))
+        module.with_session(session(handle), |session| operation(session).message_start())
     })
 }
 
@@ -84,13 +85,17 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
             // "The pulSignatureLen argument is set to NULL if there is more data part to follow."
             if signature_len.is_null() {
                 // SAFETY: the contract of PKCS#11 for pDataPart.
-                return module.sign_message_part(session, unsafe { part.bytes() }?);
+                let part = unsafe { part.bytes() }?;
+                return module.with_session(session, |session| operation(session).message_update(part));
             }
             let signature = Out(signature, signature_len);
+            let work = |part: &[u8], out: Output<'_>| {
+                module.with_session(session, |session| operation(session).sign_message_end(part, out))
+            };
             // SAFETY: the contract of PKCS#11 for pDataPart and pSignature with their lengths.
-            unsafe { transform(part, signature, |part, out| module.sign_message_end(session, part, out)) }
+            unsafe { transform(part, signature, work) }
         });
-        ending(outcome, || module.sign_message_cancel(session))
+        cancel_refused(outcome, || end_message(module, session, operation))
     })
 }
 
@@ -99,5 +104,11 @@ pub(crate) unsafe extern "C" fn C_SignMessageNext(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageSignFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.message_sign_final(session(handle)))
+    call_in(handle, |module| {
+        module.with_session(session(handle), |session| operation(session).message_final())
+    })
+}
+
+fn operation(session: &mut Session) -> &mut Operation<Signing> {
+    &mut session.operations.message_sign
 }

@@ -4,11 +4,13 @@
 use std::ffi::c_void;
 
 use cryptoki_sys::*;
+use jeton::session::{Operation, Session, Verifying};
 
-use crate::call::{call_in, ending};
+use super::end_message;
+use crate::call::{call_in, cancel_refused};
 use crate::input::In;
-use crate::number::{object, session};
-use crate::params::mechanism;
+use crate::number::session;
+use crate::operation::init;
 use crate::params::message::no_parameter;
 
 /// # Safety
@@ -20,13 +22,8 @@ pub(crate) unsafe extern "C" fn C_MessageVerifyInit(
     given: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
-    call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.message_verify_init(session(handle), &mechanism, object(key)),
-            None => module.message_verify_cancel(session(handle)),
-        }
-    })
+    // SAFETY: the contract of PKCS#11 for pMechanism.
+    unsafe { init("C_MessageVerifyInit", (handle, given, key), operation, Session::message_verify_init) }
 }
 
 /// # Safety
@@ -47,7 +44,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessage(
         // SAFETY: the contract of PKCS#11 for pData and pSignature.
         let (data, signature) =
             unsafe { (In(data, data_len).bytes()?, In(signature, signature_len).bytes()?) };
-        module.verify_message(session(handle), data, signature)
+        module.with_session(session(handle), |session| operation(session).verify_message(data, signature))
     })
 }
 
@@ -62,7 +59,7 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageBegin(
 ) -> CK_RV {
     call_in(handle, |module| {
         no_parameter(parameter_len)?;
-        module.verify_message_begin(session(handle))
+        module.with_session(session(handle), |session| operation(session).message_start())
     })
 }
 
@@ -86,13 +83,13 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
             let part = unsafe { In(part, part_len).bytes() }?;
             // "The pSignature argument is set to NULL if there is more data part to follow."
             if signature.is_null() {
-                return module.verify_message_part(session, part);
+                return module.with_session(session, |session| operation(session).message_update(part));
             }
             // SAFETY: the contract of PKCS#11 for pSignature.
             let signature = unsafe { In(signature, signature_len).bytes() }?;
-            module.verify_message_end(session, part, signature)
+            module.with_session(session, |session| operation(session).verify_message_end(part, signature))
         });
-        ending(outcome, || module.verify_message_cancel(session))
+        cancel_refused(outcome, || end_message(module, session, operation))
     })
 }
 
@@ -101,5 +98,11 @@ pub(crate) unsafe extern "C" fn C_VerifyMessageNext(
 /// None: no pointer is passed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_MessageVerifyFinal(handle: CK_SESSION_HANDLE) -> CK_RV {
-    call_in(handle, |module| module.message_verify_final(session(handle)))
+    call_in(handle, |module| {
+        module.with_session(session(handle), |session| operation(session).message_final())
+    })
+}
+
+fn operation(session: &mut Session) -> &mut Operation<Verifying> {
+    &mut session.operations.message_verify
 }

@@ -8,9 +8,10 @@ use cryptoki_sys::CK_OBJECT_HANDLE;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Mechanism, Params};
-use jeton::module::{Module, Output, User};
+use jeton::module::{Module, Output, Started, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template as CoreTemplate};
+use jeton::session::{Operations, Session};
 
 use super::template::{self, FIVE, Findable, Values};
 use super::{Home, Keys, Outcome, Target, Template};
@@ -69,8 +70,8 @@ impl CoreToken {
     }
 
     fn generate(&self, mechanism: &Mechanism, public: &Template, private: &Template) -> Result<Keys, Error> {
-        let (public, private) =
-            self.module.generate_key_pair(self.session, mechanism, &read(public), &read(private))?;
+        let pair = self.module.generate_key_pair(self.session, mechanism, &read(public), &read(private))?;
+        let (public, private) = completed(pair)?;
         Ok(Keys { public: public.0, private: private.0 })
     }
 
@@ -81,8 +82,13 @@ impl CoreToken {
         input: &[u8],
         out: &mut [u8],
     ) -> Result<usize, Error> {
-        self.module.sign_init(self.session, mechanism, key)?;
-        self.module.sign(self.session, input, Output::Buffer(out))
+        self.module.start(self.session, "C_SignInit", mechanism, key, Session::sign_init)?;
+        self.operate(|operations| operations.sign.sign(input, Output::Buffer(out)))
+    }
+
+    /// Calls `work` with the operations of the session, as the C interface does.
+    fn operate<T>(&self, work: impl FnOnce(&mut Operations) -> Result<T, Error>) -> Result<T, Error> {
+        self.module.with_session(self.session, |session| work(&mut session.operations))
     }
 
     fn remove(&self, object: ObjectHandle) {
@@ -112,7 +118,7 @@ impl Target for CoreToken {
     fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
         let mechanism = plain(M::AES_KEY_GEN.0)?;
         let key = self.module.generate_key(self.session, &mechanism, &read(&template::aes(Home::Token)));
-        Ok(key.outcome()?.0)
+        Ok(key.and_then(completed).outcome()?.0)
     }
 
     fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
@@ -149,8 +155,8 @@ impl Target for CoreToken {
         let (mechanism, input, key) =
             (mechanism(scheme)?, scheme.module_input(pair.kind), ObjectHandle(keys.public));
         let verify = move || {
-            self.module.verify_init(self.session, &mechanism, key)?;
-            self.module.verify(self.session, &input, &signature)
+            self.module.start(self.session, "C_VerifyInit", &mechanism, key, Session::verify_init)?;
+            self.operate(|operations| operations.verify.verify(&input, &signature))
         };
         verify().outcome()?;
         Ok(repeated(move || done(verify())))
@@ -169,7 +175,8 @@ impl Target for CoreToken {
 
     fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>> {
         let (mechanism, template) = (plain(M::AES_KEY_GEN.0)?, template::aes(home));
-        let generate = move || self.module.generate_key(self.session, &mechanism, &read(&template));
+        let generate =
+            move || self.module.generate_key(self.session, &mechanism, &read(&template)).and_then(completed);
         self.remove(generate().outcome()?);
         Ok(making(move || done(generate()), |key| self.remove(key)))
     }
@@ -211,8 +218,9 @@ impl Target for CoreToken {
             if let Params::Aead { nonce, .. } = &mut mechanism.params {
                 nonce[..8].copy_from_slice(&count.to_ne_bytes());
             }
-            self.module.encrypt_init(self.session, &mechanism, ObjectHandle(key))?;
-            self.module.encrypt(self.session, &input, Output::Buffer(&mut out))
+            let key = ObjectHandle(key);
+            self.module.start(self.session, "C_EncryptInit", &mechanism, key, Session::encrypt_init)?;
+            self.operate(|operations| operations.encrypt.crypt(&input, Output::Buffer(&mut out)))
         };
         seal().outcome()?;
         Ok(repeated(move || {
@@ -223,8 +231,8 @@ impl Target for CoreToken {
     fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
         let (mechanism, input, mut out) = (plain(M::SHA256.0)?, vec![0; len], [0; 32]);
         let mut digest = move || {
-            self.module.digest_init(self.session, &mechanism)?;
-            self.module.digest(self.session, &input, Output::Buffer(&mut out))
+            self.module.with_session(self.session, |session| session.digest_init(&mechanism))?;
+            self.operate(|operations| operations.digest.digest(&input, Output::Buffer(&mut out)))
         };
         digest().outcome()?;
         Ok(repeated(move || {
@@ -301,11 +309,13 @@ impl Target for CoreToken {
         Ok(one_by_one(
             move || done(self.generate(&make, &public, &private)),
             move |keys: Keys| {
-                done(self.module.sign_init(self.session, &mechanism, ObjectHandle(keys.private)));
+                let key = ObjectHandle(keys.private);
+                done(self.module.start(self.session, "C_SignInit", &mechanism, key, Session::sign_init));
                 keys
             },
             move |keys| {
-                done(self.module.sign(self.session, &INPUT[..32], Output::Buffer(&mut out)));
+                let input = &INPUT[..32];
+                done(self.operate(|operations| operations.sign.sign(input, Output::Buffer(&mut out))));
                 self.destroy(keys.public);
                 self.destroy(keys.private);
             },
@@ -320,6 +330,14 @@ fn read(attributes: &Template) -> CoreTemplate<'_> {
         template.push(Given { id: A(attribute.kind), value: Raw::Bytes(&attribute.value) });
     }
     CoreTemplate(template)
+}
+
+/// The session is not asynchronous, so that no function is pending.
+fn completed<T>(started: Started<T>) -> Result<T, Error> {
+    match started {
+        Started::Done(done) => Ok(done),
+        Started::Pending => Err(Error::Pending),
+    }
 }
 
 fn plain(number: u64) -> Outcome<Mechanism> {

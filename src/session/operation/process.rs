@@ -2,10 +2,31 @@
 //! processes any number of messages until it is finished. Each message has a single part or several
 //! parts. The specification calls the operation a process, and each message an operation.
 
-use super::{BEHIND_PIN, Engine, Operation, Stage};
+use super::{Absorb, Engine, Operation, Reuse, Stage};
 use crate::error::{Error, Result};
 
+/// The phase of a message that a function is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The function begins a message.
+    Begin,
+    /// The function continues the active message.
+    Continue,
+}
+
+impl<E: Absorb> Operation<E> {
+    /// Processes a part that is not the last. The message has no output before its end.
+    pub fn message_update(&mut self, data: &[u8]) -> Result<()> {
+        self.message_part(|engine| engine.update(data))
+    }
+}
+
 impl<E: Engine> Operation<E> {
+    /// Begins a message of a signature or verification in several parts.
+    pub fn message_start(&mut self) -> Result<()> {
+        self.message_begin(|_| Ok(()))
+    }
+
     /// Processes a message in a single part.
     pub fn message_once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
@@ -28,11 +49,6 @@ impl<E: Engine> Operation<E> {
         Ok(())
     }
 
-    /// Processes a part that is not the last. The message has no output before its end.
-    pub fn message_update(&mut self, data: &[u8]) -> Result<()> {
-        self.message_part(|engine| engine.update(data))
-    }
-
     /// Processes a part that is not the last. An error ends the message, except `BufferTooSmall`.
     pub fn message_part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         self.in_message()?;
@@ -50,12 +66,15 @@ impl<E: Engine> Operation<E> {
         self.message_over(work)
     }
 
-    /// Returns the length of a result for a caller who asks only for it. `one_part` means a message
-    /// in a single part.
-    pub fn message_length(&mut self, one_part: bool, len: impl FnOnce(&E) -> usize) -> Result<usize> {
+    /// Returns the length of a result for a caller who asks only for it.
+    pub(in crate::session) fn message_length(
+        &mut self,
+        phase: Phase,
+        len: impl FnOnce(&E) -> usize,
+    ) -> Result<usize> {
         match self.stage {
-            Stage::Ready if one_part => {}
-            Stage::Parts if one_part => return Err(Error::OperationActive),
+            Stage::Ready if phase == Phase::Begin => {}
+            Stage::Parts if phase == Phase::Begin => return Err(Error::OperationActive),
             _ => self.in_message()?,
         }
         Ok(len(self.engine()?))
@@ -103,11 +122,12 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Returns the state after a message. PKCS#11 3.2, "Private key objects": a key with
-    /// `CKA_ALWAYS_AUTHENTICATE` needs a login for each use, and each message is a use. The epoch
-    /// of the engine shows whether it has such a key (see [`start`](Self::start)).
+    /// `CKA_ALWAYS_AUTHENTICATE` needs a login for each use, and each message is a use.
     fn between_messages(&self) -> Stage {
-        let locked = self.kept.as_ref().is_some_and(|kept| kept.epoch >= BEHIND_PIN);
-        if locked { Stage::Locked } else { Stage::Ready }
+        match self.kept.as_ref().map(|kept| kept.reuse) {
+            Some(Reuse::Never { .. }) => Stage::Locked,
+            Some(Reuse::Epoch(_)) | None => Stage::Ready,
+        }
     }
 }
 

@@ -1,0 +1,151 @@
+//! The common part of the functions that start, continue and end an operation of a session.
+//!
+//! `operation` selects the operation in the session. A call whose arguments are refused ends it.
+
+use cryptoki_sys::*;
+use jeton::error::Result;
+use jeton::id::ObjectHandle;
+use jeton::mechanism::Mechanism;
+use jeton::module::{Module, Output};
+use jeton::session::{Engine, Operation, Session};
+
+use crate::call::{call_in, cancel_refused};
+use crate::input::{self, In, Out};
+use crate::number::{object, session};
+use crate::params::mechanism;
+
+/// Starts an operation with a key, as `C_SignInit` does. `NULL` for the mechanism ends the
+/// operation.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for `given`.
+pub(crate) unsafe fn init<E: Engine>(
+    function: &'static str,
+    (handle, given, key): (CK_SESSION_HANDLE, *mut CK_MECHANISM, CK_OBJECT_HANDLE),
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<()>,
+) -> CK_RV {
+    call_in(handle, |module| {
+        // SAFETY: the caller's promise.
+        match unsafe { mechanism(given) }? {
+            Some(mechanism) => module.start(session(handle), function, &mechanism, object(key), init),
+            None => cancel(module, handle, operation),
+        }
+    })
+}
+
+/// Runs a function with an input and an output, as `C_Sign` is.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for both.
+pub(crate) unsafe fn transform<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    input: In,
+    output: Out,
+    work: impl FnOnce(&mut Operation<E>, &[u8], Output<'_>) -> Result<usize>,
+) -> CK_RV {
+    let work = |session: &mut Session, data: &[u8], out: Output<'_>| work(operation(session), data, out);
+    // SAFETY: the caller's promise.
+    unsafe { transform_in(handle, &operation, input, output, work) }
+}
+
+/// Runs a function with an input and an output that uses the session, as `C_DigestEncryptUpdate`
+/// is.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for both.
+pub(crate) unsafe fn transform_in<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    input: In,
+    output: Out,
+    work: impl FnOnce(&mut Session, &[u8], Output<'_>) -> Result<usize>,
+) -> CK_RV {
+    run(handle, operation, |module| {
+        let work = |data: &[u8], out: Output<'_>| {
+            module.with_session(session(handle), |session| work(session, data, out))
+        };
+        // SAFETY: the caller's promise.
+        unsafe { input::transform(input, output, work) }
+    })
+}
+
+/// Runs a function with an output and no input, as `C_SignFinal` is.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for the output.
+pub(crate) unsafe fn produce<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    output: Out,
+    work: impl FnOnce(&mut Operation<E>, Output<'_>) -> Result<usize>,
+) -> CK_RV {
+    run(handle, &operation, |module| {
+        let work =
+            |out: Output<'_>| module.with_session(session(handle), |session| work(operation(session), out));
+        // SAFETY: the caller's promise.
+        unsafe { input::produce(output, work) }
+    })
+}
+
+/// Runs a function with an input and no output, as `C_SignUpdate` is.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for the input.
+pub(crate) unsafe fn consume<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    input: In,
+    work: impl FnOnce(&mut Operation<E>, &[u8]) -> Result<()>,
+) -> CK_RV {
+    run(handle, &operation, |module| {
+        // SAFETY: the caller's promise.
+        let data = unsafe { input.bytes() }?;
+        module.with_session(session(handle), |session| work(operation(session), data))
+    })
+}
+
+/// Runs a function with two inputs and no output, as `C_Verify` is.
+///
+/// # Safety
+///
+/// The contract of PKCS#11 for both inputs.
+pub(crate) unsafe fn consume_both<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    (data, signature): (In, In),
+    work: impl FnOnce(&mut Operation<E>, &[u8], &[u8]) -> Result<()>,
+) -> CK_RV {
+    run(handle, &operation, |module| {
+        // SAFETY: the caller's promise.
+        let (data, signature) = unsafe { (data.bytes()?, signature.bytes()?) };
+        module.with_session(session(handle), |session| work(operation(session), data, signature))
+    })
+}
+
+/// Runs `work`. Ends the operation if an argument is refused.
+pub(crate) fn run<E: Engine>(
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+    work: impl FnOnce(&'static Module) -> Result<()>,
+) -> CK_RV {
+    call_in(handle, |module| cancel_refused(work(module), || cancel(module, handle, operation)))
+}
+
+/// Ends the operation. Succeeds if no operation is active.
+pub(crate) fn cancel<E: Engine>(
+    module: &Module,
+    handle: CK_SESSION_HANDLE,
+    operation: impl Fn(&mut Session) -> &mut Operation<E>,
+) -> Result<()> {
+    module.with_session(session(handle), |session| {
+        operation(session).cancel();
+        Ok(())
+    })
+}

@@ -1,0 +1,37 @@
+//! Digests of keys (PKCS#11 3.2, `C_DigestKey`).
+
+use super::Module;
+use super::audit::Call;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
+use crate::mechanism::Mechanism;
+use crate::object::Object;
+use crate::object::bits::Flag;
+use crate::session::strong_enough;
+
+impl Module {
+    /// `C_DigestKey`
+    pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
+        self.recorded(session, Call::of("C_DigestKey", None, &[key]), || {
+            self.sessions.with(session, |session| {
+                let digest = &mut session.operations.digest;
+                let mechanism = digest.mechanism().ok_or(Error::OperationNotInitialized)?;
+                let rights = session.token.rights(session.read_write);
+                let object = session.token.key_object(rights, key)?;
+                check_digestible(&object, mechanism)?;
+                digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())
+            })
+        })
+    }
+}
+
+/// Checks that `C_DigestKey` may use a key with that digest mechanism. The function has no usage
+/// attribute of its own. It gives the same bytes as the key derivations by a digest, so a sensitive
+/// key needs `CKA_DERIVE`. The digest of a short key would confirm a guess at it.
+fn check_digestible(key: &Object, mechanism: &Mechanism) -> Result<()> {
+    let derives = !key.flag(Flag::SENSITIVE) || key.flag(Flag::DERIVE);
+    if !key.object_type().is_secret() || !key.allows(mechanism.info.id) || !derives {
+        return Err(Error::KeyIndigestible);
+    }
+    strong_enough(key)
+}

@@ -1,0 +1,195 @@
+//! The functions of PKCS#11 for the tests. Each one calls the core as the C interface does.
+
+use std::ops::Deref;
+
+use jeton::backend::Direction;
+use jeton::error::{Error, Result};
+use jeton::id::{ObjectHandle, SessionHandle};
+use jeton::mechanism::Mechanism;
+use jeton::mechanism::message::MessageParams;
+use jeton::module::{Module, Output, Started};
+use jeton::object::template::Template;
+use jeton::session::Session;
+
+/// A module with the functions of a session's operations.
+#[derive(Default)]
+pub struct Functions(Module);
+
+impl Functions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Deref for Functions {
+    type Target = Module;
+
+    fn deref(&self) -> &Module {
+        &self.0
+    }
+}
+
+/// Each entry is a function with its arguments after the session, its result, and its work.
+macro_rules! functions {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $work:expr;)*) => {
+        impl Functions {
+            $(pub fn $name(&self, session: SessionHandle $(, $argument: $type)*) -> Result<$result> {
+                self.with_session(session, $work)
+            })*
+        }
+    };
+}
+
+/// Each entry is an `Init` function, its name, its operation, and the function that ends it.
+macro_rules! inits {
+    ($($name:ident, $function:literal, $operation:ident $(, $cancel:ident)?;)*) => {
+        impl Functions {
+            $(
+                pub fn $name(&self, session: SessionHandle, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
+                    self.start(session, $function, mechanism, key, Session::$name)
+                }
+
+                $(
+                    pub fn $cancel(&self, session: SessionHandle) -> Result<()> {
+                        self.with_session(session, |session| {
+                            session.operations.$operation.cancel();
+                            Ok(())
+                        })
+                    }
+                )?
+            )*
+        }
+    };
+}
+
+inits! {
+    sign_init, "C_SignInit", sign, sign_cancel;
+    verify_init, "C_VerifyInit", verify, verify_cancel;
+    encrypt_init, "C_EncryptInit", encrypt, encrypt_cancel;
+    decrypt_init, "C_DecryptInit", decrypt, decrypt_cancel;
+    sign_recover_init, "C_SignRecoverInit", sign_recover;
+    verify_recover_init, "C_VerifyRecoverInit", verify_recover;
+    message_sign_init, "C_MessageSignInit", message_sign, message_sign_cancel;
+    message_verify_init, "C_MessageVerifyInit", message_verify, message_verify_cancel;
+}
+
+functions! {
+    digest_init(mechanism: &Mechanism) -> () = |session| session.digest_init(mechanism);
+    digest(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.digest.digest(data, out);
+    digest_update(data: &[u8]) -> () = |session| session.operations.digest.update(data);
+    digest_final(out: Output<'_>) -> usize = |session| session.operations.digest.digest_final(out);
+    digest_cancel() -> () = |session| { session.operations.digest.cancel(); Ok(()) };
+    sign(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign.sign(data, out);
+    sign_update(data: &[u8]) -> () = |session| session.operations.sign.update(data);
+    sign_final(out: Output<'_>) -> usize = |session| session.operations.sign.sign_final(out);
+    verify(data: &[u8], signature: &[u8]) -> () = |session| session.operations.verify.verify(data, signature);
+    verify_update(data: &[u8]) -> () = |session| session.operations.verify.update(data);
+    verify_final(signature: &[u8]) -> () = |session| session.operations.verify.verify_final(signature);
+    encrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt(data, out);
+    encrypt_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.encrypt.crypt_update(data, out);
+    encrypt_final(out: Output<'_>) -> usize = |session| session.operations.encrypt.crypt_final(out);
+    decrypt(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt(data, out);
+    decrypt_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.decrypt.crypt_update(data, out);
+    decrypt_final(out: Output<'_>) -> usize = |session| session.operations.decrypt.crypt_final(out);
+    digest_encrypt_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.digest_encrypt_update(data, out);
+    decrypt_digest_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.decrypt_digest_update(data, out);
+    sign_encrypt_update(data: &[u8], out: Output<'_>) -> usize = |session| session.sign_encrypt_update(data, out);
+    decrypt_verify_update(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.decrypt_verify_update(data, out);
+    sign_recover(data: &[u8], out: Output<'_>) -> usize = |session| session.operations.sign_recover.sign(data, out);
+    verify_recover(signature: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.verify_recover.recover(signature, out);
+    verify_signature(data: &[u8]) -> () = |session| session.operations.verify_signature.verify_signature(data);
+    verify_signature_update(data: &[u8]) -> () = |session| session.operations.verify_signature.update(data);
+    verify_signature_final() -> () = |session| session.operations.verify_signature.verify_signature_final();
+    verify_signature_cancel() -> () = |session| { session.operations.verify_signature.cancel(); Ok(()) };
+    sign_message(data: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.message_sign.sign_message(data, out);
+    sign_message_begin() -> () = |session| session.operations.message_sign.message_start();
+    sign_message_part(part: &[u8]) -> () = |session| session.operations.message_sign.message_update(part);
+    sign_message_end(part: &[u8], out: Output<'_>) -> usize =
+        |session| session.operations.message_sign.sign_message_end(part, out);
+    sign_message_cancel() -> () = |session| { session.operations.message_sign.message_cancel(); Ok(()) };
+    message_sign_final() -> () = |session| session.operations.message_sign.message_final();
+    verify_message(data: &[u8], signature: &[u8]) -> () =
+        |session| session.operations.message_verify.verify_message(data, signature);
+    verify_message_begin() -> () = |session| session.operations.message_verify.message_start();
+    verify_message_part(part: &[u8]) -> () = |session| session.operations.message_verify.message_update(part);
+    verify_message_end(part: &[u8], signature: &[u8]) -> () =
+        |session| session.operations.message_verify.verify_message_end(part, signature);
+    message_verify_final() -> () = |session| session.operations.message_verify.message_final();
+    crypt_message(direction: Direction, params: &mut MessageParams, aad: &[u8], data: &[u8], out: Output<'_>) -> usize =
+        |session| session.messages(direction).crypt_message(params, aad, data, out);
+    crypt_message_begin(direction: Direction, params: &mut MessageParams, aad: &[u8]) -> () =
+        |session| session.messages(direction).crypt_message_begin(params, aad);
+    crypt_message_part(direction: Direction, part: &[u8], out: Output<'_>) -> usize =
+        |session| session.messages(direction).crypt_message_part(part, out);
+    crypt_message_end(direction: Direction, params: &mut MessageParams, part: &[u8], out: Output<'_>) -> usize =
+        |session| session.messages(direction).crypt_message_end(params, part, out);
+    crypt_message_cancel(direction: Direction) -> () =
+        |session| { session.messages(direction).message_cancel(); Ok(()) };
+    message_crypt_final(direction: Direction) -> () = |session| session.messages(direction).message_final();
+    message_crypt_cancel(direction: Direction) -> () = |session| { session.messages(direction).cancel(); Ok(()) };
+}
+
+impl Functions {
+    pub fn message_crypt_init(
+        &self,
+        session: SessionHandle,
+        direction: Direction,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+    ) -> Result<()> {
+        let function = match direction {
+            Direction::Encrypt => "C_MessageEncryptInit",
+            Direction::Decrypt => "C_MessageDecryptInit",
+        };
+        self.start(session, function, mechanism, key, |session, mechanism, key| {
+            session.message_crypt_init(direction, mechanism, key)
+        })
+    }
+
+    pub fn verify_signature_init(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        key: ObjectHandle,
+        signature: &[u8],
+    ) -> Result<()> {
+        self.start(session, "C_VerifySignatureInit", mechanism, key, |session, mechanism, key| {
+            session.verify_signature_init(mechanism, key, signature)
+        })
+    }
+
+    /// Fails with `Pending` if the function is pending.
+    pub fn generate_key(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        template: &Template<'_>,
+    ) -> Result<ObjectHandle> {
+        completed(self.0.generate_key(session, mechanism, template)?)
+    }
+
+    /// Fails with `Pending` if the function is pending.
+    pub fn generate_key_pair(
+        &self,
+        session: SessionHandle,
+        mechanism: &Mechanism,
+        public: &Template<'_>,
+        private: &Template<'_>,
+    ) -> Result<(ObjectHandle, ObjectHandle)> {
+        completed(self.0.generate_key_pair(session, mechanism, public, private)?)
+    }
+}
+
+fn completed<T>(started: Started<T>) -> Result<T> {
+    match started {
+        Started::Done(done) => Ok(done),
+        Started::Pending => Err(Error::Pending),
+    }
+}
