@@ -44,6 +44,8 @@ pub struct Settings {
     pub counter_dir: Option<PathBuf>,
     /// The location of the sealing key, which PIN records need in addition to the PIN.
     pub sealing_key: Option<SealingSource>,
+    /// Whether a search reads the `-shm` file to learn that no process committed.
+    pub shm_probe: bool,
     /// The audit log; `None` if it is not configured.
     pub audit: Option<Audit>,
 }
@@ -157,6 +159,7 @@ impl Settings {
             policy: file.policy,
             counter_dir: file.store.counter_dir,
             sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
+            shm_probe: file.store.shm_probe,
             audit,
         })
     }
@@ -200,11 +203,18 @@ struct File {
 }
 
 /// The `[store]` section.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct StoreRules {
     counter_dir: Option<PathBuf>,
     sealing_key: Option<String>,
+    shm_probe: bool,
+}
+
+impl Default for StoreRules {
+    fn default() -> Self {
+        Self { counter_dir: None, sealing_key: None, shm_probe: true }
+    }
 }
 
 fn sealing_source(text: &str) -> Result<SealingSource> {

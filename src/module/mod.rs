@@ -198,6 +198,11 @@ fn serials_of(slots: &[Slot]) -> HashSet<String> {
     slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial().to_owned())).collect()
 }
 
+/// Turns the probe of the store off if the configuration says so.
+fn probed(store: SqliteStore, settings: &Settings) -> SqliteStore {
+    if settings.shm_probe { store } else { store.without_probe() }
+}
+
 /// Opens a token file in the slot that the file names, or in the next free slot if another token
 /// has that slot. Fails with `TokenNotRecognized` if a token with the same serial number is open,
 /// because the file is a copy.
@@ -207,7 +212,7 @@ fn adopt(
     serials: &HashSet<String>,
     path: &Path,
 ) -> Result<(Token, FileId)> {
-    let store = SqliteStore::open(path)?;
+    let store = probed(SqliteStore::open(path)?, settings);
     let (file, header) = (store.file(), store.header()?);
     if serials.contains(&header.serial) {
         error!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::Call;
-use super::{Module, Slot, State, scan};
+use super::{Module, Slot, State, probed, scan};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
@@ -238,7 +238,7 @@ impl Module {
         let mut slots = state.slots();
         let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
         let free = free.ok_or(Error::SlotIdInvalid)?;
-        let store = SqliteStore::create(&state.settings.token_dir, &header)?;
+        let store = probed(SqliteStore::create(&state.settings.token_dir, &header)?, &state.settings);
         let file = Some(store.file());
         let token = Token::open(slot, Arc::clone(&state.settings), Box::new(store))?;
         slots[free] = Slot { id: slot, token: Some(Arc::new(token)), file, event: false };

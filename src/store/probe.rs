@@ -32,11 +32,16 @@ struct Known {
 
 impl Probe {
     /// Returns the probe of the database at `path`, which must have been read before. If the index
-    /// cannot be opened, every look returns `None`.
+    /// cannot be opened, every read returns `None`.
     pub(super) fn beside(path: &Path) -> Self {
         let mut name = path.as_os_str().to_owned();
         name.push("-shm");
         Self { file: shared(Path::new(&name)), seen: Mutex::default() }
+    }
+
+    /// Returns a probe without a file: each check asks SQLite.
+    pub(super) fn off() -> Self {
+        Self { file: None, seen: Mutex::default() }
     }
 
     /// Returns the current header; `None` if it cannot be read.

@@ -212,6 +212,11 @@ impl SqliteStore {
         Ok(store)
     }
 
+    /// Asks SQLite for every change number from now on, and never reads the `-shm` file itself.
+    pub fn without_probe(self) -> Self {
+        Self { probe: Probe::off(), ..self }
+    }
+
     /// Opens the file read-only if it could not be opened for this reason.
     fn only_read(path: &Path, reason: rusqlite::Error) -> rusqlite::Result<Connections> {
         let Some((writer, still)) = Still::open(path, &reason) else { return Err(reason) };
