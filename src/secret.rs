@@ -151,9 +151,9 @@ pub fn wipe_stack<const BYTES: usize>() {
     std::hint::black_box(&clean);
 }
 
-/// Runs `work` in a frame of its own, and wipes the stack below the caller afterwards. For work that
-/// handles keys by value: a move also copies the unused bytes of an enum, and these may contain an
-/// older part of a key.
+/// Runs `work` in a frame of its own, and wipes the stack below the caller afterwards. For work
+/// that handles keys by value: a move also copies the unused bytes of an enum, and these may
+/// contain an older part of a key.
 pub fn with_wiped_frame<R>(work: impl FnOnce() -> R) -> R {
     #[inline(never)]
     fn call<R>(work: impl FnOnce() -> R) -> R {
