@@ -343,6 +343,7 @@ fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static 
 fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     let number = |name: &String| {
         MechanismType::named(name)
+            .filter(|id| mechanism::find(*id).is_some())
             .ok_or_else(|| refuse(key, &format!("this token has no mechanism {name:?}")))
     };
     names.iter().map(number).collect()

@@ -1,36 +1,36 @@
 //! Numbers of PKCS#11 and their names: return codes, mechanisms, attributes, flags of mechanisms.
 //!
-//! If a number has two names, the table lists the current one first. That one is printed.
-
-mod table;
+//! If a number has two names, the current one is printed.
 
 use cryptoki_sys as sys;
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_RV, CK_ULONG};
+use jeton_names::{AttributeType, MechanismType, ReturnCode};
 
 /// Returns a return code in the form `CKR_PIN_INCORRECT (0xA0)`.
 pub fn return_code(code: CK_RV) -> String {
-    match name_in(table::RETURN_CODES, code) {
+    match ReturnCode(wide(code)).name() {
         Some(name) => format!("{name} ({code:#X})"),
         None => unnamed("CKR", sys::CKR_VENDOR_DEFINED, code),
     }
 }
 
 /// Returns the name of a mechanism, for example `CKM_ECDSA`.
-pub fn mechanism(kind: CK_MECHANISM_TYPE) -> String {
-    name_in(table::MECHANISMS, kind)
-        .map_or_else(|| unnamed("CKM", sys::CKM_VENDOR_DEFINED, kind), str::to_owned)
+pub fn mechanism(id: CK_MECHANISM_TYPE) -> String {
+    let name = MechanismType(wide(id)).name();
+    name.map_or_else(|| unnamed("CKM", sys::CKM_VENDOR_DEFINED, id), str::to_owned)
 }
 
 /// Returns the name of an attribute, for example `CKA_LABEL`.
-pub fn attribute(kind: CK_ATTRIBUTE_TYPE) -> String {
-    name_in(table::ATTRIBUTES, kind)
-        .map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, kind), str::to_owned)
+pub fn attribute(id: CK_ATTRIBUTE_TYPE) -> String {
+    let name = AttributeType(wide(id)).name();
+    name.map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, id), str::to_owned)
 }
 
 /// Returns the mechanism with this name, with or without the prefix `CKM_`.
+#[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 pub fn mechanism_called(name: &str) -> Option<CK_MECHANISM_TYPE> {
     let bare = name.strip_prefix("CKM_").unwrap_or(name);
-    table::MECHANISMS.iter().find(|(known, _)| &known[4..] == bare).map(|(_, kind)| *kind)
+    MechanismType::named(&format!("CKM_{bare}")).and_then(|id| id.0.try_into().ok())
 }
 
 /// Returns the flags of a mechanism in words: `sign, verify`.
@@ -61,8 +61,10 @@ const MECHANISM_FLAGS: &[(&str, CK_FLAGS)] = &[
     ("message-verify", sys::CKF_MESSAGE_VERIFY),
 ];
 
-fn name_in(table: &[(&'static str, CK_ULONG)], number: CK_ULONG) -> Option<&'static str> {
-    table.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+/// `CK_ULONG` has 32 bits on some platforms.
+#[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
+fn wide(number: CK_ULONG) -> u64 {
+    u64::from(number)
 }
 
 fn unnamed(family: &str, vendor: CK_ULONG, number: CK_ULONG) -> String {
@@ -92,15 +94,6 @@ mod tests {
         assert_eq!(mechanism_called("CKM_EC_KEY_PAIR_GEN"), mechanism_called("ECDSA_KEY_PAIR_GEN"));
         assert_eq!(mechanism_called("CKM_NO_SUCH_THING"), None);
         assert_eq!(mechanism(sys::CKM_ECDSA_KEY_PAIR_GEN), "CKM_EC_KEY_PAIR_GEN");
-    }
-
-    #[test]
-    fn no_name_stands_twice_in_a_table() {
-        for table in [table::RETURN_CODES, table::MECHANISMS, table::ATTRIBUTES] {
-            let mut names: Vec<_> = table.iter().map(|(name, _)| name).collect();
-            names.sort_unstable();
-            assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        }
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! The numbers of PKCS#11 with their names: mechanisms, attributes, object classes, key types and
+//! return codes. The core, the client, the conformance suite and the fuzz targets use this list, so
+//! that each name exists once.
+//!
+//! The numbers come from the specification's headers through `cryptoki-sys`. The package knows
+//! nothing of Jeton, so that its users stay independent of each other.
+
+mod attribute;
+mod mechanism;
+mod object;
+mod return_code;
+
+pub use attribute::AttributeType;
+pub use mechanism::MechanismType;
+pub use object::{KeyType, ObjectClass};
+pub use return_code::ReturnCode;
+
+/// The constants of the specification, and those that it lacks.
+mod source {
+    pub(crate) use cryptoki_sys::*;
+
+    /// NSS defined this number; the standard has none for it.
+    pub(crate) const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
+
+    /// Marks a secret key that contains bytes of an unreadable key. It is 1 after a concatenation,
+    /// and 2 after another derivation that copies bytes. Only Jeton's core sets it
+    /// (`src/module/derive/guard.rs`).
+    pub(crate) const CKA_JETON_COPIED: CK_ATTRIBUTE_TYPE = CKA_VENDOR_DEFINED | 0x4a45_0001;
+}
+
+/// Defines a type of numbers, its constants, and their specification names. If a number has two
+/// names, the current one comes first.
+macro_rules! numbers {
+    ($(#[$meta:meta])* $type:ident { $($constant:ident = $source:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(pub u64);
+
+        #[allow(missing_docs, reason = "the names are the specification's")]
+        #[allow(clippy::unnecessary_cast, reason = "CK_ULONG has 32 bits on other platforms")]
+        impl $type {
+            $(pub const $constant: Self = Self($crate::source::$source as u64);)*
+
+            /// All names with their numbers.
+            pub const NAMES: &'static [(&'static str, Self)] =
+                &[$((stringify!($source), Self::$constant),)*];
+
+            /// Returns the specification's name of this number. Returns `None` if it has no name.
+            /// Of two names, this is the current one.
+            pub fn name(self) -> Option<&'static str> {
+                Self::NAMES.iter().find(|(_, number)| *number == self).map(|(name, _)| *name)
+            }
+
+            /// Returns the number with this name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "{}({:#x})", stringify!($type), self.0),
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+use numbers;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_its_name_find_each_other() {
+        assert_eq!(MechanismType::named("CKM_ECDSA_SHA256"), Some(MechanismType::ECDSA_SHA256));
+        assert_eq!(MechanismType::ECDSA_SHA256.name(), Some("CKM_ECDSA_SHA256"));
+        assert_eq!(MechanismType(0x8000_0001).to_string(), "MechanismType(0x80000001)");
+    }
+
+    #[test]
+    fn the_current_name_comes_before_the_old_name() {
+        assert_eq!(MechanismType::ECDSA_KEY_PAIR_GEN.name(), Some("CKM_EC_KEY_PAIR_GEN"));
+        assert_eq!(KeyType::ECDSA.name(), Some("CKK_EC"));
+    }
+
+    #[test]
+    fn no_name_is_listed_twice() {
+        let names = |list: &[&'static str]| {
+            let mut names = list.to_vec();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+        };
+        names(&MechanismType::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        names(&AttributeType::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        names(&ReturnCode::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+}
