@@ -11,10 +11,10 @@
 use std::ops::Deref;
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, Session, User};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, User};
 
 use crate::child::{Task, Work};
-use crate::place::{Place, code_name};
+use crate::fixture::{Fixture, code_name};
 use crate::record::{Section, Verdict};
 
 mod allowed;
@@ -92,7 +92,7 @@ fn attack(
 
 /// A session of the attacker. It also acts for the owner of the victims.
 struct Attacker<'a> {
-    place: &'a Place<'a>,
+    fixture: &'a Fixture<'a>,
     session: Session,
 }
 
@@ -108,15 +108,15 @@ impl Attacker<'_> {
     /// Calls `work` as the SO, and then logs the user in again. This ends the private session
     /// objects.
     fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.place.logged_out(|session| {
-            session.login(User::So, Some(self.place.so_pin()))?;
+        self.fixture.logged_out(|session| {
+            session.login(User::So, Some(self.fixture.so_pin()))?;
             work(session)
         })
     }
 
     /// Calls `work` without a login, and then logs the user in again.
     fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.place.logged_out(work)
+        self.fixture.logged_out(work)
     }
 }
 
@@ -138,27 +138,27 @@ pub fn tasks() -> Vec<Task> {
 fn task(attack: Attack) -> Task {
     let Attack { source, name, needs, run } = attack;
     let label = name.clone();
-    let work = move |place: &Place<'_>| verdict(place, &label, &needs, run.as_ref());
-    Task { section: Section::Attacks, subject: source.to_owned(), name, work: Work::Seated(Box::new(work)) }
+    let work = move |fixture: &Fixture<'_>| verdict(fixture, &label, &needs, run.as_ref());
+    Task { section: Section::Attacks, subject: source.to_owned(), name, work: Work::LoggedIn(Box::new(work)) }
 }
 
 fn verdict(
-    place: &Place<'_>,
+    fixture: &Fixture<'_>,
     name: &str,
     needs: &[CK_MECHANISM_TYPE],
     run: &dyn Fn(&Attacker<'_>) -> Attempt,
 ) -> Verdict {
-    if let Some(missing) = needs.iter().find(|kind| !place.lists(**kind)) {
-        let named = jeton_driver::client::names::mechanism(*missing);
+    if let Some(missing) = needs.iter().find(|kind| !fixture.lists(**kind)) {
+        let named = jeton_client::names::mechanism(*missing);
         return Verdict::Absent(format!("{named} is not offered"));
     }
-    let session = match place.fresh() {
+    let session = match fixture.fresh() {
         Ok(session) => session,
         Err(failure) => return Verdict::Fails(failure.to_string()),
     };
-    match run(&Attacker { place, session }) {
+    match run(&Attacker { fixture, session }) {
         Ok(true) => match reason(name) {
-            Some(reason) if !place.strict => Verdict::Allowed(reason.to_owned()),
+            Some(reason) if !fixture.strict => Verdict::Allowed(reason.to_owned()),
             _ => Verdict::Succeeded,
         },
         Ok(false) => Verdict::Resisted("another result".to_owned()),

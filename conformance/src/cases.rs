@@ -2,11 +2,11 @@
 //! and the allowed return codes.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Failure, Mechanism, Structure};
+use jeton_client::{Failure, Mechanism, Structure};
 
 use crate::child::{Task, Work};
+use crate::fixture::{Fixture, code_name};
 use crate::functions;
-use crate::place::{Place, code_name};
 use crate::record::{Section, Verdict};
 
 mod arguments;
@@ -35,7 +35,7 @@ pub struct Case {
     /// The return codes that the specification allows.
     pub expected: &'static [CK_RV],
     /// Makes the calls. The failure is that of the function under test, or of a call before it.
-    pub run: fn(&Place<'_>) -> Result<(), Failure>,
+    pub run: fn(&Fixture<'_>) -> Result<(), Failure>,
 }
 
 /// Returns a case of a chapter.
@@ -43,7 +43,7 @@ const fn case(
     function: &'static str,
     name: &'static str,
     expected: &'static [CK_RV],
-    run: fn(&Place<'_>) -> Result<(), Failure>,
+    run: fn(&Fixture<'_>) -> Result<(), Failure>,
 ) -> Case {
     Case { function, name, expected, run }
 }
@@ -68,8 +68,8 @@ const CHAPTERS: &[&[Case]] = &[
 /// Returns every case. The cases that apply to many functions come first.
 pub fn tasks() -> Vec<Task> {
     let rows = CHAPTERS.iter().copied().flatten().map(|case| {
-        let run = |place: &Place<'_>| judge_at(place, case.expected, (case.run)(place));
-        task(case.function, case.name.to_owned(), Work::Seated(Box::new(run)))
+        let run = |fixture: &Fixture<'_>| judge_at(fixture, case.expected, (case.run)(fixture));
+        task(case.function, case.name.to_owned(), Work::LoggedIn(Box::new(run)))
     });
     arguments::tasks().into_iter().chain(rows).collect()
 }
@@ -80,9 +80,9 @@ fn task(function: &str, name: String, work: Work) -> Task {
 
 /// Returns whether the return code is expected. `CKR_FUNCTION_NOT_SUPPORTED` is wrong for a
 /// function that the module implements.
-fn judge_at(place: &Place<'_>, expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
+fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let refused = outcome.as_ref().err().filter(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED);
-    if refused.is_some_and(|failure| functions::is_there(place, failure.function)) {
+    if refused.is_some_and(|failure| functions::is_there(fixture, failure.function)) {
         let expected: Vec<_> =
             expected.iter().copied().filter(|code| *code != CKR_FUNCTION_NOT_SUPPORTED).collect();
         return judge(&expected, outcome);

@@ -3,11 +3,11 @@
 
 use std::io::{Write, stdout};
 
-use jeton_driver::Error;
-use jeton_driver::client::Module;
-use jeton_driver::peers::{self, library_of};
+use jeton_client::Module;
+use jeton_peers::Error;
+use jeton_peers::{library_of, prepare_token};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 use crate::record::{Line, Record, Section, Verdict};
 use crate::{attacks, cases, functions, mechanisms, vectors};
 
@@ -28,7 +28,7 @@ pub enum Work {
     /// Needs a module that is loaded but not initialised.
     Loaded(Box<dyn Fn(&Module) -> Verdict>),
     /// Needs a token whose user is logged in.
-    Seated(Box<dyn Fn(&Place<'_>) -> Verdict>),
+    LoggedIn(Box<dyn Fn(&Fixture<'_>) -> Verdict>),
 }
 
 /// The tasks to run, and how.
@@ -47,10 +47,10 @@ pub struct Choice {
     pub directory: Option<std::path::PathBuf>,
 }
 
-/// Runs the tasks on the module called `name`. `seat` says how to create its token.
-pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
-    let (reserved, token) = serde_json::from_str::<(Option<String>, _)>(seat)
-        .map_err(|error| Error::Usage(format!("--seat: {error}")))?;
+/// Runs the tasks on the module called `name`. `sandbox` says how to create its token.
+pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
+    let (reserved, token) = serde_json::from_str::<(Option<String>, _)>(sandbox)
+        .map_err(|error| Error::Message(format!("--sandbox: {error}")))?;
     let module = Module::load(library_of(name)?)?;
     let tasks = tasks(choice);
     say(&Line::Tasks(tasks.len()));
@@ -64,14 +64,14 @@ pub fn run(name: &str, seat: &str, choice: &Choice) -> Result<(), Error> {
         return Ok(());
     }
     module.initialize(reserved.as_deref())?;
-    let (slot, pin) = peers::prepare_token(&module, &token)?;
-    let place = Place::new(&module, slot, pin, choice)?;
+    let (slot, pin) = prepare_token(&module, &token)?;
+    let fixture = Fixture::new(&module, slot, pin, choice)?;
     for (number, task) in pending() {
-        if let Work::Seated(work) = &task.work {
-            report(number, task, || work(&place));
+        if let Work::LoggedIn(work) = &task.work {
+            report(number, task, || work(&fixture));
             // If a task ended the login or the sessions, the following tasks must not suffer from
             // it.
-            if place.restore().is_err() {
+            if fixture.restore().is_err() {
                 say(&Line::Lost(number));
                 std::process::exit(1);
             }

@@ -2,10 +2,10 @@
 //! implements it.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};
+use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};
 
 use crate::child::{Task, Work};
-use crate::place::{NO_SESSION, Place, code_name};
+use crate::fixture::{Fixture, NO_SESSION, code_name};
 use crate::record::{Section, Verdict};
 
 /// Functions that are not called here, because they would end or block the run.
@@ -43,12 +43,12 @@ pub fn of_sessions() -> impl Iterator<Item = &'static Function> {
 }
 
 fn task(function: &'static Function) -> Task {
-    let work = move |place: &Place<'_>| {
+    let work = move |fixture: &Fixture<'_>| {
         // Every run calls both at its start and end.
         if APART.contains(&function.name) {
             return Verdict::Answer("CKR_OK".to_owned());
         }
-        let session = match place.fresh() {
+        let session = match fixture.fresh() {
             Ok(session) => session,
             Err(failure) => return Verdict::Fails(failure.to_string()),
         };
@@ -58,12 +58,12 @@ fn task(function: &'static Function) -> Task {
             match function.name {
                 "C_WaitForSlotEvent" => CKF_DONT_BLOCK,
                 "C_InitToken" | "C_CloseAllSessions" => NO_SESSION,
-                _ => place.slot.0,
+                _ => fixture.slot.0,
             }
         } else {
             session.handle()
         };
-        let code = harmless(place.module, function, first).err().map_or(CKR_OK, |failure| failure.code);
+        let code = harmless(fixture.module, function, first).err().map_or(CKR_OK, |failure| failure.code);
         // The handle must not be closed again, because the module may have reused it.
         if function.name == "C_CloseSession" {
             std::mem::forget(session);
@@ -74,21 +74,21 @@ fn task(function: &'static Function) -> Task {
         section: Section::Functions,
         subject: "C interface".to_owned(),
         name: function.name.to_owned(),
-        work: Work::Seated(Box::new(work)),
+        work: Work::LoggedIn(Box::new(work)),
     }
 }
 
 /// Returns whether the module implements a function that takes a session.
-pub fn is_there(place: &Place<'_>, name: &str) -> bool {
+pub fn is_there(fixture: &Fixture<'_>, name: &str) -> bool {
     let Some(function) = of_sessions().find(|function| function.name == name) else { return false };
-    let Ok(session) = place.fresh() else { return false };
-    let outcome = harmless(place.module, function, session.handle());
+    let Ok(session) = fixture.fresh() else { return false };
+    let outcome = harmless(fixture.module, function, session.handle());
     !outcome.is_err_and(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED)
 }
 
 /// Calls a function with `first` as its first number and harmless values for the rest.
 pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -> Result<(), Failure> {
-    let place = Arg::place();
+    let output = Arg::zeroed();
     let digest = Mechanism::new(CKM_SHA256);
     let (mut first, mut lengths, mut buffers) = (Some(first), [0; 4], [const { [0_u8; 256] }; 4]);
     let (mut lengths, mut buffers) = (lengths.iter_mut(), buffers.iter_mut());
@@ -101,8 +101,8 @@ pub fn harmless(module: &Module, function: &'static Function, first: CK_ULONG) -
             Kind::Template => Arg::Template(&[]),
             Kind::Mechanism => Arg::Mechanism(&digest),
             // PKCS#11 3.2, C_Finalize: "pReserved … should be NULL_PTR".
-            Kind::Place if function.name == "C_Finalize" => Arg::Null,
-            Kind::Place => Arg::Place(&place),
+            Kind::Output if function.name == "C_Finalize" => Arg::Null,
+            Kind::Output => Arg::Output(&output),
             Kind::Buffer | Kind::List | Kind::Length | Kind::Callback => {
                 // Four of each are enough for every function.
                 let (Some(length), Some(buffer)) = (lengths.next(), buffers.next()) else { continue };

@@ -8,17 +8,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use jeton_driver::Error;
-use jeton_driver::peers::Known;
+use jeton_peers::Error;
+use jeton_peers::Known;
 
 mod attacks;
 mod cases;
 mod child;
-mod deviations;
 mod document;
+mod fixture;
 mod functions;
 mod mechanisms;
-mod place;
 mod record;
 mod run;
 mod scorecard;
@@ -57,7 +56,7 @@ struct Options {
     /// Set by the tool when it runs itself: how to create the token. The environment configures the
     /// module.
     #[arg(long, hide = true)]
-    seat: Option<String>,
+    sandbox: Option<String>,
     /// Set by the tool when it runs itself: the first task.
     #[arg(long, hide = true, default_value_t = 0)]
     from: usize,
@@ -68,14 +67,14 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match (&options.seat, &options.write) {
-        (Some(seat), _) => {
+    let outcome = match (&options.sandbox, &options.write) {
+        (Some(sandbox), _) => {
             let Options { from, only, quick, attacks, directory, .. } = &options;
             let (only, directory) = (only.clone(), directory.clone());
             let strict = options.policy.as_deref() == Some("strict");
             let choice =
                 child::Choice { from: *from, only, quick: *quick, attacks: *attacks, strict, directory };
-            child::run(&options.module, seat, &choice).map(|()| ExitCode::SUCCESS)
+            child::run(&options.module, sandbox, &choice).map(|()| ExitCode::SUCCESS)
         }
         (None, Some(path)) => write(&options, path),
         (None, None) => score(&options),
@@ -98,7 +97,8 @@ fn score(options: &Options) -> Result<ExitCode, Error> {
         run::run(&subject(options, &options.module, options.backend.as_deref(), options.policy.as_deref()))?;
     scorecard::print(&options.module, &records);
     if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&records).map_err(|error| Error::Usage(error.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;
         std::fs::write(path, text).map_err(Error::io(path))?;
     }
     let good = records.iter().all(record::Record::is_good);

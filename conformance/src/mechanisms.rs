@@ -2,10 +2,10 @@
 //! works: a known answer, or a round trip that must also detect a change.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, names};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
 
 use crate::child::{Task, Work};
-use crate::place::{Pair, Place, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Pair, able, ensure, open_key, with};
 use crate::record::{Section, Verdict};
 
 mod ciphers;
@@ -17,7 +17,7 @@ mod protocols;
 mod signatures;
 
 /// Proves that a mechanism works.
-type Proof = fn(&Place<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
+type Proof = fn(&Fixture<'_>, CK_MECHANISM_TYPE) -> Result<(), Failure>;
 
 /// A family of mechanisms, and their names without `CKM_`.
 type Family = (&'static str, &'static [(Proof, &'static [&'static str])]);
@@ -58,14 +58,14 @@ pub fn tasks() -> Vec<Task> {
 }
 
 fn task(family: &str, proof: Proof, name: &'static str) -> Task {
-    let work = move |place: &Place<'_>| {
+    let work = move |fixture: &Fixture<'_>| {
         let Some(kind) = names::mechanism_called(name) else {
             return Verdict::Fails("it has no number".to_owned());
         };
-        if !place.lists(kind) {
+        if !fixture.lists(kind) {
             return Verdict::Absent("not listed".to_owned());
         }
-        match proof(place, kind) {
+        match proof(fixture, kind) {
             Ok(()) => Verdict::Works,
             Err(failure) => Verdict::Fails(failure.to_string()),
         }
@@ -74,59 +74,59 @@ fn task(family: &str, proof: Proof, name: &'static str) -> Task {
         section: Section::Mechanisms,
         subject: family.to_owned(),
         name: name.to_owned(),
-        work: Work::Seated(Box::new(work)),
+        work: Work::LoggedIn(Box::new(work)),
     }
 }
 
 /// Imports a secret key of that type, with that value and these uses.
 fn import(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     kind: CK_KEY_TYPE,
     value: &[u8],
     uses: &[CK_ATTRIBUTE_TYPE],
 ) -> Result<ObjectHandle, Failure> {
     let template = able(open_key(CKO_SECRET_KEY, kind), uses);
-    p.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
+    fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
 }
 
 /// Derives a key from a generic secret. Returns its value.
 fn derived(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     base: &[u8],
     length: Option<usize>,
 ) -> Result<Vec<u8>, Failure> {
-    let base = import(p, CKK_GENERIC_SECRET, base, &[CKA_DERIVE])?;
-    derived_from(p, mechanism, base, length)
+    let base = import(fixture, CKK_GENERIC_SECRET, base, &[CKA_DERIVE])?;
+    derived_from(fixture, mechanism, base, length)
 }
 
 /// Derives a key from that key. Returns its value.
 fn derived_from(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     base: ObjectHandle,
     length: Option<usize>,
 ) -> Result<Vec<u8>, Failure> {
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     template.extend(length.map(|length| Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)));
-    let made = p.session.derive_key(mechanism, base, &template)?;
-    p.session.attribute(made, CKA_VALUE)
+    let made = fixture.session.derive_key(mechanism, base, &template)?;
+    fixture.session.attribute(made, CKA_VALUE)
 }
 
 /// Computes HMAC-SHA256 with the module. The key derivations are compared with it.
-fn hmac(p: &Place<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
-    let key = import(p, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
-    signed(p, &Mechanism::new(CKM_SHA256_HMAC), key, message)
+fn hmac(fixture: &Fixture<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
+    let key = import(fixture, CKK_GENERIC_SECRET, key, &[CKA_SIGN])?;
+    signed(fixture, &Mechanism::new(CKM_SHA256_HMAC), key, message)
 }
 
 /// Returns a signature or MAC in a single part.
 fn signed(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     key: ObjectHandle,
     message: &[u8],
 ) -> Result<Vec<u8>, Failure> {
-    let (session, mut out) = (p.fresh()?, vec![0; 49856]);
+    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
     session.sign_init(mechanism, key)?;
     let length = session.sign(message, &mut out)?;
     out.truncate(length);
@@ -134,8 +134,8 @@ fn signed(
 }
 
 /// Checks that a signature verifies, and fails if the signature or the message is changed.
-fn signs(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
-    let (mut signature, session) = (signed(p, mechanism, keys.private, message)?, p.fresh()?);
+fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
+    let (mut signature, session) = (signed(fixture, mechanism, keys.private, message)?, fixture.fresh()?);
     let mut verdict = |message: &[u8], flip: u8| {
         signature[0] ^= flip;
         session.verify_init(mechanism, keys.public)?;
@@ -149,8 +149,13 @@ fn signs(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Re
 }
 
 /// Checks that a signature in parts verifies in parts.
-fn signs_in_parts(p: &Place<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
-    let (session, mut out) = (p.fresh()?, vec![0; 49856]);
+fn signs_in_parts(
+    fixture: &Fixture<'_>,
+    mechanism: &Mechanism,
+    keys: Pair,
+    message: &[u8],
+) -> Result<(), Failure> {
+    let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
     session.sign_init(mechanism, keys.private)?;
     message.chunks(5).try_for_each(|part| session.sign_update(part))?;
     let length = session.sign_final(&mut out)?;

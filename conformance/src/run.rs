@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use jeton_driver::Error;
-use jeton_driver::peers::{Known, Seat, library_of};
-use jeton_driver::pipeline::TokenAccess;
+use jeton_peers::Error;
+use jeton_peers::TokenAccess;
+use jeton_peers::{Known, Sandbox, library_of};
 
 use crate::record::{Line, Record, Verdict};
 
@@ -47,10 +47,10 @@ pub fn run(subject: &Subject) -> Result<Vec<Record>, Error> {
             Ended::Lost(task) => from = task + 1,
             Ended::At(task) if crashes < MOST_CRASHES => (from, crashes) = (task + 1, crashes + 1),
             Ended::At(_) => {
-                return Err(Error::Usage(format!("{} ended its process {crashes} times", subject.module)));
+                return Err(Error::Message(format!("{} ended its process {crashes} times", subject.module)));
             }
             Ended::Nowhere(how) => {
-                return Err(Error::Usage(format!("{} ended before its first task: {how}", subject.module)));
+                return Err(Error::Message(format!("{} ended before its first task: {how}", subject.module)));
             }
         }
     }
@@ -107,22 +107,22 @@ fn attempt(
 /// Starts this tool again with the environment of a new token. A module reads its environment when
 /// it is loaded.
 fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Error> {
-    let seat = match Known::named(&subject.module) {
+    let sandbox = match Known::named(&subject.module) {
         Some(known) => {
-            let mut seat = Seat::fresh(known, directory, subject.backend.as_deref())?;
+            let mut sandbox = Sandbox::fresh(known, directory, subject.backend.as_deref())?;
             if known == Known::Jeton {
-                configure(&mut seat, subject, directory)?;
+                configure(&mut sandbox, subject, directory)?;
             }
-            seat
+            sandbox
         }
         // Any other module, by its path. It must have a slot with an uninitialised token.
-        None => Seat { environment: Vec::new(), reserved: None, token: TokenAccess::Initialise },
+        None => Sandbox { environment: Vec::new(), reserved: None, token: TokenAccess::Initialise },
     };
-    let text = serde_json::to_string(&(&seat.reserved, &seat.token))
-        .map_err(|error| Error::Usage(error.to_string()))?;
+    let text = serde_json::to_string(&(&sandbox.reserved, &sandbox.token))
+        .map_err(|error| Error::Message(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
     let mut command = Command::new(&program);
-    command.args(["--module", &subject.module, "--seat", &text, "--from", &from.to_string()]);
+    command.args(["--module", &subject.module, "--sandbox", &text, "--from", &from.to_string()]);
     subject.only.iter().for_each(|only| {
         command.args(["--only", only]);
     });
@@ -135,12 +135,12 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
     if subject.attacks {
         command.arg("--attacks").arg("--directory").arg(directory);
     }
-    command.envs(seat.environment).stdout(Stdio::piped()).spawn().map_err(Error::io(program))
+    command.envs(sandbox.environment).stdout(Stdio::piped()).spawn().map_err(Error::io(program))
 }
 
 /// Adds the policy to the configuration of Jeton. For attacks it also enables the legacy
 /// mechanisms, because these allow more attacks.
-fn configure(seat: &mut Seat, subject: &Subject, directory: &Path) -> Result<(), Error> {
+fn configure(sandbox: &mut Sandbox, subject: &Subject, directory: &Path) -> Result<(), Error> {
     let path = directory.join("jeton.toml");
     let mut text = std::fs::read_to_string(&path).unwrap_or_default();
     if let Some(policy) = &subject.policy {
@@ -150,8 +150,8 @@ fn configure(seat: &mut Seat, subject: &Subject, directory: &Path) -> Result<(),
         text.push_str("[mechanisms]\nlegacy = true\n");
     }
     std::fs::write(&path, text).map_err(Error::io(&path))?;
-    seat.environment.retain(|(name, _)| name != "JETON_CONF");
-    seat.environment.push(("JETON_CONF".to_owned(), path.into()));
+    sandbox.environment.retain(|(name, _)| name != "JETON_CONF");
+    sandbox.environment.push(("JETON_CONF".to_owned(), path.into()));
     Ok(())
 }
 

@@ -11,11 +11,11 @@ pub mod verify_db;
 
 use jeton_driver::Error;
 use jeton_driver::client::Module;
-use jeton_driver::peers::{self, Known};
+use jeton_peers::Known;
 
 /// Loads and initialises a module by its name or path.
 fn open(name: &str) -> Result<Module, Error> {
-    let module = Module::load(peers::library_of(name)?)?;
+    let module = Module::load(jeton_peers::library_of(name)?)?;
     module.initialize(Known::named(name).and_then(Known::looking_parameters))?;
     Ok(module)
 }

@@ -81,6 +81,17 @@ impl Error {
     }
 }
 
+impl From<jeton_peers::Error> for Error {
+    fn from(error: jeton_peers::Error) -> Self {
+        match error {
+            jeton_peers::Error::Module(failure) => Self::Module(failure),
+            jeton_peers::Error::Load(error) => Self::Load(error),
+            jeton_peers::Error::Io { path, source } => Self::Io { path, source },
+            jeton_peers::Error::Message(text) => Self::Usage(text),
+        }
+    }
+}
+
 impl From<ModuleError> for Error {
     fn from(error: ModuleError) -> Self {
         match error {

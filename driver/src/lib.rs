@@ -9,10 +9,10 @@
 
 pub mod audit;
 pub mod error;
-pub mod peers;
 pub mod pipeline;
 pub mod pki;
 pub mod report;
+pub mod selection;
 pub mod token;
 pub mod token_file;
 

@@ -26,7 +26,7 @@ pub use child::run_child;
 pub use database::{Batch, Database};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;
-pub use job::{Event, Job, MeasuredBatch, ModuleDescription, Target, TokenAccess};
+pub use job::{Event, Job, MeasuredBatch, ModuleDescription, Target};
 pub use parent::{Outcome, Watcher, run_job};
 pub use pkcs11::Pkcs11;
 pub use stage::{STAGES, Stage, Timings};

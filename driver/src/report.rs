@@ -1,20 +1,17 @@
 //! The results, as a table for people and as JSON for scripts.
 
-mod machine;
-mod marked;
 mod table;
 
 use std::path::Path;
 
+use jeton_peers::Machine;
 use serde::Serialize;
 
-pub use machine::Machine;
-pub use marked::write_between;
 pub use table::print;
 
 use crate::Error;
-use crate::peers::IN_PROCESS;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};
+use crate::selection::IN_PROCESS;
 
 /// A run of the pipeline over all modules.
 #[derive(Debug, Serialize)]
@@ -127,7 +124,7 @@ impl Report {
         std::fs::write(path, text + "\n").map_err(Error::io(path))
     }
 
-    fn floor(&self) -> Option<&ModuleReport> {
+    fn baseline(&self) -> Option<&ModuleReport> {
         self.modules.iter().find(|module| module.name == IN_PROCESS)
     }
 }

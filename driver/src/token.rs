@@ -4,7 +4,6 @@ mod files;
 
 use crate::Error;
 use crate::client::{Failure, Module, SlotId, SlotInfo, TokenInfo};
-use crate::peers;
 
 pub use files::{delete_files, token_directory};
 
@@ -69,7 +68,7 @@ pub fn initialise(
     so_pin: &str,
     pin: &str,
 ) -> Result<SlotId, Error> {
-    peers::initialise(module, choose(module, choice)?, label, so_pin, pin)
+    Ok(jeton_peers::initialise(module, choose(module, choice)?, label, so_pin, pin)?)
 }
 
 impl std::fmt::Display for Choice {

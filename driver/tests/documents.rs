@@ -6,8 +6,8 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Place, has, jeton, peer, run, succeed};
-use jeton_driver::peers::Known;
+use common::{Scratch, has, jeton, peer, run, succeed};
+use jeton_peers::Known;
 use serde_json::Value;
 
 const CLASSIC: [&str; 5] = ["ecdsa-p256", "ed25519", "rsa2048", "rsa3072", "rsa4096"];
@@ -15,10 +15,10 @@ const ALL: &str = "ecdsa-p256,ed25519,ml-dsa-44,ml-dsa-65,rsa2048,rsa3072,rsa409
 
 #[test]
 fn in_process_makes_documents_of_all_algorithms_that_openssl_accepts() {
-    let place = Place::new();
-    let report = pipeline(&place, "in-process", ALL);
+    let scratch = Scratch::new();
+    let report = pipeline(&scratch, "in-process", ALL);
     assert_eq!(measured(&report, "in-process"), ALL.split(',').collect::<Vec<_>>());
-    check(&place, "in-process", &CLASSIC);
+    check(&scratch, "in-process", &CLASSIC);
 }
 
 #[test]
@@ -26,13 +26,13 @@ fn softhsm2_makes_documents_that_openssl_and_in_process_accept() {
     if peer(Known::SoftHsm2).is_none() {
         return;
     }
-    let place = Place::new();
-    let report = pipeline(&place, "softhsm2", ALL);
+    let scratch = Scratch::new();
+    let report = pipeline(&scratch, "softhsm2", ALL);
     let measured = measured(&report, "softhsm2");
     for algorithm in ["ecdsa-p256", "rsa2048", "rsa3072", "rsa4096"] {
         assert!(measured.contains(&algorithm), "{algorithm} is not in {measured:?}");
     }
-    check(&place, "softhsm2", &measured);
+    check(&scratch, "softhsm2", &measured);
 }
 
 #[test]
@@ -40,13 +40,13 @@ fn nss_makes_documents_that_openssl_and_in_process_accept() {
     if peer(Known::Nss).is_none() {
         return;
     }
-    let place = Place::new();
-    let report = pipeline(&place, "nss", ALL);
+    let scratch = Scratch::new();
+    let report = pipeline(&scratch, "nss", ALL);
     let measured = measured(&report, "nss");
     for algorithm in ["ecdsa-p256", "rsa2048", "rsa3072", "rsa4096"] {
         assert!(measured.contains(&algorithm), "{algorithm} is not in {measured:?}");
     }
-    check(&place, "nss", &measured);
+    check(&scratch, "nss", &measured);
 }
 
 #[test]
@@ -54,10 +54,10 @@ fn jeton_makes_documents_of_all_algorithms_that_openssl_accepts() {
     if peer(Known::Jeton).is_none() {
         return;
     }
-    let place = Place::new();
-    let report = pipeline(&place, "jeton", ALL);
+    let scratch = Scratch::new();
+    let report = pipeline(&scratch, "jeton", ALL);
     assert_eq!(measured(&report, "jeton"), ALL.split(',').collect::<Vec<_>>());
-    check(&place, "jeton", &CLASSIC);
+    check(&scratch, "jeton", &CLASSIC);
 }
 
 #[test]
@@ -67,36 +67,36 @@ fn each_backend_of_jeton_verifies_what_the_other_signed() {
     }
     let all = "ecdsa-p256,ed25519,ml-dsa-44,ml-dsa-65,rsa2048";
     for (signs, verifies) in [("aws-lc", "rustcrypto"), ("rustcrypto", "aws-lc")] {
-        let place = Place::new();
-        pipeline_with(&place, "jeton", all, &["--backend", signs]);
+        let scratch = Scratch::new();
+        pipeline_with(&scratch, "jeton", all, &["--backend", signs]);
         let mut command =
-            jeton(["verify-db", "--module", "jeton", "--backend", verifies, "--db", &place.file("db")]);
+            jeton(["verify-db", "--module", "jeton", "--backend", verifies, "--db", &scratch.file("db")]);
         let text = succeed(&mut command);
-        // Four certificates, a CRL and four OCSP responses of jeton; as many of the floor.
+        // Four certificates, a CRL and four OCSP responses of jeton; as many of the baseline.
         assert_eq!(text.matches("9 verify").count(), 10, "{text}");
     }
 }
 
 #[test]
 fn a_peer_verifies_what_in_process_signed() {
-    let place = Place::new();
-    pipeline(&place, "in-process", "ecdsa-p256,rsa2048");
+    let scratch = Scratch::new();
+    pipeline(&scratch, "in-process", "ecdsa-p256,rsa2048");
     for known in [Known::SoftHsm2, Known::Nss] {
         if peer(known).is_some() {
             let text =
-                succeed(&mut jeton(["verify-db", "--module", known.name(), "--db", &place.file("db")]));
+                succeed(&mut jeton(["verify-db", "--module", known.name(), "--db", &scratch.file("db")]));
             assert_eq!(text.matches("9 verify").count(), 2, "{text}");
         }
     }
 }
 
 /// Runs the pipeline at size 4 and returns its report.
-fn pipeline(place: &Place, module: &str, algorithms: &str) -> Value {
-    pipeline_with(place, module, algorithms, &[])
+fn pipeline(scratch: &Scratch, module: &str, algorithms: &str) -> Value {
+    pipeline_with(scratch, module, algorithms, &[])
 }
 
-fn pipeline_with(place: &Place, module: &str, algorithms: &str, more: &[&str]) -> Value {
-    let (json, db, keep) = (place.file("report.json"), place.file("db"), place.file("keep"));
+fn pipeline_with(scratch: &Scratch, module: &str, algorithms: &str, more: &[&str]) -> Value {
+    let (json, db, keep) = (scratch.file("report.json"), scratch.file("db"), scratch.file("keep"));
     let mut command = jeton(["pipeline", "--sizes", "4", "--min-seconds", "0", "--rsa-key-pool", "1"]);
     command.args(["--module", module, "--ca-key-algo", algorithms]).args(more);
     succeed(command.args(["--json", &json, "--db", &db, "--keep", &keep]));
@@ -118,13 +118,13 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
 }
 
 /// In-process verifies all of the database, OpenSSL the kept files of what it knows.
-fn check(place: &Place, module: &str, algorithms: &[&str]) {
-    succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &place.file("db")]));
+fn check(scratch: &Scratch, module: &str, algorithms: &[&str]) {
+    succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &scratch.file("db")]));
     if !has("openssl", "version") {
         return;
     }
     for algorithm in algorithms.iter().filter(|algorithm| CLASSIC.contains(algorithm)) {
-        openssl_accepts(&place.path().join("keep").join(module).join(algorithm));
+        openssl_accepts(&scratch.path().join("keep").join(module).join(algorithm));
     }
 }
 

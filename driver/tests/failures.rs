@@ -4,8 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{Place, jeton, peer, run, succeed};
-use jeton_driver::peers::Known;
+use common::{Scratch, jeton, peer, run, succeed};
+use jeton_peers::Known;
 use rusqlite::Connection;
 
 #[test]
@@ -31,26 +31,29 @@ fn a_flipped_byte_is_found_through_jeton() {
 
 #[test]
 fn cert_verify_sees_what_the_database_gave_and_names_the_serial() {
-    let place = Place::new();
-    succeed(&mut stored(&place, "in-process"));
+    let scratch = Scratch::new();
+    succeed(&mut stored(&scratch, "in-process"));
     // The database itself spoils certificate 3 as it is stored: only what is read back shows it.
     let trigger = "CREATE TRIGGER spoil AFTER INSERT ON certificates WHEN NEW.serial = 3 BEGIN
         UPDATE certificates
         SET der = CAST(substr(der, 1, length(der) - 6) || x'010203040506' AS BLOB)
         WHERE batch = NEW.batch AND serial = NEW.serial; END";
-    Connection::open(place.path().join("db")).expect("a database").execute_batch(trigger).expect("valid SQL");
-    let (code, text) = run(&mut stored(&place, "in-process"));
+    Connection::open(scratch.path().join("db"))
+        .expect("a database")
+        .execute_batch(trigger)
+        .expect("valid SQL");
+    let (code, text) = run(&mut stored(&scratch, "in-process"));
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("cert_verify: certificate with serial 3"), "{text}");
 }
 
 #[test]
-fn a_wrong_pin_is_reported_by_function_and_code_and_the_floor_goes_on() {
+fn a_wrong_pin_is_reported_by_function_and_code_and_the_baseline_goes_on() {
     let Some(library) = peer(Known::SoftHsm2) else { return };
-    let place = Place::new();
-    let tokens = place.file("tokens");
+    let scratch = Scratch::new();
+    let tokens = scratch.file("tokens");
     std::fs::create_dir(&tokens).expect("the directory is fresh");
-    let conf = place.file("softhsm2.conf");
+    let conf = scratch.file("softhsm2.conf");
     std::fs::write(&conf, format!("directories.tokendir = {tokens}\n")).expect("the directory is writable");
     let token = ["--label", "ca", "--so-pin", "12345678", "--pin", "87654321"];
     let mut command = jeton(["init-token", "--module", "softhsm2", "--free"]);
@@ -97,19 +100,19 @@ fn a_token_of_another_module_is_not_deleted() {
 
 /// Flips the byte of certificate 3 at `offset`, from the end if negative.
 fn flipped_byte_is_found(module: &str, offset: isize) {
-    let place = Place::new();
-    succeed(&mut stored(&place, "in-process"));
-    let verify = || jeton(["verify-db", "--module", module, "--db", &place.file("db")]);
+    let scratch = Scratch::new();
+    succeed(&mut stored(&scratch, "in-process"));
+    let verify = || jeton(["verify-db", "--module", module, "--db", &scratch.file("db")]);
     assert!(succeed(&mut verify()).contains("batch of 4: 9 verify"));
-    flip(&place.path().join("db"), offset);
+    flip(&scratch.path().join("db"), offset);
     let (code, text) = run(&mut verify());
     assert_eq!(code, 1, "offset {offset}\n{text}");
     assert!(text.contains("certificate with serial 3"), "offset {offset}\n{text}");
     assert!(text.contains("batch of 4: 8 verify"), "offset {offset}\n{text}");
 }
 
-fn stored(place: &Place, module: &str) -> std::process::Command {
-    jeton(["pipeline", "--module", module, "--sizes", "4", "--min-seconds", "0", "--db", &place.file("db")])
+fn stored(scratch: &Scratch, module: &str) -> std::process::Command {
+    jeton(["pipeline", "--module", module, "--sizes", "4", "--min-seconds", "0", "--db", &scratch.file("db")])
 }
 
 fn flip(database: &Path, offset: isize) {

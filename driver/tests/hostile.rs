@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Place, jeton, run, succeed};
+use common::{Scratch, jeton, run, succeed};
 
 /// A module whose `C_Initialize` does `BODY`, and which has nothing else.
 const MODULE: &str = r#"
@@ -18,7 +18,7 @@ const MODULE: &str = r#"
 "#;
 
 #[test]
-fn a_hostile_module_is_reported_and_the_floor_goes_on() {
+fn a_hostile_module_is_reported_and_the_baseline_goes_on() {
     if !common::has("cc", "--version") {
         return;
     }
@@ -33,9 +33,9 @@ fn a_hostile_module_is_reported_and_the_floor_goes_on() {
             "C_GetInfo: CKR_FUNCTION_NOT_SUPPORTED (0x54) while reading the function list",
         ),
     ];
-    let place = Place::new();
+    let scratch = Scratch::new();
     for (name, body, expected) in cases {
-        let module = compile(place.path(), name, body);
+        let module = compile(scratch.path(), name, body);
         let mut command = jeton(["pipeline", "--sizes", "1", "--min-seconds", "0", "--stall-seconds", "2"]);
         let (code, text) = run(command.args(["--pin", "1234", "--module"]).arg(module));
         assert_eq!(code, 1, "{text}");

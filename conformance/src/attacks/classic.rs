@@ -3,7 +3,7 @@
 //! key, which the attacker creates.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
 
 use super::tools::{Guarded, KNOWN, USAGES, VICTIM, gcm, head, named, oaep, readable, said, wrapper};
 use super::{Attack, Attacker, Attempt, Setup, Stop, attack, flag, mechanism};
@@ -133,7 +133,7 @@ fn wrap_decrypt() -> Vec<Attack> {
 }
 
 fn authenticated(a: &Attacker<'_>, key: ObjectHandle, victim: ObjectHandle) -> Result<Vec<u8>, Failure> {
-    use jeton_driver::client::{Arg, Memory};
+    use jeton_client::{Arg, Memory};
     let (nonce, tag) = (Memory::of(&[0; 12]), Memory::of(&[0; 16]));
     let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE);
     let with = parameter.pointer(&tag).number(128).mechanism(CKM_AES_GCM);
@@ -145,7 +145,7 @@ fn authenticated(a: &Attacker<'_>, key: ObjectHandle, victim: ObjectHandle) -> R
         Arg::Bytes(b""),
         Arg::Buffer(&mut out, &mut length),
     ];
-    a.place.call("C_WrapKeyAuthenticated", a, arguments)?;
+    a.fixture.call("C_WrapKeyAuthenticated", a, arguments)?;
     out.truncate(length as usize);
     Ok(out)
 }

@@ -2,11 +2,11 @@
 //! that the owner refused is available through another function.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Attribute, Mechanism, ObjectHandle, Structure, User};
+use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure, User};
 
 use super::tools::{Guarded, ecdh, hidden_of, oaep, readable, readable_of, replaced, rsa_aes};
 use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
-use crate::place::P256;
+use crate::fixture::P256;
 
 const H2: &str = "Review, H2";
 const SECRET: &[u8; 32] = b"what was encrypted for the owner";
@@ -159,7 +159,7 @@ fn pins() -> Vec<Attack> {
         attack(H2, "sign twice with one PIN of the key", &[CKM_ECDSA], move |a| {
             let (public, key) = careful(a, CKA_SIGN)?;
             a.sign_init(&ecdsa(), key).setup()?;
-            a.login(User::ContextSpecific, Some(&a.place.pin)).setup()?;
+            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
             let mut out = [0; 64];
             a.sign(&[1; 32], &mut out).setup()?;
             let signature = a.signed(&ecdsa(), key, &[7; 32])?;
@@ -167,9 +167,9 @@ fn pins() -> Vec<Attack> {
         }),
         attack(H2, "sign in one session with the PIN that was given in another", &[CKM_ECDSA], move |a| {
             let (public, key) = careful(a, CKA_SIGN)?;
-            let other = a.place.fresh().setup()?;
+            let other = a.fixture.fresh().setup()?;
             other.sign_init(&ecdsa(), key).setup()?;
-            other.login(User::ContextSpecific, Some(&a.place.pin)).setup()?;
+            other.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
             let signature = a.signed(&ecdsa(), key, &[7; 32])?;
             forged(a, public, &signature)
         }),
@@ -177,7 +177,7 @@ fn pins() -> Vec<Attack> {
             let (_, first) = careful(a, CKA_SIGN)?;
             let (public, second) = careful(a, CKA_SIGN)?;
             a.sign_init(&ecdsa(), first).setup()?;
-            a.login(User::ContextSpecific, Some(&a.place.pin)).setup()?;
+            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
             // This call ends the first operation.
             a.sign(&[1; 32], &mut [0; 64]).setup()?;
             let signature = a.signed(&ecdsa(), second, &[7; 32])?;
@@ -191,7 +191,7 @@ fn pins() -> Vec<Attack> {
             let signed = a.sign(&[7; 32], &mut out);
             // The right PIN resets the count of wrong PINs.
             let _ = a.sign_init(&ecdsa(), key);
-            let _ = a.login(User::ContextSpecific, Some(&a.place.pin));
+            let _ = a.login(User::ContextSpecific, Some(&a.fixture.pin));
             wrong.or(signed.map(drop))?;
             forged(a, public, &out)
         }),
@@ -202,7 +202,7 @@ fn pins() -> Vec<Attack> {
             move |a| {
                 let (public, key) = careful(a, CKA_SIGN)?;
                 a.sign_init(&ecdsa(), key).setup()?;
-                let _ = a.login(User::User, Some(&a.place.pin));
+                let _ = a.login(User::User, Some(&a.fixture.pin));
                 let mut out = vec![0; 64];
                 a.sign(&[7; 32], &mut out)?;
                 forged(a, public, &out)
@@ -213,19 +213,19 @@ fn pins() -> Vec<Attack> {
             a.init("C_MessageSignInit", &ecdsa(), key)?;
             let (mut out, mut length) = (vec![0; 64], 64);
             let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&[7; 32]), Arg::Buffer(&mut out, &mut length)];
-            a.place.call("C_SignMessage", a, arguments)?;
+            a.fixture.call("C_SignMessage", a, arguments)?;
             forged(a, public, &out)
         }),
         attack(H2, "sign two messages with one PIN of the key", &[CKM_ECDSA], move |a| {
             let (public, key) = careful(a, CKA_SIGN)?;
             a.init("C_MessageSignInit", &ecdsa(), key)?;
-            a.login(User::ContextSpecific, Some(&a.place.pin)).setup()?;
+            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
             let mut out = vec![0; 64];
             for message in [[1; 32], [7; 32]] {
                 let mut length = 64;
                 let arguments =
                     vec![Arg::NullBytes(0), Arg::Bytes(&message), Arg::Buffer(&mut out, &mut length)];
-                a.place.call("C_SignMessage", a, arguments)?;
+                a.fixture.call("C_SignMessage", a, arguments)?;
             }
             forged(a, public, &out)
         }),
@@ -248,15 +248,15 @@ fn pins() -> Vec<Attack> {
             let (public, key) = careful(a, CKA_SIGN)?;
             let with = mechanism(CKM_ECDSA_SHA256);
             a.sign_init(&with, key).setup()?;
-            a.login(User::ContextSpecific, Some(&a.place.pin)).setup()?;
+            a.login(User::ContextSpecific, Some(&a.fixture.pin)).setup()?;
             let (mut state, mut length) = (vec![0; 4096], 4096);
-            a.place.call("C_GetOperationState", a, vec![Arg::Buffer(&mut state, &mut length)])?;
+            a.fixture.call("C_GetOperationState", a, vec![Arg::Buffer(&mut state, &mut length)])?;
             state.truncate(length as usize);
             let mut out = vec![0; 64];
             for _ in 0..2 {
-                let other = a.place.fresh().setup()?;
+                let other = a.fixture.fresh().setup()?;
                 let arguments = vec![Arg::Bytes(&state), Arg::Number(0), Arg::Number(key.0)];
-                a.place.call("C_SetOperationState", &other, arguments)?;
+                a.fixture.call("C_SetOperationState", &other, arguments)?;
                 other.sign(MESSAGE, &mut out)?;
             }
             Ok(a.verifies(&with, public, MESSAGE, &out)?)
@@ -320,7 +320,7 @@ fn agreements() -> Vec<Attack> {
             Ok(true)
         }),
         attack(H2, "X25519 without the PIN of the key", &[CKM_EC_MONTGOMERY_KEY_PAIR_GEN], move |a| {
-            let public = [flag(CKA_TOKEN, false), Attribute::bytes(CKA_EC_PARAMS, crate::place::X25519)];
+            let public = [flag(CKA_TOKEN, false), Attribute::bytes(CKA_EC_PARAMS, crate::fixture::X25519)];
             let private =
                 [flag(CKA_TOKEN, false), flag(CKA_DERIVE, true), flag(CKA_ALWAYS_AUTHENTICATE, true)];
             let generate = mechanism(CKM_EC_MONTGOMERY_KEY_PAIR_GEN);

@@ -3,7 +3,7 @@
 //! `CKM_EXTRACT_KEY_FROM_KEY` and the related keys with `CKM_XOR_BASE_AND_DATA`.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::tools::{Guarded, KNOWN, VICTIM, cbc, hidden_of, named, oaep, readable};
 use super::{Attack, Attacker, Attempt, Setup, Stop, attack, mechanism};

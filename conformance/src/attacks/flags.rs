@@ -4,14 +4,14 @@
 //! changes the flags back.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, ObjectHandle};
+use jeton_client::{Attribute, Failure, ObjectHandle};
 
 use super::tools::{
     AES_WRAPS, Guarded, KNOWN, RSA_WRAPS, VICTIM, attribute_name, cbc, ecdh, gcm, hidden_of, named, nested,
     oaep, readable, readable_of, said, wrapper,
 };
 use super::{Attack, Attacker, Attempt, Setup, Stop, attack, flag, mechanism};
-use crate::place::P256;
+use crate::fixture::P256;
 
 const TOOKAN: &str = "Bortolozzo et al. 2010";
 const RULE: &str = "PKCS#11 3.2";
@@ -286,11 +286,11 @@ fn usages() -> Vec<Attack> {
     all
 }
 
-fn derivation(kind: CK_MECHANISM_TYPE) -> jeton_driver::client::Mechanism {
+fn derivation(kind: CK_MECHANISM_TYPE) -> jeton_client::Mechanism {
     if kind != CKM_HKDF_DERIVE {
         return mechanism(kind);
     }
-    let parameter = jeton_driver::client::Structure::new().flag(true).flag(true).number(CKM_SHA256);
+    let parameter = jeton_client::Structure::new().flag(true).flag(true).number(CKM_SHA256);
     parameter.number(CKF_HKDF_SALT_NULL).bytes(&[]).number(0).bytes(&[]).mechanism(kind)
 }
 
@@ -539,8 +539,7 @@ fn limits() -> Vec<Attack> {
         }),
         attack(RULE, "encrypt with a key for derivation alone", &[CKM_AES_ECB_ENCRYPT_DATA], |a| {
             let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_DERIVE])?;
-            let with =
-                jeton_driver::client::Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
+            let with = jeton_client::Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
             let made = a.derive_key(&with, key, &readable_of(CKK_GENERIC_SECRET, 16))?;
             Ok(a.value(made)?.len() == 16)
         }),

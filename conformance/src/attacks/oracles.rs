@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, ObjectHandle};
+use jeton_client::{Attribute, Failure, ObjectHandle};
 
 use super::tools::{Guarded, VICTIM, cbc, hidden_of, named, oaep, replaced};
 use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
@@ -28,8 +28,8 @@ pub fn attacks() -> Vec<Attack> {
                 a.decrypt_init(&mechanism(CKM_RSA_PKCS), private)?;
                 a.transform("C_DecryptUpdate", ciphertext)?;
                 let (mut out, mut length) = (vec![0; 512], 512);
-                let arguments = vec![jeton_driver::client::Arg::Buffer(&mut out, &mut length)];
-                a.place.call("C_DecryptFinal", a, arguments)
+                let arguments = vec![jeton_client::Arg::Buffer(&mut out, &mut length)];
+                a.fixture.call("C_DecryptFinal", a, arguments)
             })
         }),
     ];

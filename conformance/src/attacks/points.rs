@@ -2,11 +2,11 @@
 //! Jager, Schwenk, Somorovsky 2015), points and numbers of small order (Lim, Lee 1997).
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, ObjectHandle};
+use jeton_client::{Attribute, ObjectHandle};
 
 use super::tools::{Guarded, ecdh, hidden_of, readable_of, said};
 use super::{Attack, Attacker, Setup, Stop, attack, flag, mechanism};
-use crate::place::{P256, X25519};
+use crate::fixture::{P256, X25519};
 
 const INVALID: &str = "Jager, Schwenk, Somorovsky 2015";
 const SMALL: &str = "Lim, Lee 1997";
@@ -148,7 +148,7 @@ fn numbers() -> Vec<Attack> {
                 let private = [flag(CKA_TOKEN, false), flag(CKA_DERIVE, true)];
                 let made = a.generate_key_pair(&mechanism(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
                 let (_, key) = made.setup()?;
-                let with = jeton_driver::client::Mechanism::with_bytes(CKM_DH_PKCS_DERIVE, &value);
+                let with = jeton_client::Mechanism::with_bytes(CKM_DH_PKCS_DERIVE, &value);
                 a.derive_key(&with, key, &readable_of(CKK_GENERIC_SECRET, 16))?;
                 Ok(true)
             },

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Access, Attribute, Failure, ObjectHandle, Session};
+use jeton_client::{Access, Attribute, Failure, ObjectHandle, Session};
 
 use super::tools::{Guarded, USAGES, VICTIM, gcm, head, replaced, said};
 use super::{Attack, Attacker, Attempt, Setup, attack, destroy, flag, mechanism};
-use crate::place::P256;
+use crate::fixture::P256;
 
 const C1: &str = "Review, C1";
 const RULE: &str = "PKCS#11 3.2";
@@ -199,7 +199,7 @@ fn on_disk() -> Vec<Attack> {
     ];
     let one = |(what, make): (&str, Make)| {
         attack(C1, format!("read {what} in the files of the token"), &[], move |a| {
-            let Some(directory) = a.place.directory.as_deref() else { return Ok(false) };
+            let Some(directory) = a.fixture.directory.as_deref() else { return Ok(false) };
             let mut value = [0; 32];
             a.random(&mut value).setup()?;
             let outcome = make(a, &value);
@@ -259,11 +259,11 @@ fn logins() -> Vec<Attack> {
             let state = state(a);
             let used = a.logged_out(|session| {
                 let arguments = vec![
-                    jeton_driver::client::Arg::Bytes(state.as_deref().unwrap_or(&[])),
-                    jeton_driver::client::Arg::Number(key.0),
-                    jeton_driver::client::Arg::Number(0),
+                    jeton_client::Arg::Bytes(state.as_deref().unwrap_or(&[])),
+                    jeton_client::Arg::Number(key.0),
+                    jeton_client::Arg::Number(0),
                 ];
-                a.place.call("C_SetOperationState", session, arguments)?;
+                a.fixture.call("C_SetOperationState", session, arguments)?;
                 session.encrypt(&[0; 16], &mut [0; 32])
             });
             clean(a);
@@ -281,7 +281,7 @@ fn logins() -> Vec<Attack> {
             used.setup()
         }),
         attack(RULE, "store a key through a read-only session", &[], |a| {
-            let reader = a.place.module.open_session(a.place.slot, Access::ReadOnly).setup()?;
+            let reader = a.fixture.module.open_session(a.fixture.slot, Access::ReadOnly).setup()?;
             let made = reader.create_object(&public_template_with_value());
             clean(a);
             made?;
@@ -289,7 +289,7 @@ fn logins() -> Vec<Attack> {
         }),
         attack(RULE, "destroy a key of the token through a read-only session", &[], |a| {
             let key = stored(a, &[]).setup()?;
-            let reader = a.place.module.open_session(a.place.slot, Access::ReadOnly).setup()?;
+            let reader = a.fixture.module.open_session(a.fixture.slot, Access::ReadOnly).setup()?;
             let gone = reader.destroy_object(key);
             clean(a);
             gone?;
@@ -315,8 +315,8 @@ fn logins() -> Vec<Attack> {
 
 fn state(a: &Attacker<'_>) -> Result<Vec<u8>, Failure> {
     let (mut out, mut length) = (vec![0; 4096], 4096);
-    let arguments = vec![jeton_driver::client::Arg::Buffer(&mut out, &mut length)];
-    a.place.call("C_GetOperationState", a, arguments)?;
+    let arguments = vec![jeton_client::Arg::Buffer(&mut out, &mut length)];
+    a.fixture.call("C_GetOperationState", a, arguments)?;
     out.truncate(length as usize);
     Ok(out)
 }

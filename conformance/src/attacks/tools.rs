@@ -1,10 +1,10 @@
 //! Helpers of the attacks: victims, keys of the attacker, and functions that make several calls.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Attacker, Setup, Stop, flag, mechanism};
-use crate::place::P256;
+use crate::fixture::P256;
 
 /// The value of the secret victims.
 pub const VICTIM: [u8; 32] = *b"the victim is thirty-two bytes..";
@@ -124,13 +124,13 @@ pub const RSA_WRAPS: [CK_MECHANISM_TYPE; 4] =
 
 /// Returns the name of a mechanism without `CKM_`.
 pub fn named(kind: CK_MECHANISM_TYPE) -> String {
-    let name = jeton_driver::client::names::mechanism(kind);
+    let name = jeton_client::names::mechanism(kind);
     name.trim_start_matches("CKM_").split(" (").next().unwrap_or_default().to_owned()
 }
 
 /// Returns the name of an attribute.
 pub fn attribute_name(kind: CK_ATTRIBUTE_TYPE) -> String {
-    let name = jeton_driver::client::names::attribute(kind);
+    let name = jeton_client::names::attribute(kind);
     name.split(" (").next().unwrap_or_default().to_owned()
 }
 
@@ -280,7 +280,7 @@ impl Attacker<'_> {
     /// `C_DigestKey`. Returns the digest of the value of a key.
     pub fn digest_of_key(&self, key: ObjectHandle) -> Result<Vec<u8>, Failure> {
         self.digest_init(&mechanism(CKM_SHA256))?;
-        self.place.call("C_DigestKey", &self.session, vec![Arg::Number(key.0)])?;
+        self.fixture.call("C_DigestKey", &self.session, vec![Arg::Number(key.0)])?;
         let mut out = vec![0; 32];
         let length = self.digest_final(&mut out)?;
         out.truncate(length);
@@ -294,17 +294,17 @@ impl Attacker<'_> {
         key: ObjectHandle,
         template: &[Attribute],
     ) -> Result<(Vec<u8>, ObjectHandle), Failure> {
-        let (place, mut out, mut length) = (Arg::place(), vec![0; 2048], 2048);
+        let (output, mut out, mut length) = (Arg::zeroed(), vec![0; 2048], 2048);
         let arguments = vec![
             Arg::Mechanism(with),
             Arg::Number(key.0),
             Arg::Template(template),
             Arg::Buffer(&mut out, &mut length),
-            Arg::Place(&place),
+            Arg::Output(&output),
         ];
-        self.place.call("C_EncapsulateKey", &self.session, arguments)?;
+        self.fixture.call("C_EncapsulateKey", &self.session, arguments)?;
         out.truncate(length as usize);
-        Ok((out, ObjectHandle(place.number(0))))
+        Ok((out, ObjectHandle(output.number(0))))
     }
 
     /// `C_DecapsulateKey`
@@ -315,28 +315,28 @@ impl Attacker<'_> {
         ciphertext: &[u8],
         template: &[Attribute],
     ) -> Result<ObjectHandle, Failure> {
-        let place = Arg::place();
+        let output = Arg::zeroed();
         let arguments = vec![
             Arg::Mechanism(with),
             Arg::Number(key.0),
             Arg::Template(template),
             Arg::Bytes(ciphertext),
-            Arg::Place(&place),
+            Arg::Output(&output),
         ];
-        self.place.call("C_DecapsulateKey", &self.session, arguments)?;
-        Ok(ObjectHandle(place.number(0)))
+        self.fixture.call("C_DecapsulateKey", &self.session, arguments)?;
+        Ok(ObjectHandle(output.number(0)))
     }
 
     /// Calls an `Init` function with a mechanism and a key.
     pub fn init(&self, function: &'static str, with: &Mechanism, key: ObjectHandle) -> Result<(), Failure> {
-        self.place.call(function, &self.session, vec![Arg::Mechanism(with), Arg::Number(key.0)])
+        self.fixture.call(function, &self.session, vec![Arg::Mechanism(with), Arg::Number(key.0)])
     }
 
     /// Calls a function that turns bytes into bytes.
     pub fn transform(&self, function: &'static str, data: &[u8]) -> Result<Vec<u8>, Failure> {
         let (mut out, mut length) = (vec![0; 8192], 8192);
         let arguments = vec![Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)];
-        self.place.call(function, &self.session, arguments)?;
+        self.fixture.call(function, &self.session, arguments)?;
         out.truncate(length as usize);
         Ok(out)
     }

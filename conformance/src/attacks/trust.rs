@@ -2,7 +2,7 @@
 //! keys with `CKA_WRAP_WITH_TRUSTED`.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle};
 
 use super::tools::{
     AES_WRAPS, Guarded, KNOWN, RSA_WRAPS, USAGES, VICTIM, ecdh, head, named, nested, readable, replaced,
@@ -168,7 +168,7 @@ fn derived_known(
     template: &[Attribute],
 ) -> Result<ObjectHandle, Failure> {
     let base = a.secret(CKK_GENERIC_SECRET, &KNOWN, Guarded::Open, &[CKA_DERIVE], more)?;
-    let with = jeton_driver::client::Structure::new().bytes(&[0; 32]).mechanism(CKM_XOR_BASE_AND_DATA);
+    let with = jeton_client::Structure::new().bytes(&[0; 32]).mechanism(CKM_XOR_BASE_AND_DATA);
     a.derive_key(&with, base, template)
 }
 

@@ -2,12 +2,12 @@
 //! invalid session handle, and `NULL` for every pointer.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
+use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
 
 use super::{judge, judge_at, task};
 use crate::child::{Task, Work};
+use crate::fixture::{Fixture, NO_SESSION};
 use crate::functions::{EARLY, harmless, of_sessions};
-use crate::place::{NO_SESSION, Place};
 use crate::record::Verdict;
 
 /// The functions that always return `CKR_FUNCTION_NOT_PARALLEL` (PKCS#11 3.2, "Parallel function
@@ -24,16 +24,16 @@ pub fn tasks() -> Vec<Task> {
         task(function.name, "before C_Initialize".to_owned(), Work::Loaded(Box::new(run)))
     });
     let strange = of_sessions().map(|function| {
-        let run = move |place: &Place<'_>| {
+        let run = move |output: &Fixture<'_>| {
             const EXPECTED: &[CK_RV] = &[CKR_SESSION_HANDLE_INVALID];
-            let outcome = harmless(place.module, function, NO_SESSION);
-            judge_at(place, allowed(function, EXPECTED, UNSUPPORTED_STRANGE), outcome)
+            let outcome = harmless(output.module, function, NO_SESSION);
+            judge_at(output, allowed(function, EXPECTED, UNSUPPORTED_STRANGE), outcome)
         };
-        task(function.name, "with a session that is none".to_owned(), Work::Seated(Box::new(run)))
+        task(function.name, "with a session that is none".to_owned(), Work::LoggedIn(Box::new(run)))
     });
     let null = FUNCTIONS.iter().filter(|function| takes_pointers(function)).map(|function| {
-        let run = move |place: &Place<'_>| with_null(place, function);
-        task(function.name, "with NULL for every pointer".to_owned(), Work::Seated(Box::new(run)))
+        let run = move |output: &Fixture<'_>| with_null(output, function);
+        task(function.name, "with NULL for every pointer".to_owned(), Work::LoggedIn(Box::new(run)))
     });
     uninitialised.chain(strange).chain(null).collect()
 }
@@ -74,7 +74,7 @@ fn takes_pointers(function: &Function) -> bool {
         && function.arguments().any(|kind| kind != Kind::Number)
 }
 
-fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
+fn with_null(output: &Fixture<'_>, function: &'static Function) -> Verdict {
     // A missing pointer is a bad argument. If something else is missing too, the function may
     // report that.
     const ARGUMENTS: &[CK_RV] = &[
@@ -108,18 +108,18 @@ fn with_null(place: &Place<'_>, function: &'static Function) -> Verdict {
         CKR_FUNCTION_NOT_SUPPORTED,
     ];
     let cancels = function.name.ends_with("Init") && function.arguments().any(|kind| kind == Kind::Mechanism);
-    let outcome = null_call(place, function);
-    judge_at(place, if cancels { CANCEL } else { ARGUMENTS }, outcome)
+    let outcome = null_call(output, function);
+    judge_at(output, if cancels { CANCEL } else { ARGUMENTS }, outcome)
 }
 
-fn null_call(place: &Place<'_>, function: &'static Function) -> Result<(), Failure> {
-    let session = place.fresh()?;
+fn null_call(output: &Fixture<'_>, function: &'static Function) -> Result<(), Failure> {
+    let session = output.fresh()?;
     let is_session = of_sessions().any(|one| one.name == function.name);
     let mut first = Some(match function.name {
         _ if is_session => session.handle(),
         "C_WaitForSlotEvent" => CKF_DONT_BLOCK,
         "C_InitToken" => NO_SESSION,
-        _ => place.slot.0,
+        _ => output.slot.0,
     });
     let mut arguments: Vec<Arg<'_>> = Vec::new();
     for kind in function.arguments() {
@@ -127,8 +127,8 @@ fn null_call(place: &Place<'_>, function: &'static Function) -> Result<(), Failu
             Kind::Number => Arg::Number(first.take().unwrap_or(0)),
             Kind::Bytes | Kind::Fill | Kind::Template => Arg::NullBytes(8),
             Kind::Buffer | Kind::List => Arg::NoLength(None),
-            Kind::Mechanism | Kind::Place | Kind::Length | Kind::Callback => Arg::Null,
+            Kind::Mechanism | Kind::Output | Kind::Length | Kind::Callback => Arg::Null,
         });
     }
-    place.module.call(function.name, &mut arguments)
+    output.module.call(function.name, &mut arguments)
 }

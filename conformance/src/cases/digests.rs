@@ -1,70 +1,75 @@
 //! "Message digesting functions".
 
 use cryptoki_sys::*;
-use jeton_driver::client::Arg;
+use jeton_client::Arg;
 
 use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc};
-use crate::place::{Key, NO_OBJECT, SECRET, ensure};
+use crate::fixture::{Key, NO_OBJECT, SECRET, ensure};
 
 pub const CASES: &[Case] = &[
-    case("C_DigestInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |p| {
-        p.fresh()?.digest_init(&NO_MECHANISM)
+    case("C_DigestInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.fresh()?.digest_init(&NO_MECHANISM)
     }),
-    case("C_DigestInit", "with a mechanism that does not digest", &[CKR_MECHANISM_INVALID], |p| {
-        p.fresh()?.digest_init(&cbc())
+    case("C_DigestInit", "with a mechanism that does not digest", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.fresh()?.digest_init(&cbc())
     }),
-    case("C_DigestInit", "while a digest goes on", &[CKR_OPERATION_ACTIVE], |p| {
-        let session = p.fresh()?;
+    case("C_DigestInit", "while a digest goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_init(&SHA256)
     }),
-    case("C_DigestInit", "with NULL ends the digest", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        let session = p.fresh()?;
+    case("C_DigestInit", "with NULL ends the digest", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
-        p.call("C_DigestInit", &session, vec![Arg::Null])?;
+        fixture.call("C_DigestInit", &session, vec![Arg::Null])?;
         session.digest_update(b"abc")
     }),
-    case("C_Digest", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.digest(b"abc", &mut [0; 32]).map(drop)
+    case("C_Digest", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.fresh()?.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_Digest", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |p| {
-        let session = p.fresh()?;
+    case("C_Digest", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest(b"abc", &mut [0; 31]).map(drop)
     }),
-    case("C_Digest", "after a short buffer goes on", &[CKR_OK], |p| {
-        let session = p.fresh()?;
+    case("C_Digest", "after a short buffer goes on", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         let _short = session.digest(b"abc", &mut [0; 31]);
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_Digest", "asked for the length goes on", &[CKR_OK], |p| {
-        let (session, mut length) = (p.fresh()?, 0);
+    case("C_Digest", "asked for the length goes on", &[CKR_OK], |fixture| {
+        let (session, mut length) = (fixture.fresh()?, 0);
         session.digest_init(&SHA256)?;
-        p.call("C_Digest", &session, vec![Arg::Bytes(b"abc"), Arg::NoBuffer(&mut length)])?;
+        fixture.call("C_Digest", &session, vec![Arg::Bytes(b"abc"), Arg::NoBuffer(&mut length)])?;
         ensure("C_Digest", length == 32)?;
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_Digest", "in the midst of parts", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |p| {
-        let session = p.fresh()?;
-        session.digest_init(&SHA256)?;
-        session.digest_update(b"abc")?;
-        session.digest(b"abc", &mut [0; 32]).map(drop)
-    }),
-    case("C_Digest", "of nothing", &[CKR_OK], |p| {
-        let (session, mut digest) = (p.fresh()?, [0; 32]);
+    case(
+        "C_Digest",
+        "in the midst of parts",
+        &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED],
+        |fixture| {
+            let session = fixture.fresh()?;
+            session.digest_init(&SHA256)?;
+            session.digest_update(b"abc")?;
+            session.digest(b"abc", &mut [0; 32]).map(drop)
+        },
+    ),
+    case("C_Digest", "of nothing", &[CKR_OK], |fixture| {
+        let (session, mut digest) = (fixture.fresh()?, [0; 32]);
         session.digest_init(&SHA256)?;
         session.digest(b"", &mut digest)?;
         ensure("C_Digest", digest[..4] == [0xe3, 0xb0, 0xc4, 0x42])
     }),
-    case("C_DigestUpdate", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.digest_update(b"abc")
+    case("C_DigestUpdate", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.fresh()?.digest_update(b"abc")
     }),
-    case("C_DigestFinal", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.digest_final(&mut [0; 32]).map(drop)
+    case("C_DigestFinal", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.fresh()?.digest_final(&mut [0; 32]).map(drop)
     }),
-    case("C_DigestFinal", "into a short buffer goes on", &[CKR_OK], |p| {
-        let session = p.fresh()?;
+    case("C_DigestFinal", "into a short buffer goes on", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_update(b"abc")?;
         let _short = session.digest_final(&mut [0; 31]);
@@ -74,41 +79,46 @@ pub const CASES: &[Case] = &[
         "C_DigestKey",
         "without C_DigestInit",
         &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let key = p.key(Key::Generic)?;
-            p.call("C_DigestKey", &p.fresh()?, vec![Arg::Number(key.0)])
+        |fixture| {
+            let key = fixture.key(Key::Generic)?;
+            fixture.call("C_DigestKey", &fixture.fresh()?, vec![Arg::Number(key.0)])
         },
     ),
     case(
         "C_DigestKey",
         "with a handle that names no key",
         &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let session = p.fresh()?;
+        |fixture| {
+            let session = fixture.fresh()?;
             session.digest_init(&SHA256)?;
-            p.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
+            fixture.call("C_DigestKey", &session, vec![Arg::Number(NO_OBJECT.0)])
         },
     ),
-    case("C_DigestKey", "with a private key", &[CKR_KEY_INDIGESTIBLE, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, key) = (p.fresh()?, p.key(Key::Ec)?);
-        session.digest_init(&SHA256)?;
-        p.call("C_DigestKey", &session, vec![Arg::Number(key.0)])
-    }),
-    case("C_DigestKey", "digests the value", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let (session, other, key) = (p.fresh()?, p.fresh()?, p.key(Key::Generic)?);
+    case(
+        "C_DigestKey",
+        "with a private key",
+        &[CKR_KEY_INDIGESTIBLE, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            let (session, key) = (fixture.fresh()?, fixture.key(Key::Ec)?);
+            session.digest_init(&SHA256)?;
+            fixture.call("C_DigestKey", &session, vec![Arg::Number(key.0)])
+        },
+    ),
+    case("C_DigestKey", "digests the value", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+        let (session, other, key) = (fixture.fresh()?, fixture.fresh()?, fixture.key(Key::Generic)?);
         let (mut one, mut two) = ([0; 32], [0; 32]);
         session.digest_init(&SHA256)?;
-        p.call("C_DigestKey", &session, vec![Arg::Number(key.0)])?;
+        fixture.call("C_DigestKey", &session, vec![Arg::Number(key.0)])?;
         session.digest_final(&mut one)?;
         other.digest_init(&SHA256)?;
         other.digest(&SECRET, &mut two)?;
         ensure("C_DigestKey", one == two)
     }),
-    case("C_DigestUpdate", "goes on beside an encryption", &[CKR_OK], |p| {
-        let session = p.fresh()?;
+    case("C_DigestUpdate", "goes on beside an encryption", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_update(b"a")?;
-        session.encrypt_init(&cbc(), p.key(Key::Aes)?)?;
+        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.encrypt(&BLOCKS, &mut [0; 32])?;
         session.digest_update(b"bc")
     }),

@@ -1,10 +1,10 @@
 //! Key encapsulation.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Failure, Mechanism, Memory, ObjectHandle};
+use jeton_client::{Arg, Failure, Mechanism, Memory, ObjectHandle};
 
 use super::{Case, SHA256, case};
-use crate::place::{Key, NO_OBJECT, Place, ensure, open_key};
+use crate::fixture::{Fixture, Key, NO_OBJECT, ensure, open_key};
 
 static KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
 /// The length of an ML-KEM-768 ciphertext in bytes (FIPS 203, table 3).
@@ -12,85 +12,91 @@ const LENGTH: usize = 1088;
 
 /// Encapsulates a secret. Returns the ciphertext and a readable key.
 pub fn encapsulate(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     key: ObjectHandle,
     room: usize,
 ) -> Result<(Vec<u8>, ObjectHandle), Failure> {
-    let (template, place) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::place());
+    let (template, output) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed());
     let (mut out, mut length) = (vec![0; room], room as CK_ULONG);
     let arguments = vec![
         Arg::Mechanism(mechanism),
         Arg::Number(key.0),
         Arg::Template(&template),
         Arg::Buffer(&mut out, &mut length),
-        Arg::Place(&place),
+        Arg::Output(&output),
     ];
-    p.call("C_EncapsulateKey", &p.session, arguments)?;
+    fixture.call("C_EncapsulateKey", &fixture.session, arguments)?;
     out.truncate(length as usize);
-    Ok((out, ObjectHandle(place.number(0))))
+    Ok((out, ObjectHandle(output.number(0))))
 }
 
 /// Decapsulates a secret as a readable key.
 pub fn decapsulate(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     key: ObjectHandle,
     ciphertext: &[u8],
 ) -> Result<ObjectHandle, Failure> {
-    let (template, place): (_, Memory) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::place());
+    let (template, output): (_, Memory) = (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed());
     let arguments = vec![
         Arg::Mechanism(mechanism),
         Arg::Number(key.0),
         Arg::Template(&template),
         Arg::Bytes(ciphertext),
-        Arg::Place(&place),
+        Arg::Output(&output),
     ];
-    p.call("C_DecapsulateKey", &p.session, arguments)?;
-    Ok(ObjectHandle(place.number(0)))
+    fixture.call("C_DecapsulateKey", &fixture.session, arguments)?;
+    Ok(ObjectHandle(output.number(0)))
 }
 
 /// Calls `work` with an ML-KEM pair. A module without ML-KEM is not tested.
 fn with_pair(
-    p: &Place<'_>,
-    work: impl FnOnce(crate::place::Pair) -> Result<(), Failure>,
+    fixture: &Fixture<'_>,
+    work: impl FnOnce(crate::fixture::Pair) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if !p.lists(CKM_ML_KEM) {
+    if !fixture.lists(CKM_ML_KEM) {
         let code = CKR_FUNCTION_NOT_SUPPORTED;
         return Err(Failure { function: "C_EncapsulateKey", code, doing: "looking for ML-KEM".into() });
     }
-    work(p.pair(Key::MlKem)?)
+    work(fixture.pair(Key::MlKem)?)
 }
 
 pub const CASES: &[Case] = &[
-    case("C_EncapsulateKey", "is undone by C_DecapsulateKey", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        with_pair(p, |pair| {
-            let (ciphertext, one) = encapsulate(p, &KEM, pair.public, LENGTH)?;
-            let two = decapsulate(p, &KEM, pair.private, &ciphertext)?;
-            ensure(
-                "C_DecapsulateKey",
-                p.session.attribute(one, CKA_VALUE)? == p.session.attribute(two, CKA_VALUE)?,
-            )
-        })
-    }),
+    case(
+        "C_EncapsulateKey",
+        "is undone by C_DecapsulateKey",
+        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            with_pair(fixture, |pair| {
+                let (ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
+                let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
+                ensure(
+                    "C_DecapsulateKey",
+                    fixture.session.attribute(one, CKA_VALUE)?
+                        == fixture.session.attribute(two, CKA_VALUE)?,
+                )
+            })
+        },
+    ),
     case(
         "C_EncapsulateKey",
         "into a short buffer",
         &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| with_pair(p, |pair| encapsulate(p, &KEM, pair.public, LENGTH - 1).map(drop)),
+        |fixture| with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.public, LENGTH - 1).map(drop)),
     ),
-    case("C_EncapsulateKey", "asked for the length", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        with_pair(p, |pair| {
-            let (template, place, mut length) =
-                (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::place(), 0);
+    case("C_EncapsulateKey", "asked for the length", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+        with_pair(fixture, |pair| {
+            let (template, output, mut length) =
+                (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed(), 0);
             let arguments = vec![
                 Arg::Mechanism(&KEM),
                 Arg::Number(pair.public.0),
                 Arg::Template(&template),
                 Arg::NoBuffer(&mut length),
-                Arg::Place(&place),
+                Arg::Output(&output),
             ];
-            p.call("C_EncapsulateKey", &p.session, arguments)?;
+            fixture.call("C_EncapsulateKey", &fixture.session, arguments)?;
             ensure("C_EncapsulateKey", length == LENGTH as CK_ULONG)
         })
     }),
@@ -98,13 +104,13 @@ pub const CASES: &[Case] = &[
         "C_EncapsulateKey",
         "with a mechanism that does not encapsulate",
         &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| with_pair(p, |pair| encapsulate(p, &SHA256, pair.public, LENGTH).map(drop)),
+        |fixture| with_pair(fixture, |pair| encapsulate(fixture, &SHA256, pair.public, LENGTH).map(drop)),
     ),
     case(
         "C_EncapsulateKey",
         "with a handle that names no key",
         &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| with_pair(p, |_| encapsulate(p, &KEM, NO_OBJECT, LENGTH).map(drop)),
+        |fixture| with_pair(fixture, |_| encapsulate(fixture, &KEM, NO_OBJECT, LENGTH).map(drop)),
     ),
     case(
         "C_EncapsulateKey",
@@ -115,13 +121,17 @@ pub const CASES: &[Case] = &[
             CKR_KEY_HANDLE_INVALID,
             CKR_FUNCTION_NOT_SUPPORTED,
         ],
-        |p| with_pair(p, |pair| encapsulate(p, &KEM, pair.private, LENGTH).map(drop)),
+        |fixture| with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.private, LENGTH).map(drop)),
     ),
     case(
         "C_EncapsulateKey",
         "with a key of another type",
         &[CKR_KEY_TYPE_INCONSISTENT, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| with_pair(p, |_| encapsulate(p, &KEM, p.pair(Key::Ec)?.public, LENGTH).map(drop)),
+        |fixture| {
+            with_pair(fixture, |_| {
+                encapsulate(fixture, &KEM, fixture.pair(Key::Ec)?.public, LENGTH).map(drop)
+            })
+        },
     ),
     case(
         "C_DecapsulateKey",
@@ -133,20 +143,23 @@ pub const CASES: &[Case] = &[
             CKR_ENCRYPTED_DATA_INVALID,
             CKR_FUNCTION_NOT_SUPPORTED,
         ],
-        |p| with_pair(p, |pair| decapsulate(p, &KEM, pair.private, &[1; LENGTH - 1]).map(drop)),
+        |fixture| {
+            with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.private, &[1; LENGTH - 1]).map(drop))
+        },
     ),
     case(
         "C_DecapsulateKey",
         "of an altered ciphertext gives another secret",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            with_pair(p, |pair| {
-                let (mut ciphertext, one) = encapsulate(p, &KEM, pair.public, LENGTH)?;
+        |fixture| {
+            with_pair(fixture, |pair| {
+                let (mut ciphertext, one) = encapsulate(fixture, &KEM, pair.public, LENGTH)?;
                 ciphertext[0] ^= 1;
-                let two = decapsulate(p, &KEM, pair.private, &ciphertext)?;
+                let two = decapsulate(fixture, &KEM, pair.private, &ciphertext)?;
                 ensure(
                     "C_DecapsulateKey",
-                    p.session.attribute(one, CKA_VALUE)? != p.session.attribute(two, CKA_VALUE)?,
+                    fixture.session.attribute(one, CKA_VALUE)?
+                        != fixture.session.attribute(two, CKA_VALUE)?,
                 )
             })
         },
@@ -161,12 +174,12 @@ pub const CASES: &[Case] = &[
             CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT,
             CKR_FUNCTION_NOT_SUPPORTED,
         ],
-        |p| with_pair(p, |pair| decapsulate(p, &KEM, pair.public, &[1; LENGTH]).map(drop)),
+        |fixture| with_pair(fixture, |pair| decapsulate(fixture, &KEM, pair.public, &[1; LENGTH]).map(drop)),
     ),
     case(
         "C_DecapsulateKey",
         "with a handle that names no key",
         &[CKR_KEY_HANDLE_INVALID, CKR_UNWRAPPING_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| with_pair(p, |_| decapsulate(p, &KEM, NO_OBJECT, &[1; LENGTH]).map(drop)),
+        |fixture| with_pair(fixture, |_| decapsulate(fixture, &KEM, NO_OBJECT, &[1; LENGTH]).map(drop)),
     ),
 ];

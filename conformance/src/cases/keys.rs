@@ -1,10 +1,10 @@
 //! "Key management functions": generation and derivation of keys.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use super::{Case, ECDSA, NO_MECHANISM, SHA256, case};
-use crate::place::{Key, NO_OBJECT, P256, Place, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, NO_OBJECT, P256, SECRET, able, ensure, open_key, with};
 
 static AES_GEN: Mechanism = Mechanism::new(CKM_AES_KEY_GEN);
 static EC_GEN: Mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
@@ -16,8 +16,8 @@ fn sized(bytes: CK_ULONG) -> Vec<Attribute> {
     vec![Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, bytes)]
 }
 
-fn generated(p: &Place<'_>, template: &[Attribute]) -> Result<(), Failure> {
-    p.session.generate_key(&AES_GEN, template).map(drop)
+fn generated(fixture: &Fixture<'_>, template: &[Attribute]) -> Result<(), Failure> {
+    fixture.session.generate_key(&AES_GEN, template).map(drop)
 }
 
 /// Returns ECDH with that public value.
@@ -25,74 +25,86 @@ fn ecdh(kdf: CK_ULONG, public: &[u8]) -> Mechanism {
     Structure::new().number(kdf).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE)
 }
 
-fn agreed(p: &Place<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Result<(), Failure> {
+fn agreed(fixture: &Fixture<'_>, mechanism: &Mechanism, more: &[Attribute]) -> Result<(), Failure> {
     let template = [open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), more.to_vec()].concat();
-    p.session.derive_key(mechanism, p.key(Key::Ec)?, &template).map(drop)
+    fixture.session.derive_key(mechanism, fixture.key(Key::Ec)?, &template).map(drop)
 }
 
 /// Returns the raw point of the token's EC pair.
-fn point(p: &Place<'_>) -> Result<Vec<u8>, Failure> {
-    let point = p.session.attribute(p.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
+    let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
     Ok(point[2..].to_vec())
 }
 
 pub const CASES: &[Case] = &[
-    case("C_GenerateKey", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |p| {
-        p.session.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
+    case("C_GenerateKey", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.session.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
     }),
-    case("C_GenerateKey", "with a mechanism that makes no key", &[CKR_MECHANISM_INVALID], |p| {
-        p.session.generate_key(&SHA256, &sized(32)).map(drop)
+    case("C_GenerateKey", "with a mechanism that makes no key", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.session.generate_key(&SHA256, &sized(32)).map(drop)
     }),
-    case("C_GenerateKey", "of AES without a length", &[CKR_TEMPLATE_INCOMPLETE], |p| generated(p, &[])),
-    case("C_GenerateKey", "of AES with 17 bytes", BAD_VALUE, |p| generated(p, &sized(17))),
+    case("C_GenerateKey", "of AES without a length", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        generated(fixture, &[])
+    }),
+    case("C_GenerateKey", "of AES with 17 bytes", BAD_VALUE, |fixture| generated(fixture, &sized(17))),
     case(
         "C_GenerateKey",
         "with a value",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
-        |p| generated(p, &with(sized(32), Attribute::bytes(CKA_VALUE, SECRET))),
+        |fixture| generated(fixture, &with(sized(32), Attribute::bytes(CKA_VALUE, SECRET))),
     ),
     case(
         "C_GenerateKey",
         "of another class",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |p| generated(p, &with(sized(32), Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY))),
+        |fixture| generated(fixture, &with(sized(32), Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY))),
     ),
     case(
         "C_GenerateKey",
         "of another type",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |p| generated(p, &with(sized(32), Attribute::number(CKA_KEY_TYPE, CKK_RSA))),
+        |fixture| generated(fixture, &with(sized(32), Attribute::number(CKA_KEY_TYPE, CKK_RSA))),
     ),
     case(
         "C_GenerateKey",
         "with a parameter that the mechanism has not",
         &[CKR_MECHANISM_PARAM_INVALID],
-        |p| p.session.generate_key(&Mechanism::with_bytes(CKM_AES_KEY_GEN, &[1; 8]), &sized(32)).map(drop),
+        |fixture| {
+            fixture
+                .session
+                .generate_key(&Mechanism::with_bytes(CKM_AES_KEY_GEN, &[1; 8]), &sized(32))
+                .map(drop)
+        },
     ),
-    case("C_GenerateKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |p| {
+    case("C_GenerateKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let template = [Attribute::flag(CKA_TOKEN, true), Attribute::number(CKA_VALUE_LEN, 32)];
-        p.reader()?.generate_key(&AES_GEN, &template).map(drop)
+        fixture.reader()?.generate_key(&AES_GEN, &template).map(drop)
     }),
-    case("C_GenerateKey", "of a private key while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |p| {
-        p.logged_out(|session| {
-            session.generate_key(&AES_GEN, &with(sized(32), Attribute::flag(CKA_PRIVATE, true))).map(drop)
-        })
-    }),
-    case("C_GenerateKey", "makes a key that knows where it is from", &[CKR_OK], |p| {
+    case(
+        "C_GenerateKey",
+        "of a private key while nobody is logged in",
+        &[CKR_USER_NOT_LOGGED_IN],
+        |fixture| {
+            fixture.logged_out(|session| {
+                session.generate_key(&AES_GEN, &with(sized(32), Attribute::flag(CKA_PRIVATE, true))).map(drop)
+            })
+        },
+    ),
+    case("C_GenerateKey", "makes a key that knows where it is from", &[CKR_OK], |fixture| {
         let template =
             [sized(32), vec![Attribute::flag(CKA_SENSITIVE, true), Attribute::flag(CKA_EXTRACTABLE, false)]];
-        let key = p.session.generate_key(&AES_GEN, &template.concat())?;
+        let key = fixture.session.generate_key(&AES_GEN, &template.concat())?;
         for flag in [CKA_LOCAL, CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE] {
-            ensure("C_GenerateKey", p.session.attribute(key, flag)? == [1])?;
+            ensure("C_GenerateKey", fixture.session.attribute(key, flag)? == [1])?;
         }
-        let mechanism = p.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
+        let mechanism = fixture.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
         ensure("C_GenerateKey", mechanism == CKM_AES_KEY_GEN.to_ne_bytes())
     }),
-    case("C_GenerateKeyPair", "with a mechanism that makes no pair", &[CKR_MECHANISM_INVALID], |p| {
-        p.session.generate_key_pair(&AES_GEN, &[], &[]).map(drop)
+    case("C_GenerateKeyPair", "with a mechanism that makes no pair", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.session.generate_key_pair(&AES_GEN, &[], &[]).map(drop)
     }),
-    case("C_GenerateKeyPair", "without a curve", &[CKR_TEMPLATE_INCOMPLETE], |p| {
-        p.session.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
+    case("C_GenerateKeyPair", "without a curve", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        fixture.session.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
     }),
     case(
         "C_GenerateKeyPair",
@@ -103,72 +115,80 @@ pub const CASES: &[Case] = &[
             CKR_ATTRIBUTE_VALUE_INVALID,
             CKR_TEMPLATE_INCONSISTENT,
         ],
-        |p| {
-            p.session
+        |fixture| {
+            fixture
+                .session
                 .generate_key_pair(&EC_GEN, &[Attribute::bytes(CKA_EC_PARAMS, [6, 3, 0x2a, 3, 4])], &[])
                 .map(drop)
         },
     ),
-    case("C_GenerateKeyPair", "of RSA without a length", &[CKR_TEMPLATE_INCOMPLETE], |p| {
-        p.session
+    case("C_GenerateKeyPair", "of RSA without a length", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        fixture
+            .session
             .generate_key_pair(&RSA_GEN, &[Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])], &[])
             .map(drop)
     }),
-    case("C_GenerateKeyPair", "of RSA with 128 bits", BAD_VALUE, |p| {
-        p.session.generate_key_pair(&RSA_GEN, &[Attribute::number(CKA_MODULUS_BITS, 128)], &[]).map(drop)
+    case("C_GenerateKeyPair", "of RSA with 128 bits", BAD_VALUE, |fixture| {
+        fixture
+            .session
+            .generate_key_pair(&RSA_GEN, &[Attribute::number(CKA_MODULUS_BITS, 128)], &[])
+            .map(drop)
     }),
     case(
         "C_GenerateKeyPair",
         "of RSA with an even exponent",
         &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT],
-        |p| {
+        |fixture| {
             let public =
                 [Attribute::number(CKA_MODULUS_BITS, 2048), Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 0])];
-            p.session.generate_key_pair(&RSA_GEN, &public, &[]).map(drop)
+            fixture.session.generate_key_pair(&RSA_GEN, &public, &[]).map(drop)
         },
     ),
-    case("C_GenerateKeyPair", "of token keys in a read-only session", &[CKR_SESSION_READ_ONLY], |p| {
+    case("C_GenerateKeyPair", "of token keys in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         let token = Attribute::flag(CKA_TOKEN, true);
         let public = [Attribute::bytes(CKA_EC_PARAMS, P256), token.clone()];
-        p.reader()?.generate_key_pair(&EC_GEN, &public, &[token]).map(drop)
+        fixture.reader()?.generate_key_pair(&EC_GEN, &public, &[token]).map(drop)
     }),
-    case("C_DeriveKey", "with a mechanism that does not derive", &[CKR_MECHANISM_INVALID], |p| {
-        agreed(p, &ECDSA, &[])
+    case("C_DeriveKey", "with a mechanism that does not derive", &[CKR_MECHANISM_INVALID], |fixture| {
+        agreed(fixture, &ECDSA, &[])
     }),
-    case("C_DeriveKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |p| {
+    case("C_DeriveKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        p.session.derive_key(&ecdh(CKD_NULL, &point(p)?), NO_OBJECT, &template).map(drop)
+        fixture.session.derive_key(&ecdh(CKD_NULL, &point(fixture)?), NO_OBJECT, &template).map(drop)
     }),
     case(
         "C_DeriveKey",
         "with a key that must not derive",
         &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_TYPE_INCONSISTENT],
-        |p| {
+        |fixture| {
             let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
             let mechanism = Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
-            p.session.derive_key(&mechanism, p.key(Key::Idle)?, &template).map(drop)
+            fixture.session.derive_key(&mechanism, fixture.key(Key::Idle)?, &template).map(drop)
         },
     ),
-    case("C_DeriveKey", "with a key of another type", &[CKR_KEY_TYPE_INCONSISTENT], |p| {
+    case("C_DeriveKey", "with a key of another type", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        p.session.derive_key(&ecdh(CKD_NULL, &point(p)?), p.key(Key::Generic)?, &template).map(drop)
+        fixture
+            .session
+            .derive_key(&ecdh(CKD_NULL, &point(fixture)?), fixture.key(Key::Generic)?, &template)
+            .map(drop)
     }),
-    case("C_DeriveKey", "without a parameter", &[CKR_MECHANISM_PARAM_INVALID], |p| {
-        agreed(p, &Mechanism::new(CKM_ECDH1_DERIVE), &[])
+    case("C_DeriveKey", "without a parameter", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
+        agreed(fixture, &Mechanism::new(CKM_ECDH1_DERIVE), &[])
     }),
     case(
         "C_DeriveKey",
         "with a derivation function that is not there",
         &[CKR_MECHANISM_PARAM_INVALID],
-        |p| agreed(p, &ecdh(0x7fff_fff0, &point(p)?), &[]),
+        |fixture| agreed(fixture, &ecdh(0x7fff_fff0, &point(fixture)?), &[]),
     ),
     case(
         "C_DeriveKey",
         "with a point that is not on the curve",
         &[CKR_MECHANISM_PARAM_INVALID, CKR_DATA_INVALID, CKR_PUBLIC_KEY_INVALID, CKR_DOMAIN_PARAMS_INVALID],
-        |p| {
+        |fixture| {
             agreed(
-                p,
+                fixture,
                 &ecdh(CKD_NULL, &[&[4][..], &[1; 64]].concat()),
                 &[Attribute::number(CKA_VALUE_LEN, 32)],
             )
@@ -178,17 +198,21 @@ pub const CASES: &[Case] = &[
         "C_DeriveKey",
         "of more bytes than there are",
         &[CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
-        |p| agreed(p, &ecdh(CKD_NULL, &point(p)?), &[Attribute::number(CKA_VALUE_LEN, 33)]),
+        |fixture| agreed(fixture, &ecdh(CKD_NULL, &point(fixture)?), &[Attribute::number(CKA_VALUE_LEN, 33)]),
     ),
-    case("C_DeriveKey", "of what both sides agree on", &[CKR_OK], |p| {
+    case("C_DeriveKey", "of what both sides agree on", &[CKR_OK], |fixture| {
         let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
         let (theirs, private) =
-            p.session.generate_key_pair(&EC_GEN, &public, &able(vec![], &[CKA_DERIVE]))?;
-        let their_point = p.session.attribute(theirs, CKA_EC_POINT)?[2..].to_vec();
+            fixture.session.generate_key_pair(&EC_GEN, &public, &able(vec![], &[CKA_DERIVE]))?;
+        let their_point = fixture.session.attribute(theirs, CKA_EC_POINT)?[2..].to_vec();
         let template =
             with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
-        let one = p.session.derive_key(&ecdh(CKD_NULL, &their_point), p.key(Key::Ec)?, &template)?;
-        let two = p.session.derive_key(&ecdh(CKD_NULL, &point(p)?), private, &template)?;
-        ensure("C_DeriveKey", p.session.attribute(one, CKA_VALUE)? == p.session.attribute(two, CKA_VALUE)?)
+        let one =
+            fixture.session.derive_key(&ecdh(CKD_NULL, &their_point), fixture.key(Key::Ec)?, &template)?;
+        let two = fixture.session.derive_key(&ecdh(CKD_NULL, &point(fixture)?), private, &template)?;
+        ensure(
+            "C_DeriveKey",
+            fixture.session.attribute(one, CKA_VALUE)? == fixture.session.attribute(two, CKA_VALUE)?,
+        )
     }),
 ];

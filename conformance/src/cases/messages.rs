@@ -1,10 +1,10 @@
 //! "Message-based" encryption, decryption, signing and verification.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Failure, Mechanism, Memory, Session, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Memory, Session, Structure};
 
 use super::{Case, DIGEST, ECDSA, HMAC, NO_MECHANISM, SHA256, case};
-use crate::place::{Key, NO_OBJECT, Place, ensure};
+use crate::fixture::{Fixture, Key, NO_OBJECT, ensure};
 
 const NOT_BEGUN: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 const ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED];
@@ -22,18 +22,18 @@ fn message(nonce: &[u8; 12], tag: &Memory) -> Structure {
 }
 
 fn init(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     session: &Session,
     function: &'static str,
     mechanism: &Mechanism,
     key: CK_ULONG,
 ) -> Result<(), Failure> {
-    p.call(function, session, vec![Arg::Mechanism(mechanism), Arg::Number(key)])
+    fixture.call(function, session, vec![Arg::Mechanism(mechanism), Arg::Number(key)])
 }
 
 /// Processes one message in a single part.
 fn whole(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     session: &Session,
     function: &'static str,
     parameter: &Structure,
@@ -46,36 +46,36 @@ fn whole(
         Arg::Bytes(data),
         Arg::Buffer(&mut out, &mut length),
     ];
-    p.call(function, session, arguments)?;
+    fixture.call(function, session, arguments)?;
     out.truncate(length as usize);
     Ok(out)
 }
 
 /// Encrypts and decrypts two messages. If `spoil`, changes the tag of the second one.
-fn there_and_back(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
-    let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
+fn there_and_back(fixture: &Fixture<'_>, spoil: bool) -> Result<(), Failure> {
+    let (session, key) = (fixture.fresh()?, fixture.key(Key::Aes)?.0);
     let (tags, nonces) = ([Memory::of(&[0; 16]), Memory::of(&[0; 16])], [[1; 12], [2; 12]]);
-    init(p, &session, "C_MessageEncryptInit", &GCM, key)?;
-    let one = whole(p, &session, "C_EncryptMessage", &message(&nonces[0], &tags[0]), b"one")?;
-    let two = whole(p, &session, "C_EncryptMessage", &message(&nonces[1], &tags[1]), b"the second")?;
-    p.call("C_MessageEncryptFinal", &session, vec![])?;
+    init(fixture, &session, "C_MessageEncryptInit", &GCM, key)?;
+    let one = whole(fixture, &session, "C_EncryptMessage", &message(&nonces[0], &tags[0]), b"one")?;
+    let two = whole(fixture, &session, "C_EncryptMessage", &message(&nonces[1], &tags[1]), b"the second")?;
+    fixture.call("C_MessageEncryptFinal", &session, vec![])?;
     let mut tag = tags[1].bytes();
     tag[0] ^= u8::from(spoil);
-    init(p, &session, "C_MessageDecryptInit", &GCM, key)?;
-    let first = whole(p, &session, "C_DecryptMessage", &message(&nonces[0], &tags[0]), &one)?;
-    let second = whole(p, &session, "C_DecryptMessage", &message(&nonces[1], &Memory::of(&tag)), &two)?;
-    p.call("C_MessageDecryptFinal", &session, vec![])?;
+    init(fixture, &session, "C_MessageDecryptInit", &GCM, key)?;
+    let first = whole(fixture, &session, "C_DecryptMessage", &message(&nonces[0], &tags[0]), &one)?;
+    let second = whole(fixture, &session, "C_DecryptMessage", &message(&nonces[1], &Memory::of(&tag)), &two)?;
+    fixture.call("C_MessageDecryptFinal", &session, vec![])?;
     ensure("C_DecryptMessage", first == b"one" && second == b"the second")
 }
 
 /// Checks that a message in parts has the same ciphertext and tag as in a single part.
-fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
-    let (session, key) = (p.fresh()?, p.key(Key::Aes)?.0);
+fn in_parts(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let (session, key) = (fixture.fresh()?, fixture.key(Key::Aes)?.0);
     let (tag, other) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
-    init(p, &session, "C_MessageEncryptInit", &GCM, key)?;
-    let expected = whole(p, &session, "C_EncryptMessage", &message(&[1; 12], &tag), &[7; 32])?;
+    init(fixture, &session, "C_MessageEncryptInit", &GCM, key)?;
+    let expected = whole(fixture, &session, "C_EncryptMessage", &message(&[1; 12], &tag), &[7; 32])?;
     let parameter = message(&[1; 12], &other);
-    p.call("C_EncryptMessageBegin", &session, vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])?;
+    fixture.call("C_EncryptMessageBegin", &session, vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])?;
     let mut made: Vec<u8> = Vec::new();
     for flags in [0, CKF_END_OF_MESSAGE] {
         let (mut out, mut length) = ([0; 48], 48);
@@ -85,105 +85,119 @@ fn in_parts(p: &Place<'_>) -> Result<(), Failure> {
             Arg::Buffer(&mut out, &mut length),
             Arg::Number(flags),
         ];
-        p.call("C_EncryptMessageNext", &session, arguments)?;
+        fixture.call("C_EncryptMessageNext", &session, arguments)?;
         made.extend(&out[..length as usize]);
     }
-    p.call("C_MessageEncryptFinal", &session, vec![])?;
+    fixture.call("C_MessageEncryptFinal", &session, vec![])?;
     ensure("C_EncryptMessageNext", made == expected && tag == other)
 }
 
 /// Signs two messages with one Init, and verifies them in the same way. If `spoil`, changes the
 /// second one.
-fn signed(p: &Place<'_>, spoil: bool) -> Result<(), Failure> {
-    let (session, pair) = (p.fresh()?, p.pair(Key::Ec)?);
+fn signed(fixture: &Fixture<'_>, spoil: bool) -> Result<(), Failure> {
+    let (session, pair) = (fixture.fresh()?, fixture.pair(Key::Ec)?);
     let mut signatures = [[0; 64]; 2];
-    init(p, &session, "C_MessageSignInit", &ECDSA, pair.private.0)?;
+    init(fixture, &session, "C_MessageSignInit", &ECDSA, pair.private.0)?;
     for signature in &mut signatures {
         let mut length = 64;
         let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(signature, &mut length)];
-        p.call("C_SignMessage", &session, arguments)?;
+        fixture.call("C_SignMessage", &session, arguments)?;
     }
-    p.call("C_MessageSignFinal", &session, vec![])?;
+    fixture.call("C_MessageSignFinal", &session, vec![])?;
     signatures[1][40] ^= u8::from(spoil);
-    init(p, &session, "C_MessageVerifyInit", &ECDSA, pair.public.0)?;
+    init(fixture, &session, "C_MessageVerifyInit", &ECDSA, pair.public.0)?;
     for signature in &signatures {
         let arguments = vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Bytes(signature)];
-        p.call("C_VerifyMessage", &session, arguments)?;
+        fixture.call("C_VerifyMessage", &session, arguments)?;
     }
-    p.call("C_MessageVerifyFinal", &session, vec![])
+    fixture.call("C_MessageVerifyFinal", &session, vec![])
 }
 
 /// Calls one function in a new session, for example C_MessageSignInit with NULL or C_SignMessage
 /// without Init.
-fn alone(p: &Place<'_>, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
-    p.call(function, &p.fresh()?, arguments)
+fn alone(fixture: &Fixture<'_>, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
+    fixture.call(function, &fixture.fresh()?, arguments)
 }
 
 pub const CASES: &[Case] = &[
-    case("C_MessageEncryptInit", "with a mechanism that is not there", INVALID, |p| {
-        init(p, &p.fresh()?, "C_MessageEncryptInit", &NO_MECHANISM, p.key(Key::Aes)?.0)
+    case("C_MessageEncryptInit", "with a mechanism that is not there", INVALID, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &NO_MECHANISM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageEncryptInit", "with a mechanism that has no messages", INVALID, |p| {
-        init(p, &p.fresh()?, "C_MessageEncryptInit", &SHA256, p.key(Key::Aes)?.0)
+    case("C_MessageEncryptInit", "with a mechanism that has no messages", INVALID, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &SHA256, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageEncryptInit", "with a handle that names no key", NO_HANDLE, |p| {
-        init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, NO_OBJECT.0)
+    case("C_MessageEncryptInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &GCM, NO_OBJECT.0)
     }),
     case(
         "C_MessageEncryptInit",
         "with a key that must not encrypt",
         &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| init(p, &p.fresh()?, "C_MessageEncryptInit", &GCM, p.key(Key::Idle)?.0),
+        |fixture| init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &GCM, fixture.key(Key::Idle)?.0),
     ),
-    case("C_MessageEncryptInit", "while messages are encrypted", ACTIVE, |p| {
-        let session = p.fresh()?;
-        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
-        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)
+    case("C_MessageEncryptInit", "while messages are encrypted", ACTIVE, |fixture| {
+        let session = fixture.fresh()?;
+        init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
+        init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageDecryptInit", "while messages are decrypted", ACTIVE, |p| {
-        let session = p.fresh()?;
-        init(p, &session, "C_MessageDecryptInit", &GCM, p.key(Key::Aes)?.0)?;
-        init(p, &session, "C_MessageDecryptInit", &GCM, p.key(Key::Aes)?.0)
+    case("C_MessageDecryptInit", "while messages are decrypted", ACTIVE, |fixture| {
+        let session = fixture.fresh()?;
+        init(fixture, &session, "C_MessageDecryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
+        init(fixture, &session, "C_MessageDecryptInit", &GCM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageDecryptInit", "with a handle that names no key", NO_HANDLE, |p| {
-        init(p, &p.fresh()?, "C_MessageDecryptInit", &GCM, NO_OBJECT.0)
+    case("C_MessageDecryptInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageDecryptInit", &GCM, NO_OBJECT.0)
     }),
-    case("C_MessageSignInit", "with a handle that names no key", NO_HANDLE, |p| {
-        init(p, &p.fresh()?, "C_MessageSignInit", &ECDSA, NO_OBJECT.0)
+    case("C_MessageSignInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageSignInit", &ECDSA, NO_OBJECT.0)
     }),
-    case("C_MessageSignInit", "with a mechanism that does not sign", INVALID, |p| {
-        init(p, &p.fresh()?, "C_MessageSignInit", &SHA256, p.key(Key::Ec)?.0)
+    case("C_MessageSignInit", "with a mechanism that does not sign", INVALID, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageSignInit", &SHA256, fixture.key(Key::Ec)?.0)
     }),
-    case("C_MessageSignInit", "while messages are signed", ACTIVE, |p| {
-        let session = p.fresh()?;
-        init(p, &session, "C_MessageSignInit", &ECDSA, p.key(Key::Ec)?.0)?;
-        init(p, &session, "C_MessageSignInit", &ECDSA, p.key(Key::Ec)?.0)
+    case("C_MessageSignInit", "while messages are signed", ACTIVE, |fixture| {
+        let session = fixture.fresh()?;
+        init(fixture, &session, "C_MessageSignInit", &ECDSA, fixture.key(Key::Ec)?.0)?;
+        init(fixture, &session, "C_MessageSignInit", &ECDSA, fixture.key(Key::Ec)?.0)
     }),
-    case("C_MessageVerifyInit", "with a handle that names no key", NO_HANDLE, |p| {
-        init(p, &p.fresh()?, "C_MessageVerifyInit", &ECDSA, NO_OBJECT.0)
+    case("C_MessageVerifyInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+        init(fixture, &fixture.fresh()?, "C_MessageVerifyInit", &ECDSA, NO_OBJECT.0)
     }),
-    case("C_MessageVerifyInit", "while messages are verified", ACTIVE, |p| {
-        let session = p.fresh()?;
-        init(p, &session, "C_MessageVerifyInit", &ECDSA, p.pair(Key::Ec)?.public.0)?;
-        init(p, &session, "C_MessageVerifyInit", &ECDSA, p.pair(Key::Ec)?.public.0)
+    case("C_MessageVerifyInit", "while messages are verified", ACTIVE, |fixture| {
+        let session = fixture.fresh()?;
+        init(fixture, &session, "C_MessageVerifyInit", &ECDSA, fixture.pair(Key::Ec)?.public.0)?;
+        init(fixture, &session, "C_MessageVerifyInit", &ECDSA, fixture.pair(Key::Ec)?.public.0)
     }),
-    case("C_EncryptMessage", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
-        whole(p, &p.fresh()?, "C_EncryptMessage", &message(&[1; 12], &Memory::of(&[0; 16])), b"one").map(drop)
+    case("C_EncryptMessage", "without C_MessageEncryptInit", NOT_BEGUN, |fixture| {
+        whole(
+            fixture,
+            &fixture.fresh()?,
+            "C_EncryptMessage",
+            &message(&[1; 12], &Memory::of(&[0; 16])),
+            b"one",
+        )
+        .map(drop)
     }),
-    case("C_DecryptMessage", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
-        whole(p, &p.fresh()?, "C_DecryptMessage", &message(&[1; 12], &Memory::of(&[0; 16])), b"one").map(drop)
+    case("C_DecryptMessage", "without C_MessageDecryptInit", NOT_BEGUN, |fixture| {
+        whole(
+            fixture,
+            &fixture.fresh()?,
+            "C_DecryptMessage",
+            &message(&[1; 12], &Memory::of(&[0; 16])),
+            b"one",
+        )
+        .map(drop)
     }),
-    case("C_EncryptMessageBegin", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
+    case("C_EncryptMessageBegin", "without C_MessageEncryptInit", NOT_BEGUN, |fixture| {
         let parameter = message(&[1; 12], &Memory::of(&[0; 16]));
-        alone(p, "C_EncryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
+        alone(fixture, "C_EncryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
     }),
-    case("C_DecryptMessageBegin", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
+    case("C_DecryptMessageBegin", "without C_MessageDecryptInit", NOT_BEGUN, |fixture| {
         let parameter = message(&[1; 12], &Memory::of(&[0; 16]));
-        alone(p, "C_DecryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
+        alone(fixture, "C_DecryptMessageBegin", vec![Arg::Structure(&parameter), Arg::Bytes(b"more")])
     }),
-    case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |p| {
-        let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
-        init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+    case("C_EncryptMessageNext", "without C_EncryptMessageBegin", NOT_BEGUN, |fixture| {
+        let (session, parameter) = (fixture.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
+        init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
         let (mut out, mut length) = ([0; 32], 32);
         let arguments = vec![
             Arg::Structure(&parameter),
@@ -191,37 +205,37 @@ pub const CASES: &[Case] = &[
             Arg::Buffer(&mut out, &mut length),
             Arg::Number(0),
         ];
-        p.call("C_EncryptMessageNext", &session, arguments)
+        fixture.call("C_EncryptMessageNext", &session, arguments)
     }),
-    case("C_MessageEncryptFinal", "without C_MessageEncryptInit", NOT_BEGUN, |p| {
-        alone(p, "C_MessageEncryptFinal", vec![])
+    case("C_MessageEncryptFinal", "without C_MessageEncryptInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_MessageEncryptFinal", vec![])
     }),
-    case("C_MessageDecryptFinal", "without C_MessageDecryptInit", NOT_BEGUN, |p| {
-        alone(p, "C_MessageDecryptFinal", vec![])
+    case("C_MessageDecryptFinal", "without C_MessageDecryptInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_MessageDecryptFinal", vec![])
     }),
-    case("C_MessageSignFinal", "without C_MessageSignInit", NOT_BEGUN, |p| {
-        alone(p, "C_MessageSignFinal", vec![])
+    case("C_MessageSignFinal", "without C_MessageSignInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_MessageSignFinal", vec![])
     }),
-    case("C_MessageVerifyFinal", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
-        alone(p, "C_MessageVerifyFinal", vec![])
+    case("C_MessageVerifyFinal", "without C_MessageVerifyInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_MessageVerifyFinal", vec![])
     }),
-    case("C_SignMessage", "without C_MessageSignInit", NOT_BEGUN, |p| {
+    case("C_SignMessage", "without C_MessageSignInit", NOT_BEGUN, |fixture| {
         alone(
-            p,
+            fixture,
             "C_SignMessage",
             vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 64], &mut 64)],
         )
     }),
-    case("C_SignMessageBegin", "without C_MessageSignInit", NOT_BEGUN, |p| {
-        alone(p, "C_SignMessageBegin", vec![Arg::NullBytes(0)])
+    case("C_SignMessageBegin", "without C_MessageSignInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_SignMessageBegin", vec![Arg::NullBytes(0)])
     }),
-    case("C_VerifyMessage", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
-        alone(p, "C_VerifyMessage", vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 64])])
+    case("C_VerifyMessage", "without C_MessageVerifyInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_VerifyMessage", vec![Arg::NullBytes(0), Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 64])])
     }),
-    case("C_VerifyMessageBegin", "without C_MessageVerifyInit", NOT_BEGUN, |p| {
-        alone(p, "C_VerifyMessageBegin", vec![Arg::NullBytes(0)])
+    case("C_VerifyMessageBegin", "without C_MessageVerifyInit", NOT_BEGUN, |fixture| {
+        alone(fixture, "C_VerifyMessageBegin", vec![Arg::NullBytes(0)])
     }),
-    case("C_EncryptMessage", "of two messages, and back", WORKS, |p| there_and_back(p, false)),
+    case("C_EncryptMessage", "of two messages, and back", WORKS, |fixture| there_and_back(fixture, false)),
     case(
         "C_DecryptMessage",
         "with an altered tag",
@@ -231,15 +245,15 @@ pub const CASES: &[Case] = &[
             CKR_FUNCTION_NOT_SUPPORTED,
             CKR_MECHANISM_INVALID,
         ],
-        |p| there_and_back(p, true),
+        |fixture| there_and_back(fixture, true),
     ),
     case(
         "C_EncryptMessage",
         "without a parameter",
         &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
-        |p| {
-            let session = p.fresh()?;
-            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        |fixture| {
+            let session = fixture.fresh()?;
+            init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
             let (mut out, mut length) = ([0; 32], 32);
             let arguments = vec![
                 Arg::NullBytes(0),
@@ -247,16 +261,16 @@ pub const CASES: &[Case] = &[
                 Arg::Bytes(b"data"),
                 Arg::Buffer(&mut out, &mut length),
             ];
-            p.call("C_EncryptMessage", &session, arguments)
+            fixture.call("C_EncryptMessage", &session, arguments)
         },
     ),
     case(
         "C_EncryptMessage",
         "into a short buffer",
         &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
-        |p| {
-            let (session, parameter) = (p.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
-            init(p, &session, "C_MessageEncryptInit", &GCM, p.key(Key::Aes)?.0)?;
+        |fixture| {
+            let (session, parameter) = (fixture.fresh()?, message(&[1; 12], &Memory::of(&[0; 16])));
+            init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
             let (mut out, mut length) = ([0; 3], 3);
             let arguments = vec![
                 Arg::Structure(&parameter),
@@ -264,28 +278,28 @@ pub const CASES: &[Case] = &[
                 Arg::Bytes(b"data"),
                 Arg::Buffer(&mut out, &mut length),
             ];
-            p.call("C_EncryptMessage", &session, arguments)
+            fixture.call("C_EncryptMessage", &session, arguments)
         },
     ),
     case("C_EncryptMessageNext", "in parts gives what the whole gives", WORKS, in_parts),
-    case("C_SignMessage", "of two messages is verified", WORKS, |p| signed(p, false)),
+    case("C_SignMessage", "of two messages is verified", WORKS, |fixture| signed(fixture, false)),
     case(
         "C_VerifyMessage",
         "of an altered signature",
         &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID],
-        |p| signed(p, true),
+        |fixture| signed(fixture, true),
     ),
-    case("C_SignMessageNext", "without C_SignMessageBegin", NOT_BEGUN, |p| {
-        let (session, key) = (p.fresh()?, p.key(Key::Generic)?.0);
-        init(p, &session, "C_MessageSignInit", &HMAC, key)?;
+    case("C_SignMessageNext", "without C_SignMessageBegin", NOT_BEGUN, |fixture| {
+        let (session, key) = (fixture.fresh()?, fixture.key(Key::Generic)?.0);
+        init(fixture, &session, "C_MessageSignInit", &HMAC, key)?;
         let (mut out, mut length) = ([0; 32], 32);
         let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Buffer(&mut out, &mut length)];
-        p.call("C_SignMessageNext", &session, arguments)
+        fixture.call("C_SignMessageNext", &session, arguments)
     }),
-    case("C_VerifyMessageNext", "without C_VerifyMessageBegin", NOT_BEGUN, |p| {
-        let (session, key) = (p.fresh()?, p.key(Key::Generic)?.0);
-        init(p, &session, "C_MessageVerifyInit", &HMAC, key)?;
+    case("C_VerifyMessageNext", "without C_VerifyMessageBegin", NOT_BEGUN, |fixture| {
+        let (session, key) = (fixture.fresh()?, fixture.key(Key::Generic)?.0);
+        init(fixture, &session, "C_MessageVerifyInit", &HMAC, key)?;
         let arguments = vec![Arg::NullBytes(0), Arg::Bytes(b"abc"), Arg::Bytes(&[1; 32])];
-        p.call("C_VerifyMessageNext", &session, arguments)
+        fixture.call("C_VerifyMessageNext", &session, arguments)
     }),
 ];

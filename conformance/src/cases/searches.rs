@@ -1,45 +1,45 @@
 //! "Object management functions": searches.
 
 use cryptoki_sys::*;
-use jeton_driver::client::Attribute;
+use jeton_client::Attribute;
 
 use super::objects::data;
 use super::{Case, case};
-use crate::place::{ensure, with};
+use crate::fixture::{ensure, with};
 
 pub const CASES: &[Case] = &[
-    case("C_FindObjectsInit", "while a search goes on", &[CKR_OPERATION_ACTIVE], |p| {
-        let session = p.fresh()?;
+    case("C_FindObjectsInit", "while a search goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+        let session = fixture.fresh()?;
         session.find_init(&[])?;
         session.find_init(&[])
     }),
-    case("C_FindObjects", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.find_next(1).map(drop)
+    case("C_FindObjects", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.fresh()?.find_next(1).map(drop)
     }),
-    case("C_FindObjectsFinal", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.fresh()?.find_final()
+    case("C_FindObjectsFinal", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.fresh()?.find_final()
     }),
-    case("C_FindObjects", "finds by several attributes, and none that differs", &[CKR_OK], |p| {
-        let session = p.fresh()?;
+    case("C_FindObjects", "finds by several attributes, and none that differs", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
         let wanted = |label: &[u8]| with(data(false)[..2].to_vec(), Attribute::bytes(CKA_LABEL, label));
         let object = session.create_object(&wanted(b"to be found"))?;
         let (found, none) =
             (session.find(&wanted(b"to be found"))?, session.find(&wanted(b"not to be found"))?);
         ensure("C_FindObjects", found == [object] && none.is_empty())
     }),
-    case("C_FindObjects", "hides private objects while nobody is logged in", &[CKR_OK], |p| {
+    case("C_FindObjects", "hides private objects while nobody is logged in", &[CKR_OK], |fixture| {
         let mut template = data(true);
         template[1] = Attribute::flag(CKA_TOKEN, true);
         template[3] = Attribute::bytes(CKA_LABEL, *b"to be hidden");
-        p.session.create_object(&template)?;
+        fixture.session.create_object(&template)?;
         let wanted = &template[3..4];
-        let hidden = p.logged_out(|session| session.find(wanted));
-        let found = p.session.find(wanted)?;
-        found.iter().try_for_each(|object| p.session.destroy_object(*object))?;
+        let hidden = fixture.logged_out(|session| session.find(wanted));
+        let found = fixture.session.find(wanted)?;
+        found.iter().try_for_each(|object| fixture.session.destroy_object(*object))?;
         ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1)
     }),
-    case("C_FindObjects", "gives what was asked for and no more", &[CKR_OK], |p| {
-        let session = p.fresh()?;
+    case("C_FindObjects", "gives what was asked for and no more", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
         session.create_object(&data(false))?;
         session.create_object(&data(false))?;
         session.find_init(&data(false)[..2])?;

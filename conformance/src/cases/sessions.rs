@@ -1,95 +1,102 @@
 //! "Session management functions".
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Access, Arg, SlotId};
+use jeton_client::{Access, Arg, SlotId};
 
 use super::{Case, DIGEST, ECDSA, SHA256, case};
-use crate::place::{Key, NO_SESSION, ensure};
+use crate::fixture::{Key, NO_SESSION, ensure};
 
 pub const CASES: &[Case] = &[
-    case("C_OpenSession", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.open_session(SlotId(0x7fff_fff0), Access::ReadOnly).map(drop)
+    case("C_OpenSession", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.open_session(SlotId(0x7fff_fff0), Access::ReadOnly).map(drop)
     }),
-    case("C_OpenSession", "without CKF_SERIAL_SESSION", &[CKR_SESSION_PARALLEL_NOT_SUPPORTED], |p| {
-        let place = Arg::place();
-        p.module.call(
+    case("C_OpenSession", "without CKF_SERIAL_SESSION", &[CKR_SESSION_PARALLEL_NOT_SUPPORTED], |fixture| {
+        let output = Arg::zeroed();
+        fixture.module.call(
             "C_OpenSession",
-            &mut [Arg::Number(p.slot.0), Arg::Number(0), Arg::Null, Arg::Place(&place)],
+            &mut [Arg::Number(fixture.slot.0), Arg::Number(0), Arg::Null, Arg::Output(&output)],
         )
     }),
-    case("C_CloseSession", "a second time", &[CKR_SESSION_HANDLE_INVALID], |p| {
-        let session = p.fresh()?;
+    case("C_CloseSession", "a second time", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
+        let session = fixture.fresh()?;
         let handle = session.handle();
         session.close()?;
-        p.module.call("C_CloseSession", &mut [Arg::Number(handle)])
+        fixture.module.call("C_CloseSession", &mut [Arg::Number(handle)])
     }),
-    case("C_CloseSession", "takes its objects along", &[CKR_OBJECT_HANDLE_INVALID], |p| {
-        let session = p.fresh()?;
+    case("C_CloseSession", "takes its objects along", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+        let session = fixture.fresh()?;
         let object = session.create_object(&super::objects::data(false))?;
         session.close()?;
-        p.session.object_size(object).map(drop)
+        fixture.session.object_size(object).map(drop)
     }),
-    case("C_CloseAllSessions", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.close_all_sessions(SlotId(0x7fff_fff0))
+    case("C_CloseAllSessions", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.close_all_sessions(SlotId(0x7fff_fff0))
     }),
-    case("C_GetSessionInfo", "of the user's session", &[CKR_OK], |p| {
-        let info = p.fresh()?.info()?;
-        ensure("C_GetSessionInfo", info.slot == p.slot && info.state == CKS_RW_USER_FUNCTIONS)
+    case("C_GetSessionInfo", "of the user's session", &[CKR_OK], |fixture| {
+        let info = fixture.fresh()?.info()?;
+        ensure("C_GetSessionInfo", info.slot == fixture.slot && info.state == CKS_RW_USER_FUNCTIONS)
     }),
-    case("C_GetSessionInfo", "of the user's read-only session", &[CKR_OK], |p| {
-        let info = p.reader()?.info()?;
+    case("C_GetSessionInfo", "of the user's read-only session", &[CKR_OK], |fixture| {
+        let info = fixture.reader()?.info()?;
         ensure("C_GetSessionInfo", info.state == CKS_RO_USER_FUNCTIONS && info.flags & CKF_RW_SESSION == 0)
     }),
-    case("C_GetSessionInfo", "of a public session", &[CKR_OK], |p| {
-        p.logged_out(|session| ensure("C_GetSessionInfo", session.info()?.state == CKS_RW_PUBLIC_SESSION))
+    case("C_GetSessionInfo", "of a public session", &[CKR_OK], |fixture| {
+        fixture
+            .logged_out(|session| ensure("C_GetSessionInfo", session.info()?.state == CKS_RW_PUBLIC_SESSION))
     }),
-    case("C_SessionCancel", "of nothing", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        p.call("C_SessionCancel", &p.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
+    case("C_SessionCancel", "of nothing", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+        fixture.call("C_SessionCancel", &fixture.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
     }),
     case(
         "C_SessionCancel",
         "ends a signature",
         &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let session = p.fresh()?;
-            session.sign_init(&ECDSA, p.key(Key::Ec)?)?;
-            p.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
+        |fixture| {
+            let session = fixture.fresh()?;
+            session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
+            fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
             session.sign(&DIGEST, &mut [0; 64]).map(drop)
         },
     ),
-    case("C_SessionCancel", "leaves other operations alone", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let session = p.fresh()?;
-        session.digest_init(&SHA256)?;
-        p.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
-        session.digest(b"abc", &mut [0; 32]).map(drop)
-    }),
+    case(
+        "C_SessionCancel",
+        "leaves other operations alone",
+        &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            let session = fixture.fresh()?;
+            session.digest_init(&SHA256)?;
+            fixture.call("C_SessionCancel", &session, vec![Arg::Number(CKF_SIGN)])?;
+            session.digest(b"abc", &mut [0; 32]).map(drop)
+        },
+    ),
     case(
         "C_GetOperationState",
         "without an operation",
         &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| p.call("C_GetOperationState", &p.fresh()?, vec![Arg::NoBuffer(&mut 0)]),
+        |fixture| fixture.call("C_GetOperationState", &fixture.fresh()?, vec![Arg::NoBuffer(&mut 0)]),
     ),
     case(
         "C_GetOperationState",
         "into a short buffer",
         &[CKR_BUFFER_TOO_SMALL, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let session = p.fresh()?;
+        |fixture| {
+            let session = fixture.fresh()?;
             session.digest_init(&SHA256)?;
-            p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
+            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut [0; 4], &mut 1)])
         },
     ),
     case(
         "C_SetOperationState",
         "carries a digest to another session",
         &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let (session, other, mut state, mut length) = (p.fresh()?, p.fresh()?, vec![0; 65536], 65536);
+        |fixture| {
+            let (session, other, mut state, mut length) =
+                (fixture.fresh()?, fixture.fresh()?, vec![0; 65536], 65536);
             session.digest_init(&SHA256)?;
             session.digest_update(b"a")?;
-            p.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
             let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
-            p.call("C_SetOperationState", &other, arguments)?;
+            fixture.call("C_SetOperationState", &other, arguments)?;
             let (mut one, mut two) = ([0; 32], [0; 32]);
             for (session, out) in [(&session, &mut one), (&other, &mut two)] {
                 session.digest_update(b"bc")?;
@@ -102,61 +109,67 @@ pub const CASES: &[Case] = &[
         "C_SetOperationState",
         "of what is no state",
         &[CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
+        |fixture| {
             let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
-            p.call("C_SetOperationState", &p.fresh()?, arguments)
+            fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
         },
     ),
     case(
         "C_GetSessionValidationFlags",
         "of the last operation",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let place = Arg::place();
-            let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Place(&place)];
-            p.call("C_GetSessionValidationFlags", &p.session, arguments)
+        |fixture| {
+            let output = Arg::zeroed();
+            let arguments = vec![Arg::Number(CKS_LAST_VALIDATION_OK), Arg::Output(&output)];
+            fixture.call("C_GetSessionValidationFlags", &fixture.session, arguments)
         },
     ),
     case(
         "C_GetSessionValidationFlags",
         "of a type that is not there",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let place = Arg::place();
-            p.call("C_GetSessionValidationFlags", &p.session, vec![Arg::Number(77), Arg::Place(&place)])
+        |fixture| {
+            let output = Arg::zeroed();
+            fixture.call(
+                "C_GetSessionValidationFlags",
+                &fixture.session,
+                vec![Arg::Number(77), Arg::Output(&output)],
+            )
         },
     ),
-    case("C_AsyncComplete", "in a session that is not asynchronous", ASYNC, |p| {
-        let (name, place) = (name_of("C_Sign"), Arg::place());
-        p.call("C_AsyncComplete", &p.fresh()?, vec![Arg::Place(&name), Arg::Place(&place)])
+    case("C_AsyncComplete", "in a session that is not asynchronous", ASYNC, |fixture| {
+        let (name, output) = (name_of("C_Sign"), Arg::zeroed());
+        fixture.call("C_AsyncComplete", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
-    case("C_AsyncGetID", "in a session that is not asynchronous", ASYNC, |p| {
-        let (name, place) = (name_of("C_Sign"), Arg::place());
-        p.call("C_AsyncGetID", &p.fresh()?, vec![Arg::Place(&name), Arg::Place(&place)])
+    case("C_AsyncGetID", "in a session that is not asynchronous", ASYNC, |fixture| {
+        let (name, output) = (name_of("C_Sign"), Arg::zeroed());
+        fixture.call("C_AsyncGetID", &fixture.fresh()?, vec![Arg::Output(&name), Arg::Output(&output)])
     }),
     case(
         "C_AsyncJoin",
         "of an operation that is not there",
         // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
         &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
+        |fixture| {
             let name = name_of("C_Sign");
-            let arguments = vec![Arg::Place(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
-            p.call("C_AsyncJoin", &p.fresh()?, arguments)
+            let arguments = vec![Arg::Output(&name), Arg::Number(1), Arg::Bytes(&[0; 64])];
+            fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
         },
     ),
-    case("C_GenerateRandom", "gives other bytes each time", &[CKR_OK], |p| {
+    case("C_GenerateRandom", "gives other bytes each time", &[CKR_OK], |fixture| {
         let (mut one, mut two) = ([0; 32], [0; 32]);
-        p.session.random(&mut one)?;
-        p.session.random(&mut two)?;
+        fixture.session.random(&mut one)?;
+        fixture.session.random(&mut two)?;
         ensure("C_GenerateRandom", one != two && one != [0; 32])
     }),
-    case("C_GenerateRandom", "of nothing", &[CKR_OK, CKR_ARGUMENTS_BAD], |p| p.session.random(&mut [])),
-    case("C_SeedRandom", "takes a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |p| {
-        p.session.seed_random(b"seed")
+    case("C_GenerateRandom", "of nothing", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
+        fixture.session.random(&mut [])
     }),
-    case("C_GenerateRandom", "in a session that is closed", &[CKR_SESSION_HANDLE_INVALID], |p| {
-        p.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])
+    case("C_SeedRandom", "takes a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |fixture| {
+        fixture.session.seed_random(b"seed")
+    }),
+    case("C_GenerateRandom", "in a session that is closed", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
+        fixture.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])
     }),
 ];
 
@@ -166,8 +179,8 @@ const ASYNC: &[CK_RV] =
     &[CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED];
 
 /// Returns memory with a C string.
-fn name_of(name: &str) -> jeton_driver::client::Memory {
-    let mut bytes = Arg::place().bytes();
+fn name_of(name: &str) -> jeton_client::Memory {
+    let mut bytes = Arg::zeroed().bytes();
     bytes[..name.len()].copy_from_slice(name.as_bytes());
-    jeton_driver::client::Memory::of(&bytes)
+    jeton_client::Memory::of(&bytes)
 }

@@ -1,82 +1,92 @@
 //! "Slot and token management functions", PINs and login.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Access, Arg, SlotId, User};
+use jeton_client::{Access, Arg, SlotId, User};
 
 use super::{Case, case};
-use crate::place::ensure;
+use crate::fixture::ensure;
 
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
 
 pub const CASES: &[Case] = &[
-    case("C_GetSlotList", "of slots with a token has ours", &[CKR_OK], |p| {
-        ensure("C_GetSlotList", p.module.slots(true)?.contains(&p.slot))
+    case("C_GetSlotList", "of slots with a token has ours", &[CKR_OK], |fixture| {
+        ensure("C_GetSlotList", fixture.module.slots(true)?.contains(&fixture.slot))
     }),
-    case("C_GetSlotList", "of slots with a token is part of the whole", &[CKR_OK], |p| {
-        let every = p.module.slots(false)?;
-        ensure("C_GetSlotList", p.module.slots(true)?.iter().all(|slot| every.contains(slot)))
+    case("C_GetSlotList", "of slots with a token is part of the whole", &[CKR_OK], |fixture| {
+        let every = fixture.module.slots(false)?;
+        ensure("C_GetSlotList", fixture.module.slots(true)?.iter().all(|slot| every.contains(slot)))
     }),
-    case("C_GetSlotList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |p| {
-        p.module.call("C_GetSlotList", &mut [Arg::Number(1), Arg::Buffer(&mut [], &mut 0)])
+    case("C_GetSlotList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |fixture| {
+        fixture.module.call("C_GetSlotList", &mut [Arg::Number(1), Arg::Buffer(&mut [], &mut 0)])
     }),
-    case("C_GetSlotInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.slot_info(NO_SLOT).map(drop)
+    case("C_GetSlotInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.slot_info(NO_SLOT).map(drop)
     }),
-    case("C_GetSlotInfo", "of a slot with a token says so", &[CKR_OK], |p| {
-        ensure("C_GetSlotInfo", p.module.slot_info(p.slot)?.flags & CKF_TOKEN_PRESENT != 0)
+    case("C_GetSlotInfo", "of a slot with a token says so", &[CKR_OK], |fixture| {
+        ensure("C_GetSlotInfo", fixture.module.slot_info(fixture.slot)?.flags & CKF_TOKEN_PRESENT != 0)
     }),
-    case("C_GetTokenInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.token_info(NO_SLOT).map(drop)
+    case("C_GetTokenInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.token_info(NO_SLOT).map(drop)
     }),
-    case("C_GetTokenInfo", "says that there is a user's PIN, and random numbers", &[CKR_OK], |p| {
+    case("C_GetTokenInfo", "says that there is a user's PIN, and random numbers", &[CKR_OK], |fixture| {
         let wanted = CKF_TOKEN_INITIALIZED | CKF_USER_PIN_INITIALIZED | CKF_LOGIN_REQUIRED | CKF_RNG;
-        ensure("C_GetTokenInfo", p.module.token_info(p.slot)?.flags & wanted == wanted)
+        ensure("C_GetTokenInfo", fixture.module.token_info(fixture.slot)?.flags & wanted == wanted)
     }),
-    case("C_GetTokenInfo", "pads its texts with blanks", &[CKR_OK], |p| {
-        let place = Arg::place();
-        p.module.call("C_GetTokenInfo", &mut [Arg::Number(p.slot.0), Arg::Place(&place)])?;
-        ensure("C_GetTokenInfo", !place.bytes()[..96].contains(&0))
+    case("C_GetTokenInfo", "pads its texts with blanks", &[CKR_OK], |fixture| {
+        let output = Arg::zeroed();
+        fixture.module.call("C_GetTokenInfo", &mut [Arg::Number(fixture.slot.0), Arg::Output(&output)])?;
+        ensure("C_GetTokenInfo", !output.bytes()[..96].contains(&0))
     }),
-    case("C_WaitForSlotEvent", "without waiting", &[CKR_NO_EVENT, CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        let place = Arg::place();
-        p.module.call("C_WaitForSlotEvent", &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Place(&place), Arg::Null])
-    }),
+    case(
+        "C_WaitForSlotEvent",
+        "without waiting",
+        &[CKR_NO_EVENT, CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            let output = Arg::zeroed();
+            fixture.module.call(
+                "C_WaitForSlotEvent",
+                &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Output(&output), Arg::Null],
+            )
+        },
+    ),
     case(
         "C_WaitForSlotEvent",
         "with a reserved argument",
         &[CKR_ARGUMENTS_BAD, CKR_NO_EVENT, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let place = Arg::place();
-            p.module.call(
+        |fixture| {
+            let output = Arg::zeroed();
+            fixture.module.call(
                 "C_WaitForSlotEvent",
-                &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Place(&place), Arg::Place(&place)],
+                &mut [Arg::Number(CKF_DONT_BLOCK), Arg::Output(&output), Arg::Output(&output)],
             )
         },
     ),
-    case("C_GetMechanismList", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.mechanisms(NO_SLOT).map(drop)
+    case("C_GetMechanismList", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.mechanisms(NO_SLOT).map(drop)
     }),
-    case("C_GetMechanismList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |p| {
-        p.module.call("C_GetMechanismList", &mut [Arg::Number(p.slot.0), Arg::Buffer(&mut [0; 32], &mut 1)])
+    case("C_GetMechanismList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |fixture| {
+        fixture
+            .module
+            .call("C_GetMechanismList", &mut [Arg::Number(fixture.slot.0), Arg::Buffer(&mut [0; 32], &mut 1)])
     }),
-    case("C_GetMechanismList", "has no mechanism twice", &[CKR_OK], |p| {
-        let mut listed = p.module.mechanisms(p.slot)?;
+    case("C_GetMechanismList", "has no mechanism twice", &[CKR_OK], |fixture| {
+        let mut listed = fixture.module.mechanisms(fixture.slot)?;
         listed.sort_unstable();
         ensure("C_GetMechanismList", listed.windows(2).all(|two| two[0] != two[1]))
     }),
-    case("C_GetMechanismInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.mechanism_info(NO_SLOT, CKM_AES_CBC).map(drop)
+    case("C_GetMechanismInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.mechanism_info(NO_SLOT, CKM_AES_CBC).map(drop)
     }),
-    case("C_GetMechanismInfo", "of a mechanism that is not there", &[CKR_MECHANISM_INVALID], |p| {
-        p.module.mechanism_info(p.slot, 0x7fff_fff0).map(drop)
+    case("C_GetMechanismInfo", "of a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+        fixture.module.mechanism_info(fixture.slot, 0x7fff_fff0).map(drop)
     }),
     case(
         "C_GetMechanismInfo",
         "of every mechanism in the list has a use and sizes in order",
         &[CKR_OK],
-        |p| {
-            p.module.mechanisms(p.slot)?.into_iter().try_for_each(|id| {
-                let info = p.module.mechanism_info(p.slot, id)?;
+        |fixture| {
+            fixture.module.mechanisms(fixture.slot)?.into_iter().try_for_each(|id| {
+                let info = fixture.module.mechanism_info(fixture.slot, id)?;
                 ensure(
                     "C_GetMechanismInfo",
                     info.flags & !CKF_HW != 0 && info.key_sizes.0 <= info.key_sizes.1,
@@ -84,70 +94,72 @@ pub const CASES: &[Case] = &[
             })
         },
     ),
-    case("C_InitToken", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |p| {
-        p.module.init_token(NO_SLOT, p.so_pin(), "nowhere")
+    case("C_InitToken", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+        fixture.module.init_token(NO_SLOT, fixture.so_pin(), "nowhere")
     }),
-    case("C_InitPIN", "as the user", &[CKR_USER_NOT_LOGGED_IN], |p| p.fresh()?.init_pin("another-1234")),
-    case("C_InitPIN", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |p| {
-        p.logged_out(|session| session.init_pin("another-1234"))
+    case("C_InitPIN", "as the user", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.fresh()?.init_pin("another-1234")
     }),
-    case("C_SetPIN", "with a wrong old PIN", &[CKR_PIN_INCORRECT], |p| {
-        p.fresh()?.set_pin("not-the-pin-1234", "another-1234")
+    case("C_InitPIN", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.logged_out(|session| session.init_pin("another-1234"))
     }),
-    case("C_SetPIN", "in a read-only session", &[CKR_SESSION_READ_ONLY], |p| {
-        p.reader()?.set_pin(&p.pin, &p.pin)
+    case("C_SetPIN", "with a wrong old PIN", &[CKR_PIN_INCORRECT], |fixture| {
+        fixture.fresh()?.set_pin("not-the-pin-1234", "another-1234")
     }),
-    case("C_SetPIN", "to one that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |p| {
-        p.fresh()?.set_pin(&p.pin, "")
+    case("C_SetPIN", "in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+        fixture.reader()?.set_pin(&fixture.pin, &fixture.pin)
     }),
-    case("C_SetPIN", "to another and back", &[CKR_OK], |p| {
-        let session = p.fresh()?;
-        session.set_pin(&p.pin, "another-1234")?;
-        session.set_pin("another-1234", &p.pin)
+    case("C_SetPIN", "to one that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |fixture| {
+        fixture.fresh()?.set_pin(&fixture.pin, "")
     }),
-    case("C_Login", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |p| {
-        p.session.login(User::User, Some(&p.pin))
+    case("C_SetPIN", "to another and back", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
+        session.set_pin(&fixture.pin, "another-1234")?;
+        session.set_pin("another-1234", &fixture.pin)
+    }),
+    case("C_Login", "of a user who is logged in", &[CKR_USER_ALREADY_LOGGED_IN], |fixture| {
+        fixture.session.login(User::User, Some(&fixture.pin))
     }),
     case(
         "C_Login",
         "of the security officer while the user is logged in",
         &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
-        |p| p.session.login(User::So, Some(p.so_pin())),
+        |fixture| fixture.session.login(User::So, Some(fixture.so_pin())),
     ),
-    case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |p| {
-        p.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
+    case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
+        fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
     }),
-    case("C_Login", "as nobody that there is", &[CKR_USER_TYPE_INVALID], |p| {
-        p.logged_out(|session| {
-            p.call("C_Login", session, vec![Arg::Number(77), Arg::Bytes(p.pin.as_bytes())])
+    case("C_Login", "as nobody that there is", &[CKR_USER_TYPE_INVALID], |fixture| {
+        fixture.logged_out(|session| {
+            fixture.call("C_Login", session, vec![Arg::Number(77), Arg::Bytes(fixture.pin.as_bytes())])
         })
     }),
-    case("C_Login", "for an operation where there is none", &[CKR_OPERATION_NOT_INITIALIZED], |p| {
-        p.session.login(User::ContextSpecific, Some(&p.pin))
+    case("C_Login", "for an operation where there is none", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        fixture.session.login(User::ContextSpecific, Some(&fixture.pin))
     }),
     case(
         "C_Login",
         "of the security officer while a read-only session is open",
         &[CKR_SESSION_READ_ONLY_EXISTS],
-        |p| {
-            p.logged_out(|session| {
-                let _reader = p.reader()?;
-                session.login(User::So, Some(p.so_pin()))
+        |fixture| {
+            fixture.logged_out(|session| {
+                let _reader = fixture.reader()?;
+                session.login(User::So, Some(fixture.so_pin()))
             })
         },
     ),
-    case("C_Logout", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |p| {
-        p.logged_out(|session| session.logout())
+    case("C_Logout", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.logged_out(|session| session.logout())
     }),
     case(
         "C_Logout",
         "takes private session objects along",
         &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID],
-        |p| {
-            let session = p.fresh()?;
+        |fixture| {
+            let session = fixture.fresh()?;
             let object = session.create_object(&super::objects::data(true))?;
             session.logout()?;
-            p.restore()?;
+            fixture.restore()?;
             session.object_size(object).map(drop)
         },
     ),
@@ -155,9 +167,9 @@ pub const CASES: &[Case] = &[
         "C_LoginUser",
         "of a user who is logged in",
         &[CKR_USER_ALREADY_LOGGED_IN, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"")];
-            p.call("C_LoginUser", &p.session, arguments)
+        |fixture| {
+            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"")];
+            fixture.call("C_LoginUser", &fixture.session, arguments)
         },
     ),
     case(
@@ -170,31 +182,33 @@ pub const CASES: &[Case] = &[
             CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
             CKR_FUNCTION_NOT_SUPPORTED,
         ],
-        |p| {
-            let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(p.pin.as_bytes()), Arg::Bytes(b"nobody")];
-            p.call("C_LoginUser", &p.session, arguments)
+        |fixture| {
+            let arguments =
+                vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"nobody")];
+            fixture.call("C_LoginUser", &fixture.session, arguments)
         },
     ),
-    case("C_LoginUser", "with a wrong PIN", &[CKR_PIN_INCORRECT, CKR_FUNCTION_NOT_SUPPORTED], |p| {
-        p.logged_out(|session| {
+    case("C_LoginUser", "with a wrong PIN", &[CKR_PIN_INCORRECT, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+        fixture.logged_out(|session| {
             let arguments = vec![Arg::Number(CKU_USER), Arg::Bytes(b"not-the-pin-1234"), Arg::Bytes(b"")];
-            p.call("C_LoginUser", session, arguments)
+            fixture.call("C_LoginUser", session, arguments)
         })
     }),
     case(
         "C_OpenSession",
         "while the security officer is logged in, read-only",
         &[CKR_SESSION_READ_WRITE_SO_EXISTS],
-        |p| {
-            p.logged_out(|session| {
-                session.login(User::So, Some(p.so_pin()))?;
-                p.module.open_session(p.slot, Access::ReadOnly).map(drop)
+        |fixture| {
+            fixture.logged_out(|session| {
+                session.login(User::So, Some(fixture.so_pin()))?;
+                fixture.module.open_session(fixture.slot, Access::ReadOnly).map(drop)
             })
         },
     ),
 ];
 
 /// The last case, because a module that accepts the call has wiped the token.
-pub const LAST: &[Case] = &[case("C_InitToken", "while a session is open", &[CKR_SESSION_EXISTS], |p| {
-    p.module.init_token(p.slot, p.so_pin(), "again")
-})];
+pub const LAST: &[Case] =
+    &[case("C_InitToken", "while a session is open", &[CKR_SESSION_EXISTS], |fixture| {
+        fixture.module.init_token(fixture.slot, fixture.so_pin(), "again")
+    })];

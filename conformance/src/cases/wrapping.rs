@@ -1,24 +1,29 @@
 //! "Key management functions": wrapping and unwrapping of keys, also with authenticated data.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};
 
 use super::{Case, ECDSA, SHA256, case};
-use crate::place::{Key, NO_OBJECT, Place, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, NO_OBJECT, SECRET, able, ensure, open_key, with};
 
 static KW: Mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
 
-fn wrapped(p: &Place<'_>, mechanism: &Mechanism, wrapping: Key, key: Key) -> Result<Vec<u8>, Failure> {
+fn wrapped(
+    fixture: &Fixture<'_>,
+    mechanism: &Mechanism,
+    wrapping: Key,
+    key: Key,
+) -> Result<Vec<u8>, Failure> {
     let mut out = vec![0; 4096];
-    let length = p.session.wrap_key(mechanism, p.key(wrapping)?, p.key(key)?, &mut out)?;
+    let length = fixture.session.wrap_key(mechanism, fixture.key(wrapping)?, fixture.key(key)?, &mut out)?;
     out.truncate(length);
     Ok(out)
 }
 
 /// Unwraps a key as a generic secret.
-fn unwrap(p: &Place<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
+fn unwrap(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, bytes: &[u8]) -> Result<(), Failure> {
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    p.session.unwrap_key(mechanism, p.key(key)?, bytes, &template).map(drop)
+    fixture.session.unwrap_key(mechanism, fixture.key(key)?, bytes, &template).map(drop)
 }
 
 pub const CASES: &[Case] = &[
@@ -26,118 +31,139 @@ pub const CASES: &[Case] = &[
         "C_WrapKey",
         "with a mechanism that does not wrap",
         &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
-        |p| wrapped(p, &ECDSA, Key::Aes, Key::Generic).map(drop),
+        |fixture| wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop),
     ),
-    case("C_WrapKey", "with a handle that names no wrapping key", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |p| {
-        p.session.wrap_key(&KW, NO_OBJECT, p.key(Key::Generic)?, &mut [0; 64]).map(drop)
+    case(
+        "C_WrapKey",
+        "with a handle that names no wrapping key",
+        &[CKR_WRAPPING_KEY_HANDLE_INVALID],
+        |fixture| {
+            fixture.session.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
+        },
+    ),
+    case("C_WrapKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+        fixture.session.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
-    case("C_WrapKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |p| {
-        p.session.wrap_key(&KW, p.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
+    case(
+        "C_WrapKey",
+        "with a wrapping key of another type",
+        &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
+        |fixture| wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop),
+    ),
+    case("C_WrapKey", "with a key that must not wrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+        wrapped(fixture, &KW, Key::Idle, Key::Generic).map(drop)
     }),
-    case("C_WrapKey", "with a wrapping key of another type", &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT], |p| {
-        wrapped(p, &KW, Key::Ec, Key::Generic).map(drop)
+    case("C_WrapKey", "of a key that must not leave", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
+        wrapped(fixture, &KW, Key::Aes, Key::Sealed).map(drop)
     }),
-    case("C_WrapKey", "with a key that must not wrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |p| {
-        wrapped(p, &KW, Key::Idle, Key::Generic).map(drop)
-    }),
-    case("C_WrapKey", "of a key that must not leave", &[CKR_KEY_UNEXTRACTABLE], |p| {
-        wrapped(p, &KW, Key::Aes, Key::Sealed).map(drop)
-    }),
-    case("C_WrapKey", "of a key that only a trusted key may wrap", &[CKR_KEY_NOT_WRAPPABLE], |p| {
+    case("C_WrapKey", "of a key that only a trusted key may wrap", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
         let template =
             with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET));
-        let key = p.session.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
-        p.session.wrap_key(&KW, p.key(Key::Aes)?, key, &mut [0; 64]).map(drop)
+        let key = fixture.session.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
+        fixture.session.wrap_key(&KW, fixture.key(Key::Aes)?, key, &mut [0; 64]).map(drop)
     }),
-    case("C_WrapKey", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |p| {
-        p.session.wrap_key(&KW, p.key(Key::Aes)?, p.key(Key::Generic)?, &mut [0; 39]).map(drop)
+    case("C_WrapKey", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
+        fixture
+            .session
+            .wrap_key(&KW, fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, &mut [0; 39])
+            .map(drop)
     }),
-    case("C_WrapKey", "asked for the length", &[CKR_OK], |p| {
-        let (aes, key, mut length) = (p.key(Key::Aes)?, p.key(Key::Generic)?, 0);
+    case("C_WrapKey", "asked for the length", &[CKR_OK], |fixture| {
+        let (aes, key, mut length) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, 0);
         let arguments =
             vec![Arg::Mechanism(&KW), Arg::Number(aes.0), Arg::Number(key.0), Arg::NoBuffer(&mut length)];
-        p.call("C_WrapKey", &p.session, arguments)?;
+        fixture.call("C_WrapKey", &fixture.session, arguments)?;
         ensure("C_WrapKey", length >= 40)
     }),
-    case("C_UnwrapKey", "of what was wrapped", &[CKR_OK], |p| {
-        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+    case("C_UnwrapKey", "of what was wrapped", &[CKR_OK], |fixture| {
+        let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        let key = p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template)?;
-        ensure("C_UnwrapKey", p.session.attribute(key, CKA_VALUE)? == SECRET)
+        let key = fixture.session.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template)?;
+        ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
     }),
-    case("C_UnwrapKey", "makes a key that is not local", &[CKR_OK], |p| {
-        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+    case("C_UnwrapKey", "makes a key that is not local", &[CKR_OK], |fixture| {
+        let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-        let key = p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template)?;
+        let key = fixture.session.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template)?;
         ensure(
             "C_UnwrapKey",
-            p.session.attribute(key, CKA_LOCAL)? == [0]
-                && p.session.attribute(key, CKA_ALWAYS_SENSITIVE)? == [0],
+            fixture.session.attribute(key, CKA_LOCAL)? == [0]
+                && fixture.session.attribute(key, CKA_ALWAYS_SENSITIVE)? == [0],
         )
     }),
-    case("C_UnwrapKey", "with a handle that names no key", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |p| {
-        p.session
+    case("C_UnwrapKey", "with a handle that names no key", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |fixture| {
+        fixture
+            .session
             .unwrap_key(&KW, NO_OBJECT, &[1; 40], &open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET))
             .map(drop)
     }),
-    case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |p| {
-        unwrap(p, &KW, Key::Ec, &[1; 40])
+    case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |fixture| {
+        unwrap(fixture, &KW, Key::Ec, &[1; 40])
     }),
-    case("C_UnwrapKey", "with a key that must not unwrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |p| {
-        unwrap(p, &KW, Key::Idle, &[1; 40])
+    case("C_UnwrapKey", "with a key that must not unwrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+        unwrap(fixture, &KW, Key::Idle, &[1; 40])
     }),
-    case("C_UnwrapKey", "of what was altered", &[CKR_WRAPPED_KEY_INVALID], |p| {
-        let mut bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+    case("C_UnwrapKey", "of what was altered", &[CKR_WRAPPED_KEY_INVALID], |fixture| {
+        let mut bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         bytes[3] ^= 1;
-        unwrap(p, &KW, Key::Aes, &bytes)
+        unwrap(fixture, &KW, Key::Aes, &bytes)
     }),
     case(
         "C_UnwrapKey",
         "of a length that no wrap has",
         &[CKR_WRAPPED_KEY_LEN_RANGE, CKR_WRAPPED_KEY_INVALID],
-        |p| unwrap(p, &KW, Key::Aes, &[1; 39]),
+        |fixture| unwrap(fixture, &KW, Key::Aes, &[1; 39]),
     ),
-    case("C_UnwrapKey", "without a class", &[CKR_TEMPLATE_INCOMPLETE], |p| {
-        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
-        p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &[Attribute::flag(CKA_TOKEN, false)]).map(drop)
+    case("C_UnwrapKey", "without a class", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
+        fixture
+            .session
+            .unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &[Attribute::flag(CKA_TOKEN, false)])
+            .map(drop)
     }),
     case(
         "C_UnwrapKey",
         "of what is no private key",
         &[CKR_WRAPPED_KEY_INVALID, CKR_WRAPPED_KEY_LEN_RANGE],
-        |p| {
-            let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
-            p.session.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &open_key(CKO_PRIVATE_KEY, CKK_EC)).map(drop)
+        |fixture| {
+            let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
+            fixture
+                .session
+                .unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &open_key(CKO_PRIVATE_KEY, CKK_EC))
+                .map(drop)
         },
     ),
-    case("C_UnwrapKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |p| {
-        let bytes = wrapped(p, &KW, Key::Aes, Key::Generic)?;
+    case("C_UnwrapKey", "of a token key in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
+        let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         template[2] = Attribute::flag(CKA_TOKEN, true);
-        p.reader()?.unwrap_key(&KW, p.key(Key::Aes)?, &bytes, &template).map(drop)
+        fixture.reader()?.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template).map(drop)
     }),
-    case("C_WrapKey", "with AES-GCM and a nonce of the module's", WITH_NONCE, |p| {
+    case("C_WrapKey", "with AES-GCM and a nonce of the module's", WITH_NONCE, |fixture| {
         let nonce = Memory::of(&[3; 12]);
         let with = gcm_wrap(&nonce, CKG_GENERATE);
-        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
+        let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
         let first = nonce.bytes();
-        let two = wrapped(p, &with, Key::Aes, Key::Generic)?;
-        unwrap(p, &with, Key::Aes, &two)?;
+        let two = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
+        unwrap(fixture, &with, Key::Aes, &two)?;
         ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
     }),
-    case("C_WrapKey", "with AES-GCM and a nonce of the caller's", WITH_NONCE, |p| {
+    case("C_WrapKey", "with AES-GCM and a nonce of the caller's", WITH_NONCE, |fixture| {
         let nonce = Memory::of(&[3; 12]);
         let with = gcm_wrap(&nonce, CKG_NO_GENERATE);
-        let one = wrapped(p, &with, Key::Aes, Key::Generic)?;
-        unwrap(p, &with, Key::Aes, &one)?;
-        ensure("C_WrapKey", nonce.bytes() == [3; 12] && one == wrapped(p, &with, Key::Aes, Key::Generic)?)
+        let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
+        unwrap(fixture, &with, Key::Aes, &one)?;
+        ensure(
+            "C_WrapKey",
+            nonce.bytes() == [3; 12] && one == wrapped(fixture, &with, Key::Aes, Key::Generic)?,
+        )
     }),
     case(
         "C_WrapKeyAuthenticated",
         "with a mechanism that does not authenticate",
         &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let (aes, key) = (p.key(Key::Aes)?, p.key(Key::Generic)?);
+        |fixture| {
+            let (aes, key) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?);
             let (mut out, mut length) = ([0; 128], 128);
             let arguments = vec![
                 Arg::Mechanism(&SHA256),
@@ -146,36 +172,42 @@ pub const CASES: &[Case] = &[
                 Arg::Bytes(b"more"),
                 Arg::Buffer(&mut out, &mut length),
             ];
-            p.call("C_WrapKeyAuthenticated", &p.session, arguments)
+            fixture.call("C_WrapKeyAuthenticated", &fixture.session, arguments)
         },
     ),
     case(
         "C_WrapKeyAuthenticated",
         "of a key that must not leave",
         &[CKR_KEY_UNEXTRACTABLE, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| authenticated(p, Key::Sealed, &gcm_message()).map(drop),
+        |fixture| authenticated(fixture, Key::Sealed, &gcm_message()).map(drop),
     ),
     case(
         "C_UnwrapKeyAuthenticated",
         "gives back what was wrapped",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
-        |p| {
-            let (with, place) = (gcm_message(), Arg::place());
-            let bytes = authenticated(p, Key::Generic, &with)?;
-            unwrap_authenticated(p, &with, &bytes, b"more", &place)?;
-            let key = ObjectHandle(place.number(0));
-            ensure("C_UnwrapKeyAuthenticated", p.session.attribute(key, CKA_VALUE)? == SECRET)
+        |fixture| {
+            let (with, output) = (gcm_message(), Arg::zeroed());
+            let bytes = authenticated(fixture, Key::Generic, &with)?;
+            unwrap_authenticated(fixture, &with, &bytes, b"more", &output)?;
+            let key = ObjectHandle(output.number(0));
+            ensure("C_UnwrapKeyAuthenticated", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
         },
     ),
-    case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |p| {
+    case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |fixture| {
         let with = gcm_message();
-        unwrap_authenticated(p, &with, &authenticated(p, Key::Generic, &with)?, b"less", &Arg::place())
+        unwrap_authenticated(
+            fixture,
+            &with,
+            &authenticated(fixture, Key::Generic, &with)?,
+            b"less",
+            &Arg::zeroed(),
+        )
     }),
-    case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |p| {
+    case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |fixture| {
         let with = gcm_message();
-        let mut bytes = authenticated(p, Key::Generic, &with)?;
+        let mut bytes = authenticated(fixture, Key::Generic, &with)?;
         bytes[0] ^= 1;
-        unwrap_authenticated(p, &with, &bytes, b"more", &Arg::place())
+        unwrap_authenticated(fixture, &with, &bytes, b"more", &Arg::zeroed())
     }),
 ];
 
@@ -205,8 +237,8 @@ fn gcm_message() -> Mechanism {
     parameter.pointer(&tag).number(128).mechanism(CKM_AES_GCM)
 }
 
-fn authenticated(p: &Place<'_>, key: Key, mechanism: &Mechanism) -> Result<Vec<u8>, Failure> {
-    let (aes, key) = (p.key(Key::Aes)?, p.key(key)?);
+fn authenticated(fixture: &Fixture<'_>, key: Key, mechanism: &Mechanism) -> Result<Vec<u8>, Failure> {
+    let (aes, key) = (fixture.key(Key::Aes)?, fixture.key(key)?);
     let (mut out, mut length) = (vec![0; 128], 128);
     let arguments = vec![
         Arg::Mechanism(mechanism),
@@ -215,19 +247,19 @@ fn authenticated(p: &Place<'_>, key: Key, mechanism: &Mechanism) -> Result<Vec<u
         Arg::Bytes(b"more"),
         Arg::Buffer(&mut out, &mut length),
     ];
-    p.call("C_WrapKeyAuthenticated", &p.session, arguments)?;
+    fixture.call("C_WrapKeyAuthenticated", &fixture.session, arguments)?;
     out.truncate(length as usize);
     Ok(out)
 }
 
 fn unwrap_authenticated(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     bytes: &[u8],
     data: &[u8],
-    place: &Memory,
+    output: &Memory,
 ) -> Result<(), Failure> {
-    let aes = p.key(Key::Aes)?;
+    let aes = fixture.key(Key::Aes)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let arguments = vec![
         Arg::Mechanism(mechanism),
@@ -235,7 +267,7 @@ fn unwrap_authenticated(
         Arg::Bytes(bytes),
         Arg::Template(&template),
         Arg::Bytes(data),
-        Arg::Place(place),
+        Arg::Output(output),
     ];
-    p.call("C_UnwrapKeyAuthenticated", &p.session, arguments)
+    fixture.call("C_UnwrapKeyAuthenticated", &fixture.session, arguments)
 }

@@ -10,15 +10,15 @@ use std::sync::Mutex;
 use std::thread;
 
 use clap::Parser;
-use jeton_driver::Error;
-use jeton_driver::peers::{Known, library_of};
+use jeton_peers::Error;
+use jeton_peers::{Known, library_of};
 
-mod desk;
 mod page;
+mod runner;
 mod table;
 
-use desk::{Desk, Outcome};
 use page::Page;
+use runner::{Outcome, Runner};
 use table::Row;
 
 /// Run the guides to clients and print a table.
@@ -60,7 +60,7 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match &options.make_token {
-        Some(module) => desk::token(module).map(|()| true),
+        Some(module) => runner::token(module).map(|()| true),
         None => run(&options),
     };
     match outcome {
@@ -112,7 +112,7 @@ fn run(options: &Options) -> Result<bool, Error> {
 
 fn module(name: &str) -> Result<(Known, PathBuf), Error> {
     let known = Known::named(name).filter(|known| *known != Known::Nss);
-    let known = known.ok_or_else(|| Error::Usage(format!("{name} is not one of jeton, softhsm2")))?;
+    let known = known.ok_or_else(|| Error::Message(format!("{name} is not one of jeton, softhsm2")))?;
     let library = library_of(name)?;
     Ok((known, library.canonicalize().map_err(Error::io(library))?))
 }
@@ -128,7 +128,7 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
     let mut outcomes = Vec::new();
     for (known, library) in modules {
         let backend = options.backend.as_deref().filter(|_| *known == Known::Jeton);
-        let outcome = Desk::new(*known, library, backend)?.run(page, options.soak, options.verbose)?;
+        let outcome = Runner::new(*known, library, backend)?.run(page, options.soak, options.verbose)?;
         if let Outcome::Done(well, failed) = &outcome {
             eprintln!("{}: {}: {} ok, {} failed", page.name, known.name(), well.len(), failed.len());
         }

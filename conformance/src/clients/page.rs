@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jeton_driver::Error;
+use jeton_peers::Error;
 use serde::Deserialize;
 
 /// A guide with the blocks that are run.
@@ -103,7 +103,7 @@ impl Page {
     }
 
     fn parse(name: String, text: &str) -> Result<Self, Error> {
-        let wrong = |what: &str| Error::Usage(format!("{name}.md: {what}"));
+        let wrong = |what: &str| Error::Message(format!("{name}.md: {what}"));
         let (matter, body) = text
             .strip_prefix("<!--\n")
             .and_then(|rest| rest.split_once("-->\n"))

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use jeton_driver::Error;
-use jeton_driver::report::write_between;
+use jeton_peers::Error;
+use jeton_peers::write_between;
 
-use crate::desk::Outcome;
 use crate::page::Page;
+use crate::runner::Outcome;
 
 /// The lines before and after the table in a file.
 const BEGIN: &str = "<!-- table: written by the program `clients` -->";

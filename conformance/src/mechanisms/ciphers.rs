@@ -2,10 +2,10 @@
 //! the answer for the block cipher.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Failure, Mechanism, Structure};
+use jeton_client::{Arg, Failure, Mechanism, Structure};
 
 use super::{Proof, derivations, generation, hex, import};
-use crate::place::{Key, Place, SECRET, ensure, open_key};
+use crate::fixture::{Fixture, Key, SECRET, ensure, open_key};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -45,8 +45,7 @@ fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
         CKM_AES_GCM => Structure::new().bytes(&nonce).number(96).bytes(b"more").number(128).mechanism(kind),
         CKM_AES_CCM => Structure::new().number(48).bytes(&nonce).bytes(b"more").number(16).mechanism(kind),
         CKM_CHACHA20 => {
-            let (counter, nonce) =
-                (jeton_driver::client::Memory::of(&[0; 4]), jeton_driver::client::Memory::of(&nonce));
+            let (counter, nonce) = (jeton_client::Memory::of(&[0; 4]), jeton_client::Memory::of(&nonce));
             Structure::new().pointer(&counter).number(32).pointer(&nonce).number(96).mechanism(kind)
         }
         CKM_CHACHA20_POLY1305 => Structure::new().bytes(&nonce).bytes(b"more").mechanism(kind),
@@ -55,10 +54,10 @@ fn mechanism(kind: CK_MECHANISM_TYPE) -> Mechanism {
 }
 
 /// Checks a round trip in a single part, and that the ciphertext in parts is the same.
-fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (mechanism, session) = (mechanism(kind), p.fresh()?);
+fn cipher(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (mechanism, session) = (mechanism(kind), fixture.fresh()?);
     let key_type = if matches!(kind, CKM_CHACHA20 | CKM_CHACHA20_POLY1305) { CKK_CHACHA20 } else { CKK_AES };
-    let key = import(p, key_type, &SECRET, &[CKA_ENCRYPT, CKA_DECRYPT])?;
+    let key = import(fixture, key_type, &SECRET, &[CKA_ENCRYPT, CKA_DECRYPT])?;
     let (mut sealed, mut plain) = ([0; 128], [0; 128]);
     session.encrypt_init(&mechanism, key)?;
     let length = session.encrypt(&MESSAGE, &mut sealed)?;
@@ -74,21 +73,25 @@ fn cipher(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut parts: Vec<u8> = Vec::new();
     for part in MESSAGE.chunks(7) {
         let (mut out, mut written) = ([0; 128], 128);
-        p.call("C_EncryptUpdate", &session, vec![Arg::Bytes(part), Arg::Buffer(&mut out, &mut written)])?;
+        fixture.call(
+            "C_EncryptUpdate",
+            &session,
+            vec![Arg::Bytes(part), Arg::Buffer(&mut out, &mut written)],
+        )?;
         parts.extend(&out[..written as usize]);
     }
     let (mut out, mut written) = ([0; 128], 128);
-    p.call("C_EncryptFinal", &session, vec![Arg::Buffer(&mut out, &mut written)])?;
+    fixture.call("C_EncryptFinal", &session, vec![Arg::Buffer(&mut out, &mut written)])?;
     parts.extend(&out[..written as usize]);
     ensure("C_EncryptFinal", parts == sealed[..length])
 }
 
 /// Checks the answer of FIPS 197, appendix C.3.
-fn ecb(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn ecb(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key: Vec<u8> = (0..32).collect();
     let plain: Vec<u8> = (0..16).map(|digit| digit * 0x11).collect();
-    let (session, mut out) = (p.fresh()?, [0; 16]);
-    let key = import(p, CKK_AES, &key, &[CKA_ENCRYPT, CKA_DECRYPT])?;
+    let (session, mut out) = (fixture.fresh()?, [0; 16]);
+    let key = import(fixture, CKK_AES, &key, &[CKA_ENCRYPT, CKA_DECRYPT])?;
     session.encrypt_init(&Mechanism::new(kind), key)?;
     session.encrypt(&plain, &mut out)?;
     ensure("C_Encrypt", out[..] == hex("8ea2b7ca516745bfeafc49904b496089"))?;
@@ -98,10 +101,10 @@ fn ecb(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     ensure("C_Decrypt", back[..] == plain)
 }
 
-fn wrap(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (mechanism, aes, mut out) = (Mechanism::new(kind), p.key(Key::Aes)?, [0; 128]);
-    let length = p.session.wrap_key(&mechanism, aes, p.key(Key::Generic)?, &mut out)?;
+fn wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (mechanism, aes, mut out) = (Mechanism::new(kind), fixture.key(Key::Aes)?, [0; 128]);
+    let length = fixture.session.wrap_key(&mechanism, aes, fixture.key(Key::Generic)?, &mut out)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let key = p.session.unwrap_key(&mechanism, aes, &out[..length], &template)?;
-    ensure("C_UnwrapKey", p.session.attribute(key, CKA_VALUE)? == SECRET)
+    let key = fixture.session.unwrap_key(&mechanism, aes, &out[..length], &template)?;
+    ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
 }

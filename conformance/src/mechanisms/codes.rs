@@ -1,10 +1,10 @@
 //! Round trips of MACs, which must detect a change. A shorter MAC is the start of the full MAC.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Failure, Mechanism, names};
+use jeton_client::{Failure, Mechanism, names};
 
 use super::{Proof, generation, import, signed, signs, signs_in_parts};
-use crate::place::{Key, Pair, Place, SECRET, ensure};
+use crate::fixture::{Fixture, Key, Pair, SECRET, ensure};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -66,42 +66,42 @@ pub const HMAC: Rows = &[
     ),
 ];
 
-fn code(p: &Place<'_>, mechanism: &Mechanism, keys: Pair) -> Result<(), Failure> {
-    signs(p, mechanism, keys, MESSAGE)?;
-    signs_in_parts(p, mechanism, keys, MESSAGE)
+fn code(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair) -> Result<(), Failure> {
+    signs(fixture, mechanism, keys, MESSAGE)?;
+    signs_in_parts(fixture, mechanism, keys, MESSAGE)
 }
 
 /// Checks an AES MAC. XCBC needs AES-128 (RFC 3566).
-fn aes(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn aes(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let value = if names::mechanism(kind).contains("XCBC") { &SECRET[..16] } else { &SECRET };
-    let key = import(p, CKK_AES, value, &[CKA_SIGN, CKA_VERIFY])?;
-    code(p, &Mechanism::new(kind), Pair { public: key, private: key })
+    let key = import(fixture, CKK_AES, value, &[CKA_SIGN, CKA_VERIFY])?;
+    code(fixture, &Mechanism::new(kind), Pair { public: key, private: key })
 }
 
-fn aes_cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    cut(p, kind, p.pair(Key::Aes)?)
+fn aes_cut(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    cut(fixture, kind, fixture.pair(Key::Aes)?)
 }
 
 /// Imports a key that is as long as the longest hash, because some modules accept no shorter key.
-fn long_key(p: &Place<'_>) -> Result<Pair, Failure> {
-    let key = import(p, CKK_GENERIC_SECRET, &[0x3c; 64], &[CKA_SIGN, CKA_VERIFY])?;
+fn long_key(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
+    let key = import(fixture, CKK_GENERIC_SECRET, &[0x3c; 64], &[CKA_SIGN, CKA_VERIFY])?;
     Ok(Pair { public: key, private: key })
 }
 
-fn hmac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    code(p, &Mechanism::new(kind), long_key(p)?)
+fn hmac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    code(fixture, &Mechanism::new(kind), long_key(fixture)?)
 }
 
-fn hmac_cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    cut(p, kind, long_key(p)?)
+fn hmac_cut(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    cut(fixture, kind, long_key(fixture)?)
 }
 
-fn cut(p: &Place<'_>, kind: CK_MECHANISM_TYPE, keys: Pair) -> Result<(), Failure> {
+fn cut(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, keys: Pair) -> Result<(), Failure> {
     let short = Mechanism::with_numbers(kind, &[8]);
-    code(p, &short, keys)?;
+    code(fixture, &short, keys)?;
     let (short, longer) = (
-        signed(p, &short, keys.private, MESSAGE)?,
-        signed(p, &Mechanism::with_numbers(kind, &[12]), keys.private, MESSAGE)?,
+        signed(fixture, &short, keys.private, MESSAGE)?,
+        signed(fixture, &Mechanism::with_numbers(kind, &[12]), keys.private, MESSAGE)?,
     );
     ensure("C_Sign", short.len() == 8 && longer.len() == 12 && longer.starts_with(&short))
 }

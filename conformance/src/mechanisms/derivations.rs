@@ -2,12 +2,12 @@
 //! both sides must agree on the same secret.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, Memory, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, Memory, Structure};
 
 use super::hashes::digest;
 use super::{Proof, derived, derived_from, generation, hex, import};
 use crate::cases::{decapsulate, encapsulate};
-use crate::place::{Key, P256, Place, SECRET, able, ensure, open_key, with};
+use crate::fixture::{Fixture, Key, P256, SECRET, able, ensure, open_key, with};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -39,7 +39,7 @@ pub const SECRETS: Rows = &[
     (public_key, &["PUB_KEY_FROM_PRIV_KEY"]),
 ];
 
-fn hashed(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hashed(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let hash = match kind {
         CKM_SHA1_KEY_DERIVATION => CKM_SHA_1,
         CKM_SHA224_KEY_DERIVATION => CKM_SHA224,
@@ -53,8 +53,8 @@ fn hashed(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         CKM_SHA512_256_KEY_DERIVATION => CKM_SHA512_256,
         _ => CKM_SHA256,
     };
-    let expected = digest(p, hash, &SECRET)?;
-    ensure("C_DeriveKey", derived(p, &Mechanism::new(kind), &SECRET, None)? == expected)
+    let expected = digest(fixture, hash, &SECRET)?;
+    ensure("C_DeriveKey", derived(fixture, &Mechanism::new(kind), &SECRET, None)? == expected)
 }
 
 /// Returns the parameters of the example in RFC 5869, A.1.
@@ -66,77 +66,78 @@ fn rfc5869(kind: CK_MECHANISM_TYPE) -> Mechanism {
 
 const OKM: &str = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
 
-fn hkdf(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let base = import(p, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
-    ensure("C_DeriveKey", derived_from(p, &rfc5869(kind), base, Some(42))? == hex(OKM))
+fn hkdf(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let base = import(fixture, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
+    ensure("C_DeriveKey", derived_from(fixture, &rfc5869(kind), base, Some(42))? == hex(OKM))
 }
 
-fn hkdf_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let base = import(p, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
+fn hkdf_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let base = import(fixture, CKK_HKDF, &[0x0b; 22], &[CKA_DERIVE])?;
     let template = [
         Attribute::number(CKA_CLASS, CKO_DATA),
         Attribute::flag(CKA_TOKEN, false),
         Attribute::number(CKA_VALUE_LEN, 42),
     ];
-    let data = p.session.derive_key(&rfc5869(kind), base, &template)?;
-    ensure("C_DeriveKey", p.session.attribute(data, CKA_VALUE)? == hex(OKM))
+    let data = fixture.session.derive_key(&rfc5869(kind), base, &template)?;
+    ensure("C_DeriveKey", fixture.session.attribute(data, CKA_VALUE)? == hex(OKM))
 }
 
-fn concatenated(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn concatenated(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = Structure::new().bytes(&[0x11; 8]).mechanism(kind);
     let expected = match kind {
         CKM_CONCATENATE_BASE_AND_DATA => [&SECRET[..], &[0x11; 8]].concat(),
         CKM_CONCATENATE_DATA_AND_BASE => [&[0x11; 8], &SECRET[..]].concat(),
         _ => SECRET[..8].iter().map(|byte| byte ^ 0x11).collect(),
     };
-    ensure("C_DeriveKey", derived(p, &mechanism, &SECRET, None)? == expected)
+    ensure("C_DeriveKey", derived(fixture, &mechanism, &SECRET, None)? == expected)
 }
 
-fn two_keys(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let other = import(p, CKK_GENERIC_SECRET, &[0x22; 16], &[CKA_DERIVE])?;
-    let made = derived(p, &Mechanism::with_numbers(kind, &[other.0]), &SECRET, None)?;
+fn two_keys(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let other = import(fixture, CKK_GENERIC_SECRET, &[0x22; 16], &[CKA_DERIVE])?;
+    let made = derived(fixture, &Mechanism::with_numbers(kind, &[other.0]), &SECRET, None)?;
     ensure("C_DeriveKey", made == [&SECRET[..], &[0x22; 16]].concat())
 }
 
 /// Checks an extraction that starts at the ninth bit.
-fn extracted(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let made = derived(p, &Mechanism::with_numbers(kind, &[8]), &SECRET, Some(16))?;
+fn extracted(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let made = derived(fixture, &Mechanism::with_numbers(kind, &[8]), &SECRET, Some(16))?;
     ensure("C_DeriveKey", made == SECRET[1..17])
 }
 
-fn public_key(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let pair = p.pair(Key::Ec)?;
+fn public_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let pair = fixture.pair(Key::Ec)?;
     let template = able(open_key(CKO_PUBLIC_KEY, CKK_EC), &[CKA_VERIFY]);
-    let made = p.session.derive_key(&Mechanism::new(kind), pair.private, &template)?;
-    let point = |key| p.session.attribute(key, CKA_EC_POINT);
+    let made = fixture.session.derive_key(&Mechanism::new(kind), pair.private, &template)?;
+    let point = |key| fixture.session.attribute(key, CKA_EC_POINT);
     ensure("C_DeriveKey", point(made)? == point(pair.public)?)
 }
 
 /// Checks that two sides agree on the same secret.
-pub fn ecdh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn ecdh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
     let generate = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
-    let (theirs, private) = p.session.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
-    let ours = p.pair(Key::Ec)?;
+    let (theirs, private) =
+        fixture.session.generate_key_pair(&generate, &public, &able(vec![], &[CKA_DERIVE]))?;
+    let ours = fixture.pair(Key::Ec)?;
     let agreed = |public, private| {
-        let point = p.session.attribute(public, CKA_EC_POINT)?;
+        let point = fixture.session.attribute(public, CKA_EC_POINT)?;
         let mechanism = Structure::new().number(CKD_NULL).counted(&[]).counted(&point[2..]).mechanism(kind);
-        derived_from(p, &mechanism, private, Some(32))
+        derived_from(fixture, &mechanism, private, Some(32))
     };
     ensure("C_DeriveKey", agreed(theirs, ours.private)? == agreed(ours.public, private)?)
 }
 
 /// Checks that decapsulation returns the encapsulated secret.
-pub fn kem(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (pair, mechanism) = (p.pair(Key::MlKem)?, Mechanism::new(kind));
-    let (ciphertext, one) = encapsulate(p, &mechanism, pair.public, 1088)?;
-    let two = decapsulate(p, &mechanism, pair.private, &ciphertext)?;
-    let value = |key| p.session.attribute(key, CKA_VALUE);
+pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (pair, mechanism) = (fixture.pair(Key::MlKem)?, Mechanism::new(kind));
+    let (ciphertext, one) = encapsulate(fixture, &mechanism, pair.public, 1088)?;
+    let two = decapsulate(fixture, &mechanism, pair.private, &ciphertext)?;
+    let value = |key| fixture.session.attribute(key, CKA_VALUE);
     ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
 }
 
 /// Checks that a derived key is the ciphertext of given data.
-pub fn encrypt_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn encrypt_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let data = Memory::of(&[6; 32]);
     let (mechanism, cipher) = if kind == CKM_AES_CBC_ENCRYPT_DATA {
         let parameter = Structure::new().inline(&[1; 16]).pointer(&data).number(32);
@@ -144,10 +145,10 @@ pub fn encrypt_data(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     } else {
         (Structure::new().pointer(&data).number(32).mechanism(kind), Mechanism::new(CKM_AES_ECB))
     };
-    let (session, mut expected) = (p.fresh()?, [0; 32]);
-    session.encrypt_init(&cipher, p.key(Key::Aes)?)?;
+    let (session, mut expected) = (fixture.fresh()?, [0; 32]);
+    session.encrypt_init(&cipher, fixture.key(Key::Aes)?)?;
     session.encrypt(&[6; 32], &mut expected)?;
     let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::number(CKA_VALUE_LEN, 32));
-    let made = p.session.derive_key(&mechanism, p.key(Key::Aes)?, &template)?;
-    ensure("C_DeriveKey", p.session.attribute(made, CKA_VALUE)? == expected)
+    let made = fixture.session.derive_key(&mechanism, fixture.key(Key::Aes)?, &template)?;
+    ensure("C_DeriveKey", fixture.session.attribute(made, CKA_VALUE)? == expected)
 }

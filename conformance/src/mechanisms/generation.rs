@@ -1,13 +1,13 @@
 //! Generation of keys.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, Mechanism, Structure};
+use jeton_client::{Attribute, Failure, Mechanism, Structure};
 
 use super::hex;
-use crate::place::{Key, Place, ensure, open_key};
+use crate::fixture::{Fixture, Key, ensure, open_key};
 
 /// Generates a pair. The mechanisms of its family use the pair.
-pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key = match kind {
         CKM_RSA_PKCS_KEY_PAIR_GEN => Key::Rsa,
         CKM_EC_EDWARDS_KEY_PAIR_GEN => Key::Edwards,
@@ -17,8 +17,8 @@ pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         CKM_SLH_DSA_KEY_PAIR_GEN => Key::SlhDsa,
         _ => Key::Ec,
     };
-    let pair = p.pair(key)?;
-    let class = |key| p.session.attribute(key, CKA_CLASS);
+    let pair = fixture.pair(key)?;
+    let class = |key| fixture.session.attribute(key, CKA_CLASS);
     let right = class(pair.public)? == CKO_PUBLIC_KEY.to_ne_bytes()
         && class(pair.private)? == CKO_PRIVATE_KEY.to_ne_bytes();
     ensure("C_GenerateKeyPair", right)
@@ -26,7 +26,7 @@ pub fn pair(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 
 /// Generates two secret keys, which must differ. Their length must be the requested one, or the
 /// length of the hash.
-pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = vec![
         Attribute::flag(CKA_TOKEN, false),
         Attribute::flag(CKA_SENSITIVE, false),
@@ -37,8 +37,8 @@ pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         template.push(Attribute::number(CKA_VALUE_LEN, 32));
     }
     let value = || {
-        let key = p.session.generate_key(&Mechanism::new(kind), &template)?;
-        p.session.attribute(key, CKA_VALUE)
+        let key = fixture.session.generate_key(&Mechanism::new(kind), &template)?;
+        fixture.session.attribute(key, CKA_VALUE)
     };
     let (one, two) = (value()?, value()?);
     ensure("C_GenerateKey", one.len() == 32 && two.len() == 32 && one != two)
@@ -46,13 +46,13 @@ pub fn secret(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 
 /// Checks PBKDF2 with HMAC-SHA256: "password", "salt", 2 iterations. The expected value comes from
 /// `hashlib.pbkdf2_hmac` of Python.
-pub fn pbkdf2(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+pub fn pbkdf2(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKZ_SALT_SPECIFIED).bytes(b"salt").number(2);
     let mechanism =
         parameter.number(CKP_PKCS5_PBKD2_HMAC_SHA256).bytes(&[]).bytes(b"password").mechanism(kind);
     let mut template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     template.push(Attribute::number(CKA_VALUE_LEN, 32));
-    let key = p.session.generate_key(&mechanism, &template)?;
+    let key = fixture.session.generate_key(&mechanism, &template)?;
     let expected = hex("ae4d0c95af6b46d32d0adff928f06dd02a303f8ef3c251dfd6e2d85a95474c43");
-    ensure("C_GenerateKey", p.session.attribute(key, CKA_VALUE)? == expected)
+    ensure("C_GenerateKey", fixture.session.attribute(key, CKA_VALUE)? == expected)
 }

@@ -1,10 +1,10 @@
 //! Digests of "abc" (FIPS 180-4 and FIPS 202), in one part and in several parts.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Failure, Mechanism};
+use jeton_client::{Failure, Mechanism};
 
 use super::{Proof, hex};
-use crate::place::{Place, ensure};
+use crate::fixture::{Fixture, ensure};
 
 pub const HASHES: &[(Proof, &[&str])] = &[(
     abc,
@@ -39,19 +39,19 @@ const ABC: [(CK_MECHANISM_TYPE, &str, usize); 11] = [
 ];
 
 /// Returns the digest of a message in a single part.
-pub fn digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE, message: &[u8]) -> Result<Vec<u8>, Failure> {
-    let (session, mut out) = (p.fresh()?, [0; 64]);
+pub fn digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE, message: &[u8]) -> Result<Vec<u8>, Failure> {
+    let (session, mut out) = (fixture.fresh()?, [0; 64]);
     session.digest_init(&Mechanism::new(kind))?;
     let length = session.digest(message, &mut out)?;
     Ok(out[..length].to_vec())
 }
 
-fn abc(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn abc(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let known = ABC.iter().find(|(known, ..)| *known == kind);
-    let made = digest(p, kind, b"abc")?;
+    let made = digest(fixture, kind, b"abc")?;
     let right =
         known.is_some_and(|(_, start, length)| made.starts_with(&hex(start)) && made.len() == *length);
-    let (session, mut out) = (p.fresh()?, [0; 64]);
+    let (session, mut out) = (fixture.fresh()?, [0; 64]);
     session.digest_init(&Mechanism::new(kind))?;
     session.digest_update(b"a")?;
     session.digest_update(b"bc")?;

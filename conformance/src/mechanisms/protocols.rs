@@ -3,10 +3,10 @@
 //! and those for HOTP from RFC 4226.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
 
 use super::{Proof, derived, derived_from, hex, hmac, import, signed, signs};
-use crate::place::{Pair, Place, SECRET, able, ensure, open_key};
+use crate::fixture::{Fixture, Pair, SECRET, able, ensure, open_key};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -41,7 +41,7 @@ pub const DH: Rows = &[
 ];
 
 /// Checks the first 32 bytes. The input is the iteration variable, followed by fixed bytes.
-fn sp800_108(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn sp800_108(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let input = b"fixed input";
     let counter = Structure::new().flag(false).number(32);
     let first = Structure::new().number(CK_SP800_108_ITERATION_VARIABLE);
@@ -55,14 +55,14 @@ fn sp800_108(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = if kind == CKM_SP800_108_FEEDBACK_KDF { parameter.number(0).null() } else { parameter };
     let mechanism = parameter.number(0).null().mechanism(kind);
     let expected = match kind {
-        CKM_SP800_108_COUNTER_KDF => hmac(p, &SECRET, &[&[0, 0, 0, 1], &input[..]].concat())?,
-        CKM_SP800_108_FEEDBACK_KDF => hmac(p, &SECRET, input)?,
+        CKM_SP800_108_COUNTER_KDF => hmac(fixture, &SECRET, &[&[0, 0, 0, 1], &input[..]].concat())?,
+        CKM_SP800_108_FEEDBACK_KDF => hmac(fixture, &SECRET, input)?,
         _ => {
-            let first = hmac(p, &SECRET, input)?;
-            hmac(p, &SECRET, &[&first[..], input].concat())?
+            let first = hmac(fixture, &SECRET, input)?;
+            hmac(fixture, &SECRET, &[&first[..], input].concat())?
         }
     };
-    ensure("C_DeriveKey", derived(p, &mechanism, &SECRET, Some(32))? == expected)
+    ensure("C_DeriveKey", derived(fixture, &mechanism, &SECRET, Some(32))? == expected)
 }
 
 /// Returns `CK_SSL3_RANDOM_DATA`.
@@ -88,13 +88,13 @@ fn is_tls12(kind: CK_MECHANISM_TYPE) -> bool {
 
 /// Checks a master secret. For TLS 1.2 it must be the value that OpenSSL computes. For older
 /// versions it must have 48 bytes and depend on the secret.
-fn master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let has_version = matches!(kind, CKM_TLS12_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE);
     let parameter = Structure::new().members(randoms());
     let parameter = if has_version { parameter.pointer(&Memory::of(&[0; 2])) } else { parameter.null() };
     let parameter = if is_tls12(kind) { parameter.number(CKM_SHA256) } else { parameter };
     let mechanism = parameter.mechanism(kind);
-    let made = derived(p, &mechanism, &pre_master(), Some(48))?;
+    let made = derived(fixture, &mechanism, &pre_master(), Some(48))?;
     let known = hex(
         "b4396d3602fe4bb3453033efe929bc404a229e801ce74891a64128b024e509f08b0d11f673d898fccda972f432668ce4",
     );
@@ -103,11 +103,11 @@ fn master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 
 /// Checks an extended master secret. The expected value is P_SHA256 (RFC 5246, 5) over the label of
 /// RFC 7627, computed with `hmac` of Python.
-fn extended_master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn extended_master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(CKM_SHA256).bytes(&[5; 32]);
     let with_version = kind == CKM_TLS12_EXTENDED_MASTER_KEY_DERIVE;
     let parameter = if with_version { parameter.pointer(&Memory::of(&[0; 2])) } else { parameter.null() };
-    let made = derived(p, &parameter.mechanism(kind), &pre_master(), Some(48))?;
+    let made = derived(fixture, &parameter.mechanism(kind), &pre_master(), Some(48))?;
     let known = hex(
         "c848d9b12f2fdeb327ad7af14a1dd4b53d7cebc83227d70985b7665ee394a221610bdb141c895feebdbd5fdc76d9eeb7",
     );
@@ -115,7 +115,7 @@ fn extended_master(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure
 }
 
 /// Checks four keys, and also two initialisation vectors except for the safe derivation.
-fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn key_and_mac(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let safe = kind == CKM_TLS12_KEY_SAFE_DERIVE;
     let (client, server) = (Memory::of(&[0; 16]), Memory::of(&[0; 16]));
     let handles = Structure::new().number(0).number(0).number(0).number(0).pointer(&client).pointer(&server);
@@ -123,7 +123,7 @@ fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let parameter = Structure::new().number(256).number(128).number(if safe { 0 } else { 128 }).flag(false);
     let parameter = parameter.members(randoms()).pointer(&returned);
     let parameter = if is_tls12(kind) { parameter.number(CKM_SHA256) } else { parameter };
-    let base = import(p, CKK_GENERIC_SECRET, &[7; 48], &[CKA_DERIVE])?;
+    let base = import(fixture, CKK_GENERIC_SECRET, &[7; 48], &[CKA_DERIVE])?;
     let template = [
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
         Attribute::number(CKA_KEY_TYPE, CKK_AES),
@@ -131,7 +131,7 @@ fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         Attribute::flag(CKA_ENCRYPT, true),
     ];
     let mechanism = parameter.mechanism(kind);
-    p.session.derive_key(&mechanism, base, &template)?;
+    fixture.session.derive_key(&mechanism, base, &template)?;
     let mut keys: Vec<_> = (0..4).map(|index| returned.number(index)).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -140,49 +140,49 @@ fn key_and_mac(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
 }
 
 /// Checks the MAC of a finished message.
-fn finished(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = match kind {
         CKM_TLS12_MAC | CKM_TLS_MAC => Mechanism::with_numbers(kind, &[CKM_SHA256, 12, 1]),
         _ => Mechanism::new(kind),
     };
-    let key = import(p, CKK_GENERIC_SECRET, &[7; 48], &[CKA_SIGN, CKA_VERIFY])?;
-    signs(p, &mechanism, Pair { public: key, private: key }, &[4; 32])
+    let key = import(fixture, CKK_GENERIC_SECRET, &[7; 48], &[CKA_SIGN, CKA_VERIFY])?;
+    signs(fixture, &mechanism, Pair { public: key, private: key }, &[4; 32])
 }
 
 /// Checks that two derivations with different labels differ.
-fn exported(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let made = |label: &[u8]| {
         let parameter = Structure::new().number(CKM_SHA256).bytes(label).members(randoms()).bytes(b"context");
-        derived(p, &parameter.mechanism(kind), &[7; 48], Some(32))
+        derived(fixture, &parameter.mechanism(kind), &[7; 48], Some(32))
     };
     let (one, again, other) = (made(b"EXPORTER one")?, made(b"EXPORTER one")?, made(b"EXPORTER two")?);
     ensure("C_DeriveKey", one == again && one != other && one.len() == 32)
 }
 
 /// Checks the derivations of RFC 7296, 2.13 and 2.14, and of RFC 2409, 5 and appendix B.
-fn ike(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn ike(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let prf = Structure::new().number(CKM_SHA256_HMAC);
     let (parameter, expected) = match kind {
         CKM_IKE_PRF_DERIVE => {
             let parameter = prf.flag(true).flag(false).bytes(&[1; 16]).bytes(&[2; 16]).number(0);
-            (parameter, hmac(p, &[[1; 16], [2; 16]].concat(), &SECRET)?)
+            (parameter, hmac(fixture, &[[1; 16], [2; 16]].concat(), &SECRET)?)
         }
         CKM_IKE2_PRF_PLUS_DERIVE => {
-            (prf.flag(false).number(0).bytes(b"seed"), hmac(p, &SECRET, b"seed\x01")?)
+            (prf.flag(false).number(0).bytes(b"seed"), hmac(fixture, &SECRET, b"seed\x01")?)
         }
         CKM_IKE1_PRF_DERIVE => {
-            let shared = import(p, CKK_GENERIC_SECRET, &[3; 32], &[CKA_DERIVE])?;
+            let shared = import(fixture, CKK_GENERIC_SECRET, &[3; 32], &[CKA_DERIVE])?;
             let parameter =
                 prf.flag(false).number(shared.0).number(0).bytes(&[1; 8]).bytes(&[2; 8]).inline(&[0]);
-            (parameter, hmac(p, &SECRET, &[&[3; 32][..], &[1; 8], &[2; 8], &[0]].concat())?)
+            (parameter, hmac(fixture, &SECRET, &[&[3; 32][..], &[1; 8], &[2; 8], &[0]].concat())?)
         }
-        _ => (prf.flag(false).number(0).bytes(b"more"), hmac(p, &SECRET, b"more")?),
+        _ => (prf.flag(false).number(0).bytes(b"more"), hmac(fixture, &SECRET, b"more")?),
     };
-    ensure("C_DeriveKey", derived(p, &parameter.mechanism(kind), &SECRET, Some(32))? == expected)
+    ensure("C_DeriveKey", derived(fixture, &parameter.mechanism(kind), &SECRET, Some(32))? == expected)
 }
 
 /// Checks the first password of RFC 4226, appendix D, whose counter is 0.
-fn hotp(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hotp(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = able(open_key(CKO_OTP_KEY, CKK_HOTP), &[CKA_SIGN]);
     template.extend([
         Attribute::bytes(CKA_VALUE, *b"12345678901234567890"),
@@ -190,21 +190,21 @@ fn hotp(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
         Attribute::number(CKA_OTP_LENGTH, 6),
         Attribute::number(CKA_OTP_FORMAT, CK_OTP_FORMAT_DECIMAL),
     ]);
-    let key = p.session.create_object(&template)?;
+    let key = fixture.session.create_object(&template)?;
     // "The mechanism takes a pointer to a CK_OTP_PARAMS structure as a parameter". This structure
     // is empty.
-    let made = signed(p, &Structure::new().null().number(0).mechanism(kind), key, b"")?;
+    let made = signed(fixture, &Structure::new().null().number(0).mechanism(kind), key, b"")?;
     ensure("C_Sign", made.windows(6).any(|digits| digits == b"755224"))
 }
 
-fn hotp_key(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn hotp_key(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let template = [
         Attribute::flag(CKA_TOKEN, false),
         Attribute::number(CKA_VALUE_LEN, 20),
         Attribute::number(CKA_OTP_LENGTH, 6),
     ];
-    let key = p.session.generate_key(&Mechanism::new(kind), &template)?;
-    ensure("C_GenerateKey", p.session.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
+    let key = fixture.session.generate_key(&Mechanism::new(kind), &template)?;
+    ensure("C_GenerateKey", fixture.session.attribute(key, CKA_KEY_TYPE)? == CKK_HOTP.to_ne_bytes())
 }
 
 /// The prime of ffdhe2048 (RFC 7919, appendix A.1).
@@ -214,40 +214,41 @@ const PRIME: &str = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2
     6372bb190b07a7c8ee0a6d709e02fce1cdf7e2ecc03404cd28342f619172fe9ce98583ff8e4f1232eef28183c3fe3b1b4c6fad733bb5fcbc2ec2\
     2005c58ef1837d1683b2c6f34a26c1b2effa886b423861285c97ffffffffffffffff";
 
-fn dh_keys(p: &Place<'_>) -> Result<Pair, Failure> {
+fn dh_keys(fixture: &Fixture<'_>) -> Result<Pair, Failure> {
     let public = [
         Attribute::bytes(CKA_PRIME, hex(PRIME)),
         Attribute::bytes(CKA_BASE, [2]),
         Attribute::flag(CKA_TOKEN, false),
     ];
     let private = able(vec![Attribute::flag(CKA_TOKEN, false)], &[CKA_DERIVE]);
-    let made = p.session.generate_key_pair(&Mechanism::new(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
+    let made =
+        fixture.session.generate_key_pair(&Mechanism::new(CKM_DH_PKCS_KEY_PAIR_GEN), &public, &private);
     made.map(|(public, private)| Pair { public, private })
 }
 
-fn dh_pair(p: &Place<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let value = p.session.attribute(dh_keys(p)?.public, CKA_VALUE)?;
+fn dh_pair(fixture: &Fixture<'_>, _: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let value = fixture.session.attribute(dh_keys(fixture)?.public, CKA_VALUE)?;
     ensure("C_GenerateKeyPair", value.len() > 128)
 }
 
 /// Checks that two sides agree on the same secret.
-fn dh(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (ours, theirs) = (dh_keys(p)?, dh_keys(p)?);
+fn dh(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (ours, theirs) = (dh_keys(fixture)?, dh_keys(fixture)?);
     let agreed = |public, private| {
-        let value = p.session.attribute(public, CKA_VALUE)?;
-        derived_from(p, &Mechanism::with_bytes(kind, &value), private, Some(32))
+        let value = fixture.session.attribute(public, CKA_VALUE)?;
+        derived_from(fixture, &Mechanism::with_bytes(kind, &value), private, Some(32))
     };
     ensure("C_DeriveKey", agreed(theirs.public, ours.private)? == agreed(ours.public, theirs.private)?)
 }
 
-fn dh_group(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let (mechanism, template, place) = (
+fn dh_group(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let (mechanism, template, output) = (
         Mechanism::new(kind),
         [Attribute::number(CKA_PRIME_BITS, 1024), Attribute::flag(CKA_TOKEN, false)],
-        Arg::place(),
+        Arg::zeroed(),
     );
-    let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Place(&place)];
-    p.call("C_GenerateKey", &p.session, arguments)?;
-    let prime = p.session.attribute(jeton_driver::client::ObjectHandle(place.number(0)), CKA_PRIME)?;
+    let arguments = vec![Arg::Mechanism(&mechanism), Arg::Template(&template), Arg::Output(&output)];
+    fixture.call("C_GenerateKey", &fixture.session, arguments)?;
+    let prime = fixture.session.attribute(jeton_client::ObjectHandle(output.number(0)), CKA_PRIME)?;
     ensure("C_GenerateKey", prime.len() == 128)
 }

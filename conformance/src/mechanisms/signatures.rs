@@ -2,10 +2,10 @@
 //! Wycheproof has the known answers.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Failure, Mechanism, Structure, names};
+use jeton_client::{Failure, Mechanism, Structure, names};
 
 use super::{Proof, generation, signs, signs_in_parts};
-use crate::place::{Key, Place, SECRET, ensure, open_key};
+use crate::fixture::{Fixture, Key, SECRET, ensure, open_key};
 
 type Rows = &'static [(Proof, &'static [&'static str])];
 
@@ -107,49 +107,49 @@ pub const SLH_DSA: Rows = &[
 ];
 
 /// Checks signatures in a single part and in several parts.
-fn both(p: &Place<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
-    signs(p, mechanism, p.pair(key)?, MESSAGE)?;
-    signs_in_parts(p, mechanism, p.pair(key)?, MESSAGE)
+fn both(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key) -> Result<(), Failure> {
+    signs(fixture, mechanism, fixture.pair(key)?, MESSAGE)?;
+    signs_in_parts(fixture, mechanism, fixture.pair(key)?, MESSAGE)
 }
 
-fn rsa(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(p, &Mechanism::new(kind), Key::Rsa)
+fn rsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    both(fixture, &Mechanism::new(kind), Key::Rsa)
 }
 
-fn ecdsa(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(p, &Mechanism::new(kind), Key::Ec)
+fn ecdsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    both(fixture, &Mechanism::new(kind), Key::Ec)
 }
 
-fn ecdsa_raw(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &Mechanism::new(kind), p.pair(Key::Ec)?, &[7; 32])
+fn ecdsa_raw(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::Ec)?, &[7; 32])
 }
 
-fn eddsa(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &Mechanism::new(kind), p.pair(Key::Edwards)?, MESSAGE)
+fn eddsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::Edwards)?, MESSAGE)
 }
 
-fn ml_dsa(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &Mechanism::new(kind), p.pair(Key::MlDsa)?, MESSAGE)
+fn ml_dsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::MlDsa)?, MESSAGE)
 }
 
-fn ml_dsa_hash(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(p, &Mechanism::new(kind), Key::MlDsa)
+fn ml_dsa_hash(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    both(fixture, &Mechanism::new(kind), Key::MlDsa)
 }
 
-fn ml_dsa_digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &digest_context(kind), p.pair(Key::MlDsa)?, &[7; 32])
+fn ml_dsa_digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &digest_context(kind), fixture.pair(Key::MlDsa)?, &[7; 32])
 }
 
-fn slh_dsa(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &Mechanism::new(kind), p.pair(Key::SlhDsa)?, MESSAGE)
+fn slh_dsa(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::new(kind), fixture.pair(Key::SlhDsa)?, MESSAGE)
 }
 
-fn slh_dsa_hash(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(p, &Mechanism::new(kind), Key::SlhDsa)
+fn slh_dsa_hash(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    both(fixture, &Mechanism::new(kind), Key::SlhDsa)
 }
 
-fn slh_dsa_digest(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &digest_context(kind), p.pair(Key::SlhDsa)?, &[7; 32])
+fn slh_dsa_digest(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &digest_context(kind), fixture.pair(Key::SlhDsa)?, &[7; 32])
 }
 
 /// Returns `CK_HASH_SIGN_ADDITIONAL_CONTEXT` with SHA-256 and without a context.
@@ -174,12 +174,12 @@ fn hash_of(kind: CK_MECHANISM_TYPE) -> [CK_ULONG; 3] {
     found.map_or([CKM_SHA256, CKG_MGF1_SHA256, 32], |(_, hash)| hash)
 }
 
-fn pss(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    both(p, &Mechanism::with_numbers(kind, &hash_of(kind)), Key::Rsa)
+fn pss(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    both(fixture, &Mechanism::with_numbers(kind, &hash_of(kind)), Key::Rsa)
 }
 
-fn pss_raw(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    signs(p, &Mechanism::with_numbers(kind, &hash_of(kind)), p.pair(Key::Rsa)?, &[7; 32])
+fn pss_raw(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    signs(fixture, &Mechanism::with_numbers(kind, &hash_of(kind)), fixture.pair(Key::Rsa)?, &[7; 32])
 }
 
 /// Returns the OAEP parameters with that hash and no label.
@@ -188,27 +188,27 @@ fn oaep(hash: CK_ULONG, mgf: CK_ULONG) -> Structure {
 }
 
 /// Checks encryption and decryption. The two mechanisms without a hash also sign.
-fn encrypts(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
-    let pair = p.pair(Key::Rsa)?;
+fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+    let pair = fixture.pair(Key::Rsa)?;
     let (mechanism, message) = match kind {
         // Every module has SHA-1. The sets of Wycheproof check the other hashes.
         CKM_RSA_PKCS_OAEP => (oaep(CKM_SHA_1, CKG_MGF1_SHA1).mechanism(kind), &MESSAGE[..32]),
         _ => (Mechanism::new(kind), &MESSAGE[..32]),
     };
-    let (session, mut cipher, mut plain) = (p.fresh()?, [0; 256], [0; 256]);
+    let (session, mut cipher, mut plain) = (fixture.fresh()?, [0; 256], [0; 256]);
     session.encrypt_init(&mechanism, pair.public)?;
     session.encrypt(message, &mut cipher)?;
     session.decrypt_init(&mechanism, pair.private)?;
     let length = session.decrypt(&cipher, &mut plain)?;
     ensure("C_Decrypt", plain[..length].ends_with(message))?;
-    if kind == CKM_RSA_PKCS { signs(p, &mechanism, pair, message) } else { Ok(()) }
+    if kind == CKM_RSA_PKCS { signs(fixture, &mechanism, pair, message) } else { Ok(()) }
 }
 
-fn rsa_aes_wrap(p: &Place<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
+fn rsa_aes_wrap(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mechanism = Structure::new().number(256).structure(oaep(CKM_SHA_1, CKG_MGF1_SHA1)).mechanism(kind);
-    let (pair, mut out) = (p.pair(Key::Rsa)?, [0; 512]);
-    let length = p.session.wrap_key(&mechanism, pair.public, p.key(Key::Generic)?, &mut out)?;
+    let (pair, mut out) = (fixture.pair(Key::Rsa)?, [0; 512]);
+    let length = fixture.session.wrap_key(&mechanism, pair.public, fixture.key(Key::Generic)?, &mut out)?;
     let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-    let key = p.session.unwrap_key(&mechanism, pair.private, &out[..length], &template)?;
-    ensure("C_UnwrapKey", p.session.attribute(key, CKA_VALUE)? == SECRET)
+    let key = fixture.session.unwrap_key(&mechanism, pair.private, &out[..length], &template)?;
+    ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
 }

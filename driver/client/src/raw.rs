@@ -39,19 +39,19 @@ pub enum Arg<'a> {
     Template(&'a [Attribute]),
     /// A mechanism.
     Mechanism(&'a Mechanism),
-    /// Memory for a structure or a handle, at least [`Arg::PLACE`] bytes.
-    Place(&'a Memory),
+    /// Memory for a structure or a handle, at least [`Arg::STRUCTURE_LEN`] bytes.
+    Output(&'a Memory),
     /// `NULL` for a mechanism or a structure.
     Null,
 }
 
 impl Arg<'_> {
     /// The size of the memory for a structure. No structure of the standard is larger.
-    pub const PLACE: usize = 1024;
+    pub const STRUCTURE_LEN: usize = 1024;
 
     /// Returns zeroed memory for a structure.
-    pub fn place() -> Memory {
-        Memory::of(&[0; Self::PLACE])
+    pub fn zeroed() -> Memory {
+        Memory::of(&[0; Self::STRUCTURE_LEN])
     }
 }
 
@@ -72,8 +72,8 @@ pub enum Kind {
     Template,
     /// [`Arg::Mechanism`]
     Mechanism,
-    /// [`Arg::Place`]
-    Place,
+    /// [`Arg::Output`]
+    Output,
     /// The second of two lists.
     Length,
     /// A callback, which is always `NULL`.
@@ -136,8 +136,8 @@ fn fits(kind: Kind, argument: &Arg<'_>) -> bool {
         Arg::NoBuffer(_) | Arg::NoLength(_) => matches!(kind, Kind::Buffer | Kind::List),
         Arg::Template(_) => kind == Kind::Template,
         Arg::Mechanism(_) => kind == Kind::Mechanism,
-        Arg::Place(memory) => kind == Kind::Place && memory.len() >= Arg::PLACE,
-        Arg::Null => matches!(kind, Kind::Mechanism | Kind::Place),
+        Arg::Output(memory) => kind == Kind::Output && memory.len() >= Arg::STRUCTURE_LEN,
+        Arg::Null => matches!(kind, Kind::Mechanism | Kind::Output),
     }
 }
 
@@ -184,7 +184,7 @@ impl Kept {
                 self.memory.extend(held);
                 vec![self.keep(memory)]
             }
-            Arg::Place(memory) => vec![self.keep((*memory).clone())],
+            Arg::Output(memory) => vec![self.keep((*memory).clone())],
             Arg::Null => vec![0],
         }
     }

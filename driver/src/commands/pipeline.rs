@@ -10,10 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
-use jeton_driver::peers::{KNOWN, Seat, Selection};
-use jeton_driver::pipeline::{Event, Job, Outcome, Target, TokenAccess, run_child, run_job};
+use jeton_driver::pipeline::{Event, Job, Outcome, Target, run_child, run_job};
 use jeton_driver::pki::Algorithm;
 use jeton_driver::report::{self, Report};
+use jeton_driver::selection::Selection;
+use jeton_peers::{KNOWN, Sandbox, TokenAccess};
 
 use super::backend::Backend;
 use super::{pin, printing};
@@ -163,8 +164,8 @@ impl Pipeline {
                     let message = format!("the module {} was asked for and not found", known.name());
                     return Ok(Outcome { failures: vec![(None, message)], ..Outcome::default() });
                 };
-                let Seat { environment, reserved, token } =
-                    Seat::fresh(*known, own, self.backend.map(Backend::name))?;
+                let Sandbox { environment, reserved, token } =
+                    Sandbox::fresh(*known, own, self.backend.map(Backend::name))?;
                 (Target::Module { library, reserved, token }, environment)
             }
         };

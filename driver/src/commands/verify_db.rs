@@ -6,8 +6,9 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::client::Module;
-use jeton_driver::peers::{self, Seat, Selection};
-use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, TokenAccess, Verdict, verify_database};
+use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, verify_database};
+use jeton_driver::selection::Selection;
+use jeton_peers::{Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
 use super::pin;
@@ -32,23 +33,23 @@ pub struct VerifyDb {
     pin: Option<String>,
     /// Set by the tool for its second self: the module's parameters are in the environment.
     #[arg(long, hide = true)]
-    seat: Option<String>,
+    sandbox: Option<String>,
 }
 
 impl VerifyDb {
     /// Does it.
     pub fn run(self) -> Result<ExitCode, Error> {
-        match (Selection::parse(&self.module)?, &self.seat) {
+        match (Selection::parse(&self.module)?, &self.sandbox) {
             (Selection::InProcess, _) => self.verify(&mut InProcess::default()),
             (Selection::Path(path), _) => {
                 let pin = pin::ask(self.pin.clone(), "User")?;
                 let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
                 self.verify_through(path, None, &token)
             }
-            (Selection::Known(known), None) => self.run_seated(known),
-            (Selection::Known(known), Some(seat)) => {
-                let token =
-                    serde_json::from_str(seat).map_err(|error| Error::Usage(format!("--seat: {error}")))?;
+            (Selection::Known(known), None) => self.run_in_sandbox(known),
+            (Selection::Known(known), Some(sandbox)) => {
+                let token = serde_json::from_str(sandbox)
+                    .map_err(|error| Error::Usage(format!("--sandbox: {error}")))?;
                 let (reserved, token): (Option<String>, TokenAccess) = token;
                 self.verify_through(library(known)?, reserved.as_deref(), &token)
             }
@@ -57,17 +58,17 @@ impl VerifyDb {
 
     /// The module reads its environment when it is loaded: the tool runs itself with the one of a
     /// fresh token.
-    fn run_seated(&self, known: peers::Known) -> Result<ExitCode, Error> {
+    fn run_in_sandbox(&self, known: Known) -> Result<ExitCode, Error> {
         // Looked for here, so that an absent module is said once and plainly.
         library(known)?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let seat = Seat::fresh(known, directory.path(), self.backend.map(Backend::name))?;
-        let text = serde_json::to_string(&(&seat.reserved, &seat.token))
+        let sandbox = Sandbox::fresh(known, directory.path(), self.backend.map(Backend::name))?;
+        let text = serde_json::to_string(&(&sandbox.reserved, &sandbox.token))
             .map_err(|error| Error::Usage(error.to_string()))?;
         let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
         let mut command = Command::new(&program);
-        command.args(["verify-db", "--module", &self.module, "--seat", &text, "--db"]).arg(&self.db);
-        let status = command.envs(seat.environment).status().map_err(Error::io(program))?;
+        command.args(["verify-db", "--module", &self.module, "--sandbox", &text, "--db"]).arg(&self.db);
+        let status = command.envs(sandbox.environment).status().map_err(Error::io(program))?;
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -79,7 +80,7 @@ impl VerifyDb {
     ) -> Result<ExitCode, Error> {
         let module = Module::load(library)?;
         module.initialize(reserved)?;
-        let (slot, pin) = peers::prepare_token(&module, token)?;
+        let (slot, pin) = jeton_peers::prepare_token(&module, token)?;
         let threads = rayon::current_num_threads();
         self.verify(&mut Pkcs11::open(&module, slot, &pin, threads)?)
     }
@@ -92,8 +93,8 @@ impl VerifyDb {
     }
 }
 
-fn library(known: peers::Known) -> Result<PathBuf, Error> {
-    peers::library_of(known.name())
+fn library(known: Known) -> Result<PathBuf, Error> {
+    Ok(jeton_peers::library_of(known.name())?)
 }
 
 fn show(verdict: &Verdict) {

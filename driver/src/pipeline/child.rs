@@ -14,7 +14,6 @@ use super::pkcs11::Pkcs11;
 use super::stage::{STAGES, Timings};
 use crate::Error;
 use crate::client::Module;
-use crate::peers;
 use crate::pki::Algorithm;
 
 /// The least number of runs of a size, so that a median is possible ...
@@ -55,12 +54,12 @@ fn start(job: &Job, speaker: &Speaker<'_>) -> Result<(), Error> {
 
 fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match &job.target {
-        Target::InProcess => Ok((Box::new(InProcess::default()), peers::describe_in_process())),
+        Target::InProcess => Ok((Box::new(InProcess::default()), InProcess::describe())),
         Target::Module { library, reserved, token } => {
             let module = Module::load(library)?;
             module.initialize(reserved.as_deref())?;
             let info = module.info()?;
-            let (slot, pin) = peers::prepare_token(&module, token)?;
+            let (slot, pin) = jeton_peers::prepare_token(&module, token)?;
             let engine = Pkcs11::open(&module, slot, &pin, job.threads)?;
             let description = ModuleDescription {
                 description: info.description,

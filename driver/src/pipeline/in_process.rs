@@ -20,6 +20,7 @@ use der::{Decode, Encode};
 use spki::SubjectPublicKeyInfoOwned;
 
 use super::engine::{Engine, Subscriber};
+use super::job::ModuleDescription;
 use crate::Error;
 use crate::pki::{Algorithm, Key};
 
@@ -31,6 +32,19 @@ pub struct InProcess {
     public: Option<ParsedPublicKey>,
     /// Keys live until the batch ends, like the session objects of a module.
     subscribers: Mutex<Vec<KeyPair>>,
+}
+
+impl InProcess {
+    /// Returns the description of the baseline.
+    pub fn describe() -> ModuleDescription {
+        ModuleDescription {
+            description: "AWS-LC called directly".to_owned(),
+            manufacturer: "through aws-lc-rs".to_owned(),
+            version: aws_lc_rs::awslc_version().to_owned(),
+            cryptoki: "-".to_owned(),
+            library: None,
+        }
+    }
 }
 
 impl Engine for InProcess {

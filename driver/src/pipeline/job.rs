@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use jeton_peers::TokenAccess;
 use serde::{Deserialize, Serialize};
 
 use super::stage::STAGES;
@@ -45,22 +46,6 @@ pub enum Target {
         reserved: Option<String>,
         /// How to get a token.
         token: TokenAccess,
-    },
-}
-
-/// How to get a token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum TokenAccess {
-    /// `C_InitToken` in the first slot without an initialised token, then the PINs.
-    Initialise,
-    /// NSS: the slot for keys exists, and the SO logs in with an empty PIN.
-    Nss,
-    /// An existing token.
-    Existing {
-        /// The label. Without it the module must have one token only.
-        label: Option<String>,
-        /// The user's PIN.
-        pin: String,
     },
 }
 

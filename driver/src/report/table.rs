@@ -53,7 +53,7 @@ fn print_batch(report: &Report, algorithm: &str, size: u64, out: &mut dyn Write)
 }
 
 fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size: u64) -> Table {
-    let floor = report.floor().and_then(|floor| floor.batch(algorithm, size));
+    let baseline = report.baseline().and_then(|baseline| baseline.batch(algorithm, size));
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(header(report, modules));
@@ -61,14 +61,14 @@ fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size
         let items = if row.per_certificate { size } else { 1 };
         let cells = modules.iter().flat_map(|module| {
             let seconds = |batch: &MeasuredBatch| batch.seconds[index];
-            let ratio = (!is_floor(report, module)).then(|| floor.map(seconds));
+            let ratio = (!is_baseline(report, module)).then(|| baseline.map(seconds));
             cells(module.batch(algorithm, size).map(seconds), Some(items), ratio)
         });
         table.add_row(std::iter::once(Cell::new(row.name)).chain(cells));
     }
     let total = |batch: &MeasuredBatch| batch.seconds.iter().sum::<f64>();
     let cells = modules.iter().flat_map(|module| {
-        let ratio = (!is_floor(report, module)).then(|| floor.map(total));
+        let ratio = (!is_baseline(report, module)).then(|| baseline.map(total));
         cells(module.batch(algorithm, size).map(total), None, ratio)
     });
     table.add_row(std::iter::once(Cell::new("total")).chain(cells));
@@ -80,7 +80,7 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
     for module in modules {
         cells.push(right(format!("{}\ntime", module.name)));
         cells.push(right("\nitems/s".to_owned()));
-        if !is_floor(report, module) {
+        if !is_baseline(report, module) {
             cells.push(right("\nratio".to_owned()));
         }
     }
@@ -89,14 +89,16 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
 
 /// Returns the cells of a module: time, items per second for stages with items, and the ratio to
 /// the baseline for modules other than the baseline.
-fn cells(seconds: Option<f64>, items: Option<u64>, floor: Option<Option<f64>>) -> Vec<Cell> {
+fn cells(seconds: Option<f64>, items: Option<u64>, baseline: Option<Option<f64>>) -> Vec<Cell> {
     let Some(seconds) = seconds else {
-        return vec![right("n/a".to_owned()); if floor.is_some() { 3 } else { 2 }];
+        return vec![right("n/a".to_owned()); if baseline.is_some() { 3 } else { 2 }];
     };
     let rate = items.map(|items| rate(items as f64 / seconds)).unwrap_or_default();
     let mut cells = vec![right(time(seconds)), right(rate)];
-    if let Some(floor) = floor {
-        cells.push(right(floor.map_or_else(|| "-".to_owned(), |floor| format!("{:.2}", seconds / floor))));
+    if let Some(baseline) = baseline {
+        cells.push(right(
+            baseline.map_or_else(|| "-".to_owned(), |baseline| format!("{:.2}", seconds / baseline)),
+        ));
     }
     cells
 }
@@ -131,8 +133,8 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn is_floor(report: &Report, module: &ModuleReport) -> bool {
-    report.floor().is_some_and(|floor| std::ptr::eq(floor, module))
+fn is_baseline(report: &Report, module: &ModuleReport) -> bool {
+    report.baseline().is_some_and(|baseline| std::ptr::eq(baseline, module))
 }
 
 fn right(text: String) -> Cell {

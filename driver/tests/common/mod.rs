@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use jeton_driver::peers::Known;
+use jeton_peers::Known;
 
 /// The tool with these arguments.
 pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
@@ -47,9 +47,9 @@ pub fn has(program: &str, argument: &str) -> bool {
 }
 
 /// A directory of its own, and paths in it.
-pub struct Place(tempfile::TempDir);
+pub struct Scratch(tempfile::TempDir);
 
-impl Place {
+impl Scratch {
     /// A fresh one.
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("the system has a temporary directory"))

@@ -29,7 +29,7 @@ macro_rules! kind {
         Kind::Mechanism
     };
     (p) => {
-        Kind::Place
+        Kind::Output
     };
     (x) => {
         Kind::Callback

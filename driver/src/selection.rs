@@ -1,24 +1,17 @@
-//! The modules that the tool knows by name: their files, and a fresh token for each.
-//!
-//! A module that is not installed is no error. The tool uses the modules that it finds.
-
-mod library;
-mod seat;
-
-pub use library::{KNOWN, Known, library_of};
-pub use seat::{PIN, SO_PIN, Seat, free_slot, initialise, prepare_token};
+//! The choice of a module on the command line.
 
 use std::path::PathBuf;
 
+use jeton_peers::{KNOWN, Known};
+
 use crate::Error;
-use crate::pipeline::ModuleDescription;
 
 /// The value of `--module`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// AWS-LC, called directly.
     InProcess,
-    /// One of [`KNOWN`].
+    /// One of the known modules.
     Known(Known),
     /// Any other module.
     Path(PathBuf),
@@ -54,16 +47,5 @@ impl Selection {
             Self::Known(known) => known.name().to_owned(),
             Self::Path(path) => path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         }
-    }
-}
-
-/// Returns the description of the baseline.
-pub fn describe_in_process() -> ModuleDescription {
-    ModuleDescription {
-        description: "AWS-LC called directly".to_owned(),
-        manufacturer: "through aws-lc-rs".to_owned(),
-        version: aws_lc_rs::awslc_version().to_owned(),
-        cryptoki: "-".to_owned(),
-        library: None,
     }
 }

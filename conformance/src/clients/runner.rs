@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_driver::Error;
-use jeton_driver::client::Module;
-use jeton_driver::peers::{Known, Seat, free_slot, initialise};
+use jeton_client::Module;
+use jeton_peers::Error;
+use jeton_peers::{Known, Sandbox, free_slot, initialise};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ use crate::page::{Block, Page, When};
 
 /// The values of `$TOKEN`, `$PIN` and `$SO_PIN` in the guides. They protect nothing, because each
 /// token exists only while its guide runs.
-const TOKEN: &str = "desk";
+const TOKEN: &str = "guide";
 const PIN: &str = "user-1234";
 const SO_PIN: &str = "officer-1234";
 
@@ -28,7 +28,7 @@ const CARRIED: &str = "../carried.sh";
 const HEAD: &str = "set -aEeuo pipefail\ntrap 'echo \"at: $BASH_COMMAND\" >&2' ERR\n";
 
 /// A directory with a token, and the time until which the guide may use it.
-pub struct Desk {
+pub struct Runner {
     known: Known,
     directory: TempDir,
     environment: Vec<(String, OsString)>,
@@ -44,7 +44,7 @@ pub enum Outcome {
     Absent(String),
 }
 
-impl Desk {
+impl Runner {
     /// Creates a directory for a guide, with a new token of `known`.
     pub fn new(known: Known, module: &Path, backend: Option<&str>) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
@@ -53,9 +53,9 @@ impl Desk {
             .map_err(Error::io("a temporary directory"))?;
         let work = directory.path().join("work");
         fs::create_dir(&work).map_err(Error::io(&work))?;
-        let seat = Seat::fresh(known, directory.path(), backend)?;
-        make_token(module, &seat)?;
-        let mut environment = seat.environment;
+        let sandbox = Sandbox::fresh(known, directory.path(), backend)?;
+        make_token(module, &sandbox)?;
+        let mut environment = sandbox.environment;
         let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
         let path = std::env::var("PATH").unwrap_or_default();
         for (name, value) in [
@@ -191,15 +191,15 @@ fn free_port() -> Result<String, Error> {
 
 /// Creates a token by running this program again, because a module reads its environment when it is
 /// loaded.
-fn make_token(module: &Path, seat: &Seat) -> Result<(), Error> {
+fn make_token(module: &Path, sandbox: &Sandbox) -> Result<(), Error> {
     let program = std::env::current_exe().map_err(Error::io("the program's own executable"))?;
     let status = Command::new(&program)
         .arg("--make-token")
         .arg(module)
-        .envs(seat.environment.iter().map(|(name, value)| (name, value)))
+        .envs(sandbox.environment.iter().map(|(name, value)| (name, value)))
         .status()
         .map_err(Error::io(program))?;
-    if status.success() { Ok(()) } else { Err(Error::Usage("cannot create a token".to_owned())) }
+    if status.success() { Ok(()) } else { Err(Error::Message("cannot create a token".to_owned())) }
 }
 
 /// Creates the token, in the process that `make_token` starts.

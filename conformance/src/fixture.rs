@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use cryptoki_sys::*;
-use jeton_driver::Error;
-use jeton_driver::client::{
+use jeton_client::{
     Access, Arg, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
 };
-use jeton_driver::peers::SO_PIN;
+use jeton_peers::Error;
+use jeton_peers::SO_PIN;
 
 use crate::child::Choice;
 
 /// A token whose user is logged in.
-pub struct Place<'a> {
+pub struct Fixture<'a> {
     /// The loaded module.
     pub module: &'a Module,
     /// The slot of the token.
@@ -83,7 +83,7 @@ pub const NO_OBJECT: ObjectHandle = ObjectHandle(0x7fff_fff0);
 /// A session handle that no module has returned.
 pub const NO_SESSION: CK_SESSION_HANDLE = 0x7fff_fff0;
 
-impl<'a> Place<'a> {
+impl<'a> Fixture<'a> {
     /// Opens a session and logs the user in.
     pub fn new(module: &'a Module, slot: SlotId, pin: String, choice: &Choice) -> Result<Self, Error> {
         let (quick, strict, directory) = (choice.quick, choice.strict, choice.directory.clone());

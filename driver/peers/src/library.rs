@@ -104,7 +104,7 @@ pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {
         let (name, file, variable) = (known.name(), known.file(), known.variable());
-        Error::Usage(format!(
+        Error::Message(format!(
             "the module {name} was not found: no {file} in the usual places, and {variable} is unset"
         ))
     })

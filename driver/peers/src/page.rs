@@ -11,7 +11,7 @@ pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
     let (head, tail) =
-        parts.ok_or_else(|| Error::Usage(format!("{} has not the line {begin:?}", file.display())))?;
+        parts.ok_or_else(|| Error::Message(format!("{} has not the line {begin:?}", file.display())))?;
     let text = format!("{head}{begin}\n\n{body}\n{end}{tail}");
     fs::write(file, text).map_err(Error::io(file))
 }
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_around_the_marks_stays() {
+    fn text_outside_the_markers_is_kept() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("page.md");
         fs::write(&file, "head\n<begin>\nold\n<end>\ntail\n").expect("a file");

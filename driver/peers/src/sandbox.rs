@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use super::Known;
-use crate::Error;
-use crate::client::{Access, Doing, Failure, Module, Session, SlotId, User};
-use crate::pipeline::TokenAccess;
+use jeton_client::{Access, Doing, Failure, Module, Session, SlotId, User};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Known};
 
 /// The user PIN of fresh tokens. It protects nothing: the tokens exist during the run only.
 pub const PIN: &str = "jeton-user-1234";
@@ -18,9 +18,25 @@ const LABEL: &str = "pipeline";
 /// The slot of NSS softokn that holds keys. Slot 1 only computes.
 const NSS_KEY_SLOT: SlotId = SlotId(2);
 
+/// How to get a token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum TokenAccess {
+    /// `C_InitToken` in the first slot without an initialised token, then the PINs.
+    Initialise,
+    /// NSS: the slot for keys exists, and the SO logs in with an empty PIN.
+    Nss,
+    /// An existing token.
+    Existing {
+        /// The label. Without it the module must have one token only.
+        label: Option<String>,
+        /// The user's PIN.
+        pin: String,
+    },
+}
+
 /// The settings of a module before it is loaded.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct Sandbox {
     /// Environment variables of its process.
     pub environment: Vec<(String, OsString)>,
     /// The library parameters of `C_Initialize`.
@@ -29,7 +45,7 @@ pub struct Seat {
     pub token: TokenAccess,
 }
 
-impl Seat {
+impl Sandbox {
     /// Prepares `directory` for a fresh token of `known`. `backend` is Jeton's.
     pub fn fresh(known: Known, directory: &Path, backend: Option<&str>) -> Result<Self, Error> {
         let tokens = directory.join("tokens");
@@ -94,7 +110,7 @@ pub fn free_slot(module: &Module) -> Result<SlotId, Error> {
             return Ok(slot);
         }
     }
-    Err(Error::Usage("the module has no slot with an uninitialised token".to_owned()))
+    Err(Error::Message("the module has no slot with an uninitialised token".to_owned()))
 }
 
 /// Calls `C_InitToken`, then sets the user PIN. The slot may change in between, because SoftHSM
@@ -139,7 +155,7 @@ fn slot_after(
             return Ok(candidate);
         }
     }
-    Err(Error::Usage(format!("the token {label:?} was initialised and then not found")))
+    Err(Error::Message(format!("the token {label:?} was initialised and then not found")))
 }
 
 fn set_user_pin(module: &Module, slot: SlotId, so_pin: &str, pin: &str) -> Result<(), Failure> {
@@ -160,9 +176,11 @@ fn existing(module: &Module, label: Option<&str>) -> Result<SlotId, Error> {
     }
     match (fitting.as_slice(), label) {
         ([slot], _) => Ok(*slot),
-        ([], Some(label)) => Err(Error::Usage(format!("the module has no token {label:?}"))),
-        ([], None) => Err(Error::Usage("the module has no initialised token".to_owned())),
-        (_, Some(label)) => Err(Error::Usage(format!("the module has several tokens {label:?}"))),
-        (_, None) => Err(Error::Usage("the module has several tokens: --token-label says which".to_owned())),
+        ([], Some(label)) => Err(Error::Message(format!("the module has no token {label:?}"))),
+        ([], None) => Err(Error::Message("the module has no initialised token".to_owned())),
+        (_, Some(label)) => Err(Error::Message(format!("the module has several tokens {label:?}"))),
+        (_, None) => {
+            Err(Error::Message("the module has several tokens: --token-label says which".to_owned()))
+        }
     }
 }

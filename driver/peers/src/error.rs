@@ -1,0 +1,44 @@
+//! The errors of this package, of the conformance suite and of the benches.
+
+use std::path::PathBuf;
+
+use jeton_client::{Failure, LoadError, ModuleError};
+
+/// An error. Its text is the message to the user.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A function of the module failed.
+    #[error(transparent)]
+    Module(#[from] Failure),
+    /// The module could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The operating system refused access to a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The reason of the operating system.
+        source: std::io::Error,
+    },
+    /// Anything else, in words.
+    #[error("{0}")]
+    Message(String),
+}
+
+impl Error {
+    /// Returns a function for `map_err` that adds this path.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+impl From<ModuleError> for Error {
+    fn from(error: ModuleError) -> Self {
+        match error {
+            ModuleError::Load(error) => Self::Load(error),
+            ModuleError::Call(failure) => Self::Module(failure),
+        }
+    }
+}
