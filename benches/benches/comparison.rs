@@ -1,15 +1,15 @@
 //! Runs every row of every group for `cargo bench`. A word on the command line selects the groups
 //! whose names contain it. `--quick` or `JETON_BENCH_SHORT=1` ends within ten minutes.
 
-use jeton_benches::child;
+use jeton_benches::run;
 
 fn main() {
-    child::if_child();
+    run::if_child();
     // `cargo test --benches` starts this program too, without this argument.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    if let Err(reason) = child::compare() {
+    if let Err(reason) = run::compare() {
         eprintln!("{reason}");
         std::process::exit(1);
     }

@@ -70,3 +70,10 @@ pub fn target_directory() -> PathBuf {
 pub fn data_directory() -> PathBuf {
     target_directory().join("criterion")
 }
+
+/// Returns the library parameters of one of our modules, with its tokens in this directory. The
+/// PIN's key derivation is set to its minimum, because it would hide all other costs.
+pub fn parameters(directory: &Path, backend: &str) -> String {
+    let directory = directory.display();
+    format!("token-dir = '{directory}', backend = '{backend}', pin = {{ memory-kib = 8, passes = 1 }}")
+}

@@ -6,7 +6,7 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
     CKM_AES_GCM, CKR_OK,
 };
-use jeton_driver::client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
+use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
 
 mod find;
 mod key;

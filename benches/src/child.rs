@@ -2,86 +2,95 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::artefacts::{Artefacts, target_directory};
-use crate::{groups, instructions, rows, startup};
+use serde::{Deserialize, Serialize};
 
-/// The variable that holds the role of the child.
+/// The variable that holds the role of the child, as JSON.
 const ROLE: &str = "JETON_BENCH_ROLE";
+
+/// The work of a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Measures all groups.
+    Compare {
+        /// The directory of the tokens.
+        directory: PathBuf,
+    },
+    /// Repeats an operation of a module.
+    Count(Instance, Repeated),
+    /// Repeats an operation of the baseline.
+    CountBaseline(Repeated),
+    /// Loads and initialises a module, and prints the milliseconds.
+    Load(Instance),
+    /// Creates or reads this number of objects, and prints by how many bytes the process grows.
+    Memory(Instance, Objects, usize),
+}
+
+/// One of our modules, with a directory for its tokens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Instance {
+    /// The shared object.
+    pub library: PathBuf,
+    /// The directory of the tokens.
+    pub directory: PathBuf,
+    /// The backend.
+    pub backend: String,
+}
+
+impl Instance {
+    /// Names a module, a directory and a backend.
+    pub fn of(library: &Path, directory: &Path, backend: &str) -> Self {
+        Self { library: library.to_owned(), directory: directory.to_owned(), backend: backend.to_owned() }
+    }
+}
+
+/// An operation that is counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Repeated {
+    /// The name of the operation.
+    pub operation: String,
+    /// The number of repetitions.
+    pub count: u64,
+}
+
+/// The objects whose memory is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Objects {
+    /// Session objects, created by the measured process.
+    Session,
+    /// Token objects that another process has created.
+    Stored,
+    /// Creates token objects and measures nothing.
+    Store,
+}
 
 /// Returns the command that starts this executable in this role. Clears the variables that would
 /// move the tokens of our modules.
-pub fn of_role(role: &str) -> Command {
+pub fn of_role(role: &Role) -> Command {
     let mut command = Command::new(env::current_exe().unwrap_or_default());
     set_up(&mut command, role);
     command
 }
 
 /// Returns the same command, run by a program that watches it.
-pub fn below(program: &str, arguments: &[&OsStr], role: &str) -> Command {
+pub fn below(program: &str, arguments: &[&OsStr], role: &Role) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap_or_default());
     set_up(&mut command, role);
     command
 }
 
-fn set_up(command: &mut Command, role: &str) {
+fn set_up(command: &mut Command, role: &Role) {
+    let role = serde_json::to_string(role).expect("a role is plain data");
     command.env(ROLE, role).env_remove("JETON_DIR").env_remove("JETON_CONF");
 }
 
-/// Runs the role and ends the process, if this process is a child.
-pub fn if_child() {
-    let Ok(role) = env::var(ROLE) else { return };
-    let words: Vec<_> = role.split('\t').collect();
-    let outcome = match words.as_slice() {
-        ["compare", directory] => {
-            groups::run(filter(), directory.as_ref(), &Artefacts::of(&target_directory()))
-        }
-        ["count", library, directory, backend, operation, repetitions] => {
-            instructions::count(library, directory, backend, operation, repetitions)
-        }
-        ["count-floor", operation, repetitions] => instructions::count_floor(operation, repetitions),
-        ["load", library, directory] => startup::load(library, directory),
-        ["memory", library, directory, home, objects] => startup::memory(library, directory, home, objects),
-        _ => Err(format!("no such role: {role:?}")),
-    };
-    if let Err(reason) = outcome {
-        eprintln!("{reason}");
-        std::process::exit(1);
-    }
-    std::process::exit(0);
-}
-
-/// Returns the filter of the command line, if there is one.
-pub fn filter() -> Option<String> {
-    env::args().skip(1).find(|argument| !argument.starts_with('-'))
-}
-
-/// Measures all groups in one child, with a temporary directory for its tokens.
-pub fn compare() -> Result<(), String> {
-    let artefacts = Artefacts::build()?;
-    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
-    let directory = directory.map_err(|error| error.to_string())?;
-    let data = crate::artefacts::data_directory();
-    let mut command = of_role(&format!("compare\t{}", directory.path().display()));
-    // Criterion has another option `--quick`.
-    let quick = env::args().any(|argument| argument == "--quick");
-    command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
-    command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);
-    if quick {
-        command.env(crate::settings::SHORT, "1");
-    }
-    if filter().is_none() && data.is_dir() {
-        // The report describes one run, so the data of earlier runs is removed.
-        std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
-    }
-    finished(command)?;
-    if filter().is_none() {
-        startup::measure(&artefacts)?;
-        instructions::measure(&artefacts)?;
-    }
-    Ok(())
+/// Returns the role of this process, if it is a child.
+pub fn role() -> Option<Result<Role, String>> {
+    let text = env::var(ROLE).ok()?;
+    Some(serde_json::from_str(&text).map_err(|error| format!("{ROLE}={text:?}: {error}")))
 }
 
 /// Runs a child and waits for it.

@@ -25,11 +25,11 @@ pub struct Run {
     pub left_out: Vec<LeftOut>,
     /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
-    /// Our module and the floor, measured in turns.
+    /// Our module and the baseline, measured in turns.
     pub turns: Vec<Turns>,
 }
 
-/// The time of our module divided by the time of the floor, measured in turns.
+/// The time of our module divided by the time of the baseline, measured in turns.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Turns {
     /// The group.

@@ -25,14 +25,14 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     let rows = rows::open(directory, artefacts);
     let row_facts: Vec<_> = rows.iter().map(Row::facts).collect();
     {
-        let scene = Scene::open(&suite, &rows, &directory.join("core"))?;
-        signatures::run(&mut suite, &scene);
-        keys::run(&mut suite, &scene);
-        symmetric::run(&mut suite, &scene);
-        threads::run(&mut suite, &scene);
-        latency::run(&suite, &scene)?;
-        objects::run_few(&mut suite, &scene);
-        scene.close()?;
+        let fixture = Fixture::open(&suite, &rows, &directory.join("core"))?;
+        signatures::run(&mut suite, &fixture);
+        keys::run(&mut suite, &fixture);
+        symmetric::run(&mut suite, &fixture);
+        threads::run(&mut suite, &fixture);
+        latency::run(&suite, &fixture)?;
+        objects::run_few(&mut suite, &fixture);
+        fixture.close()?;
     }
     objects::run_many(&mut suite, &rows, &directory.join("core-objects"))?;
     let run = Run {
@@ -54,7 +54,7 @@ fn filter_is_set(run: &Run) -> bool {
 }
 
 /// The tokens of the groups that need few objects.
-pub struct Scene {
+pub struct Fixture {
     /// The core without the C interface.
     core: CoreToken,
     /// The modules: `jeton`, the other backend, then the peers.
@@ -63,7 +63,7 @@ pub struct Scene {
     null: Option<ModuleToken>,
 }
 
-impl Scene {
+impl Fixture {
     fn open(suite: &Suite, rows: &[Row], core: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(core).map_err(|error| error.to_string())?;
         let (mut tokens, mut null) = (Vec::new(), None);
@@ -82,7 +82,7 @@ impl Scene {
         Ok(Self { core: CoreToken::new(core)?, tokens, null })
     }
 
-    /// Returns all targets that compute. `jeton` is first, so that its row is next to the floor's.
+    /// Returns all targets that compute. `jeton` is first, so that its row is next to the baseline's.
     fn targets(&self) -> Vec<&dyn Target> {
         let modules = self.tokens.iter().map(|token| token as &dyn Target);
         let mut targets: Vec<_> = modules.collect();

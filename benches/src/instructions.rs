@@ -6,19 +6,16 @@ use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::Path;
 
-use jeton_driver::client::Module;
-use jeton_driver::peers::{PIN, prepare_token};
-use jeton_driver::pipeline::TokenAccess;
+use jeton_client::Module;
+use jeton_peers::TokenAccess;
+use jeton_peers::{PIN, prepare_token};
 
-use crate::artefacts::{Artefacts, target_directory};
-use crate::child;
+use crate::artefacts::{Artefacts, parameters, target_directory};
+use crate::baseline::{BaselinePair, Sealer};
+use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
-use crate::floor::{FloorPair, Sealer};
-use crate::operation::repeated;
-use crate::report::{JETON, NULL};
-use crate::rows::parameters;
+use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
 use crate::scheme::{Scheme, named};
-use crate::suite::FLOOR;
 use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
 
 /// The repetitions of the two runs.
@@ -45,7 +42,7 @@ enum Counted {
 
 impl Counted {
     /// Returns whether the operation is counted for a row. The null backend is counted for one
-    /// signature and one cipher. The floor has no sessions and no objects.
+    /// signature and one cipher. The baseline has no sessions and no objects.
     fn is_of(self, row: &str) -> bool {
         match self {
             Self::Signature(pair, _) => row != NULL || pair == "p256",
@@ -56,9 +53,6 @@ impl Counted {
         }
     }
 }
-
-/// The signature that the targets name.
-pub const SIGNATURE: &str = "P-256 sign";
 
 const COUNTED: [(&str, Counted); 9] = [
     (SIGNATURE, Counted::Signature("p256", Scheme::Ecdsa)),
@@ -78,22 +72,29 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
         println!("instructions are not counted: valgrind is not installed");
         return Ok(());
     }
-    let module = |library: &Path, backend: &str| format!("count\t{}\t{{}}\t{backend}", library.display());
     let rows = [
-        (NULL, module(&artefacts.null, "null")),
-        (JETON, module(&artefacts.module, "aws-lc")),
-        (FLOOR, "count-floor".to_owned()),
+        (NULL, Some((&artefacts.null, "null"))),
+        (JETON, Some((&artefacts.module, "aws-lc"))),
+        (BASELINE, None),
     ];
     let mut counted = Vec::new();
     for (operation, what) in COUNTED {
         println!("{operation}:");
-        for (row, role) in &rows {
+        for (row, module) in &rows {
             if !what.is_of(row) {
                 continue;
             }
-            let role = format!("{role}\t{operation}");
-            let instructions = difference(&role, instructions)?;
-            let allocations = difference(&role, allocations)?;
+            let role = |directory: &Path, count| {
+                let repeated = Repeated { operation: operation.to_owned(), count };
+                match module {
+                    Some((library, backend)) => {
+                        Role::Count(Instance::of(library, directory, backend), repeated)
+                    }
+                    None => Role::CountBaseline(repeated),
+                }
+            };
+            let instructions = difference(role, instructions)?;
+            let allocations = difference(role, allocations)?;
             println!("{row:>12}: {instructions:.1} instructions, {allocations:.3} allocations");
             let operation = operation.to_owned();
             counted.push(Instructions { operation, row: (*row).to_owned(), instructions, allocations });
@@ -102,27 +103,29 @@ pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     facts::write(facts::file::INSTRUCTIONS, &counted)
 }
 
-fn difference(role: &str, count: impl Fn(&str) -> Result<u64, String>) -> Result<f64, String> {
+fn difference(
+    role: impl Fn(&Path, u64) -> Role,
+    count: impl Fn(&Role) -> Result<u64, String>,
+) -> Result<f64, String> {
     let mut totals = [0; 2];
     for (total, repetitions) in totals.iter_mut().zip(COUNTS) {
         let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
         let directory = directory.map_err(|error| error.to_string())?;
-        let role = role.replace("{}", &directory.path().display().to_string());
-        *total = count(&format!("{role}\t{repetitions}"))?;
+        *total = count(&role(directory.path(), repetitions))?;
     }
     let [less, more] = totals.map(|total| total as f64);
     Ok((more - less) / (COUNTS[1] - COUNTS[0]) as f64)
 }
 
 /// Returns the instructions that callgrind counts, from its line `Collected : …`.
-fn instructions(role: &str) -> Result<u64, String> {
+fn instructions(role: &Role) -> Result<u64, String> {
     let arguments = ["--tool=callgrind", "--callgrind-out-file=/dev/null"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "Collected :").ok_or(format!("callgrind counted nothing:\n{said}"))
 }
 
 /// Returns the allocations that memcheck counts, from its line `total heap usage: … allocs`.
-fn allocations(role: &str) -> Result<u64, String> {
+fn allocations(role: &Role) -> Result<u64, String> {
     let arguments = ["--tool=memcheck", "--undef-value-errors=no"].map(OsStr::new);
     let (_, said) = child::heard(child::below("valgrind", &arguments, role))?;
     number_behind(&said, "total heap usage:").ok_or(format!("memcheck counted nothing:\n{said}"))
@@ -140,22 +143,15 @@ fn named_operation(operation: &str) -> Outcome<Counted> {
 }
 
 /// The child: repeats an operation of the module.
-pub(crate) fn count(
-    library: &str,
-    directory: &str,
-    backend: &str,
-    operation: &str,
-    repetitions: &str,
-) -> Result<(), String> {
-    let repetitions: u64 = repetitions.parse().map_err(|_| "no count")?;
-    let module = Module::load(library).map_err(|error| error.to_string())?;
-    let reserved = parameters(directory.as_ref(), backend);
+pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), String> {
+    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
+    let reserved = parameters(&instance.directory, &instance.backend);
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     let prepared = prepare_token(&module, &TokenAccess::Initialise);
     let (slot, _) = prepared.map_err(|error| error.to_string())?;
     let token = ModuleToken::open("child", &module, slot, PIN, Home::Session);
     let token = token.map_err(|failure| failure.to_string())?;
-    let mut operation = match named_operation(operation)? {
+    let mut operation = match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
             token.signing(pair, scheme, token.pair(pair)?)?
@@ -170,18 +166,18 @@ pub(crate) fn count(
         Counted::Generation => token.generating_aes(Home::Session)?,
         Counted::Reading => token.reading(token.pair(named("p256"))?)?,
     };
-    operation.time(repetitions);
+    operation.time(repeated.count);
     Ok(())
 }
 
-/// The child: repeats an operation of the floor.
-pub(crate) fn count_floor(operation: &str, repetitions: &str) -> Result<(), String> {
-    let repetitions: u64 = repetitions.parse().map_err(|_| "no count")?;
-    match named_operation(operation)? {
+/// The child: repeats an operation of the baseline.
+pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
+    let repetitions = repeated.count;
+    match named_operation(&repeated.operation)? {
         Counted::Signature(pair, scheme) => {
             let pair = named(pair);
-            let floor = FloorPair::generate(pair.kind).ok_or("no floor")?;
-            floor.signing(scheme, scheme.input(pair.kind)).time(repetitions);
+            let baseline = BaselinePair::generate(pair.kind).ok_or("no baseline")?;
+            baseline.signing(scheme, scheme.input(pair.kind)).time(repetitions);
         }
         Counted::Sealing(len) => {
             let (sealer, input, mut out) = (Sealer::new(&[5; 32]), vec![0; len], vec![0; len + 16]);
@@ -190,13 +186,13 @@ pub(crate) fn count_floor(operation: &str, repetitions: &str) -> Result<(), Stri
                 nonce[0] ^= 1;
                 black_box(sealer.seal(&nonce, black_box(&input), &mut out));
             };
-            repeated(seal).time(repetitions);
+            crate::operation::repeated(seal).time(repetitions);
         }
         Counted::Search(_)
         | Counted::Session
         | Counted::Creation
         | Counted::Generation
-        | Counted::Reading => return Err("the floor has no sessions and no objects".to_owned()),
+        | Counted::Reading => return Err("the baseline has no sessions and no objects".to_owned()),
     }
     Ok(())
 }

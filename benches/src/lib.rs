@@ -1,7 +1,7 @@
 //! The comparative bench: the cost of PKCS#11 compared with the crypto library, for Jeton and
 //! others.
 //!
-//! Each group is one operation. Its rows are the `floor` (the library called directly), `jeton`
+//! Each group is one operation. Its rows are the `baseline` (the library called directly), `jeton`
 //! (our module through its C interface), `core` (the same without the C interface), our module with
 //! its other backends, and the peers. `cargo bench` measures, and `cargo run --release -p
 //! jeton-benches -- report` writes `docs/benchmarks.md` from the data.
@@ -9,18 +9,20 @@
 #![deny(unsafe_code)]
 
 pub mod artefacts;
+mod baseline;
 // The timed calls, straight through the function list.
 #[allow(unsafe_code)]
 mod calls;
-pub mod child;
+mod child;
 mod facts;
-mod floor;
 mod groups;
 mod independent;
 pub mod instructions;
+mod names;
 mod operation;
 pub mod report;
 mod rows;
+pub mod run;
 mod scheme;
 mod settings;
 pub mod startup;

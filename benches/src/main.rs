@@ -2,10 +2,10 @@
 //! memory.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{child, instructions, report, startup, timing};
+use jeton_benches::{instructions, report, run, startup, timing};
 
 fn main() {
-    child::if_child();
+    run::if_child();
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("report") => report::write(),
         Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),

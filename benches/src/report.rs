@@ -12,12 +12,11 @@ mod tables;
 use std::fs;
 use std::path::Path;
 
-use jeton_driver::report::write_between;
+use jeton_peers::write_between;
 
 use crate::artefacts::root;
 
 use data::Data;
-pub use data::{JETON, NULL};
 
 /// The report replaces the text of the README between these lines.
 const README_BEGIN: &str = "<!-- benchmarks: written by the report of the benches -->";

@@ -5,11 +5,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jeton_driver::client::{Failure, Module, SlotId};
-use jeton_driver::peers::{self, Known, Seat};
-use jeton_driver::pipeline::TokenAccess;
+use jeton_client::{Failure, Module, SlotId};
+use jeton_peers::{Known, Sandbox, TokenAccess, prepare_token};
 
-use crate::artefacts::Artefacts;
+use crate::artefacts::{Artefacts, parameters};
 use crate::facts::RowFacts;
 use crate::target::{Home, ModuleToken, Outcome};
 
@@ -90,17 +89,10 @@ impl Row {
     }
 }
 
-/// Returns the library parameters of one of our modules, with its tokens in this directory. The
-/// PIN's key derivation is set to its minimum, because it would hide all other costs.
-pub fn parameters(directory: &Path, backend: &str) -> String {
-    let directory = directory.display();
-    format!("token-dir = '{directory}', backend = '{backend}', pin = {{ memory-kib = 8, passes = 1 }}")
-}
-
 /// Returns the variables that the peers read from the environment when they are loaded.
 pub fn environment(directory: &Path) -> Vec<(String, std::ffi::OsString)> {
-    let seat = seat(Known::SoftHsm2, directory);
-    seat.map(|seat| seat.environment).unwrap_or_default()
+    let sandbox = sandbox(Known::SoftHsm2, directory);
+    sandbox.map(|sandbox| sandbox.environment).unwrap_or_default()
 }
 
 /// Returns every row that this machine has, with fresh tokens below `directory`. Prints a line for
@@ -136,12 +128,12 @@ fn ours(directory: &Path, library: &Path, name: &str, backend: &str, maker: Make
 
 fn peer(known: Known, directory: &Path) -> Outcome<Row> {
     let library = known.library().ok_or("not on this machine")?;
-    let seat = seat(known, directory)?;
-    start(known.name(), Maker::Peer, &library, seat.reserved, &seat.token)
+    let sandbox = sandbox(known, directory)?;
+    start(known.name(), Maker::Peer, &library, sandbox.reserved, &sandbox.token)
 }
 
-fn seat(known: Known, directory: &Path) -> Outcome<Seat> {
-    Seat::fresh(known, &directory.join(known.name()), None).map_err(|error| error.to_string())
+fn sandbox(known: Known, directory: &Path) -> Outcome<Sandbox> {
+    Sandbox::fresh(known, &directory.join(known.name()), None).map_err(|error| error.to_string())
 }
 
 /// Returns the modules of [`MODULES`].
@@ -174,7 +166,7 @@ fn start(
 ) -> Outcome<Row> {
     let module = Module::load(library).map_err(|error| error.to_string())?;
     module.initialize(reserved.as_deref()).map_err(|failure| failure.to_string())?;
-    let (slot, pin) = peers::prepare_token(&module, access).map_err(|error| error.to_string())?;
+    let (slot, pin) = prepare_token(&module, access).map_err(|error| error.to_string())?;
     let serial = module.token_info(slot).map_err(|failure| failure.to_string())?.serial;
     Ok(Row { name: name.to_owned(), maker, module, slot: Cell::new(slot), serial, pin, reserved })
 }

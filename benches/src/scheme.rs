@@ -1,4 +1,4 @@
-//! The key pairs and signature schemes that are compared. Each is a row that the floor, the core
+//! The key pairs and signature schemes that are compared. Each is a row that the baseline, the core
 //! and the modules read, so that all do the same work.
 
 use cryptoki_sys::{
@@ -10,7 +10,7 @@ use cryptoki_sys::{
 };
 use jeton::backend::{self, Curve, Hash, MlDsa};
 use jeton::mechanism::Params;
-use jeton_driver::client::{Attribute, Mechanism};
+use jeton_client::{Attribute, Mechanism};
 
 /// A kind of key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn curve_oid(curve: Curve) -> Vec<u8> {
         Curve::P521 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
         Curve::P224 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21],
         Curve::Secp256k1 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
-        other => panic!("{other:?} is not measured: there is no floor for it"),
+        other => panic!("{other:?} is not measured: there is no baseline for it"),
     }
 }
 
@@ -170,7 +170,7 @@ impl Scheme {
     }
 
     /// Returns the input of `C_Sign`. For `CKM_RSA_PKCS` it is the DigestInfo, which `RSA_sign` of
-    /// the floor builds itself.
+    /// the baseline builds itself.
     pub fn module_input(self, kind: Kind) -> Vec<u8> {
         let input = self.input(kind);
         if self == Self::RsaPkcs { [&SHA256_DIGEST_INFO, input].concat() } else { input.to_vec() }

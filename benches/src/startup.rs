@@ -4,17 +4,18 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use jeton_driver::client::{Access, Module, User};
-use jeton_driver::peers::{PIN, prepare_token};
-use jeton_driver::pipeline::TokenAccess;
+use jeton_client::{Access, Module, User};
+use jeton_peers::TokenAccess;
+use jeton_peers::{PIN, prepare_token};
 
-use crate::artefacts::{Artefacts, target_directory};
-use crate::child;
+use crate::artefacts::{Artefacts, parameters, target_directory};
+use crate::child::{self, Instance, Objects, Role};
 use crate::facts::{self, Memory, Startup};
-use crate::rows::parameters;
 use crate::settings::Settings;
 use crate::target::{Home, ModuleToken, aes_object};
 
+/// The backend of the measured module.
+const BACKEND: &str = "aws-lc";
 /// The number of timed loads.
 const LOADS: usize = 21;
 /// The number of objects whose memory is measured.
@@ -45,7 +46,7 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
     let mut times = Vec::new();
     for _ in 0..LOADS {
         let directory = temporary()?;
-        let role = format!("load\t{}\t{}", library.display(), directory.path().display());
+        let role = Role::Load(Instance::of(library, directory.path(), BACKEND));
         let (said, _) = child::heard(child::of_role(&role))?;
         times.push(said.trim().parse::<f64>().map_err(|error| format!("{error}: {said:?}"))?);
     }
@@ -56,10 +57,10 @@ fn loads(row: &str, library: &Path) -> Result<(String, f64, f64, f64), String> {
 }
 
 /// The child: loads and initialises the module with an empty directory and prints the milliseconds.
-pub(crate) fn load(library: &str, directory: &str) -> Result<(), String> {
-    let reserved = parameters(directory.as_ref(), "aws-lc");
+pub(crate) fn load(instance: &Instance) -> Result<(), String> {
+    let reserved = parameters(&instance.directory, &instance.backend);
     let start = Instant::now();
-    let module = Module::load(library).map_err(|error| error.to_string())?;
+    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
     module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     println!("{}", start.elapsed().as_secs_f64() * 1e3);
     Ok(())
@@ -67,14 +68,15 @@ pub(crate) fn load(library: &str, directory: &str) -> Result<(), String> {
 
 fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Memory, String> {
     let directory = temporary()?;
-    let role = |home: &str| {
-        format!("memory\t{}\t{}\t{home}\t{objects}", library.display(), directory.path().display())
-    };
-    if home == Home::Token {
+    let instance = Instance::of(library, directory.path(), BACKEND);
+    let measured = if home == Home::Token {
         // One process makes the objects. Another one, which did nothing else, is measured.
-        child::finished(child::of_role(&role("make")))?;
-    }
-    let (said, _) = child::heard(child::of_role(&role(home.name())))?;
+        child::finished(child::of_role(&Role::Memory(instance.clone(), Objects::Store, objects)))?;
+        Objects::Stored
+    } else {
+        Objects::Session
+    };
+    let (said, _) = child::heard(child::of_role(&Role::Memory(instance, measured, objects)))?;
     let grown: f64 = said.trim().parse().map_err(|error| format!("{error}: {said:?}"))?;
     let attributes = aes_object(0, home).iter().map(|attribute| attribute.value.len()).sum();
     let memory = Memory {
@@ -89,14 +91,12 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
 }
 
 /// The child: prints by how many bytes it grows with this number of objects.
-pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) -> Result<(), String> {
-    let objects: usize = objects.parse().map_err(|_| "no count")?;
-    let module = Module::load(library).map_err(|error| error.to_string())?;
-    module
-        .initialize(Some(&parameters(directory.as_ref(), "aws-lc")))
-        .map_err(|failure| failure.to_string())?;
+pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), String> {
+    let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
+    let reserved = parameters(&instance.directory, &instance.backend);
+    module.initialize(Some(&reserved)).map_err(|failure| failure.to_string())?;
     let never = || false;
-    if home == "token" {
+    if kind == Objects::Stored {
         let before = resident()?;
         let slots = module.slots(true).map_err(|failure| failure.to_string())?;
         let session =
@@ -114,9 +114,9 @@ pub(crate) fn memory(library: &str, directory: &str, home: &str, objects: &str) 
     let token = ModuleToken::open("child", &module, slot, &pin, Home::Session);
     let token = token.map_err(|failure| failure.to_string())?;
     let before = resident()?;
-    let (kept, threads) = if home == "make" { (Home::Token, MAKERS) } else { (Home::Session, 1) };
+    let (kept, threads) = if kind == Objects::Store { (Home::Token, MAKERS) } else { (Home::Session, 1) };
     token.fill(0..objects, kept, threads, &never).map_err(|failure| failure.to_string())?;
-    if home != "make" {
+    if kind == Objects::Session {
         println!("{}", resident()?.saturating_sub(before));
     }
     Ok(())

@@ -7,16 +7,11 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 
 use crate::facts::{Filled, LeftOut, Turns};
+use crate::names::{BASELINE, BASELINE_AGAIN, JETON};
 use crate::operation::Boxed;
-use crate::report::JETON;
 use crate::settings::Settings;
 use crate::target::Outcome;
 use crate::turns;
-
-/// The name of the floor's row. Every ratio is relative to it.
-pub const FLOOR: &str = "floor";
-/// The floor again, after the other rows. A difference shows that the machine changed meanwhile.
-pub const FLOOR_AGAIN: &str = "floor-again";
 
 /// The rows of a group. A row that is not available has a reason instead.
 pub type Rows<'a> = Vec<(String, Outcome<Boxed<'a>>)>;
@@ -31,7 +26,7 @@ pub struct Suite {
     pub left_out: Vec<LeftOut>,
     /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
-    /// Our module and the floor, measured in turns.
+    /// Our module and the baseline, measured in turns.
     pub turns: Vec<Turns>,
 }
 
@@ -59,8 +54,8 @@ impl Suite {
         self.filter.is_some()
     }
 
-    /// Measures the rows one after the other. The floor is first, and is measured again at the end.
-    /// Our module and the floor are also measured in turns.
+    /// Measures the rows one after the other. The baseline is first, and is measured again at the end.
+    /// Our module and the baseline are also measured in turns.
     pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
         if !self.wants(name) {
             return;
@@ -75,31 +70,31 @@ impl Suite {
             }
             group.throughput(throughput);
         }
-        let (mut floor, mut missing): (Option<Boxed<'_>>, _) = (None, Vec::new());
+        let (mut baseline, mut missing): (Option<Boxed<'_>>, _) = (None, Vec::new());
         for (row, operation) in rows {
             let measured = operation.and_then(|mut operation| {
                 measure(&mut group, &row, &mut operation)?;
-                if let (Some(floor), JETON) = (&mut floor, row.as_str()) {
+                if let (Some(baseline), JETON) = (&mut baseline, row.as_str()) {
                     // Twice the time of a row, because two are measured.
-                    let turns = turns::take(name, floor, &mut operation, 2 * budget);
+                    let turns = turns::take(name, baseline, &mut operation, 2 * budget);
                     let Turns { median, low, high, .. } = turns;
                     println!(
-                        "{name}: {JETON} takes {median:.4} [{low:.4} {high:.4}] of the floor's time, in turns"
+                        "{name}: {JETON} takes {median:.4} [{low:.4} {high:.4}] of the baseline's time, in turns"
                     );
                     self.turns.push(turns);
                 }
                 Ok(operation)
             });
             match measured {
-                Ok(operation) if row == FLOOR => floor = Some(operation),
+                Ok(operation) if row == BASELINE => baseline = Some(operation),
                 Ok(_) => {}
                 Err(reason) => missing.push((row, reason)),
             }
         }
-        if let Some(mut floor) = floor
-            && let Err(reason) = measure(&mut group, FLOOR_AGAIN, &mut floor)
+        if let Some(mut baseline) = baseline
+            && let Err(reason) = measure(&mut group, BASELINE_AGAIN, &mut baseline)
         {
-            missing.push((FLOOR_AGAIN.to_owned(), reason));
+            missing.push((BASELINE_AGAIN.to_owned(), reason));
         }
         group.finish();
         missing.into_iter().for_each(|(row, reason)| self.leave_out(name, &row, reason));

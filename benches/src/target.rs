@@ -7,7 +7,7 @@ mod template;
 
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKA_EC_POINT, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE};
 use jeton::backend::{PublicParts, SlhDsa};
-use jeton_driver::client::Attribute;
+use jeton_client::Attribute;
 
 use crate::operation::Boxed;
 use crate::scheme::{Kind, Pair, Scheme};

@@ -11,12 +11,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
-use jeton_driver::peers::{PIN, prepare_token};
-use jeton_driver::pipeline::TokenAccess;
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_peers::TokenAccess;
+use jeton_peers::{PIN, prepare_token};
 
+use crate::artefacts::parameters;
 use crate::artefacts::{Artefacts, target_directory};
-use crate::rows::parameters;
 
 /// Seconds of an experiment, unless `JETON_TIMING_SECONDS` says otherwise.
 const SECONDS: u64 = 20;

@@ -1,4 +1,4 @@
-//! Measures a row and the floor in turns of a few milliseconds. A disturbance of a shared machine
+//! Measures a row and the baseline in turns of a few milliseconds. A disturbance of a shared machine
 //! then affects both, unlike rows that are measured one after the other.
 
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use crate::facts::Turns;
 use crate::operation::Boxed;
 
-/// The number of rounds. A round is one turn of the floor and one of the row, in alternating order.
+/// The number of rounds. A round is one turn of the baseline and one of the row, in alternating order.
 const ROUNDS: u32 = 40;
 
-/// Returns the time of the row divided by the time of the floor: the median of the rounds with its
+/// Returns the time of the row divided by the time of the baseline: the median of the rounds with its
 /// 95 % interval.
-pub fn take(group: &str, floor: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
+pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
     let turn = budget / (2 * ROUNDS);
-    let (of_floor, of_row) = (repetitions(floor, turn), repetitions(row, turn));
+    let (of_baseline, of_row) = (repetitions(baseline, turn), repetitions(row, turn));
     let per = |time: Duration, repetitions: u64| time.as_secs_f64() / repetitions as f64;
     let mut ratios: Vec<_> = (0..ROUNDS)
         .map(|round| {
-            let (floor, row) = if round % 2 == 0 {
-                let first = floor.time(of_floor);
+            let (baseline, row) = if round % 2 == 0 {
+                let first = baseline.time(of_baseline);
                 (first, row.time(of_row))
             } else {
                 let first = row.time(of_row);
-                (floor.time(of_floor), first)
+                (baseline.time(of_baseline), first)
             };
-            per(row, of_row) / per(floor, of_floor)
+            per(row, of_row) / per(baseline, of_baseline)
         })
         .collect();
     let (median, low, high) = median(&mut ratios);
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn the_ratio_is_that_of_one_repetition_each() {
-        let mut floor: Boxed<'_> = Box::new(Takes(Duration::from_micros(10)));
+        let mut baseline: Boxed<'_> = Box::new(Takes(Duration::from_micros(10)));
         let mut row: Boxed<'_> = Box::new(Takes(Duration::from_micros(12)));
-        let turns = take("g", &mut floor, &mut row, Duration::from_millis(80));
+        let turns = take("g", &mut baseline, &mut row, Duration::from_millis(80));
         for value in [turns.median, turns.low, turns.high] {
             assert!((value - 1.2).abs() < 1e-9, "{value}");
         }

@@ -1,7 +1,7 @@
 //! Searches: `C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`.
 
 use cryptoki_sys::{CK_ATTRIBUTE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG};
-use jeton_driver::client::{Attribute, Session};
+use jeton_client::{Attribute, Session};
 
 use super::{Answer, TemplateMemory, check, entry};
 

@@ -3,7 +3,7 @@
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_BYTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
 };
-use jeton_driver::client::{Attribute, Mechanism, ObjectHandle, Session};
+use jeton_client::{Attribute, Mechanism, ObjectHandle, Session};
 
 use super::{Answer, MechanismMemory, TemplateMemory, check, entry};
 

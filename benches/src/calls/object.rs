@@ -4,7 +4,7 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_NOTIFY, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE,
     CK_SLOT_ID, CK_ULONG, CKF_RW_SESSION, CKF_SERIAL_SESSION,
 };
-use jeton_driver::client::{Attribute, Module, ObjectHandle, Session, SlotId};
+use jeton_client::{Attribute, Module, ObjectHandle, Session, SlotId};
 
 use super::{Answer, TemplateMemory, check, entry};
 

@@ -1,22 +1,23 @@
 //! Key generation and key encapsulation.
 
 use super::signatures::{destroy, with};
-use super::{Scene, rows_of};
-use crate::floor::{self, MlKemPair, random};
+use super::{Fixture, rows_of};
+use crate::baseline::{self, MlKemPair, random};
+use crate::names::BASELINE;
 use crate::operation::repeated;
 use crate::scheme::{PAIRS, named};
-use crate::suite::{FLOOR, Rows, Suite};
+use crate::suite::{Rows, Suite};
 use crate::target::Home;
 
-pub(super) fn run(suite: &mut Suite, scene: &Scene) {
-    let targets = scene.targets();
+pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
+    let targets = fixture.targets();
     for pair in PAIRS {
         let group = format!("generate/{}", pair.name);
         let too_slow = suite.settings.short && pair.slow_to_make && !suite.filtered();
         if too_slow || !suite.wants(&group) {
             continue;
         }
-        let mut rows: Rows<'_> = vec![(FLOOR.to_owned(), Ok(floor::generating(pair)))];
+        let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(baseline::generating(pair)))];
         rows.extend(rows_of(&targets, |target| target.generating(pair, Home::Session)));
         suite.compare(&group, None, rows);
     }
@@ -26,7 +27,7 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
     }
     if suite.wants("generate/aes256") {
         let mut key = [0; 32];
-        let mut rows: Rows<'_> = vec![(FLOOR.to_owned(), Ok(repeated(move || random(&mut key))))];
+        let mut rows: Rows<'_> = vec![(BASELINE.to_owned(), Ok(repeated(move || random(&mut key))))];
         rows.extend(rows_of(&targets, |target| target.generating_aes(Home::Session)));
         suite.compare("generate/aes256", None, rows);
     }
@@ -34,23 +35,23 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
         let rows = rows_of(&targets, |target| target.generating_aes(Home::Token));
         suite.compare("generate/aes256-token", None, rows);
     }
-    encapsulation(suite, scene);
+    encapsulation(suite, fixture);
 }
 
 /// ML-KEM-768 in both directions. The shared secret is a session object; destroying it is not
 /// timed.
-fn encapsulation(suite: &mut Suite, scene: &Scene) {
+fn encapsulation(suite: &mut Suite, fixture: &Fixture) {
     if !suite.wants("kem/encapsulate") && !suite.wants("kem/decapsulate") {
         return;
     }
-    let (pair, floor, targets) = (named("mlkem768"), MlKemPair::generate(), scene.targets());
+    let (pair, baseline, targets) = (named("mlkem768"), MlKemPair::generate(), fixture.targets());
     let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
     let (mut ciphertext, mut secret) = (vec![0; 1088], [0; 32]);
-    floor.encapsulate(&mut ciphertext, &mut secret);
+    baseline.encapsulate(&mut ciphertext, &mut secret);
 
     let (mut out, mut into) = (ciphertext.clone(), [0; 32]);
     let mut rows: Rows<'_> =
-        vec![(FLOOR.to_owned(), Ok(repeated(|| floor.encapsulate(&mut out, &mut into))))];
+        vec![(BASELINE.to_owned(), Ok(repeated(|| baseline.encapsulate(&mut out, &mut into))))];
     rows.extend(
         targets
             .iter()
@@ -61,7 +62,7 @@ fn encapsulation(suite: &mut Suite, scene: &Scene) {
 
     let mut into = [0; 32];
     let mut rows: Rows<'_> =
-        vec![(FLOOR.to_owned(), Ok(repeated(|| floor.decapsulate(&ciphertext, &mut into))))];
+        vec![(BASELINE.to_owned(), Ok(repeated(|| baseline.decapsulate(&ciphertext, &mut into))))];
     rows.extend(
         targets
             .iter()
@@ -69,6 +70,6 @@ fn encapsulation(suite: &mut Suite, scene: &Scene) {
             .map(|(target, keys)| (target.row().to_owned(), with(keys, |keys| target.decapsulating(keys)))),
     );
     suite.compare("kem/decapsulate", None, rows);
-    assert_eq!(into, secret, "the floor decapsulates what it encapsulated");
+    assert_eq!(into, secret, "the baseline decapsulates what it encapsulated");
     targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));
 }

@@ -4,23 +4,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Scene;
+use super::Fixture;
 use super::signatures::destroy;
+use crate::baseline::BaselinePair;
 use crate::facts::{self, Latency};
-use crate::floor::FloorPair;
+use crate::names::BASELINE;
 use crate::scheme::{Scheme, named};
-use crate::suite::{FLOOR, Suite};
+use crate::suite::Suite;
 use crate::target::{ModuleToken, Target};
 
 const GROUP: &str = "latency/p256-beside-rsa4096";
 
-pub(super) fn run(suite: &Suite, scene: &Scene) -> Result<(), String> {
+pub(super) fn run(suite: &Suite, fixture: &Fixture) -> Result<(), String> {
     if !suite.wants(GROUP) {
         return Ok(());
     }
     let watch = suite.settings.watch;
-    let mut table = vec![of_floor(watch)];
-    for token in scene.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
+    let mut table = vec![of_baseline(watch)];
+    for token in fixture.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
         match of_module(token, watch) {
             Ok(latency) => table.push(latency),
             Err(reason) => println!("{GROUP}/{} left out: {reason}", token.row()),
@@ -36,12 +37,12 @@ pub(super) fn run(suite: &Suite, scene: &Scene) -> Result<(), String> {
     if suite.filtered() { Ok(()) } else { facts::write(facts::file::LATENCY, &table) }
 }
 
-fn of_floor(watch: Duration) -> Latency {
+fn of_baseline(watch: Duration) -> Latency {
     let (pair, scheme) = (named("p256"), Scheme::Ecdsa);
-    let floor = FloorPair::generate(pair.kind).expect("a kind that signs");
-    let mut signing = floor.signing(scheme, scheme.input(pair.kind));
-    let load = || drop(FloorPair::generate(named("rsa4096").kind));
-    beside(FLOOR, watch, load, || {
+    let baseline = BaselinePair::generate(pair.kind).expect("a kind that signs");
+    let mut signing = baseline.signing(scheme, scheme.input(pair.kind));
+    let load = || drop(BaselinePair::generate(named("rsa4096").kind));
+    beside(BASELINE, watch, load, || {
         signing.time(1);
     })
 }

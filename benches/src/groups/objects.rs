@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Scene, rows_of, start};
+use super::{Fixture, rows_of, start};
 use crate::facts::Filled;
 use crate::rows::{Maker, Row};
 use crate::scheme::named;
@@ -19,8 +19,8 @@ const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
 const FILLERS: usize = 8;
 
 /// Sessions and single objects.
-pub(super) fn run_few(suite: &mut Suite, scene: &Scene) {
-    let targets = scene.targets();
+pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
+    let targets = fixture.targets();
     if suite.wants("session/open-close") {
         suite.compare("session/open-close", None, rows_of(&targets, |target| target.sessions()));
     }

@@ -1,13 +1,14 @@
 //! Signatures and their verification.
 
-use super::Scene;
-use crate::floor::FloorPair;
+use super::Fixture;
+use crate::baseline::BaselinePair;
 use crate::independent;
+use crate::names::BASELINE;
 use crate::scheme::{Kind, PAIRS, Pair, Scheme};
-use crate::suite::{FLOOR, Rows, Suite};
+use crate::suite::{Rows, Suite};
 use crate::target::{Keys, Outcome, Target, public_parts};
 
-pub(super) fn run(suite: &mut Suite, scene: &Scene) {
+pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
     for pair in PAIRS {
         let groups = |scheme: &Scheme| {
             let name = format!("{}{}", pair.name, scheme.suffix());
@@ -18,19 +19,21 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
             suite.wants(&sign) || suite.wants(&verify)
         };
         let schemes: Vec<_> = pair.schemes.iter().filter(wanted).collect();
-        let Some(floor) = FloorPair::generate(pair.kind).filter(|_| !schemes.is_empty()) else { continue };
-        let targets = scene.targets();
+        let Some(baseline) = BaselinePair::generate(pair.kind).filter(|_| !schemes.is_empty()) else {
+            continue;
+        };
+        let targets = fixture.targets();
         let keys: Vec<_> = targets.iter().map(|target| target.pair(pair)).collect();
-        let null = scene.null().filter(|_| pair.name == "p256").map(|null| (null, null.pair(pair)));
+        let null = fixture.null().filter(|_| pair.name == "p256").map(|null| (null, null.pair(pair)));
         for scheme in schemes {
-            check(pair, *scheme, &floor, &targets, &keys);
+            check(pair, *scheme, &baseline, &targets, &keys);
             let (sign, verify) = groups(scheme);
             let each =
                 targets.iter().copied().zip(&keys).chain(null.iter().map(|(null, keys)| (*null, keys)));
             let each: Vec<_> = each.collect();
 
             let mut rows: Rows<'_> =
-                vec![(FLOOR.to_owned(), Ok(floor.signing(*scheme, scheme.input(pair.kind))))];
+                vec![(BASELINE.to_owned(), Ok(baseline.signing(*scheme, scheme.input(pair.kind))))];
             rows.extend(each.iter().map(|(target, keys)| {
                 let signing = with(keys, |keys| target.signing(pair, *scheme, keys));
                 (target.row().to_owned(), signing)
@@ -38,7 +41,7 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
             suite.compare(&sign, None, rows);
 
             let mut rows: Rows<'_> =
-                vec![(FLOOR.to_owned(), Ok(floor.verifying(*scheme, scheme.input(pair.kind))))];
+                vec![(BASELINE.to_owned(), Ok(baseline.verifying(*scheme, scheme.input(pair.kind))))];
             rows.extend(each.iter().map(|(target, keys)| {
                 let verifying = with(keys, |keys| target.verifying(pair, *scheme, keys));
                 (target.row().to_owned(), verifying)
@@ -51,13 +54,19 @@ pub(super) fn run(suite: &mut Suite, scene: &Scene) {
 }
 
 /// Both libraries verify the signature of each row before it is timed.
-fn check(pair: &Pair, scheme: Scheme, floor: &FloorPair, targets: &[&dyn Target], keys: &[Outcome<Keys>]) {
+fn check(
+    pair: &Pair,
+    scheme: Scheme,
+    baseline: &BaselinePair,
+    targets: &[&dyn Target],
+    keys: &[Outcome<Keys>],
+) {
     // SLH-DSA is the same crate on both sides, so there is no second library.
     if pair.kind == Kind::SlhDsa {
         return;
     }
-    let signature = floor.signature(scheme, scheme.input(pair.kind));
-    independent::verify(FLOOR, &floor.public(), scheme, pair.kind, &signature);
+    let signature = baseline.signature(scheme, scheme.input(pair.kind));
+    independent::verify(BASELINE, &baseline.public(), scheme, pair.kind, &signature);
     for (target, keys) in targets.iter().zip(keys) {
         let Ok(keys) = keys else { continue };
         let Ok(signature) = target.signature(pair, scheme, *keys) else { continue };

@@ -1,7 +1,7 @@
 //! The start with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`, and the
 //! same up to the first search.
 
-use jeton_driver::client::{Access, Attribute, Failure, Session, User};
+use jeton_client::{Access, Attribute, Failure, Session, User};
 
 use crate::operation::one_by_one;
 use crate::rows::Row;

@@ -6,41 +6,42 @@ use std::time::{Duration, Instant};
 
 use criterion::Throughput;
 use jeton::backend::PublicParts;
-use jeton_driver::client::{ObjectHandle, Session};
+use jeton_client::{ObjectHandle, Session};
 
-use super::Scene;
+use super::Fixture;
 use super::signatures::destroy;
+use crate::baseline::BaselinePair;
 use crate::calls;
-use crate::floor::FloorPair;
 use crate::independent;
+use crate::names::BASELINE;
 use crate::operation::Operation;
 use crate::scheme::{Pair, Scheme, named};
-use crate::suite::{FLOOR, Rows, Suite};
+use crate::suite::{Rows, Suite};
 use crate::target::{Home, Keys, ModuleToken, Outcome, Target, creation, public_parts};
 
 /// The numbers of threads.
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 64];
 
-pub(super) fn run(suite: &mut Suite, scene: &Scene) {
-    sign(suite, scene, named("p256"), Scheme::Ecdsa);
+pub(super) fn run(suite: &mut Suite, fixture: &Fixture) {
+    sign(suite, fixture, named("p256"), Scheme::Ecdsa);
     if !suite.settings.short || suite.filtered() {
-        sign(suite, scene, named("mldsa65"), Scheme::MlDsa);
+        sign(suite, fixture, named("mldsa65"), Scheme::MlDsa);
     }
-    create(suite, scene);
+    create(suite, fixture);
 }
 
-fn sign(suite: &mut Suite, scene: &Scene, pair: &Pair, scheme: Scheme) {
+fn sign(suite: &mut Suite, fixture: &Fixture, pair: &Pair, scheme: Scheme) {
     let group = |count: usize| format!("threads/{}/{count}", pair.name);
     if !COUNTS.iter().any(|count| suite.wants(&group(*count))) {
         return;
     }
-    let floor = FloorPair::generate(pair.kind).expect("a kind that signs");
-    let tokens: Vec<_> = scene.tokens.iter().map(|token| (token, token.pair(pair), true)).collect();
-    let null = scene.null.iter().map(|token| (token, token.pair(pair), false));
+    let baseline = BaselinePair::generate(pair.kind).expect("a kind that signs");
+    let tokens: Vec<_> = fixture.tokens.iter().map(|token| (token, token.pair(pair), true)).collect();
+    let null = fixture.null.iter().map(|token| (token, token.pair(pair), false));
     let tokens: Vec<_> = tokens.into_iter().chain(null).collect();
     for count in COUNTS {
         let mut rows: Rows<'_> =
-            vec![(FLOOR.to_owned(), Ok(Box::new(FloorCrowd::new(&floor, pair, scheme, count))))];
+            vec![(BASELINE.to_owned(), Ok(Box::new(BaselineThreads::new(&baseline, pair, scheme, count))))];
         for (token, keys, checked) in &tokens {
             let crowd = keys.clone().and_then(|keys| Crowd::new(token, pair, scheme, keys, count, *checked));
             rows.push((token.row().to_owned(), crowd.map(|crowd| Box::new(crowd) as Box<dyn Operation>)));
@@ -60,9 +61,9 @@ fn over(spans: &[Span]) -> Duration {
     last.zip(first).map_or(Duration::ZERO, |(last, first)| last.duration_since(first))
 }
 
-/// The threads of the floor: one parsed key, no sessions.
-struct FloorCrowd<'a> {
-    floor: &'a FloorPair,
+/// The threads of the baseline: one parsed key, no sessions.
+struct BaselineThreads<'a> {
+    baseline: &'a BaselinePair,
     pair: &'a Pair,
     scheme: Scheme,
     count: usize,
@@ -70,23 +71,23 @@ struct FloorCrowd<'a> {
     signatures: Vec<Vec<u8>>,
 }
 
-impl<'a> FloorCrowd<'a> {
-    fn new(floor: &'a FloorPair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
-        Self { floor, pair, scheme, count, signatures: Vec::new() }
+impl<'a> BaselineThreads<'a> {
+    fn new(baseline: &'a BaselinePair, pair: &'a Pair, scheme: Scheme, count: usize) -> Self {
+        Self { baseline, pair, scheme, count, signatures: Vec::new() }
     }
 }
 
-impl Operation for FloorCrowd<'_> {
+impl Operation for BaselineThreads<'_> {
     fn time(&mut self, repetitions: u64) -> Duration {
         let barrier = Barrier::new(self.count);
         let input = self.scheme.input(self.pair.kind);
         let work = || {
-            let mut operation = self.floor.signing(self.scheme, input);
+            let mut operation = self.baseline.signing(self.scheme, input);
             barrier.wait();
             let start = Instant::now();
             operation.time(repetitions);
             let span = (start, Instant::now());
-            (span, self.floor.signature(self.scheme, input))
+            (span, self.baseline.signature(self.scheme, input))
         };
         let done: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (0..self.count).map(|_| scope.spawn(work)).collect();
@@ -101,9 +102,9 @@ impl Operation for FloorCrowd<'_> {
     }
 
     fn check(&mut self) {
-        let public = self.floor.public();
+        let public = self.baseline.public();
         for signature in &self.signatures {
-            independent::verify(FLOOR, &public, self.scheme, self.pair.kind, signature);
+            independent::verify(BASELINE, &public, self.scheme, self.pair.kind, signature);
         }
     }
 }
@@ -183,7 +184,7 @@ impl Operation for Crowd<'_> {
 
 /// Token objects that many threads make at once. A module that waits for the disk has each object
 /// on disk before its call returns.
-fn create(suite: &mut Suite, scene: &Scene) {
+fn create(suite: &mut Suite, fixture: &Fixture) {
     let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
     for count in counts.iter().copied() {
         let group = format!("threads/create-token/{count}");
@@ -191,7 +192,7 @@ fn create(suite: &mut Suite, scene: &Scene) {
             continue;
         }
         let mut rows: Rows<'_> = Vec::new();
-        for token in scene.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
+        for token in fixture.tokens.iter().filter(|token| !token.row().ends_with("-session")) {
             let sessions: Result<Vec<_>, _> = (0..count).map(|_| token.another_session()).collect();
             let makers = sessions.map_err(|failure| failure.to_string());
             let makers = makers.map(|sessions| Box::new(Makers { sessions }) as Box<dyn Operation>);

@@ -8,14 +8,7 @@ use serde::Deserialize;
 
 use crate::artefacts::data_directory;
 use crate::facts::{self, Instructions, Latency, Run, Startup, file};
-use crate::suite::{FLOOR, FLOOR_AGAIN};
-
-/// The row of our module as users get it.
-pub const JETON: &str = "jeton";
-/// The row with the null backend.
-pub const NULL: &str = "jeton-null";
-/// The peer that has a column in every table.
-pub const SOFTHSM: &str = "softhsm2";
+use crate::names::{BASELINE, BASELINE_AGAIN, JETON, NULL};
 
 /// A median with its 95 % interval, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +84,7 @@ impl Data {
         self.groups.keys().filter(|name| name.starts_with(prefix)).map(String::as_str).collect()
     }
 
-    /// Returns the rows of a group: the floor, ours, then the others by name.
+    /// Returns the rows of a group: the baseline, ours, then the others by name.
     pub fn rows(&self, group: &str) -> Vec<(&str, Estimate)> {
         let mut rows: Vec<_> = self.groups.get(group).into_iter().flatten().collect();
         rows.sort_by_key(|(row, _)| (self.rank(row), *row));
@@ -99,7 +92,7 @@ impl Data {
     }
 
     fn rank(&self, row: &str) -> usize {
-        const ORDER: [&str; 6] = [FLOOR, FLOOR_AGAIN, JETON, "core", "jeton-rc", NULL];
+        const ORDER: [&str; 6] = [BASELINE, BASELINE_AGAIN, JETON, "core", "jeton-rc", NULL];
         ORDER.iter().position(|known| *known == row).unwrap_or(ORDER.len())
     }
 
@@ -113,25 +106,25 @@ impl Data {
         self.row(group, JETON).map(|estimate| estimate.median)
     }
 
-    /// Returns the time of the floor in a group, in nanoseconds: the mean of its two rows, which
+    /// Returns the time of the baseline in a group, in nanoseconds: the mean of its two rows, which
     /// are measured before and after the others.
-    pub fn floor(&self, group: &str) -> Option<f64> {
-        let first = self.row(group, FLOOR)?.median;
-        Some(self.row(group, FLOOR_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
+    pub fn baseline(&self, group: &str) -> Option<f64> {
+        let first = self.row(group, BASELINE)?.median;
+        Some(self.row(group, BASELINE_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
     }
 
-    /// Returns the time of our module divided by the time of the floor: the median of the turns if
+    /// Returns the time of our module divided by the time of the baseline: the median of the turns if
     /// the group was measured in turns, otherwise the ratio of the medians.
     pub fn ratio(&self, group: &str) -> Option<f64> {
         let turns = self.run.turns.iter().find(|turns| turns.group == group).map(|turns| turns.median);
-        turns.or_else(|| Some(self.jeton(group)? / self.floor(group)?))
+        turns.or_else(|| Some(self.jeton(group)? / self.baseline(group)?))
     }
 
-    /// Returns the time of a row divided by the time of the floor.
+    /// Returns the time of a row divided by the time of the baseline.
     pub fn times(&self, group: &str, row: &str) -> Option<f64> {
         match row {
             JETON => self.ratio(group),
-            _ => Some(self.row(group, row)?.median / self.floor(group)?),
+            _ => Some(self.row(group, row)?.median / self.baseline(group)?),
         }
     }
 
@@ -141,7 +134,7 @@ impl Data {
         peers.map(|(row, estimate)| (row, estimate.median)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Returns whether the row is a peer: neither the floor nor ours.
+    /// Returns whether the row is a peer: neither the baseline nor ours.
     pub fn is_peer(&self, row: &str) -> bool {
         self.rank(row) == 6
     }
@@ -194,16 +187,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_is_the_mean_of_its_two_rows() {
-        let data = Data::of(&[("g", FLOOR, 100.0), ("g", FLOOR_AGAIN, 110.0), ("g", JETON, 120.0)]);
-        assert_eq!(data.floor("g"), Some(105.0));
+    fn the_baseline_is_the_mean_of_its_two_rows() {
+        let data = Data::of(&[("g", BASELINE, 100.0), ("g", BASELINE_AGAIN, 110.0), ("g", JETON, 120.0)]);
+        assert_eq!(data.baseline("g"), Some(105.0));
         assert_eq!(data.ratio("g"), Some(120.0 / 105.0));
     }
 
     #[test]
     fn the_best_peer_is_not_one_of_our_rows() {
         let rows =
-            [("g", JETON, 1.0), ("g", "jeton-rc", 2.0), ("g", SOFTHSM, 9.0), ("g", "nss-session", 5.0)];
+            [("g", JETON, 1.0), ("g", "jeton-rc", 2.0), ("g", crate::names::SOFTHSM, 9.0), ("g", "nss-session", 5.0)];
         assert_eq!(Data::of(&rows).best_peer("g"), Some(("nss-session", 5.0)));
     }
 }

@@ -1,4 +1,4 @@
-//! The operations in which our module is slower than the floor or a peer, with the reasons.
+//! The operations in which our module is slower than the baseline or a peer, with the reasons.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,7 @@ use super::data::Data;
 use super::tables::time;
 use crate::artefacts::root;
 
-/// Returns a table of the groups in which our module is more than 1 % slower than the floor, or
+/// Returns a table of the groups in which our module is more than 1 % slower than the baseline, or
 /// slower than a peer.
 pub fn list(data: &Data) -> String {
     let reasons = Reasons::read();
@@ -15,10 +15,14 @@ pub fn list(data: &Data) -> String {
     for group in data.groups("") {
         let Some(jeton) = data.jeton(group) else { continue };
         let mut lost = Vec::new();
-        if let Some(floor) = data.floor(group) {
+        if let Some(baseline) = data.baseline(group) {
             let over = data.ratio(group).map_or(0.0, |ratio| ratio - 1.0);
             if over > 0.01 {
-                lost.push(format!("{} ({:.1} %) slower than the floor", time(over * floor), over * 100.0));
+                lost.push(format!(
+                    "{} ({:.1} %) slower than the baseline",
+                    time(over * baseline),
+                    over * 100.0
+                ));
             }
         }
         if let Some((peer, nanos)) = data.best_peer(group).filter(|(_, nanos)| *nanos < jeton) {
@@ -76,10 +80,12 @@ mod tests {
 
     #[test]
     fn the_list_has_the_difference_and_the_faster_peer() {
-        let data = Data::of(&[("g", "floor", 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
+        let data = Data::of(&[("g", crate::names::BASELINE, 100.0), ("g", "jeton", 120.0), ("g", "nss", 60.0)]);
         let text = list(&data);
         assert!(
-            text.contains("| g | 20.0 ns (20.0 %) slower than the floor; 120 ns, but nss takes 60.0 ns | "),
+            text.contains(
+                "| g | 20.0 ns (20.0 %) slower than the baseline; 120 ns, but nss takes 60.0 ns | "
+            ),
             "{text}"
         );
         assert_eq!(list(&Data::of(&[("g", "jeton", 120.0), ("g", "nss", 160.0)])), "None.\n");

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
-use jeton_driver::report::Machine;
+use jeton_peers::Machine;
 
 use super::data::Data;
 use super::figures::{self, Figure};
 use super::{losses, tables};
 use crate::facts::{Instructions, LeftOut};
+use crate::names::shown;
 
 /// Returns the whole page.
 pub fn page(data: &Data) -> String {
@@ -60,7 +61,7 @@ const ROWS: &str = "\
 
 | row | what it is |
 |---|---|
-| `floor` | AWS-LC called directly, with a parsed key |
+| `baseline` | AWS-LC called directly, with a parsed key |
 | `jeton` | Jeton as users get it, through its C interface, with AWS-LC |
 | `core` | the same without the C interface |
 | `jeton-rc` | `jeton` with the RustCrypto backend |
@@ -73,7 +74,7 @@ The name of an operation is also the filter that measures it alone: `cargo bench
 ";
 
 const SLOWER: &str = "\
-Each group in which Jeton is more than 1 % slower than the floor, or slower than another module:
+Each group in which Jeton is more than 1 % slower than the baseline, or slower than another module:
 
 ";
 
@@ -93,17 +94,23 @@ fn section(text: &mut String, title: &str, body: &str) {
     write!(text, "## {title}\n\n{body}\n").expect("a string");
 }
 
+/// Returns the version in the headers that the baseline and Jeton are compiled with.
+fn aws_lc_version() -> &'static str {
+    let version = std::ffi::CStr::from_bytes_with_nul(aws_lc_sys::AWSLC_VERSION_NUMBER_STRING);
+    version.ok().and_then(|version| version.to_str().ok()).unwrap_or("unknown")
+}
+
 fn run(data: &Data) -> String {
     let (run, machine) = (&data.run, Machine::this());
     let mode = if run.short { "short mode (rough figures)" } else { "full mode" };
     let mut text = format!(
-        "## Machine and versions\n\n- {}, {} cores; {}\n- {}\n- AWS-LC {}, `aws-lc-sys` 0.47.0, in the floor and in \
+        "## Machine and versions\n\n- {}, {} cores; {}\n- {}\n- AWS-LC {}, `aws-lc-sys` 0.47.0, in the baseline and in \
          Jeton\n- `{}` on {}, {mode}, {} s\n",
         machine.cpu,
         machine.cores,
         machine.system,
         first_line("rustc", "--version"),
-        jeton_driver::peers::describe_in_process().version,
+        aws_lc_version(),
         format!("cargo bench {}", run.command.replace("--bench", "").trim()).trim(),
         first_line_of(Command::new("date").args(["--utc", "+%Y-%m-%d", "-d", &format!("@{}", run.started)])),
         run.seconds,
@@ -166,8 +173,12 @@ fn latency(data: &Data) -> String {
         let [p50, p99, p999, max] =
             [latency.p50, latency.p99, latency.p999, latency.max].map(|nanos| nanos as f64 / 1e3);
         let (row, signatures, keys) = (&latency.row, latency.signatures, latency.keys);
-        writeln!(text, "| {row} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} | {signatures} | {keys} |")
-            .expect("a string");
+        writeln!(
+            text,
+            "| {} | {p50:.1} | {p99:.1} | {p999:.1} | {max:.1} | {signatures} | {keys} |",
+            shown(row)
+        )
+        .expect("a string");
     }
     text + "\n"
 }
@@ -179,6 +190,7 @@ fn instructions(data: &Data) -> String {
     );
     for counted in &data.instructions {
         let Instructions { operation, row, instructions, allocations } = counted;
+        let row = shown(row);
         writeln!(text, "| {operation} | {row} | {instructions:.1} | {allocations:.2} |").expect("a string");
     }
     text + "\n"
@@ -250,23 +262,23 @@ What is timed:
 - The bench times the functions of the module and nothing else. All arguments are prepared beforehand.
 - All rows run in one process. Within a group they run one after the other, each module through its own
   function list.
-- The floor runs first and again at the end of its group (`floor-again` in
+- The baseline runs first and again at the end of its group (`baseline-again` in
   [every row](benchmarks/rows.md)). The tables have the mean of the two. If the two differ, the load of
   the machine changed.
-- \"Speed relative to floor\" of `jeton` is measured in turns: 40 turns of some milliseconds for each side,
+- \"Speed relative to baseline\" of `jeton` is measured in turns: 40 turns of some milliseconds for each side,
   in changing order. The figure is the median of their ratios. A shared machine disturbs it less than
   rows that run one after the other. The other rows have the ratio of the medians.
 - Latencies are those of single calls. They include the delays of the system's scheduler, also for the
-  floor.
+  baseline.
 - More threads than cores show the cost of waiting, not the effect of more cores.
 
-What the floor does:
+What the baseline does:
 
 - It does the same work as the token's function: ECDSA as r || s over a digest, `RSA_sign`, and hedged
   ML-DSA with the expanded key, below the EVP interface. It checks nothing, searches nothing and has no
   sessions.
-- For SLH-DSA the floor is the crate `slh-dsa`, which Jeton uses too.
-- Key generation at the floor makes a parsed key but no object.
+- For SLH-DSA the baseline is the crate `slh-dsa`, which Jeton uses too.
+- Key generation at the baseline makes a parsed key but no object.
 - For AES-GCM the key is set up beforehand. Each message has a new nonce in every row, because GCM
   requires it.
 
@@ -274,7 +286,7 @@ What the rows of Jeton do:
 
 - The difference between `core` and `jeton` is the cost of reading C structures, except for templates,
   which `core` reads too.
-- The difference between `jeton-rc` and the floor comes from the crypto library, not from Jeton.
+- The difference between `jeton-rc` and the baseline comes from the crypto library, not from Jeton.
 - Private keys are token objects, private and sensitive, as an application keeps them.
 - The key derivation of the PIN is set to its minimum in our rows, because its cost is chosen by the
   administrator. This concerns the figures of the start.

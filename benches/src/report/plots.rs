@@ -5,9 +5,10 @@ use std::path::Path;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-use super::data::{Data, JETON, NULL};
+use super::data::Data;
 use super::figures::per_second;
 use super::tables::time;
+use crate::names::{JETON, NULL, shown};
 
 const SIZE: (u32, u32) = (960, 480);
 /// Colours that people with red-green blindness can distinguish (Okabe and Ito).
@@ -34,7 +35,7 @@ pub fn draw(data: &Data, directory: &Path) -> Result<(), String> {
     drawn.map_err(|error| error.to_string())
 }
 
-/// The time of each operation relative to the floor; 1 is the floor.
+/// The time of each operation relative to the baseline; 1 is the baseline.
 fn overhead(data: &Data, path: &Path) -> Drawn {
     let prefixes = ["sign/", "verify/", "kem/", "aes-gcm/", "sha256/", "hmac-sha256/", "random/"];
     let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
@@ -69,7 +70,7 @@ fn overhead(data: &Data, path: &Path) -> Drawn {
         let colour = *colour;
         chart
             .draw_series(points.into_iter().map(|point| Circle::new(point, 4, colour.filled())))?
-            .label(*row)
+            .label(shown(row))
             .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
     }
     chart.draw_series(std::iter::once(PathElement::new(
@@ -157,7 +158,7 @@ where
         let colour = *colour;
         chart
             .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
-            .label(row)
+            .label(shown(&row))
             .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2)));
     }
     chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
@@ -165,11 +166,11 @@ where
     Ok(())
 }
 
-/// Returns the rows of all groups, without the second row of the floor.
+/// Returns the rows of all groups, without the second row of the baseline.
 fn rows_among<'a>(data: &'a Data, groups: &[&str]) -> Vec<&'a str> {
     let mut rows = Vec::new();
     for (row, _) in groups.iter().flat_map(|group| data.rows(group)) {
-        if !rows.contains(&row) && row != crate::suite::FLOOR_AGAIN {
+        if !rows.contains(&row) && row != crate::names::BASELINE_AGAIN {
             rows.push(row);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::data::{Data, Estimate, JETON, SOFTHSM};
-use crate::suite::{FLOOR, FLOOR_AGAIN};
+use super::data::{Data, Estimate};
+use crate::names::{BASELINE, BASELINE_AGAIN, JETON, SOFTHSM, shown};
 
 /// A duration with three digits.
 pub fn time(nanos: f64) -> String {
@@ -37,19 +37,19 @@ fn factor(times: f64) -> String {
 }
 
 /// A table with one line per group whose name begins with one of `prefixes`. Its columns are the
-/// floor, our module and all other rows.
+/// baseline, our module and all other rows.
 pub fn compared(data: &Data, prefixes: &[&str]) -> String {
     let groups: Vec<_> = prefixes.iter().flat_map(|prefix| data.groups(prefix)).collect();
     let mut others: Vec<&str> = Vec::new();
     for group in &groups {
         for (row, _) in data.rows(group) {
-            if ![FLOOR, FLOOR_AGAIN, JETON].contains(&row) && !others.contains(&row) {
+            if ![BASELINE, BASELINE_AGAIN, JETON].contains(&row) && !others.contains(&row) {
                 others.push(row);
             }
         }
     }
     let mut text = String::from(
-        "| operation | floor | jeton | 95 % interval | speed relative to floor | times as fast as SoftHSMv2 |",
+        "| operation | baseline | jeton | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |",
     );
     others.iter().for_each(|row| write!(text, " {row} |").expect("a string"));
     text.push_str("\n|---|--:|--:|--:|--:|--:|");
@@ -62,12 +62,17 @@ pub fn compared(data: &Data, prefixes: &[&str]) -> String {
 }
 
 fn line(data: &Data, group: &str, others: &[&str]) -> String {
-    let (floor, jeton) = (data.floor(group), data.row(group, JETON));
+    let (baseline, jeton) = (data.baseline(group), data.row(group, JETON));
     let speed = data.ratio(group).map(|ratio| format!("{:.3}", 1.0 / ratio));
     let softhsm = data.row(group, SOFTHSM).zip(jeton);
     let softhsm = softhsm.map(|(softhsm, jeton)| factor(softhsm.median / jeton.median));
-    let cells =
-        [floor.map(time), jeton.map(|estimate| time(estimate.median)), jeton.map(interval), speed, softhsm];
+    let cells = [
+        baseline.map(time),
+        jeton.map(|estimate| time(estimate.median)),
+        jeton.map(interval),
+        speed,
+        softhsm,
+    ];
     let rest = others.iter().map(|row| data.row(group, row).map(|estimate| time(estimate.median)));
     let mut text = format!("| {group} |");
     for cell in cells.into_iter().chain(rest) {
@@ -110,7 +115,7 @@ const FRONT_PAGE: [&str; 6] = [
     "search/session/label/1000000",
 ];
 
-/// The summary of the page: our module, the floor, and the faster configuration of each peer.
+/// The summary of the page: our module, the baseline, and the faster configuration of each peer.
 pub fn summary(data: &Data) -> String {
     chosen(data, &SUMMARY)
 }
@@ -131,7 +136,7 @@ fn chosen(data: &Data, groups: &[(&str, &str)]) -> String {
             let rows = data.rows(group).into_iter().filter(|(row, _)| row.starts_with(peer));
             rows.map(|(_, estimate)| estimate.median).min_by(f64::total_cmp)
         };
-        let cells = [data.jeton(group), data.floor(group), quickest(SOFTHSM), quickest("nss")];
+        let cells = [data.jeton(group), data.baseline(group), quickest(SOFTHSM), quickest("nss")];
         let cells = cells.map(|cell| cell.map_or("-".to_owned(), time));
         writeln!(text, "| {name} | {} |", cells.join(" | ")).expect("a string");
     }
@@ -143,18 +148,18 @@ pub fn every_row(data: &Data) -> String {
     let mut text = String::from(
         "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \
          [benchmarks.md](../benchmarks.md) explains the rows.\n\n\
-         | operation | row | median | 95 % interval | speed relative to floor | times as fast as SoftHSMv2 |\n\
+         | operation | row | median | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |\n\
          |---|---|--:|--:|--:|--:|\n",
     );
     for group in data.groups("") {
         let softhsm = data.row(group, SOFTHSM);
         for (row, estimate) in data.rows(group) {
-            let of_floor =
+            let of_baseline =
                 data.times(group, row).map_or("-".to_owned(), |times| format!("{:.3}", 1.0 / times));
             let of_softhsm =
                 softhsm.map_or("-".to_owned(), |softhsm| factor(softhsm.median / estimate.median));
-            let (median, interval) = (time(estimate.median), interval(estimate));
-            writeln!(text, "| {group} | {row} | {median} | {interval} | {of_floor} | {of_softhsm} |")
+            let (row, median, interval) = (shown(row), time(estimate.median), interval(estimate));
+            writeln!(text, "| {group} | {row} | {median} | {interval} | {of_baseline} | {of_softhsm} |")
                 .expect("a string");
         }
     }

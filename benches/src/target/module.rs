@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256, CKM_SHA256_HMAC};
-use jeton_driver::client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
+use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
 use super::{Home, Keys, Outcome, Target};

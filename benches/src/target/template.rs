@@ -5,7 +5,7 @@ use cryptoki_sys::{
     CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
     CKA_VALUE, CKA_VALUE_LEN, CKA_VERIFY, CKK_AES, CKK_GENERIC_SECRET, CKO_SECRET_KEY,
 };
-use jeton_driver::client::Attribute;
+use jeton_client::Attribute;
 
 use super::{Home, Template};
 use crate::scheme::{Kind, Pair};

@@ -1,8 +1,8 @@
-//! The floor: the time that the crypto library itself takes. AWS-LC is called directly with a
+//! The baseline: the time that the crypto library itself takes. AWS-LC is called directly with a
 //! parsed key, in the cheapest way that does the work of the token's function. SLH-DSA, which
 //! AWS-LC lacks, is the crate `slh-dsa` called directly.
 //!
-//! The floor shares no code with the token's backend. A failure is a panic, because there is
+//! The baseline shares no code with the token's backend. A failure is a panic, because there is
 //! nothing to compare with then.
 
 // Calls of a C library.
@@ -32,7 +32,7 @@ pub use ml_kem::MlKemPair;
 pub use symmetric::{Hmac, Sealer, random, sha256};
 
 /// A parsed key pair. Any number of threads may sign with it.
-pub enum FloorPair {
+pub enum BaselinePair {
     /// ECDSA.
     Ec(ec::EcPair),
     /// RSA.
@@ -45,7 +45,7 @@ pub enum FloorPair {
     SlhDsa(Box<slh_dsa::SlhDsaPair>),
 }
 
-impl FloorPair {
+impl BaselinePair {
     /// Generates a key pair. `None` if this kind does not sign.
     pub fn generate(kind: Kind) -> Option<Self> {
         Some(match kind {

@@ -1,0 +1,24 @@
+//! The names of the rows and operations that the measurements and the report share. Criterion's
+//! data and the JSON files are stored under these names.
+
+/// The row of our module as users get it.
+pub const JETON: &str = "jeton";
+/// The row with the null backend.
+pub const NULL: &str = "jeton-null";
+/// The peer that has a column in every table.
+pub const SOFTHSM: &str = "softhsm2";
+/// The row of the baseline. Every ratio is relative to it.
+pub const BASELINE: &str = "floor";
+/// The baseline again, after the other rows. A difference shows that the machine changed meanwhile.
+pub const BASELINE_AGAIN: &str = "floor-again";
+/// The signature whose instructions the targets limit.
+pub const SIGNATURE: &str = "P-256 sign";
+
+/// Returns the name of a row on the page.
+pub fn shown(row: &str) -> &str {
+    match row {
+        BASELINE => "baseline",
+        BASELINE_AGAIN => "baseline-again",
+        other => other,
+    }
+}

@@ -1,0 +1,58 @@
+//! The run of `cargo bench`, and the work of its child processes.
+
+use std::env;
+
+use crate::artefacts::{Artefacts, data_directory, target_directory};
+use crate::child::{self, Role};
+use crate::{groups, instructions, rows, settings, startup};
+
+/// Does the work of the role and ends the process, if this process is a child.
+pub fn if_child() {
+    let Some(role) = child::role() else { return };
+    if let Err(reason) = role.and_then(work) {
+        eprintln!("{reason}");
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}
+
+fn work(role: Role) -> Result<(), String> {
+    match role {
+        Role::Compare { directory } => groups::run(filter(), &directory, &Artefacts::of(&target_directory())),
+        Role::Count(instance, repeated) => instructions::count(&instance, &repeated),
+        Role::CountBaseline(repeated) => instructions::count_baseline(&repeated),
+        Role::Load(instance) => startup::load(&instance),
+        Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
+    }
+}
+
+/// Returns the filter of the command line, if there is one.
+fn filter() -> Option<String> {
+    env::args().skip(1).find(|argument| !argument.starts_with('-'))
+}
+
+/// Measures all groups in one child, with a temporary directory for its tokens.
+pub fn compare() -> Result<(), String> {
+    let artefacts = Artefacts::build()?;
+    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
+    let directory = directory.map_err(|error| error.to_string())?;
+    let data = data_directory();
+    let mut command = child::of_role(&Role::Compare { directory: directory.path().to_owned() });
+    // Criterion has another option `--quick`.
+    let quick = env::args().any(|argument| argument == "--quick");
+    command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
+    command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);
+    if quick {
+        command.env(settings::SHORT, "1");
+    }
+    if filter().is_none() && data.is_dir() {
+        // The report describes one run, so the data of earlier runs is removed.
+        std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+    }
+    child::finished(command)?;
+    if filter().is_none() {
+        startup::measure(&artefacts)?;
+        instructions::measure(&artefacts)?;
+    }
+    Ok(())
+}
