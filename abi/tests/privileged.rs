@@ -27,44 +27,44 @@ fn main() {
     if let Ok(parameters) = std::env::var(PARAMETERS) {
         return initialize(&parameters);
     }
-    let place = Place::new();
-    let Some(program) = place.setuid_copy() else {
+    let scratch = Scratch::new();
+    let Some(program) = scratch.setuid_copy() else {
         println!("SKIPPED: only root can make a setuid program");
         return;
     };
-    environment_is_ignored_with_raised_privileges(&place, &program);
-    environment_is_read_without(&place);
-    configuration_is_not_quoted(&place);
+    environment_is_ignored_with_raised_privileges(&scratch, &program);
+    environment_is_read_without(&scratch);
+    configuration_is_not_quoted(&scratch);
     println!("a setuid host ignores the environment: 3 cases passed");
 }
 
-fn environment_is_ignored_with_raised_privileges(place: &Place, program: &Path) {
-    let directory = place.0.join("tokens");
+fn environment_is_ignored_with_raised_privileges(scratch: &Scratch, program: &Path) {
+    let directory = scratch.0.join("tokens");
     let right = format!("token-dir = '{}'", directory.display());
-    let output = place.run(program, &right);
+    let output = scratch.run(program, &right);
     assert_eq!(answer(&output), CKR_OK.to_string(), "{output:?}");
     let written =
-        ["from-conf.log", "from-conf.jsonl", "from-dir", "from-home"].map(|name| place.0.join(name));
+        ["from-conf.log", "from-conf.jsonl", "from-dir", "from-home"].map(|name| scratch.0.join(name));
     for path in &written {
         assert!(!path.exists(), "the environment made {}", path.display());
     }
     // Nothing else says where the tokens are.
-    let output = place.run(program, "");
+    let output = scratch.run(program, "");
     assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(log.contains("raised privileges"), "{log}");
     assert!(!log.contains("from-conf"), "{log}");
 }
 
-fn environment_is_read_without(place: &Place) {
-    let output = place.run(&std::env::current_exe().expect("a path"), "");
+fn environment_is_read_without(scratch: &Scratch) {
+    let output = scratch.run(&std::env::current_exe().expect("a path"), "");
     assert_eq!(answer(&output), CKR_OK.to_string(), "{output:?}");
-    assert!(place.0.join("from-conf.log").exists(), "the test's configuration must have an effect");
+    assert!(scratch.0.join("from-conf.log").exists(), "the test's configuration must have an effect");
 }
 
-fn configuration_is_not_quoted(place: &Place) {
-    fs::write(place.configuration(), "root:$y$secret:19000:0:99999:7:::\n").expect("a file");
-    let output = place.run(&std::env::current_exe().expect("a path"), "");
+fn configuration_is_not_quoted(scratch: &Scratch) {
+    fs::write(scratch.configuration(), "root:$y$secret:19000:0:99999:7:::\n").expect("a file");
+    let output = scratch.run(&std::env::current_exe().expect("a path"), "");
     assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(log.contains("line 1") && !log.contains("secret"), "{log}");
@@ -93,21 +93,21 @@ fn initialize(parameters: &str) {
 }
 
 /// A directory that everybody may write to, removed at the end.
-struct Place(PathBuf);
+struct Scratch(PathBuf);
 
-impl Place {
+impl Scratch {
     fn new() -> Self {
         let path = std::env::temp_dir().join(format!("jeton-privileged-{}", std::process::id()));
         fs::create_dir_all(&path).expect("a directory");
-        let place = Self(path);
-        let log = place.0.join("from-conf.log");
-        let audit = place.0.join("from-conf.jsonl");
+        let scratch = Self(path);
+        let log = scratch.0.join("from-conf.log");
+        let audit = scratch.0.join("from-conf.jsonl");
         let text = format!(
             "log.file = '{}'\nlog.level = 'info'\naudit.file = '{}'\n",
             log.display(),
             audit.display()
         );
-        fs::write(place.configuration(), text).expect("a file");
+        fs::write(scratch.configuration(), text).expect("a file");
         place
     }
 
@@ -137,7 +137,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Scratch {
     fn drop(&mut self) {
         // What is left in a temporary directory harms nobody.
         let _ = fs::remove_dir_all(&self.0);

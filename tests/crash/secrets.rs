@@ -23,7 +23,7 @@ use crate::keys::{Kind, key_object};
 use crate::process::{Process, Random, directory, number};
 use crate::scan::{Scanner, Sought, Turned};
 use crate::support::{Client, Directory, Functions, LABEL, none};
-use crate::uses::{Scene, generate, shown};
+use crate::uses::{Fixture, generate, shown};
 
 /// What the parent tells the child.
 #[derive(Serialize, Deserialize)]
@@ -307,8 +307,8 @@ impl Run {
         self.client.module.create_object(session, &template).expect("an object")
     }
 
-    /// The scene of a sample, somebody being logged in.
-    fn scene(&self, session: SessionHandle, sample: &Sample) -> Scene<'_> {
+    /// The fixture of a sample, somebody being logged in.
+    fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
         let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[]);
         let public = match sample.public.is_empty() {
             true => key,
@@ -318,7 +318,7 @@ impl Run {
         // A key in a parameter of a derivation needs CKA_DERIVE like the base key.
         let other = self.create(session, &other.key[..], ObjectClass::SECRET_KEY, &[(A::DERIVE, 1)]);
         let peer = self.plan.peers.get(&sample.name).map(|peer| peer.bytes().to_vec()).unwrap_or_default();
-        Scene { client: &self.client, session, key, public, other, peer, made: Vec::new() }
+        Fixture { client: &self.client, session, key, public, other, peer, made: Vec::new() }
     }
 
     fn other(&self) -> Sought {
@@ -346,15 +346,15 @@ impl Run {
         let mut refused = Vec::new();
         // Which of them take it.
         let session = self.log_in(User::User, 1);
-        let mut scene = self.scene(session, &sample);
+        let mut fixture = self.fixture(session, &sample);
         let mut fitting = Vec::new();
         for row in mechanism::all().filter(|row| may_take(row, key_type)) {
-            match scene.work(row) {
+            match fixture.work(row) {
                 Ok(()) => fitting.push(row),
                 Err(reason) => refused.push((row.id, format!("{}: {reason:?}", sample.name))),
             }
         }
-        drop(scene);
+        drop(fixture);
         for (id, reason) in refused {
             // A key of another type says nothing of the mechanism.
             let kept = self.refused.entry(id).or_insert_with(|| reason.clone());
@@ -365,9 +365,9 @@ impl Run {
         self.log_out(session);
         for row in fitting {
             let session = self.log_in(User::User, 1);
-            let mut scene = self.scene(session, &sample);
-            let outcome = scene.work(row);
-            let made = std::mem::take(&mut scene.made);
+            let mut fixture = self.fixture(session, &sample);
+            let outcome = fixture.work(row);
+            let made = std::mem::take(&mut fixture.made);
             let what = format!("{} with {}", row.id, sample.name);
             match outcome {
                 Ok(()) => {
@@ -396,11 +396,11 @@ impl Run {
         self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
         // All of them without a logout.
         let session = self.log_in(User::User, 1);
-        let mut scene = self.scene(session, &sample);
+        let mut fixture = self.fixture(session, &sample);
         for row in mechanism::all().filter(|row| may_take(row, key_type)) {
-            let _ = scene.work(row);
+            let _ = fixture.work(row);
         }
-        let made = std::mem::take(&mut scene.made);
+        let made = std::mem::take(&mut fixture.made);
         self.expect(&sample.name, &sample.secrets);
         self.client.module.finalize().expect("a module");
         let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();

@@ -20,7 +20,7 @@ use crate::scan::Sought;
 use crate::support::{Attributes, Client, none, plain};
 
 /// A key, with what is used beside it.
-pub struct Scene<'a> {
+pub struct Fixture<'a> {
     pub client: &'a Client,
     pub session: SessionHandle,
     /// The private or secret key.
@@ -39,7 +39,7 @@ pub fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
-impl Scene<'_> {
+impl Fixture<'_> {
     /// Does all that a mechanism does with the key; the error of the first function that did not work.
     pub fn work(&mut self, row: &'static MechanismInfo) -> Result<()> {
         let mechanism = Mechanism { info: row, params: self.params(row) };

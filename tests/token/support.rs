@@ -305,9 +305,3 @@ pub fn none() -> Attributes {
 pub fn data(label: &str) -> Attributes {
     Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
 }
-
-/// Bytes of hexadecimal digits.
-pub fn hex(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
-    digits.as_bytes().chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])).collect()
-}

