@@ -9,7 +9,7 @@ use common::{mutable, nothing};
 use cryptoki_sys::*;
 
 #[test]
-fn a_file_that_is_no_token_is_named_once_in_the_log() {
+fn a_file_that_is_not_a_token_is_logged_once() {
     let directory = std::env::temp_dir().join(format!("jeton-directory-{}", std::process::id()));
     let tokens = directory.join("tokens");
     std::fs::create_dir_all(&tokens).expect("a directory");

@@ -16,7 +16,7 @@ fn only_the_standard_functions_are_exported() {
 /// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`: what the C library had allocated was
 /// given to jemalloc's `sdallocx`.
 #[test]
-fn memory_goes_back_to_the_allocator_that_it_came_from() {
+fn memory_is_freed_by_the_allocator_that_allocated_it() {
     let names = symbols("--undefined-only");
     assert!(names.contains("free") && names.contains("malloc"), "{names:?}");
     let of_hosts = |name: &&String| *name == "sdallocx" || name.starts_with("OPENSSL_");

@@ -18,7 +18,7 @@ const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07
 const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
 
 #[test]
-fn every_function_answers() {
+fn every_function_returns_a_code() {
     let directory = std::env::temp_dir().join(format!("jeton-functions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // The one test of this binary: nobody else reads the environment.

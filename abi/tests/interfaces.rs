@@ -33,7 +33,7 @@ fn version_of(interface: &CK_INTERFACE) -> (u8, u8) {
 }
 
 #[test]
-fn no_entry_of_a_list_is_null() {
+fn no_function_pointer_of_a_list_is_null() {
     for ((major, minor), count) in EXPECTED {
         let interface = interface(major, minor);
         assert!(entries(interface, count).iter().all(|entry| *entry != 0), "{major}.{minor}");
@@ -41,7 +41,7 @@ fn no_entry_of_a_list_is_null() {
 }
 
 #[test]
-fn the_structs_hold_a_version_and_the_functions() {
+fn the_lists_begin_with_a_version_and_contain_the_functions() {
     let size = |count: usize| (count + 1) * size_of::<usize>();
     assert_eq!(size_of::<CK_FUNCTION_LIST>(), size(68));
     assert_eq!(size_of::<CK_FUNCTION_LIST_3_0>(), size(92));
@@ -50,7 +50,7 @@ fn the_structs_hold_a_version_and_the_functions() {
 }
 
 #[test]
-fn the_lists_share_their_functions() {
+fn the_lists_contain_the_same_functions() {
     let newest = entries(interface(3, 2), 104);
     assert_eq!(entries(interface(3, 0), 92), &newest[..92]);
     assert_eq!(entries(interface(2, 40), 68), &newest[..68]);
@@ -65,7 +65,7 @@ fn the_lists_share_their_functions() {
 }
 
 #[test]
-fn the_function_list_is_that_of_2_40() {
+fn get_function_list_returns_version_2_40() {
     let mut list = null_mut();
     assert_eq!(unsafe { C_GetFunctionList(&raw mut list) }, CKR_OK);
     assert_eq!(list.cast(), interface(2, 40).pFunctionList);
@@ -82,7 +82,7 @@ fn an_interface_is_found_by_name_version_and_flags() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_refused() {
+fn an_unknown_interface_is_refused() {
     for version in [(3, 1), (3, 3), (2, 20), (2, 0), (0, 0)] {
         assert_eq!(find(Some(c"PKCS 11"), Some(version), 0), Err(CKR_ARGUMENTS_BAD), "{version:?}");
     }
@@ -134,7 +134,7 @@ fn wrong_arguments_of_initialize_are_refused() {
 }
 
 #[test]
-fn before_initialize_every_function_says_so() {
+fn functions_before_initialize_return_not_initialized() {
     let finalize = functions().C_Finalize.expect("an entry");
     assert_eq!(unsafe { finalize(nothing()) }, CKR_CRYPTOKI_NOT_INITIALIZED);
     let answers = answers_to_nothing();

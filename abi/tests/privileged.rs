@@ -108,7 +108,7 @@ impl Scratch {
             audit.display()
         );
         fs::write(scratch.configuration(), text).expect("a file");
-        place
+        scratch
     }
 
     fn configuration(&self) -> PathBuf {

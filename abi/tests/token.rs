@@ -16,7 +16,7 @@ const LABEL: &[u8; 32] = b"a token                         ";
 const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 #[test]
-fn a_token_lives_through_the_interface() {
+fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     let directory = std::env::temp_dir().join(format!("jeton-token-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     // The one test of this binary: nobody else reads the environment.

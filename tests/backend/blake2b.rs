@@ -8,7 +8,7 @@ use jeton_vectors::hex;
 use crate::support::{digest, mac};
 
 #[test]
-fn digests_and_codes_have_the_known_values() {
+fn digests_and_macs_match_known_values() {
     // The digest of `abc`; the code of `data` by a key longer than a block.
     let known = [
         (
@@ -53,7 +53,7 @@ fn digests_and_codes_have_the_known_values() {
 
 /// No DigestInfo and no HashML-DSA has them.
 #[test]
-fn signatures_that_name_their_hash_refuse_it() {
+fn pkcs1_signatures_refuse_blake2b() {
     for provider in Provider::ALL {
         let spec = PairSpec::Rsa { bits: 2048, public_exponent: &[1, 0, 1] };
         let (_, private) = provider.keys.generate(&spec).expect("a pair");

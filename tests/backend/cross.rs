@@ -141,7 +141,7 @@ fn rsa_pss() {
 }
 
 #[test]
-fn rsa_pss_refuses_other_parameters_than_the_signers() {
+fn rsa_pss_refuses_parameters_that_differ_from_the_signature() {
     for (from, to, key) in rsa_keys() {
         let digest = bytes(32);
         let scheme = |mgf, salt_len| Scheme::RsaPss { hash: Hash::Sha256, mgf, salt_len };
@@ -184,7 +184,7 @@ fn ecdsa() {
 }
 
 #[test]
-fn ecdsa_reads_as_much_of_a_digest_as_the_order_has_bits() {
+fn ecdsa_truncates_a_digest_to_the_bits_of_the_order() {
     for (from, to) in pairs() {
         for curve in Curve::ALL {
             let (public, private) = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
@@ -256,7 +256,7 @@ fn ml_dsa() {
 }
 
 #[test]
-fn ml_dsa_contexts_bind() {
+fn ml_dsa_verification_needs_the_same_context() {
     for (from, to) in pairs() {
         let set = MlDsa::MlDsa44;
         let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();

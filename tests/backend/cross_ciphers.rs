@@ -254,7 +254,7 @@ fn cipher(provider: &Provider, case: &Case, direction: Direction, key: &[u8], le
 }
 
 #[test]
-fn what_one_encrypts_the_other_decrypts_in_whatever_parts() {
+fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
     for (from, to) in pairs() {
         for case in CASES {
             for (key, &len) in
@@ -305,7 +305,7 @@ fn refuses_spoilt(what: &str, cipher: &mut dyn Cipher, sealed: &[u8]) {
 }
 
 #[test]
-fn wrong_lengths_are_refused_and_the_cipher_works_on() {
+fn wrong_lengths_are_refused_and_the_cipher_continues() {
     for provider in Provider::ALL {
         for case in CASES {
             let key = bytes(case.keys[0]);
@@ -396,7 +396,7 @@ fn wrong_padding_is_refused() {
 }
 
 #[test]
-fn ccm_takes_the_announced_length_alone() {
+fn ccm_needs_the_announced_length() {
     let scheme =
         CipherScheme::AesCcm { nonce: bytes(12).into(), aad: Box::default(), tag_len: 8, data_len: 20 };
     for provider in Provider::ALL {
@@ -408,7 +408,7 @@ fn ccm_takes_the_announced_length_alone() {
 }
 
 #[test]
-fn both_make_the_same_codes() {
+fn both_backends_make_the_same_macs() {
     let hmacs = Hash::ALL.into_iter().filter(|hash| !matches!(hash, Hash::Shake128 | Hash::Shake256));
     let mut schemes: Vec<(MacScheme, &[usize])> =
         hmacs.map(|hash| (MacScheme::Hmac(hash), &[0, 1, 32, 64, 65, 136, 200][..])).collect();

@@ -112,7 +112,7 @@ fn both_sides_agree() {
 }
 
 #[test]
-fn peers_that_are_no_points_are_refused() {
+fn invalid_peer_points_are_refused() {
     for provider in Provider::ALL {
         for curve in Curve::ALL {
             let (public, private) = provider.keys.generate(&PairSpec::Ec(curve)).unwrap();

@@ -29,7 +29,7 @@ fn power(provider: &Provider, prime: &[u8], base: &[u8], value: &[u8]) -> Vec<u8
 }
 
 #[test]
-fn pairs_of_one_agree_with_pairs_of_the_other() {
+fn key_pairs_of_both_backends_agree() {
     let (prime, base) = (hex(PRIME), hex(BASE));
     for (a, b) in pairs() {
         for private_bits in [None, Some(160), Some(1000)] {
@@ -51,7 +51,7 @@ fn pairs_of_one_agree_with_pairs_of_the_other() {
 }
 
 #[test]
-fn small_powers_are_what_they_are() {
+fn small_powers_have_the_expected_values() {
     let prime = hex(PRIME);
     for provider in Provider::ALL {
         assert_eq!(power(provider, &prime, &[2], &[10]), [4, 0]);
@@ -106,7 +106,7 @@ fn halved(number: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_group_or_no_element_is_refused() {
+fn invalid_groups_and_elements_are_refused() {
     let (prime, base) = (hex(PRIME), hex(BASE));
     for provider in Provider::ALL {
         let mut even = prime.clone();

@@ -116,7 +116,7 @@ const DIGESTS: [(Hash, [&str; 3]); 13] = [
 ];
 
 #[test]
-fn digests_have_the_standards_values() {
+fn digests_match_the_standard() {
     let million = vec![b'a'; 1_000_000];
     for provider in Provider::ALL {
         for (hash, expected) in DIGESTS {
@@ -134,7 +134,7 @@ fn digests_have_the_standards_values() {
 }
 
 #[test]
-fn digests_in_parts_are_those_of_the_whole() {
+fn digests_in_parts_equal_those_of_one_part() {
     let data = bytes(1000);
     for provider in Provider::ALL {
         for (hash, _) in DIGESTS {
@@ -154,7 +154,7 @@ fn digests_in_parts_are_those_of_the_whole() {
 }
 
 #[test]
-fn reset_forgets_the_input() {
+fn reset_discards_the_input() {
     for provider in Provider::ALL {
         for (hash, expected) in DIGESTS {
             let mut hasher = provider.digest.start(hash).unwrap();
@@ -200,7 +200,7 @@ const ED25519: [[&str; 4]; 2] = [
 ];
 
 #[test]
-fn ed25519_signatures_are_those_of_rfc_8032() {
+fn ed25519_signatures_match_rfc_8032() {
     for provider in Provider::ALL {
         for [seed, point, message, signature] in ED25519.map(|row| row.map(hex)) {
             let key = PrivateParts::Ed25519 { seed: Secret::new(seed) };
@@ -220,7 +220,7 @@ fn ed25519_signatures_are_those_of_rfc_8032() {
 type EdRow = (Scheme, &'static str, Vec<u8>, &'static str);
 
 #[test]
-fn signatures_with_contexts_and_of_ed448_are_those_of_rfc_8032() {
+fn ed25519ctx_and_ed448_signatures_match_rfc_8032() {
     let ed25519 = |prehash, context: &[u8]| Scheme::Ed25519Context { prehash, context: context.into() };
     let ed448 = |prehash, context: &[u8]| Scheme::Ed448 { prehash, context: context.into() };
     for provider in Provider::ALL {
@@ -286,7 +286,7 @@ fn signatures_with_contexts_and_of_ed448_are_those_of_rfc_8032() {
 }
 
 #[test]
-fn ecdsa_verifies_halves_without_their_common_zeros() {
+fn ecdsa_verifies_shorter_halves_of_equal_length() {
     // Made for this test: r and s both begin with a zero byte, which is left out.
     let point = hex(
         "0456cebb19ad99b7c2eb9031f56d69b47bfb2439e3ab5cdaa1f415ec376d8f6ac154aeefdb165a3cc871528624109149\
@@ -311,7 +311,7 @@ fn ecdsa_verifies_halves_without_their_common_zeros() {
 }
 
 #[test]
-fn p521_takes_the_leftmost_bits_of_longer_digests() {
+fn p521_uses_the_leftmost_bits_of_longer_digests() {
     // Made for this test by the formulas of FIPS 186-5, 6.4 over Python's integers, for digests of `bytes(length)`.
     let point = hex(
         "04005ff595b54340908a6d105a3102cc855e863fe87e7f74b8c8377e746a7df34428010117ab45a94b46ddb0c8026732\

@@ -140,7 +140,7 @@ fn rsa_of_8192_bits_signs_and_verifies() {
 }
 
 #[test]
-fn rsa_keys_of_contradicting_parts_are_refused() {
+fn rsa_keys_with_inconsistent_parts_are_refused() {
     for provider in Provider::ALL {
         let (key, other) = (Rsa::generate(provider, &[1, 0, 1]), Rsa::generate(provider, &[1, 0, 1]));
         let cases: [(&str, PrivateParts); 6] = [
@@ -190,7 +190,7 @@ fn malformed_rsa_public_keys_are_refused() {
 }
 
 #[test]
-fn rsa_generation_keeps_to_its_limits() {
+fn rsa_generation_enforces_its_limits() {
     for provider in Provider::ALL {
         let generate = |bits, public_exponent: &[u8]| {
             provider.keys.generate(&PairSpec::Rsa { bits, public_exponent }).err()
@@ -310,7 +310,7 @@ fn parts_of_wrong_lengths_are_refused() {
 }
 
 #[test]
-fn ml_dsa_keys_of_contradicting_parts_are_refused() {
+fn ml_dsa_keys_with_inconsistent_parts_are_refused() {
     for provider in Provider::ALL {
         for set in MlDsa::ALL {
             let (_, private) = provider.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();

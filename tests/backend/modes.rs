@@ -17,7 +17,7 @@ fn iv() -> [u8; 16] {
 }
 
 #[test]
-fn sp_800_38a() {
+fn modes_match_sp_800_38a() {
     let block: [u8; 16] = std::array::from_fn(|index| 0xf0 + index as u8);
     let rows: [(CipherScheme, &str); 7] = [
         (
@@ -62,7 +62,7 @@ fn sp_800_38a() {
 
 /// RFC 3962, appendix B, has the last two blocks in the other order (CS3).
 #[test]
-fn ciphertext_stealing_is_that_of_rfc_3962_in_the_other_order() {
+fn ciphertext_stealing_matches_rfc_3962_with_swapped_blocks() {
     let key = b"chicken teriyaki";
     let message = b"I would like the General Gau's Chicken, please, and wonton soup.";
     let scheme = CipherScheme::AesCts { iv: [0; 16] };
@@ -85,7 +85,7 @@ fn ciphertext_stealing_is_that_of_rfc_3962_in_the_other_order() {
 }
 
 #[test]
-fn cfb64_is_built_of_the_block_cipher() {
+fn cfb64_matches_its_definition() {
     let (key, message) = (hex(KEY), bytes(64));
     for provider in Provider::ALL {
         let mut register = iv().to_vec();
@@ -108,7 +108,7 @@ fn cfb64_is_built_of_the_block_cipher() {
 }
 
 #[test]
-fn counters_count_in_their_bits_and_never_wrap() {
+fn ctr_counters_use_their_bits_and_never_wrap() {
     for provider in Provider::ALL {
         let mut block = [0xff; 16];
         block[15] = 0xfe;
@@ -131,7 +131,7 @@ fn counters_count_in_their_bits_and_never_wrap() {
 }
 
 #[test]
-fn chacha20_is_that_of_rfc_8439_and_the_original() {
+fn chacha20_matches_rfc_8439_and_the_original() {
     let key: Vec<u8> = (0..32).collect();
     let sunscreen =
         b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
@@ -154,7 +154,7 @@ fn chacha20_is_that_of_rfc_8439_and_the_original() {
 }
 
 #[test]
-fn xcbc_is_that_of_rfc_3566() {
+fn xcbc_mac_matches_rfc_3566() {
     let numbers: Vec<u8> = (0..34).collect();
     let zeros = [0; 1000];
     for provider in Provider::ALL {
@@ -176,7 +176,7 @@ fn xcbc_is_that_of_rfc_3566() {
 }
 
 #[test]
-fn cbc_mac_is_the_last_block_of_cbc() {
+fn cbc_mac_equals_the_last_block_of_cbc() {
     let cbc = CipherScheme::AesCbc { iv: [0; 16], padded: false };
     for provider in Provider::ALL {
         for len in [1, 15, 16, 17, 32, 100] {
@@ -190,7 +190,7 @@ fn cbc_mac_is_the_last_block_of_cbc() {
 }
 
 #[test]
-fn no_hmac_of_a_shake() {
+fn hmac_with_shake_is_refused() {
     for provider in Provider::ALL {
         for hash in [Hash::Shake128, Hash::Shake256] {
             let outcome = mac(provider, &MacScheme::Hmac(hash), &[1; 32], &[], 1);

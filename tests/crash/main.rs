@@ -43,21 +43,21 @@ static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocato
 
 /// The cases, by name.
 const CASES: [(&str, fn()); 15] = [
-    ("what_was_acknowledged_survives_a_kill", kill::case),
-    ("what_was_acknowledged_survives_a_power_cut", power::case),
+    ("acknowledged_changes_survive_a_kill", kill::case),
+    ("acknowledged_changes_survive_a_power_cut", power::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
-    ("one_of_many_changes_of_a_pin_wins", pins::changes),
+    ("exactly_one_concurrent_pin_change_succeeds", pins::changes),
     ("processes_and_threads_lose_nothing", load::case),
     ("no_secret_stays_in_memory", secrets::case),
     ("memory_stays_flat", memory::case),
-    ("what_was_acknowledged_survives_every_failing_call_of_the_file_system", faults::case),
+    ("acknowledged_changes_survive_every_failing_file_system_call", faults::case),
     ("a_full_disk_allows_login_signing_and_destroying", full::full),
     ("a_read_only_disk_allows_login_and_signing", full::read_only),
     ("an_unwritable_directory_allows_login_and_signing", full::unwritable),
-    ("a_login_without_memory_costs_no_try", full::memory),
-    ("a_refused_lock_is_said_once_and_half_of_the_limit_stays", limits::locks),
+    ("a_login_without_memory_costs_no_attempt", full::memory),
+    ("a_refused_memory_lock_is_logged_once_and_half_of_the_limit_stays", limits::locks),
     ("keys_work_on_small_stacks", limits::stacks),
-    ("memory_that_ends_fails_a_call_and_no_process", limits::memory),
+    ("exhausted_memory_fails_a_call_and_not_the_process", limits::memory),
 ];
 
 /// What child processes do, by name.

@@ -33,7 +33,7 @@ fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) ->
 }
 
 #[test]
-fn a_pair_is_made_while_the_session_does_other_things() {
+fn key_pair_generation_runs_while_the_session_works() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, session(&client));
@@ -59,7 +59,7 @@ fn a_pair_is_made_while_the_session_does_other_things() {
 }
 
 #[test]
-fn a_secret_key_is_pending_too_and_refusals_come_at_once() {
+fn secret_key_generation_is_pending_and_errors_return_at_once() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, session(&client));
@@ -102,7 +102,7 @@ fn a_named_generation_outlives_its_session_and_is_joined() {
 }
 
 #[test]
-fn what_was_closed_cancelled_or_logged_out_leaves_no_objects() {
+fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, watching) = (&client.module, client.user());
@@ -132,7 +132,7 @@ fn what_was_closed_cancelled_or_logged_out_leaves_no_objects() {
 }
 
 #[test]
-fn finalize_waits_for_what_runs_and_forgets_it() {
+fn finalize_waits_for_running_generations_and_discards_their_results() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, before) = (&client.module, session(&client));
@@ -149,7 +149,7 @@ fn finalize_waits_for_what_runs_and_forgets_it() {
 }
 
 #[test]
-fn more_generations_than_threads_are_made_all_the_same() {
+fn more_generations_than_threads_all_complete() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let _login = client.user();
@@ -167,7 +167,7 @@ fn more_generations_than_threads_are_made_all_the_same() {
 }
 
 #[test]
-fn an_application_may_forbid_threads() {
+fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
     each_backend(|provider| {
         let directory = Directory::new();
         let module = Module::new();
@@ -182,7 +182,7 @@ fn an_application_may_forbid_threads() {
 }
 
 #[test]
-fn a_waiting_thread_is_told_of_another_process_token() {
+fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
@@ -208,7 +208,7 @@ fn a_waiting_thread_is_told_of_another_process_token() {
 }
 
 #[test]
-fn finalize_ends_a_wait() {
+fn finalize_ends_wait_for_slot_event() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
@@ -223,7 +223,7 @@ fn finalize_ends_a_wait() {
 }
 
 #[test]
-fn a_user_of_a_name_is_not_known() {
+fn login_user_refuses_an_unknown_user_name() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());

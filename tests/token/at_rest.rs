@@ -74,7 +74,7 @@ fn a_public_key_is_never_stored_in_clear() {
 }
 
 #[test]
-fn a_public_key_is_used_after_a_login_alone() {
+fn a_stored_public_key_is_used_only_after_a_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -177,7 +177,7 @@ fn a_file_of_a_newer_format_is_left_alone() {
 }
 
 #[test]
-fn an_old_pin_record_is_gone_after_the_change() {
+fn a_pin_change_erases_the_old_pin_record() {
     each_backend(|provider| {
         for initialised_by_so in [false, true] {
             let client = Client::new(provider);
@@ -201,7 +201,7 @@ fn an_old_pin_record_is_gone_after_the_change() {
 }
 
 #[test]
-fn a_weaker_pin_record_is_gone_after_the_login_that_strengthens_it() {
+fn a_login_that_strengthens_a_pin_record_erases_the_weaker_one() {
     each_backend(|provider| {
         let client = Client::new(provider);
         client.module.finalize().expect("a module");
@@ -265,7 +265,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
 }
 
 #[test]
-fn an_initialisation_leaves_nothing_of_the_token_before() {
+fn initialisation_erases_all_bytes_of_the_previous_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -281,7 +281,7 @@ fn an_initialisation_leaves_nothing_of_the_token_before() {
 }
 
 #[test]
-fn old_bytes_that_a_reader_held_go_at_a_later_write() {
+fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
     let provider = Provider::ALL[0];
     let client = Client::new(provider);
     let session = client.user();
@@ -301,7 +301,7 @@ fn old_bytes_that_a_reader_held_go_at_a_later_write() {
 }
 
 #[test]
-fn old_bytes_that_a_killed_process_left_go_at_the_next_login() {
+fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     let provider = Provider::ALL[0];
     let client = Client::new(provider);
     let session = client.user();
@@ -379,7 +379,7 @@ fn a_new_token_key_needs_both_pins() {
 }
 
 #[test]
-fn a_token_that_was_altered_gets_no_new_key() {
+fn rekey_refuses_a_token_that_was_altered() {
     for statement in ["DELETE FROM object", "UPDATE record SET body = CAST(body || x'00' AS BLOB)"] {
         let provider = Provider::ALL[0];
         let client = Client::new(provider);
@@ -402,7 +402,7 @@ fn sealing_key(directory: &Directory, name: &str) -> (PathBuf, String) {
 }
 
 #[test]
-fn no_pin_opens_a_sealed_token_without_its_key_and_none_is_counted() {
+fn a_pin_without_the_sealing_key_opens_nothing_and_costs_no_attempt() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -482,7 +482,7 @@ fn a_sealing_key_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn a_token_that_is_made_while_a_sealing_key_is_configured_needs_it() {
+fn a_token_initialised_with_a_sealing_key_needs_it() {
     let provider = Provider::ALL[0];
     let directory = Directory::new();
     let (_, configuration) = sealing_key(&directory, "key");

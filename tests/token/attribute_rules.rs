@@ -143,7 +143,7 @@ impl Receivers {
 }
 
 #[test]
-fn functions_that_receive_a_key_follow_the_table() {
+fn unwrap_derive_and_decapsulate_follow_the_table() {
     with_samples(|client, session, sample| {
         if !sample.object_type.is_hidden() {
             return;
@@ -285,7 +285,7 @@ fn reading_follows_the_table() {
 }
 
 #[test]
-fn shown_keys_are_the_only_ones_whose_values_a_search_finds() {
+fn a_search_by_value_finds_only_keys_that_are_not_sensitive() {
     with_samples(|client, session, sample| {
         for rule in
             attribute::rules(sample.object_type).filter(|rule| rule.secret && sample.whole.has(rule.id))

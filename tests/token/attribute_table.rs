@@ -65,7 +65,7 @@ Rules that are no column:
 ";
 
 #[test]
-fn the_document_is_what_the_table_says() {
+fn the_document_matches_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/attributes.md");
     let text = document();
     if std::env::var_os("JETON_WRITE_DOCS").is_some() {

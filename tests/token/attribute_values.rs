@@ -53,7 +53,7 @@ fn a_malformed_value_is_refused_by_every_function() {
 }
 
 #[test]
-fn a_number_beyond_those_that_are_defined_is_refused() {
+fn an_undefined_number_is_refused() {
     with_samples(|client, session, sample| {
         for rule in attribute::rules(sample.object_type).filter(|rule| rule.most != u64::MAX) {
             let mechanism = |number| sample.whole.clone().without(rule.id).number(rule.id, number);
@@ -70,7 +70,7 @@ fn a_number_beyond_those_that_are_defined_is_refused() {
 }
 
 #[test]
-fn the_so_says_what_the_so_alone_may_say() {
+fn the_so_may_set_attributes_that_only_the_so_may_set() {
     let client = Client::new(Provider::ALL[0]);
     let session = client.user();
     let samples = samples(&client, session);
@@ -97,7 +97,7 @@ fn the_so_says_what_the_so_alone_may_say() {
 }
 
 #[test]
-fn the_user_does_not_say_what_the_so_alone_may_say() {
+fn the_user_may_not_set_attributes_that_only_the_so_may_set() {
     with_samples(|client, session, sample| {
         for rule in attribute::rules(sample.object_type).filter(|rule| rule.change == Change::SecurityOfficer)
         {

@@ -105,7 +105,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
 }
 
 #[test]
-fn processes_and_lives_of_a_module_share_a_chain() {
+fn processes_and_restarts_of_a_module_share_a_chain() {
     each_backend(|provider| {
         let (client, file) = audited(provider);
         let configuration = format!(", audit = {{ file = '{}' }}", file.display());
@@ -136,7 +136,7 @@ fn processes_and_lives_of_a_module_share_a_chain() {
 }
 
 #[test]
-fn a_line_that_a_crash_cut_off_is_left_and_the_log_goes_on() {
+fn a_line_that_a_crash_cut_off_is_kept_and_the_log_continues() {
     each_backend(|provider| {
         let (client, file) = audited(provider);
         let create = |client: &Client| {
@@ -157,7 +157,7 @@ fn a_line_that_a_crash_cut_off_is_left_and_the_log_goes_on() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_refused_at_the_start() {
+fn initialize_refuses_a_log_that_cannot_be_written() {
     let directory: Arc<Directory> = Directory::new();
     let configuration = format!(", audit = {{ file = '{}' }}", directory.path().display());
     let module = jeton::module::Module::new();
@@ -166,7 +166,7 @@ fn a_log_that_cannot_be_written_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_held_lock_of_the_log_stops_no_call_for_ever() {
+fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
     // Each end waits for the whole limit: all of them at once.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {

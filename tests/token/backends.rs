@@ -14,7 +14,7 @@ fn crossed() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
 }
 
 #[test]
-fn a_token_made_under_one_backend_signs_under_the_other() {
+fn a_token_of_one_backend_signs_with_the_other() {
     for (maker, user) in crossed() {
         println!("made under {}, used under {}", maker.name, user.name);
         let made = Client::new(maker);
@@ -49,7 +49,7 @@ fn a_token_made_under_one_backend_signs_under_the_other() {
 }
 
 #[test]
-fn the_parts_of_a_key_are_the_same_under_both() {
+fn both_backends_store_the_same_key_parts() {
     for (maker, user) in crossed() {
         let made = Client::new(maker);
         let session = made.user();

@@ -9,7 +9,7 @@ use crate::support::{Attributes, Client, SO_PIN, data, each_backend, none};
 const CLASSES: [ObjectClass; 3] = [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE];
 
 #[test]
-fn everybody_finds_the_profiles_by_their_class() {
+fn profiles_are_found_by_class_without_a_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -58,7 +58,7 @@ fn each_mechanism_has_an_object() {
 }
 
 #[test]
-fn the_clock_tells_the_time_of_the_token() {
+fn the_clock_object_returns_the_time() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -75,7 +75,7 @@ fn the_clock_tells_the_time_of_the_token() {
 }
 
 #[test]
-fn a_search_that_does_not_name_their_class_does_not_find_them() {
+fn a_search_without_their_class_does_not_find_them() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -91,7 +91,7 @@ fn a_search_that_does_not_name_their_class_does_not_find_them() {
 }
 
 #[test]
-fn they_can_be_neither_made_nor_changed_nor_copied_nor_destroyed() {
+fn built_in_objects_cannot_be_created_changed_copied_or_destroyed() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -109,7 +109,7 @@ fn they_can_be_neither_made_nor_changed_nor_copied_nor_destroyed() {
 }
 
 #[test]
-fn their_identifiers_are_their_own() {
+fn built_in_objects_have_unique_identifiers() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();

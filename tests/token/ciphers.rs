@@ -247,7 +247,7 @@ pub fn each_case(test: impl Fn(&Client, SessionHandle, &Case, ObjectHandle)) {
 }
 
 #[test]
-fn one_part_and_odd_parts_give_the_same_and_come_back() {
+fn one_part_and_odd_parts_give_the_same_ciphertext_and_decrypt() {
     each_case(|client, session, case, key| {
         for len in &case.messages {
             let data = message(*len);
@@ -289,7 +289,7 @@ fn both_backends_give_the_same_ciphertext() {
 }
 
 #[test]
-fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
+fn short_buffers_keep_a_cipher_active_and_return_the_needed_length() {
     each_case(|client, session, case, key| {
         let data = message(*case.messages.last().expect("a length"));
         let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
@@ -320,7 +320,7 @@ fn short_buffers_keep_a_cipher_active_and_say_what_would_do() {
 }
 
 #[test]
-fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
+fn a_short_buffer_loses_no_bytes_of_update_or_final() {
     each_case(|client, session, case, key| {
         let data = message(*case.messages.last().expect("a length"));
         let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
@@ -355,7 +355,7 @@ fn short_buffers_lose_nothing_of_a_part_or_of_the_end() {
 }
 
 #[test]
-fn what_is_no_ciphertext_is_refused_and_the_next_operation_is_not_harmed() {
+fn an_invalid_ciphertext_is_refused_and_the_next_operation_works() {
     each_case(|client, session, case, key| {
         let mechanism = &case.mechanism;
         let data = message(case.messages[0]);
@@ -418,7 +418,7 @@ fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
 }
 
 #[test]
-fn padding_that_is_none_is_an_invalid_ciphertext() {
+fn invalid_padding_is_an_invalid_ciphertext() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -444,7 +444,7 @@ fn padding_that_is_none_is_an_invalid_ciphertext() {
 }
 
 #[test]
-fn an_operation_armed_again_starts_over() {
+fn a_re_armed_cipher_starts_over() {
     each_case(|client, session, case, key| {
         let data = message(case.messages[0]);
         let sealed = Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
@@ -483,7 +483,7 @@ fn altered(params: &Params) -> Option<Params> {
 }
 
 #[test]
-fn an_operation_armed_with_another_parameter_is_another_one() {
+fn another_parameter_starts_a_new_cipher() {
     each_case(|client, session, case, key| {
         let Some(params) = altered(&case.mechanism.params) else { return };
         let other = Mechanism { params, ..case.mechanism.clone() };
@@ -511,7 +511,7 @@ fn an_operation_armed_with_another_parameter_is_another_one() {
 }
 
 #[test]
-fn keys_encrypt_only_what_they_may() {
+fn keys_encrypt_only_with_the_right_usage_and_type() {
     each_case(|client, session, case, key| {
         let template = key_object(ObjectClass::SECRET_KEY, case.key_type).bytes(A::VALUE, &case.value());
         for (way, flag) in [(Way::Encrypt, A::ENCRYPT), (Way::Decrypt, A::DECRYPT)] {

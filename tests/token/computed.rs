@@ -38,7 +38,7 @@ fn p256() -> Attributes {
 
 /// The answers are those of Python's `cryptography` 48 and `hashlib`.
 #[test]
-fn secret_keys_have_the_known_check_values_though_nobody_sees_the_key() {
+fn sensitive_secret_keys_have_the_known_check_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -67,7 +67,7 @@ fn secret_keys_have_the_known_check_values_though_nobody_sees_the_key() {
 }
 
 #[test]
-fn a_check_value_of_no_bytes_is_none_from_then_on() {
+fn an_empty_check_value_stays_empty() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -86,7 +86,7 @@ fn a_check_value_of_no_bytes_is_none_from_then_on() {
 }
 
 #[test]
-fn a_received_key_with_another_check_value_is_refused() {
+fn an_imported_key_with_a_wrong_check_value_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -105,7 +105,7 @@ fn a_received_key_with_another_check_value_is_refused() {
 }
 
 #[test]
-fn a_certificate_tells_its_key_and_its_check_value() {
+fn a_certificate_has_its_public_key_info_and_check_value() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -129,7 +129,7 @@ fn a_certificate_tells_its_key_and_its_check_value() {
 }
 
 #[test]
-fn a_private_key_tells_the_known_public_key() {
+fn a_private_key_has_the_known_public_key_info() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -156,7 +156,7 @@ fn a_private_key_tells_the_known_public_key() {
 /// The headers are those of the examples in RFC 8410 (10.1), RFC 9881 (C.2) and RFC 9935 (C.2), of `openssl genpkey` for
 /// RSA and EC, and of RFC 9909 (appendix C) for SLH-DSA.
 #[test]
-fn both_halves_of_a_pair_tell_the_same_public_key() {
+fn both_keys_of_a_pair_have_the_same_public_key_info() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -38,7 +38,7 @@ fn a_denied_mechanism_is_not_listed_and_refused() {
 }
 
 #[test]
-fn allowed_mechanisms_are_all_that_there_are() {
+fn only_allowed_mechanisms_are_listed() {
     each_backend(|provider| {
         let allow = ", mechanisms = { allow = ['CKM_EDDSA', 'CKM_SHA256'], deny = ['CKM_SHA256'] }";
         let client = Client::with(provider, allow);
@@ -47,7 +47,7 @@ fn allowed_mechanisms_are_all_that_there_are() {
 }
 
 #[test]
-fn a_wrong_configuration_is_refused_and_a_right_one_works_afterwards() {
+fn an_invalid_configuration_is_refused_and_a_valid_one_works_afterwards() {
     let directory = Directory::new();
     let module = Module::new();
     let place = format!("token-dir = '{}'", directory.path().display());

@@ -135,7 +135,7 @@ fn both_sides_agree_on_every_curve() {
 
 /// RFC 7748, 6.1.
 #[test]
-fn x25519_gives_the_known_secret_and_x963_the_known_key() {
+fn x25519_and_the_x963_kdf_match_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -160,7 +160,7 @@ fn hkdf(extract: bool, expand: bool, salt: HkdfSalt, info: &[u8]) -> Params {
 
 /// RFC 5869, A.1 to A.3.
 #[test]
-fn hkdf_has_the_known_values_as_key_and_as_data() {
+fn hkdf_matches_known_values_as_key_and_as_data() {
     let range = |from: u8, to: u8| (from..=to).collect::<Vec<_>>();
     let cases = [
         (
@@ -225,7 +225,7 @@ fn hkdf_has_the_known_values_as_key_and_as_data() {
 }
 
 #[test]
-fn simple_derivations_join_mix_and_cut() {
+fn concatenation_xor_and_extraction_derive_the_expected_keys() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -268,7 +268,7 @@ fn simple_derivations_join_mix_and_cut() {
 }
 
 #[test]
-fn a_shake_of_a_key_is_a_key() {
+fn shake_derivation_makes_a_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -287,7 +287,7 @@ fn a_shake_of_a_key_is_a_key() {
 
 /// FIPS 197, C.1: one block, which CBC with no initialisation vector enciphers the same.
 #[test]
-fn data_is_enciphered_to_a_key() {
+fn encrypt_data_derivation_makes_a_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -305,7 +305,7 @@ fn data_is_enciphered_to_a_key() {
 }
 
 #[test]
-fn a_key_is_protected_as_the_keys_are_that_it_comes_from() {
+fn a_derived_key_inherits_the_protection_of_its_base_keys() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -21,7 +21,7 @@ fn with(id: M) -> Mechanism {
 
 /// ECB: SP 800-67, B.1. CBC: `openssl enc -des-ede3-cbc` of OpenSSL 3.0.
 #[test]
-fn known_answers() {
+fn tdes_matches_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -113,7 +113,7 @@ fn an_update_gives_out_each_complete_block() {
 }
 
 #[test]
-fn the_parity_of_keys_is_odd() {
+fn tdes_keys_have_odd_parity() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -130,7 +130,7 @@ fn the_parity_of_keys_is_odd() {
 }
 
 #[test]
-fn a_token_has_it_only_where_the_configuration_does() {
+fn tdes_is_offered_only_if_configured() {
     each_backend(|provider| {
         let client = Client::with(provider, "");
         let session = client.user();

@@ -43,7 +43,7 @@ fn agree(
 }
 
 #[test]
-fn published_pairs_agree_on_the_published_secret() {
+fn published_key_pairs_derive_the_published_secret() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -66,7 +66,7 @@ fn published_pairs_agree_on_the_published_secret() {
 }
 
 #[test]
-fn a_peer_that_forces_the_secret_is_none() {
+fn a_peer_value_that_forces_the_secret_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -90,7 +90,7 @@ fn a_peer_that_forces_the_secret_is_none() {
 }
 
 #[test]
-fn pairs_are_made_in_the_group_that_the_template_names() {
+fn key_pairs_are_generated_in_the_group_of_the_template() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -136,7 +136,7 @@ fn pairs_are_made_in_the_group_that_the_template_names() {
 }
 
 #[test]
-fn imported_keys_and_groups_are_looked_at() {
+fn imported_keys_and_groups_are_checked() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -178,7 +178,7 @@ fn imported_keys_and_groups_are_looked_at() {
 
 /// A prime takes its time: this is for the default backend alone. The primes of the others are tried in tests/backend.
 #[test]
-fn domain_parameters_are_made_and_pairs_in_them_agree() {
+fn generated_domain_parameters_make_key_pairs_that_agree() {
     let client = Client::new(Provider::ALL[0]);
     let session = client.user();
     let make = |template: &Attributes| {
@@ -207,7 +207,7 @@ fn domain_parameters_are_made_and_pairs_in_them_agree() {
 }
 
 #[test]
-fn a_private_key_leaves_as_pkcs_8_and_comes_back() {
+fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

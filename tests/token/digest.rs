@@ -59,7 +59,7 @@ fn digests_have_the_known_values_in_one_part_and_in_several() {
 }
 
 #[test]
-fn a_digest_goes_through_the_states_of_an_operation() {
+fn a_digest_follows_the_states_of_an_operation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
@@ -94,7 +94,7 @@ fn a_digest_goes_through_the_states_of_an_operation() {
 }
 
 #[test]
-fn a_secret_key_is_digested_as_its_value() {
+fn digest_key_digests_the_value_of_a_secret_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -41,7 +41,7 @@ fn descriptors(directory: &Directory) -> usize {
 }
 
 #[test]
-fn a_copy_or_another_name_of_a_token_file_is_no_token() {
+fn a_copy_or_link_of_a_token_file_is_not_a_token() {
     type Plant = fn(&Path, &Path);
     let plants: [Plant; 4] = [
         |path, other| assert_ne!(fs::copy(path, other).expect("a copy"), 0),
@@ -69,7 +69,7 @@ fn a_copy_or_another_name_of_a_token_file_is_no_token() {
 }
 
 #[test]
-fn the_file_that_has_the_name_of_its_serial_number_is_the_token() {
+fn only_the_file_named_after_its_serial_number_is_the_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let path = file(&client.directory);
@@ -104,7 +104,7 @@ fn a_renamed_token_file_is_a_token_at_the_next_start() {
 }
 
 #[test]
-fn nothing_is_acknowledged_that_goes_to_a_file_without_its_name() {
+fn a_change_of_a_file_without_its_name_is_not_acknowledged() {
     type Harm = fn(&Path);
     let harms: [Harm; 6] = [
         |path| {
@@ -136,7 +136,7 @@ fn nothing_is_acknowledged_that_goes_to_a_file_without_its_name() {
 }
 
 #[test]
-fn files_that_are_no_tokens_are_left_out() {
+fn other_files_are_ignored() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let path = file(&client.directory);
@@ -151,7 +151,7 @@ fn files_that_are_no_tokens_are_left_out() {
 }
 
 #[test]
-fn a_file_or_directory_that_everybody_may_change_is_refused() {
+fn a_world_writable_file_or_directory_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let mode = |path: &Path, mode| {
@@ -172,7 +172,7 @@ fn a_file_or_directory_that_everybody_may_change_is_refused() {
 }
 
 #[test]
-fn a_counter_is_readable_by_its_owner_alone() {
+fn only_the_owner_can_read_a_counter_file() {
     each_backend(|provider| {
         let counters = Directory::new();
         let configuration = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());

@@ -40,7 +40,7 @@ pub fn covered() -> impl Iterator<Item = M> {
 }
 
 #[test]
-fn pairs_say_what_they_are_and_sign() {
+fn generated_key_pairs_have_their_attributes_and_sign() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -77,7 +77,7 @@ fn pairs_say_what_they_are_and_sign() {
 }
 
 #[test]
-fn secret_keys_have_their_length_and_differ() {
+fn generated_secret_keys_have_the_requested_length_and_differ() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -102,7 +102,7 @@ fn secret_keys_have_their_length_and_differ() {
 }
 
 #[test]
-fn the_history_of_a_key_is_recorded_and_not_forgotten() {
+fn local_always_sensitive_and_never_extractable_are_recorded() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -131,7 +131,7 @@ fn the_history_of_a_key_is_recorded_and_not_forgotten() {
 }
 
 #[test]
-fn requests_that_cannot_be_met_are_refused() {
+fn impossible_generation_templates_are_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -179,7 +179,7 @@ fn requests_that_cannot_be_met_are_refused() {
 }
 
 #[test]
-fn nobody_makes_keys_that_they_may_not_store() {
+fn generation_needs_the_session_and_login_that_storing_needs() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -198,7 +198,7 @@ fn nobody_makes_keys_that_they_may_not_store() {
 }
 
 #[test]
-fn an_rsa_pair_takes_the_exponent_that_was_asked_for() {
+fn an_rsa_key_pair_has_the_requested_exponent() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -214,7 +214,7 @@ fn an_rsa_pair_takes_the_exponent_that_was_asked_for() {
 
 /// RFC 8017, 3.1: a public exponent is odd and at least 3.
 #[test]
-fn a_public_exponent_that_is_none_is_an_invalid_value() {
+fn an_invalid_public_exponent_is_an_invalid_value() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -33,7 +33,7 @@ fn keys(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle)
 }
 
 #[test]
-fn the_first_key() {
+fn prf_derive_matches_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -91,7 +91,7 @@ fn the_first_key() {
 
 /// RFC 4434, 4: AES-XCBC-PRF-128 with keys of 16, 10 and 18 bytes, which are the nonces here.
 #[test]
-fn aes_takes_keys_of_every_length() {
+fn aes_xcbc_takes_keys_of_every_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -112,7 +112,7 @@ fn aes_takes_keys_of_every_length() {
 }
 
 #[test]
-fn the_further_keys_of_the_first_version() {
+fn ike1_prf_derive_matches_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -137,7 +137,7 @@ fn the_further_keys_of_the_first_version() {
 }
 
 #[test]
-fn longer_keys() {
+fn ike_extended_and_prf_plus_derive_match_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -191,7 +191,7 @@ fn longer_keys() {
 }
 
 #[test]
-fn a_sensitive_key_gives_sensitive_keys() {
+fn a_sensitive_base_key_derives_sensitive_keys() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -32,7 +32,7 @@ fn public(key_type: KeyType) -> Attributes {
 }
 
 #[test]
-fn an_imported_key_has_no_history() {
+fn an_imported_key_is_not_local_and_was_not_always_sensitive() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -46,7 +46,7 @@ fn an_imported_key_has_no_history() {
 }
 
 #[test]
-fn rsa_keys_come_with_and_without_their_primes() {
+fn rsa_keys_are_imported_with_and_without_primes() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -75,7 +75,7 @@ fn rsa_keys_come_with_and_without_their_primes() {
 }
 
 #[test]
-fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
+fn an_ec_point_is_accepted_raw_or_in_der_and_returned_in_der() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -103,7 +103,7 @@ fn a_point_comes_bare_or_in_der_and_is_given_as_an_octet_string() {
 }
 
 #[test]
-fn a_bare_point_that_looks_like_an_octet_string_is_a_point() {
+fn a_raw_point_that_looks_like_an_octet_string_is_a_point() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -142,7 +142,7 @@ fn a_point_off_its_curve_is_refused() {
 }
 
 #[test]
-fn a_curve_is_named_by_identifier_or_by_name() {
+fn a_curve_is_accepted_by_oid_or_by_name() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -184,7 +184,7 @@ fn a_curve_is_named_by_identifier_or_by_name() {
 }
 
 #[test]
-fn ec_scalars_come_padded_or_not_and_within_the_order() {
+fn ec_scalars_are_accepted_with_and_without_padding_up_to_the_order() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -203,7 +203,7 @@ fn ec_scalars_come_padded_or_not_and_within_the_order() {
 }
 
 #[test]
-fn ed25519_keys_give_the_known_signature() {
+fn an_imported_ed25519_key_makes_the_known_signature() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -225,7 +225,7 @@ fn ed25519_keys_give_the_known_signature() {
 }
 
 #[test]
-fn ml_dsa_keys_come_from_a_seed_a_value_or_both_that_agree() {
+fn ml_dsa_keys_are_imported_by_seed_value_or_both_if_they_agree() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -282,7 +282,7 @@ fn secret_keys_are_stored_and_digested() {
 }
 
 #[test]
-fn certificates_and_data_come_back_as_they_were() {
+fn certificates_and_data_are_read_back_unchanged() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -11,7 +11,7 @@ use crate::support::{Client, each_backend, none, plain};
 pub const COVERED: [M; 1] = [M::ML_KEM];
 
 #[test]
-fn both_sides_have_the_same_secret_and_a_wrong_ciphertext_gives_another() {
+fn both_sides_share_the_secret_and_a_wrong_ciphertext_gives_another() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

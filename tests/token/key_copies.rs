@@ -56,7 +56,7 @@ fn a_copy_never_lowers_cka_private() {
 }
 
 #[test]
-fn a_copy_has_no_right_that_the_key_lacks() {
+fn a_copy_gains_no_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -86,7 +86,7 @@ const TEMPLATES: [A; 5] = [
 ];
 
 #[test]
-fn a_user_puts_trust_into_no_template_on_a_key() {
+fn the_user_cannot_set_trusted_in_a_template_attribute() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -147,7 +147,7 @@ fn a_user_puts_trust_into_no_template_on_a_key() {
 
 /// The SO may set such a template; a file of an older version may have one that the user set.
 #[test]
-fn a_template_on_a_key_gives_no_trust_to_what_the_user_makes() {
+fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -197,7 +197,7 @@ fn a_template_on_a_key_gives_no_trust_to_what_the_user_makes() {
 }
 
 #[test]
-fn a_trusted_key_is_changed_by_the_so_alone() {
+fn only_the_so_changes_a_trusted_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -249,7 +249,7 @@ fn a_trusted_key_is_changed_by_the_so_alone() {
 
 /// Clulow's attack on `CKA_WRAP_WITH_TRUSTED`: the wrapping key decrypts what it wrapped.
 #[test]
-fn a_key_that_only_trusted_keys_wrap_is_read_by_no_user() {
+fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -278,7 +278,7 @@ fn a_key_that_only_trusted_keys_wrap_is_read_by_no_user() {
 
 /// A key that the SO asked for comes into being in `C_AsyncComplete`, whoever is logged in then.
 #[test]
-fn trust_that_the_so_asked_for_is_not_completed_by_the_user() {
+fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;

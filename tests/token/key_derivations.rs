@@ -89,7 +89,7 @@ fn derived(
 }
 
 #[test]
-fn a_key_in_a_parameter_is_held_to_the_rules_of_the_base_key() {
+fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -118,7 +118,7 @@ fn a_key_in_a_parameter_is_held_to_the_rules_of_the_base_key() {
 
 /// Finding M1. The derived key was HMAC(K, message), although K may only verify.
 #[test]
-fn the_extraction_under_a_salt_key_is_no_signature() {
+fn hkdf_extract_with_a_salt_key_makes_no_readable_mac() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -154,7 +154,7 @@ fn the_extraction_under_a_salt_key_is_no_signature() {
 }
 
 #[test]
-fn no_derivation_cuts_a_key_to_what_can_be_guessed() {
+fn no_derivation_shortens_a_key_to_a_guessable_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -208,7 +208,7 @@ fn no_derivation_cuts_a_key_to_what_can_be_guessed() {
 
 /// With 31 known bytes before it, half of the whole is a key with one byte that is not known.
 #[test]
-fn known_bytes_do_not_make_up_the_length_of_a_key() {
+fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -252,7 +252,7 @@ fn known_bytes_do_not_make_up_the_length_of_a_key() {
 
 /// `CKM_XOR_BASE_AND_DATA` with zeros gives the key itself.
 #[test]
-fn a_key_that_is_a_copy_in_all_but_name_has_no_more_rights() {
+fn a_derivation_that_copies_a_key_gains_no_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -313,7 +313,7 @@ fn a_key_that_is_a_copy_in_all_but_name_has_no_more_rights() {
 }
 
 #[test]
-fn the_templates_of_a_key_hold_for_its_copies_by_derivation() {
+fn the_template_attributes_of_a_key_bind_its_derived_copies() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -337,7 +337,7 @@ fn the_templates_of_a_key_hold_for_its_copies_by_derivation() {
 
 /// NIST SP 800-131A: 112 bits.
 #[test]
-fn a_short_sensitive_key_makes_no_code_and_no_digest() {
+fn a_short_sensitive_key_makes_no_mac_and_no_digest() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -384,7 +384,7 @@ fn a_short_sensitive_key_makes_no_code_and_no_digest() {
 }
 
 #[test]
-fn the_digest_of_a_sensitive_key_takes_the_right_to_derive() {
+fn digest_of_a_sensitive_key_needs_cka_derive() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -409,7 +409,7 @@ fn the_digest_of_a_sensitive_key_takes_the_right_to_derive() {
 }
 
 #[test]
-fn unwrapping_does_not_cut_a_key() {
+fn unwrapping_does_not_shorten_a_key() {
     each_backend(|provider| {
         let client =
             Client::with(provider, ", mechanisms = { legacy = true }, policy = { raw-rsa-wrap = true }");

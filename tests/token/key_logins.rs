@@ -21,7 +21,7 @@ fn generic() -> Attributes {
 
 /// The functions that are over when they return have no moment for the PIN of a use.
 #[test]
-fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
+fn functions_without_init_refuse_a_key_with_always_authenticate() {
     each_backend(|provider| {
         let client = Client::with(provider, ", policy = { raw-rsa-wrap = true }");
         let (module, session) = (&client.module, client.user());
@@ -90,7 +90,7 @@ fn a_key_that_always_authenticates_serves_no_function_without_an_init() {
 }
 
 #[test]
-fn every_operation_with_such_a_key_waits_for_the_pin() {
+fn every_operation_with_always_authenticate_waits_for_the_pin() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -126,7 +126,7 @@ fn every_operation_with_such_a_key_waits_for_the_pin() {
 }
 
 #[test]
-fn one_pin_is_for_the_last_operation_that_waits() {
+fn a_context_specific_login_serves_the_last_operation_that_waits() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -152,7 +152,7 @@ fn one_pin_is_for_the_last_operation_that_waits() {
 }
 
 #[test]
-fn a_usage_that_follows_from_a_refused_one_is_refused_by_default() {
+fn an_implied_usage_is_refused_by_default() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

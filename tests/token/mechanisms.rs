@@ -255,7 +255,7 @@ fn the_list_names_every_row_with_its_sizes_and_flags() {
 }
 
 #[test]
-fn one_part_and_several_parts_are_the_same_to_the_verifier() {
+fn one_part_and_several_parts_both_verify() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
@@ -287,7 +287,7 @@ fn one_part_and_several_parts_are_the_same_to_the_verifier() {
 }
 
 #[test]
-fn wrong_signatures_and_lengths_are_told_apart_and_end_the_operation() {
+fn wrong_signatures_and_lengths_have_their_own_errors_and_end_the_operation() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
@@ -345,7 +345,7 @@ fn short_buffers_and_length_queries_keep_the_operation_active() {
 }
 
 #[test]
-fn an_operation_armed_again_signs_what_it_is_given_now() {
+fn a_re_armed_operation_signs_the_new_data() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         for start in [3, 4, 3] {

@@ -10,7 +10,7 @@ use crate::mechanisms::{each_case, message};
 use crate::support::{Client, PIN, each_backend, none, plain};
 
 #[test]
-fn messages_are_signed_as_in_operations_of_their_own() {
+fn message_signatures_equal_those_of_single_operations() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         if mechanism.info.flags & flag::MESSAGE_SIGN == 0 {
@@ -76,7 +76,7 @@ fn messages_are_signed_as_in_operations_of_their_own() {
 }
 
 #[test]
-fn message_signatures_go_on_in_order_and_are_cancelled() {
+fn message_signing_calls_need_their_order_and_can_be_cancelled() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -115,7 +115,7 @@ fn message_signatures_go_on_in_order_and_are_cancelled() {
 }
 
 #[test]
-fn a_key_that_always_authenticates_wants_the_pin_for_each_message() {
+fn always_authenticate_needs_the_pin_for_each_message() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);

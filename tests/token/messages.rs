@@ -103,7 +103,7 @@ fn in_parts(
 }
 
 #[test]
-fn known_messages_are_encrypted_to_known_ciphertexts() {
+fn message_encryption_matches_known_values() {
     // "The Galois/Counter Mode of Operation (GCM)" (McGrew, Viega), test case 4; SP 800-38C, example 1; RFC 8439, 2.8.2.
     let sunscreen =
         b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
@@ -177,7 +177,7 @@ fn known_messages_are_encrypted_to_known_ciphertexts() {
 }
 
 #[test]
-fn a_message_is_encrypted_as_in_one_operation_of_its_own() {
+fn message_encryption_equals_a_single_operation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -231,7 +231,7 @@ fn a_message_is_encrypted_as_in_one_operation_of_its_own() {
 }
 
 #[test]
-fn a_forged_message_gives_nothing_and_ends_only_itself() {
+fn a_forged_message_returns_no_data_and_ends_only_this_message() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -270,7 +270,7 @@ fn a_forged_message_gives_nothing_and_ends_only_itself() {
 }
 
 #[test]
-fn nonces_are_made_for_each_message_and_never_twice() {
+fn generated_nonces_never_repeat() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -321,7 +321,7 @@ fn nonces_are_made_for_each_message_and_never_twice() {
 }
 
 #[test]
-fn a_counter_that_is_used_up_is_refused_and_starts_again_with_the_operation() {
+fn an_exhausted_counter_is_refused_and_restarts_with_the_operation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -426,7 +426,7 @@ fn calls_in_the_wrong_order_are_refused() {
 }
 
 #[test]
-fn message_operations_stand_beside_the_others_and_end_at_logout() {
+fn message_operations_run_beside_others_and_end_at_logout() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -449,7 +449,7 @@ fn message_operations_stand_beside_the_others_and_end_at_logout() {
 }
 
 #[test]
-fn only_mechanisms_that_say_so_take_messages() {
+fn only_mechanisms_with_message_flags_take_messages() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

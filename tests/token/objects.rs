@@ -12,7 +12,7 @@ fn aes() -> Attributes {
 }
 
 #[test]
-fn a_template_that_is_not_a_whole_object_is_refused() {
+fn an_incomplete_template_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -75,7 +75,7 @@ fn a_template_that_is_not_a_whole_object_is_refused() {
 }
 
 #[test]
-fn who_may_write_depends_on_session_and_login() {
+fn write_access_depends_on_session_and_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -128,7 +128,7 @@ fn private_objects_are_invisible_without_the_user() {
 }
 
 #[test]
-fn attributes_change_in_the_directions_that_are_allowed() {
+fn attributes_change_only_in_allowed_directions() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -165,7 +165,7 @@ fn attributes_change_in_the_directions_that_are_allowed() {
 }
 
 #[test]
-fn a_copy_takes_the_changes_and_an_identity_of_its_own() {
+fn a_copy_takes_the_template_and_a_new_unique_id() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -190,7 +190,7 @@ fn a_copy_takes_the_changes_and_an_identity_of_its_own() {
 }
 
 #[test]
-fn an_object_may_forbid_its_copy_change_and_destruction() {
+fn copyable_modifiable_and_destroyable_are_enforced() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -210,7 +210,7 @@ fn an_object_may_forbid_its_copy_change_and_destruction() {
 }
 
 #[test]
-fn the_so_alone_trusts_a_public_key() {
+fn only_the_so_sets_trusted_on_a_public_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();

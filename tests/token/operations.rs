@@ -10,7 +10,7 @@ use crate::keys::{Kind, RSA, pair};
 use crate::support::{Client, PIN, data, each_backend, none, plain};
 
 #[test]
-fn keys_sign_only_what_they_may() {
+fn keys_sign_only_with_the_right_usage_and_type() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -40,7 +40,7 @@ fn keys_sign_only_what_they_may() {
 }
 
 #[test]
-fn the_allowed_mechanisms_of_a_key_bind_it() {
+fn allowed_mechanisms_restrict_a_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -122,7 +122,7 @@ fn inputs_of_the_wrong_length_are_refused_and_end_the_operation() {
 }
 
 #[test]
-fn one_operation_of_a_kind_is_active_in_a_session() {
+fn a_second_init_of_an_active_operation_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);
@@ -153,7 +153,7 @@ fn one_operation_of_a_kind_is_active_in_a_session() {
 }
 
 #[test]
-fn cancel_ends_the_operations_that_are_named() {
+fn session_cancel_ends_the_operations_of_its_flags() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);
@@ -175,7 +175,7 @@ fn cancel_ends_the_operations_that_are_named() {
 }
 
 #[test]
-fn keys_and_mechanisms_take_turns_in_a_session() {
+fn keys_and_mechanisms_alternate_in_a_session() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -196,7 +196,7 @@ fn keys_and_mechanisms_take_turns_in_a_session() {
 }
 
 #[test]
-fn parameters_are_part_of_what_is_armed_again() {
+fn re_arming_compares_the_mechanism_parameter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -217,7 +217,7 @@ fn parameters_are_part_of_what_is_armed_again() {
 }
 
 #[test]
-fn a_kept_operation_notices_that_its_key_changed_or_went() {
+fn re_arming_notices_that_the_key_changed_or_was_destroyed() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
@@ -246,7 +246,7 @@ fn a_kept_operation_notices_that_its_key_changed_or_went() {
 }
 
 #[test]
-fn a_kept_operation_notices_that_the_session_of_its_key_was_closed() {
+fn re_arming_notices_that_the_session_of_the_key_was_closed() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());
@@ -262,7 +262,7 @@ fn a_kept_operation_notices_that_the_session_of_its_key_was_closed() {
 }
 
 #[test]
-fn a_key_that_always_authenticates_wants_the_pin_for_each_signature() {
+fn always_authenticate_needs_the_pin_for_each_signature() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);

@@ -73,7 +73,7 @@ fn counter(client: &Client, session: SessionHandle, key: ObjectHandle) -> u64 {
 }
 
 #[test]
-fn passwords_are_the_published_ones_and_the_counter_goes_up() {
+fn hotp_matches_rfc_4226_and_increments_the_counter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -106,7 +106,7 @@ fn passwords_are_the_published_ones_and_the_counter_goes_up() {
 }
 
 #[test]
-fn a_password_is_verified_by_the_counter_that_is_given() {
+fn hotp_verification_uses_the_given_counter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -130,7 +130,7 @@ fn a_password_is_verified_by_the_counter_that_is_given() {
 }
 
 #[test]
-fn the_counter_outlives_the_process_and_is_never_used_twice() {
+fn the_hotp_counter_survives_the_process_and_never_repeats() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -160,7 +160,7 @@ fn the_counter_outlives_the_process_and_is_never_used_twice() {
 }
 
 #[test]
-fn a_key_says_what_it_takes() {
+fn hotp_key_attributes_restrict_the_parameter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -224,7 +224,7 @@ fn a_key_says_what_it_takes() {
 }
 
 #[test]
-fn keys_are_made_with_a_counter() {
+fn hotp_keys_are_generated_with_a_counter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -37,7 +37,7 @@ fn value(
 type Known = (Hash, &'static [u8], &'static [u8], u32, &'static str);
 
 #[test]
-fn keys_of_passwords_are_known() {
+fn pbkdf2_matches_known_values() {
     let cases: [Known; 9] = [
         // RFC 6070, 2.
         (Hash::Sha1, b"password", b"salt", 1, "0c60c80f961f0e71f3a9b524af6012062fe037a6"),
@@ -96,7 +96,7 @@ fn keys_of_passwords_are_known() {
 }
 
 #[test]
-fn the_template_says_what_key_it_is() {
+fn the_template_sets_the_type_of_a_password_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -18,7 +18,7 @@ use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend};
 const WRONG: &[u8] = b"a wrong one";
 
 #[test]
-fn a_free_slot_is_always_there_and_becomes_a_token() {
+fn there_is_always_a_free_slot_that_becomes_a_token() {
     each_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         let free = client.module.token(client.slot).expect("a token to be initialised");
@@ -38,7 +38,7 @@ fn a_free_slot_is_always_there_and_becomes_a_token() {
 }
 
 #[test]
-fn the_user_logs_in_once_the_so_has_set_a_pin() {
+fn the_user_can_log_in_after_the_so_set_a_pin() {
     each_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
@@ -94,7 +94,7 @@ fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_one() {
 }
 
 #[test]
-fn a_right_pin_forgives_the_wrong_ones() {
+fn a_correct_pin_resets_the_count_of_wrong_pins() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -109,7 +109,7 @@ fn a_right_pin_forgives_the_wrong_ones() {
 }
 
 #[test]
-fn a_login_strengthens_a_weak_record_and_no_other() {
+fn a_login_strengthens_only_a_weak_pin_record() {
     each_backend(|provider| {
         // Argon2id over 8 KiB in one pass.
         let client = Client::new(provider);
@@ -144,7 +144,7 @@ fn a_login_strengthens_a_weak_record_and_no_other() {
 }
 
 #[test]
-fn a_record_that_cannot_be_strengthened_keeps_nobody_out() {
+fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let made = record(&client);
@@ -172,7 +172,7 @@ fn record(client: &Client) -> Vec<u8> {
 }
 
 #[test]
-fn a_locked_so_pin_keeps_the_token_from_being_initialised_anew() {
+fn a_locked_so_pin_blocks_init_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         for _ in 0..3 {
@@ -187,7 +187,7 @@ fn a_locked_so_pin_keeps_the_token_from_being_initialised_anew() {
 }
 
 #[test]
-fn each_changes_the_pin_of_its_own() {
+fn set_pin_changes_only_the_pin_of_the_caller() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let read_only = client.module.open_session(client.slot, false).expect("a session");
@@ -217,7 +217,7 @@ fn each_changes_the_pin_of_its_own() {
 }
 
 #[test]
-fn a_token_initialised_anew_keeps_its_serial_and_nothing_else() {
+fn init_token_keeps_the_serial_number_and_erases_the_rest() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let serial = client.module.token(client.slot).expect("a token").serial;
@@ -253,7 +253,7 @@ fn failures(client: &Client) -> (u32, u32) {
 }
 
 #[test]
-fn the_users_pin_sets_a_new_so_pin_in_place_of_a_locked_one() {
+fn the_user_pin_replaces_a_locked_so_pin() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -284,7 +284,7 @@ fn the_users_pin_sets_a_new_so_pin_in_place_of_a_locked_one() {
 }
 
 #[test]
-fn locked_pins_are_unlocked_without_a_pin_and_stay_the_same() {
+fn unlocking_without_a_pin_keeps_the_pins() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -304,7 +304,7 @@ fn locked_pins_are_unlocked_without_a_pin_and_stay_the_same() {
 }
 
 #[test]
-fn a_damaged_pin_record_costs_no_try() {
+fn a_damaged_pin_record_costs_no_attempt() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (so, user): (Vec<u8>, Vec<u8>) = database(&client)
@@ -330,7 +330,7 @@ fn a_damaged_pin_record_costs_no_try() {
 }
 
 #[test]
-fn a_right_pin_that_is_refused_for_another_reason_costs_no_try() {
+fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -346,7 +346,7 @@ fn a_right_pin_that_is_refused_for_another_reason_costs_no_try() {
 }
 
 #[test]
-fn a_held_lock_of_the_trial_delays_a_login_and_never_stops_it_for_ever() {
+fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
     // Each login waits for the whole limit: all of them at once.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {

@@ -44,7 +44,7 @@ fn wrap(client: &Client, session: SessionHandle, by: ObjectHandle, key: ObjectHa
 }
 
 #[test]
-fn keys_are_protected_by_default_as_the_standard_says() {
+fn default_protection_of_keys_follows_the_standard() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -91,7 +91,7 @@ fn keys_are_protected_by_default_as_the_standard_says() {
 }
 
 #[test]
-fn a_key_that_wants_trust_is_wrapped_by_a_key_that_the_so_trusts() {
+fn wrap_with_trusted_needs_a_trusted_wrapping_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -116,7 +116,7 @@ fn a_key_that_wants_trust_is_wrapped_by_a_key_that_the_so_trusts() {
 }
 
 #[test]
-fn a_trusted_certificate_is_changed_by_the_so_alone() {
+fn only_the_so_changes_a_trusted_certificate() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -135,7 +135,7 @@ fn a_trusted_certificate_is_changed_by_the_so_alone() {
 }
 
 #[test]
-fn a_key_is_used_with_its_allowed_mechanisms_alone() {
+fn a_key_works_only_with_its_allowed_mechanisms() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -161,7 +161,7 @@ fn a_key_is_used_with_its_allowed_mechanisms_alone() {
 }
 
 #[test]
-fn templates_on_a_key_bind_what_comes_out_of_it() {
+fn the_template_attributes_of_a_key_bind_its_results() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -218,7 +218,7 @@ fn templates_on_a_key_bind_what_comes_out_of_it() {
 }
 
 #[test]
-fn a_template_gives_the_key_type_and_nothing_that_the_token_alone_knows() {
+fn a_template_attribute_may_set_the_key_type_but_no_read_only_attribute() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -244,7 +244,7 @@ fn a_template_gives_the_key_type_and_nothing_that_the_token_alone_knows() {
 }
 
 #[test]
-fn a_template_reads_as_it_was_given() {
+fn a_template_attribute_is_read_back_unchanged() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -272,7 +272,7 @@ fn a_template_reads_as_it_was_given() {
 }
 
 #[test]
-fn dates_are_days_and_the_end_is_not_before_the_start() {
+fn dates_must_be_valid_and_in_order() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -296,7 +296,7 @@ fn dates_are_days_and_the_end_is_not_before_the_start() {
 }
 
 #[test]
-fn what_may_not_be_destroyed_may_not_be_made_destroyable() {
+fn destroyable_cannot_change_from_false_to_true() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -312,7 +312,7 @@ fn what_may_not_be_destroyed_may_not_be_made_destroyable() {
 }
 
 #[test]
-fn nobody_gives_a_unique_identifier() {
+fn a_template_cannot_set_the_unique_id() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -329,7 +329,7 @@ fn nobody_gives_a_unique_identifier() {
 }
 
 #[test]
-fn a_key_that_always_authenticates_wants_the_pin_for_each_decryption() {
+fn always_authenticate_needs_the_pin_for_each_decryption() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, module) = (client.user(), &client.module);
@@ -354,7 +354,7 @@ fn a_key_that_always_authenticates_wants_the_pin_for_each_decryption() {
 }
 
 #[test]
-fn a_trust_object_that_trusts_names_its_certificate() {
+fn a_trust_object_must_name_its_certificate() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

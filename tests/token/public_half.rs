@@ -16,7 +16,7 @@ fn derive(
 }
 
 #[test]
-fn every_private_key_gives_the_public_key_of_its_pair() {
+fn the_public_key_of_every_private_key_matches_its_pair() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -47,7 +47,7 @@ fn every_private_key_gives_the_public_key_of_its_pair() {
 }
 
 #[test]
-fn what_the_template_leaves_open_comes_from_the_private_key() {
+fn omitted_attributes_come_from_the_private_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -94,7 +94,7 @@ fn what_the_template_leaves_open_comes_from_the_private_key() {
 }
 
 #[test]
-fn other_objects_have_no_public_half() {
+fn only_private_keys_have_a_public_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -10,7 +10,7 @@ use crate::keys::{Kind, pair};
 use crate::support::{Client, each_backend, none, plain};
 
 #[test]
-fn a_signature_gives_its_data_back() {
+fn verify_recover_returns_the_signed_data() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -51,7 +51,7 @@ fn a_signature_gives_its_data_back() {
 }
 
 #[test]
-fn a_signature_may_come_first() {
+fn verify_signature_takes_the_signature_first() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -77,7 +77,7 @@ fn a_signature_may_come_first() {
 }
 
 #[test]
-fn two_operations_at_once_are_the_two() {
+fn dual_functions_equal_the_single_operations() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -68,7 +68,7 @@ fn sealed(client: &Client, session: SessionHandle, public: ObjectHandle, em: &[u
 }
 
 #[test]
-fn pkcs1_decryption_gives_the_messages_of_other_implementations() {
+fn implicit_rejection_matches_other_implementations() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -87,7 +87,7 @@ fn pkcs1_decryption_gives_the_messages_of_other_implementations() {
 }
 
 #[test]
-fn a_wrong_pkcs1_padding_decrypts_to_the_same_bytes_each_time_and_in_each_backend() {
+fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
     let of_first = RefCell::new(Vec::new());
     each_backend(|provider| {
         let client = Client::new(provider);
@@ -145,7 +145,7 @@ fn unwrap(
 }
 
 #[test]
-fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length() {
+fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
     let of_first = RefCell::new(Vec::new());
     each_backend(|provider| {
         let client = Client::new(provider);
@@ -207,7 +207,7 @@ fn a_wrong_pkcs1_padding_unwraps_to_the_same_key_each_time_of_the_wanted_length(
 /// Bortolozzo et al., Bardou et al.: an unwrapping key answers, for each forged block, whether its
 /// padding is right.
 #[test]
-fn an_unwrapping_key_tells_nothing_of_a_cbc_padding() {
+fn unwrapping_does_not_reveal_whether_cbc_padding_is_valid() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -245,7 +245,7 @@ fn cbc_pad(id: M, block: usize) -> Mechanism {
 }
 
 #[test]
-fn what_is_wrong_with_an_unauthenticated_unwrapped_key_has_one_error() {
+fn every_invalid_unauthenticated_wrapped_key_has_the_same_error() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

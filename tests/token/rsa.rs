@@ -28,7 +28,7 @@ fn paddings() -> Vec<(Mechanism, usize)> {
 }
 
 #[test]
-fn messages_up_to_the_longest_come_back_in_one_part_and_in_several() {
+fn messages_up_to_the_maximum_decrypt_in_one_part_and_in_several() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -60,7 +60,7 @@ fn messages_up_to_the_longest_come_back_in_one_part_and_in_several() {
 }
 
 #[test]
-fn a_raw_block_comes_back_as_long_as_the_modulus() {
+fn raw_rsa_output_has_the_length_of_the_modulus() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -110,7 +110,7 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
 }
 
 #[test]
-fn what_does_not_decrypt_ends_the_operation() {
+fn a_failed_decryption_ends_the_operation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -137,7 +137,7 @@ fn what_does_not_decrypt_ends_the_operation() {
 }
 
 #[test]
-fn halves_of_a_pair_encrypt_only_what_they_may() {
+fn rsa_keys_encrypt_only_with_the_right_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -7,7 +7,7 @@ use crate::keys::{Kind, key_object, pair};
 use crate::support::{Client, data, each_backend, none};
 
 #[test]
-fn a_search_finds_what_has_all_attributes() {
+fn a_search_finds_objects_that_have_all_attributes() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -50,7 +50,7 @@ fn a_hidden_value_cannot_be_searched_for() {
 }
 
 #[test]
-fn a_search_is_given_out_in_pieces_and_ended() {
+fn search_results_are_returned_in_pieces_and_ended_by_final() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -73,7 +73,7 @@ fn a_search_is_given_out_in_pieces_and_ended() {
 }
 
 #[test]
-fn searches_of_two_sessions_do_not_meet() {
+fn searches_of_two_sessions_are_independent() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (one, two) = (client.user(), client.open());

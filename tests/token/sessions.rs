@@ -8,7 +8,7 @@ use crate::keys::{Kind, pair};
 use crate::support::{Client, PIN, SO_PIN, data, each_backend, none, plain};
 
 #[test]
-fn the_state_follows_login_and_kind_of_session() {
+fn the_session_state_follows_login_and_session_flags() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
@@ -82,7 +82,7 @@ fn the_login_ends_with_the_last_session() {
 }
 
 #[test]
-fn session_objects_go_with_their_session_alone() {
+fn session_objects_are_destroyed_with_their_session() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (first, second) = (client.user(), client.open());
@@ -102,7 +102,7 @@ fn session_objects_go_with_their_session_alone() {
 }
 
 #[test]
-fn a_stale_handle_is_never_anothers() {
+fn a_closed_session_handle_stays_invalid() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let stale = client.open();
@@ -151,7 +151,7 @@ fn finalize_ends_sessions_and_login() {
 }
 
 #[test]
-fn logout_takes_private_objects_and_kept_operations_away() {
+fn logout_ends_private_handles_and_re_armed_operations() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (session, other) = (client.user(), client.open());

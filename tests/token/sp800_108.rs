@@ -43,7 +43,7 @@ fn sized(len: usize) -> Attributes {
 }
 
 #[test]
-fn nist_has_the_same_keys() {
+fn sp800_108_keys_match_nist_vectors() {
     let variable = || Field::Iteration(None);
     let (sha1, sha3) = (MacFunction::Hmac(Hash::Sha1), MacFunction::Hmac(Hash::Sha3_384));
     let cases = [
@@ -151,7 +151,7 @@ fn sample(segments: bool) -> Params {
 }
 
 #[test]
-fn several_keys_have_no_segment_in_common() {
+fn several_derived_keys_share_no_segment() {
     let known = [
         (
             false,
@@ -202,7 +202,7 @@ fn several_keys_have_no_segment_in_common() {
 }
 
 #[test]
-fn numbers_have_either_order_and_must_fit() {
+fn counters_have_either_byte_order_and_must_fit() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -231,7 +231,7 @@ fn numbers_have_either_order_and_must_fit() {
 }
 
 #[test]
-fn the_value_of_a_key_is_a_field() {
+fn a_key_handle_is_a_data_field_of_the_kdf() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -255,7 +255,7 @@ fn the_value_of_a_key_is_a_field() {
 }
 
 #[test]
-fn protection_is_the_bases_where_the_template_is_silent() {
+fn protection_defaults_to_that_of_the_base_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -30,7 +30,7 @@ fn digest_of(client: &Client, session: SessionHandle, len: usize) -> Vec<u8> {
 
 /// The known digests of "abc" again.
 #[test]
-fn every_digest_goes_on_in_other_sessions_and_more_than_once() {
+fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, one, other) = (&client.module, client.open(), client.open());
@@ -59,7 +59,7 @@ fn every_digest_goes_on_in_other_sessions_and_more_than_once() {
 }
 
 #[test]
-fn every_signature_and_code_goes_on_in_another_session() {
+fn every_signature_and_mac_state_is_restored_in_another_session() {
     mechanisms::each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         let other = client.open();
@@ -108,7 +108,7 @@ fn go_on(client: &Client, session: SessionHandle, way: Way, rest: &[u8], mut out
 }
 
 #[test]
-fn every_cipher_goes_on_in_another_session() {
+fn every_cipher_state_is_restored_in_another_session() {
     ciphers::each_case(|client, session, case, key| {
         let other = client.open();
         let plaintext = ciphers::message(*case.messages.last().expect("a length"));
@@ -137,7 +137,7 @@ fn every_cipher_goes_on_in_another_session() {
 }
 
 #[test]
-fn rsa_and_two_operations_at_once_go_on() {
+fn rsa_and_dual_operation_states_are_restored() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session, other) = (&client.module, client.user(), client.open());
@@ -192,7 +192,7 @@ fn rsa_and_two_operations_at_once_go_on() {
 }
 
 #[test]
-fn the_length_is_told_and_short_buffers_are_refused() {
+fn the_state_length_is_returned_and_short_buffers_are_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
@@ -213,7 +213,7 @@ fn the_length_is_told_and_short_buffers_are_refused() {
 
 /// As pkcs11-provider does when OpenSSL copies a digest, with whatever sessions it has.
 #[test]
-fn a_digest_goes_on_in_a_session_that_only_reads_and_back() {
+fn a_digest_state_moves_to_a_read_only_session_and_back() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
@@ -237,7 +237,7 @@ fn a_digest_goes_on_in_a_session_that_only_reads_and_back() {
 }
 
 #[test]
-fn what_is_no_state_of_this_token_and_login_is_refused() {
+fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
@@ -278,7 +278,7 @@ fn what_is_no_state_of_this_token_and_login_is_refused() {
 }
 
 #[test]
-fn a_state_goes_with_the_login_that_it_was_saved_under() {
+fn a_state_ends_with_its_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
@@ -343,7 +343,7 @@ fn the_key_must_be_the_same_and_still_allowed() {
 }
 
 #[test]
-fn a_key_that_always_authenticates_leaves_no_state() {
+fn always_authenticate_prevents_saving_the_state() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
@@ -361,7 +361,7 @@ fn a_key_that_always_authenticates_leaves_no_state() {
 }
 
 #[test]
-fn states_have_limits() {
+fn saved_states_have_a_size_limit() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -82,7 +82,7 @@ fn conflicts() -> Vec<[A; 2]> {
 }
 
 #[test]
-fn a_key_is_created_with_one_role() {
+fn a_secret_key_is_created_with_one_role() {
     each_policy(|client, session, strict| {
         for usages in conflicts() {
             println!("{usages:?}");
@@ -131,7 +131,7 @@ fn a_private_key_is_generated_with_one_role() {
 }
 
 #[test]
-fn a_pair_does_not_wrap_and_decrypt_nor_encrypt_and_unwrap() {
+fn a_key_pair_cannot_mix_wrapping_and_encryption() {
     each_policy(|client, session, strict| {
         for (public, private) in [(A::WRAP, A::DECRYPT), (A::ENCRYPT, A::UNWRAP)] {
             let (public, private) = rsa_pair(2048, &[public], &[private]);
@@ -142,7 +142,7 @@ fn a_pair_does_not_wrap_and_decrypt_nor_encrypt_and_unwrap() {
 }
 
 #[test]
-fn a_key_has_the_usages_alone_that_its_template_names() {
+fn a_key_has_only_the_usages_of_its_template() {
     each_policy(|client, session, strict| {
         let usages = [A::ENCRYPT, A::DECRYPT, A::WRAP, A::UNWRAP, A::SIGN, A::VERIFY, A::DERIVE];
         let template = none().number(A::VALUE_LEN, 32);
@@ -163,7 +163,7 @@ fn a_key_has_the_usages_alone_that_its_template_names() {
 }
 
 #[test]
-fn a_usage_is_taken_away_and_never_given() {
+fn a_usage_can_be_removed_but_not_added() {
     each_policy(|client, session, strict| {
         for usages in conflicts() {
             let key = client.create(session, &aes(&usages[..1])).expect("a key");
@@ -211,7 +211,7 @@ fn wrapped(
 }
 
 #[test]
-fn a_key_leaves_under_a_trusted_key_alone() {
+fn a_key_is_wrapped_only_by_a_trusted_key() {
     each_policy(|client, session, strict| {
         let (trusted, _) = trusted(client, session);
         let key = client.create(session, &generic(&[A::SIGN]).flag(A::EXTRACTABLE, true)).expect("a key");
@@ -275,7 +275,7 @@ fn hkdf(id: M) -> Mechanism {
 }
 
 #[test]
-fn what_is_derived_from_a_sensitive_key_is_sensitive() {
+fn keys_derived_from_a_sensitive_key_are_sensitive() {
     each_policy(|client, session, strict| {
         let base = generic(&[A::DERIVE]).flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
         let base = client.create(session, &none_of(base, &[A::SIGN, A::VERIFY])).expect("a key");
@@ -336,7 +336,7 @@ fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, 
 }
 
 #[test]
-fn a_key_with_several_roles_of_an_older_token_has_none_until_one_is_left() {
+fn an_old_key_with_several_roles_is_unusable_until_one_is_left() {
     each_backend(|provider| {
         let client = Client::with(provider, COMPATIBLE);
         let session = client.user();
@@ -355,7 +355,7 @@ fn a_key_with_several_roles_of_an_older_token_has_none_until_one_is_left() {
 }
 
 #[test]
-fn rsa_has_2048_bits_and_an_exponent_that_is_not_small() {
+fn rsa_needs_2048_bits_and_a_large_exponent() {
     each_backend(|provider| {
         let client = Client::with(provider, COMPATIBLE);
         let session = client.user();
@@ -386,7 +386,7 @@ fn rsa_has_2048_bits_and_an_exponent_that_is_not_small() {
 }
 
 #[test]
-fn a_secret_key_has_112_bits() {
+fn a_secret_key_needs_112_bits() {
     each_policy(|client, session, strict| {
         let short = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, &[9; 13]);
         expect(client.create(session, &short.flag(A::SIGN, true)), strict, Error::KeySizeRange);
@@ -428,7 +428,7 @@ fn weak_mechanisms_are_off_and_not_listed() {
 }
 
 #[test]
-fn v1_5_decrypts_and_unwraps_nothing() {
+fn pkcs1_v1_5_neither_decrypts_nor_unwraps() {
     each_policy(|client, session, strict| {
         let (public, private) = rsa_pair(2048, &[A::ENCRYPT], &[A::DECRYPT]);
         let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &public, &private);
@@ -445,7 +445,7 @@ fn v1_5_decrypts_and_unwraps_nothing() {
 }
 
 #[test]
-fn modes_that_authenticate_nothing_wrap_and_unwrap_nothing() {
+fn unauthenticated_modes_neither_wrap_nor_unwrap() {
     each_policy(|client, session, strict| {
         for id in [M::AES_ECB, M::AES_CBC, M::AES_CBC_PAD] {
             let flags = client.module.mechanism(client.slot, id).expect("a mechanism").flags;
@@ -479,7 +479,7 @@ fn sha_1_is_refused_in_pss_and_allowed_in_oaep_and_hmac() {
 }
 
 #[test]
-fn tags_codes_and_initialisation_vectors_are_not_short() {
+fn short_tags_macs_and_ivs_are_refused() {
     each_policy(|client, session, strict| {
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::SIGN])).expect("a key");
         let gcm = |nonce: &[u8], tag_len| {
@@ -510,7 +510,7 @@ fn tags_codes_and_initialisation_vectors_are_not_short() {
 }
 
 #[test]
-fn a_pin_has_eight_bytes() {
+fn a_pin_needs_eight_bytes() {
     each_backend(|provider| {
         for (configuration, strict) in [(COMPATIBLE, false), (STRICT, true)] {
             let directory = Directory::new();

@@ -12,6 +12,7 @@ use jeton::mechanism::{self, Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
+pub use jeton_vectors::hex;
 
 #[path = "functions.rs"]
 mod functions;

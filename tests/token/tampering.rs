@@ -97,7 +97,7 @@ fn an_altered_public_record_is_refused_at_the_login() {
 }
 
 #[test]
-fn an_object_that_was_removed_accuses_few_others() {
+fn a_removed_row_affects_few_other_objects() {
     const LABELS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     each_backend(|provider| {
         let client = Client::new(provider);
@@ -112,7 +112,7 @@ fn an_object_that_was_removed_accuses_few_others() {
 }
 
 #[test]
-fn an_older_record_in_the_place_of_a_newer_is_refused() {
+fn an_older_record_instead_of_a_newer_one_is_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -133,7 +133,7 @@ fn an_older_record_in_the_place_of_a_newer_is_refused() {
 }
 
 #[test]
-fn rows_that_were_added_doubled_or_renamed_are_refused() {
+fn added_duplicated_or_renamed_rows_are_refused() {
     for statements in [
         "INSERT INTO object SELECT id + 64, private, tag, names FROM object;
          INSERT INTO record SELECT id + 64, body FROM record",
@@ -187,7 +187,7 @@ fn a_file_with_another_schema_is_refused() {
 }
 
 #[test]
-fn a_schema_that_changes_under_a_live_process_is_refused_and_never_obeyed() {
+fn a_schema_change_under_a_running_process_is_refused_and_has_no_effect() {
     for statements in PLANTED {
         each_backend(|provider| {
             let client = Client::new(provider);
@@ -216,7 +216,7 @@ fn a_file_with_a_rollback_journal_beside_it_is_refused() {
 }
 
 #[test]
-fn rows_that_are_altered_under_a_live_process_are_noticed_at_the_next_write_and_search() {
+fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search() {
     const LABELS: [&str; 4] = ["a", "b", "c", "d"];
     for statements in [
         "DELETE FROM object WHERE id = (SELECT max(id) FROM object)",
@@ -249,7 +249,7 @@ fn rows_that_are_altered_under_a_live_process_are_noticed_at_the_next_write_and_
 }
 
 #[test]
-fn nothing_is_written_over_a_summary_that_was_altered() {
+fn an_altered_summary_is_not_overwritten() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -263,7 +263,7 @@ fn nothing_is_written_over_a_summary_that_was_altered() {
 }
 
 #[test]
-fn an_older_copy_of_the_file_is_refused_where_a_counter_is_kept() {
+fn a_counter_refuses_an_older_copy_of_the_file() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
@@ -291,7 +291,7 @@ fn an_older_copy_of_the_file_is_refused_where_a_counter_is_kept() {
 }
 
 #[test]
-fn a_copy_with_an_older_pin_is_refused_where_a_counter_is_kept() {
+fn a_counter_refuses_a_copy_with_an_older_pin() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
@@ -360,7 +360,7 @@ const ATTEMPTS: [(&str, Attempt); 8] = [
 ];
 
 #[test]
-fn a_roll_back_under_a_login_is_noticed_by_every_call_and_never_lowers_the_counter() {
+fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
     each_backend(|provider| {
         for (name, attempt) in ATTEMPTS {
             let client = Client::new(provider);
@@ -395,7 +395,7 @@ fn a_roll_back_under_a_login_is_noticed_by_every_call_and_never_lowers_the_count
 }
 
 #[test]
-fn a_process_notices_a_roll_back_without_a_counter_too() {
+fn a_running_process_notices_a_rollback_without_a_counter() {
     each_backend(|provider| {
         for (name, attempt) in ATTEMPTS {
             let client = Client::new(provider);
@@ -415,7 +415,7 @@ fn a_process_notices_a_roll_back_without_a_counter_too() {
 }
 
 #[test]
-fn older_files_under_a_login_are_repaired_or_refused_and_never_lower_the_counter() {
+fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let counters = Directory::new();
@@ -582,7 +582,7 @@ impl Tally {
 }
 
 #[test]
-fn a_flipped_byte_never_changes_what_is_told() {
+fn a_flipped_byte_never_changes_a_result() {
     let provider = &Provider::ALL[0];
     let (client, files) = killed(provider);
     let path = file(&client.directory);
@@ -617,7 +617,7 @@ fn a_flipped_byte_never_changes_what_is_told() {
 
 /// The index of the log is shared memory: what one process flips, the others read.
 #[test]
-fn a_flipped_byte_of_an_index_in_use_never_changes_what_is_told() {
+fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     let provider = &Provider::ALL[0];
     let (client, files) = killed(provider);
     let path = file(&client.directory);

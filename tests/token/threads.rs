@@ -6,7 +6,7 @@ use crate::keys::{Kind, RSA, pair};
 use crate::support::{Client, data, each_backend, none, plain};
 
 #[test]
-fn eight_threads_sign_with_one_key_in_sessions_of_their_own() {
+fn eight_threads_sign_with_one_key_in_separate_sessions() {
     const THREADS: u8 = 8;
     const SIGNATURES: u8 = 20;
     each_backend(|provider| {
@@ -68,7 +68,7 @@ fn sessions_open_and_close_while_others_sign_and_search() {
 }
 
 #[test]
-fn changes_of_two_threads_to_one_object_both_stay() {
+fn changes_of_two_threads_to_one_object_both_persist() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

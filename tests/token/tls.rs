@@ -84,7 +84,7 @@ fn run(
 }
 
 #[test]
-fn master_secrets_are_known_and_tell_the_version() {
+fn master_secrets_match_known_values_and_return_the_version() {
     let master = |prf| Params::TlsMaster { prf, randoms: randoms() };
     let session_hash: Box<[u8]> = bytes(0, 32).into();
     let extended = |prf| Params::TlsExtendedMaster { prf, session_hash: session_hash.clone() };
@@ -142,7 +142,7 @@ fn master_secrets_are_known_and_tell_the_version() {
 
 /// The version of a pre-master secret is its first two bytes. A rotation brings any two bytes there.
 #[test]
-fn a_copy_of_an_unreadable_key_gives_no_version() {
+fn a_copy_of_an_unreadable_key_returns_no_version() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -169,7 +169,7 @@ fn a_copy_of_an_unreadable_key_gives_no_version() {
 }
 
 #[test]
-fn a_master_secret_of_tls12_is_for_its_keys_alone() {
+fn a_tls12_master_secret_derives_only_its_keys() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -207,7 +207,7 @@ fn connect(
 }
 
 #[test]
-fn the_keys_of_a_connection_are_known() {
+fn key_and_mac_derive_matches_known_values() {
     // prf10(master, b"key expansion", server + client, 104), prf12(…, 120)
     let block10 = "6a06b0a7aa62498c3a2aac29e8ef589289901b9489b9bd79ed3ea3c73884c3bdaba6bb0d62b61af771f04194e74a28c3\
                    d397dbe77cda1d2c4c2767646097aaede2f209114f8193995ef3c01e6f21bc3454adb093f3c156628c87c4a41ec6bfe4\
@@ -251,7 +251,7 @@ fn the_keys_of_a_connection_are_known() {
 }
 
 #[test]
-fn the_keys_of_a_connection_are_protected_as_its_master_secret() {
+fn connection_keys_inherit_the_protection_of_the_master_secret() {
     let keys = || {
         let (randoms, prf) = (randoms(), SHA256);
         (M::TLS12_KEY_AND_MAC_DERIVE, Params::TlsKeys { prf, randoms, mac_len: 20, key_len: 16, iv_len: 4 })
@@ -297,7 +297,7 @@ fn the_keys_of_a_connection_are_protected_as_its_master_secret() {
 }
 
 #[test]
-fn keys_for_others_are_known() {
+fn tls_kdf_matches_known_values() {
     let context = |context: Option<&[u8]>, prf| Params::TlsKdf {
         prf,
         label: b"EXPERIMENTAL label".as_slice().into(),
@@ -351,7 +351,7 @@ fn keys_for_others_are_known() {
 /// The vector for P_SHA256 that was published on the TLS working group's list ("Test vectors for TLS 1.2 PRF"), through
 /// the exporter: its seed is the client's random value.
 #[test]
-fn the_published_vector_of_the_function() {
+fn the_tls_prf_matches_its_published_vector() {
     let known = "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a6b301791e90d35c9c9a46b4e14baf9af0fa022\
                  f7077def17abfd3797c0564bab4fbc91666e9def9b97fce34f796789baa48082d122ee42c5a72e5a5110fff70187347b66";
     each_backend(|provider| {
@@ -370,7 +370,7 @@ fn the_published_vector_of_the_function() {
 }
 
 #[test]
-fn finished_messages_and_the_bare_function_are_known() {
+fn tls_mac_and_prf_match_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -72,7 +72,7 @@ fn wrapping(client: &Client, session: SessionHandle, mechanism: &Mechanism) -> (
 }
 
 #[test]
-fn secret_keys_come_back_as_they_were() {
+fn secret_keys_are_unwrapped_unchanged() {
     each_backend(|provider| {
         let client = Client::with(provider, ", policy = { raw-rsa-wrap = true }");
         let session = client.user();
@@ -119,7 +119,7 @@ fn secret_keys_come_back_as_they_were() {
 }
 
 #[test]
-fn private_keys_come_back_and_work_as_before() {
+fn private_keys_are_unwrapped_and_sign() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -187,7 +187,7 @@ fn a_short_scalar_is_wrapped_at_full_length() {
 }
 
 #[test]
-fn keys_leave_only_as_they_may() {
+fn wrapping_needs_the_right_attributes() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -226,7 +226,7 @@ fn keys_leave_only_as_they_may() {
 }
 
 #[test]
-fn templates_of_the_wrapping_key_bind_what_goes_out_and_comes_in() {
+fn wrap_and_unwrap_templates_are_enforced() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -87,7 +87,7 @@ impl Test {
 }
 
 #[test]
-fn keys_come_back_and_forged_ones_leave_no_object() {
+fn keys_are_unwrapped_and_forged_ones_create_no_object() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         for (id, scheme) in CIPHERS {
@@ -130,7 +130,7 @@ fn keys_come_back_and_forged_ones_leave_no_object() {
 }
 
 #[test]
-fn what_is_wrapped_is_what_the_other_function_wraps_with_the_same_parameter() {
+fn wrap_key_and_wrap_key_authenticated_give_the_same_output() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         let key = test.create(
@@ -151,7 +151,7 @@ fn what_is_wrapped_is_what_the_other_function_wraps_with_the_same_parameter() {
 }
 
 #[test]
-fn private_keys_come_back() {
+fn private_keys_are_unwrapped() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         let by = secret(client, session, M::AES_GCM, &message(16));
@@ -171,7 +171,7 @@ fn private_keys_come_back() {
 }
 
 #[test]
-fn what_may_not_be_wrapped_or_has_no_nonce_is_refused() {
+fn an_unwrappable_key_or_a_missing_nonce_is_refused() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         let scheme = AeadScheme::AesGcm;
@@ -211,7 +211,7 @@ fn what_may_not_be_wrapped_or_has_no_nonce_is_refused() {
 }
 
 #[test]
-fn the_nonce_of_a_wrapped_key_is_made_as_the_parameter_says() {
+fn wrap_key_authenticated_generates_the_nonce_of_the_parameter() {
     Test::each(|test| {
         let made = |session, generator, fixed_bits| {
             let given = params(AeadScheme::AesGcm).generated(generator, fixed_bits);
@@ -234,7 +234,7 @@ fn the_nonce_of_a_wrapped_key_is_made_as_the_parameter_says() {
 }
 
 #[test]
-fn a_handle_that_is_no_session_is_known_as_such() {
+fn an_invalid_session_handle_has_its_own_error() {
     Test::each(|test| {
         let module = &test.client.module;
         assert_eq!(module.no_session(test.session), None);

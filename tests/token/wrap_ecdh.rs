@@ -43,7 +43,7 @@ fn wrap(
 }
 
 #[test]
-fn what_another_library_wrapped_is_unwrapped() {
+fn keys_wrapped_by_another_library_are_unwrapped() {
     // Private keys of 11 in every byte, fresh ones of 22; the wrapped key is 00 to 27 (hexadecimal).
     let p256 = "04d65a93977caa3d1b081852ff57a79e465f1660577304baead505dd3a48589cf3\
                 50185e895372df6221ea3a137557e473fddb6755f05bd507c3c533fce9c91285";
@@ -104,7 +104,7 @@ fn what_another_library_wrapped_is_unwrapped() {
 }
 
 #[test]
-fn keys_of_every_kind_leave_and_come_back() {
+fn keys_of_every_type_are_wrapped_and_unwrapped() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -141,7 +141,7 @@ fn keys_of_every_kind_leave_and_come_back() {
 }
 
 #[test]
-fn keys_that_do_not_fit_are_refused() {
+fn keys_of_the_wrong_type_or_size_are_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

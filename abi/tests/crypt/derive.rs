@@ -140,7 +140,7 @@ fn generic(session: Session, value: &[u8]) -> Object {
 }
 
 #[test]
-fn the_keys_of_a_connection_come_back_in_the_parameter() {
+fn tls_key_handles_are_returned_in_the_parameter() {
     let session = session();
     let randoms = CK_SSL3_RANDOM_DATA {
         pClientRandom: pointer(&[1; 32]),
@@ -209,7 +209,7 @@ fn the_keys_of_a_connection_come_back_in_the_parameter() {
 }
 
 #[test]
-fn several_keys_come_back_in_their_places() {
+fn additional_derived_key_handles_are_returned_in_the_parameter() {
     let session = session();
     let base = generic(session, &[4; 32]);
     let format = CK_SP800_108_COUNTER_FORMAT { bLittleEndian: CK_FALSE, ulWidthInBits: 32 };
@@ -249,7 +249,7 @@ fn several_keys_come_back_in_their_places() {
 }
 
 #[test]
-fn the_bare_function_of_tls_fills_a_buffer() {
+fn tls_prf_fills_a_buffer() {
     let session = session();
     let (base, mut out, mut len) = (generic(session, &[5; 48]), [0_u8; 24], 20);
     let params = CK_TLS_PRF_PARAMS {

@@ -181,7 +181,7 @@ fn gcm() -> CK_GCM_PARAMS {
 }
 
 #[test]
-fn cbc_is_that_of_its_specification() {
+fn aes_cbc_matches_sp_800_38a() {
     // SP 800-38A, F.2.1.
     let value = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
     let block = 0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128.to_be_bytes();
@@ -193,7 +193,7 @@ fn cbc_is_that_of_its_specification() {
 }
 
 #[test]
-fn what_was_encrypted_is_decrypted() {
+fn encryption_is_reversed_by_decryption() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -204,7 +204,7 @@ fn what_was_encrypted_is_decrypted() {
 }
 
 #[test]
-fn parts_make_the_whole() {
+fn parts_equal_one_part() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -234,7 +234,7 @@ fn parts_make_the_whole() {
 }
 
 #[test]
-fn output_may_lie_on_its_input() {
+fn output_may_overlap_input() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -299,7 +299,7 @@ fn a_short_buffer_keeps_the_operation_active() {
 }
 
 #[test]
-fn a_short_buffer_for_a_part_loses_nothing() {
+fn a_short_buffer_for_update_loses_no_bytes() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -352,7 +352,7 @@ fn a_wrong_tag_ends_the_decryption() {
 }
 
 #[test]
-fn null_mechanisms_and_refused_arguments_end_operations() {
+fn null_mechanisms_and_invalid_arguments_end_operations() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -374,7 +374,7 @@ fn null_mechanisms_and_refused_arguments_end_operations() {
 }
 
 #[test]
-fn hmac_is_that_of_its_rfc() {
+fn hmac_matches_rfc_4231() {
     let session = session();
     let key = hmac_key(session);
     let data = b"what do ya want for nothing?";
@@ -404,7 +404,7 @@ fn hmac_is_that_of_its_rfc() {
 }
 
 #[test]
-fn oaep_decrypts_under_its_label_only() {
+fn oaep_decrypts_only_with_its_label() {
     let session = session();
     let bits: CK_ULONG = 2048;
     let public = [
@@ -435,7 +435,7 @@ fn oaep_decrypts_under_its_label_only() {
 }
 
 #[test]
-fn a_signature_may_come_before_its_data() {
+fn verify_signature_takes_the_signature_before_the_data() {
     let session = session();
     let public = [attribute(CKA_EC_PARAMS, P256), attribute(CKA_VERIFY, &CK_TRUE)];
     let private = [attribute(CKA_SIGN, &CK_TRUE)];
@@ -458,7 +458,7 @@ fn a_signature_may_come_before_its_data() {
 }
 
 #[test]
-fn dual_functions_do_what_the_single_ones_do() {
+fn dual_functions_equal_the_single_functions() {
     let session = session();
     let (key, code_key) = (aes_key(session), hmac_key(session));
     let digest: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
@@ -491,7 +491,7 @@ fn dual_functions_do_what_the_single_ones_do() {
 }
 
 #[test]
-fn dual_functions_take_apart_what_they_made() {
+fn dual_functions_reverse_each_other() {
     // A mode without a last part: what C_DecryptFinal gives out is digested by no dual function.
     let session = session();
     let (key, code_key) = (aes_key(session), hmac_key(session));
@@ -523,7 +523,7 @@ fn dual_functions_take_apart_what_they_made() {
 }
 
 #[test]
-fn a_dual_function_wants_both_operations() {
+fn a_dual_function_needs_both_operations() {
     let session = session();
     let key = aes_key(session);
     let (mut memory, mut room) = ([0_u8; 64], 64);
@@ -551,7 +551,7 @@ fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULO
 
 /// RFC 4226, appendix D. What `C_Sign` gives points into the memory that it was given.
 #[test]
-fn a_one_time_password_comes_in_a_block_of_the_callers() {
+fn a_one_time_password_is_written_to_the_buffer_of_the_caller() {
     let session = session();
     let attributes = [
         attribute(CKA_CLASS, &CKO_OTP_KEY),

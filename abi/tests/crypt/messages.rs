@@ -81,7 +81,7 @@ fn decrypt_message(
 }
 
 #[test]
-fn a_message_is_what_one_operation_encrypts_and_its_tag_goes_to_its_place() {
+fn message_encryption_equals_a_single_operation_and_writes_the_tag() {
     let (session, mut places) = (session(), Places::new());
     let key = aes_key(session);
     let single = CK_GCM_PARAMS { pAAD: pointer(AAD), ulAADLen: len(AAD), ..gcm() };
@@ -108,7 +108,7 @@ fn a_message_is_what_one_operation_encrypts_and_its_tag_goes_to_its_place() {
 }
 
 #[test]
-fn a_generated_nonce_goes_to_its_place_and_only_with_a_message() {
+fn a_generated_nonce_is_written_only_with_a_message() {
     let session = session();
     let key = aes_key(session);
     start(session, key);
@@ -131,7 +131,7 @@ fn a_generated_nonce_goes_to_its_place_and_only_with_a_message() {
 }
 
 #[test]
-fn parts_are_a_message_and_the_plaintext_comes_last() {
+fn message_parts_equal_one_part_and_the_plaintext_is_returned_last() {
     let (session, mut places) = (session(), Places::new());
     let key = aes_key(session);
     start(session, key);
@@ -229,7 +229,7 @@ fn malformed_parameters_of_messages_are_refused() {
 }
 
 #[test]
-fn a_part_with_refused_arguments_ends_its_message_alone() {
+fn a_part_with_invalid_arguments_ends_only_its_message() {
     let (session, mut places) = (session(), Places::new());
     start(session, aes_key(session));
     let params = &mut places.params(CKG_GENERATE);
@@ -260,7 +260,7 @@ fn a_part_with_refused_arguments_ends_its_message_alone() {
 }
 
 #[test]
-fn the_parameter_of_the_init_functions_may_be_that_of_a_message() {
+fn the_init_functions_accept_the_parameter_of_a_message() {
     let (session, mut places) = (session(), Places::new());
     let key = aes_key(session);
     let params = places.params(CKG_GENERATE);
@@ -428,7 +428,7 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
 /// Found by the fuzz target `params`: a struct was read as the one whose length it has, whatever the mechanism, and what
 /// is a length in one was followed as a pointer in the other.
 #[test]
-fn what_points_in_the_struct_of_another_cipher_is_not_followed() {
+fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
     // As long as CK_CCM_MESSAGE_PARAMS, in which these numbers are the lengths of a nonce and of a tag, and the length of

@@ -195,8 +195,12 @@ mod tests {
 
     #[test]
     fn the_best_peer_is_not_one_of_our_rows() {
-        let rows =
-            [("g", JETON, 1.0), ("g", "jeton-rc", 2.0), ("g", crate::names::SOFTHSM, 9.0), ("g", "nss-session", 5.0)];
+        let rows = [
+            ("g", JETON, 1.0),
+            ("g", "jeton-rc", 2.0),
+            ("g", crate::names::SOFTHSM, 9.0),
+            ("g", "nss-session", 5.0),
+        ];
         assert_eq!(Data::of(&rows).best_peer("g"), Some(("nss-session", 5.0)));
     }
 }

@@ -29,7 +29,7 @@ pub fn tasks() -> Vec<Task> {
             let outcome = harmless(output.module, function, NO_SESSION);
             judge_at(output, allowed(function, EXPECTED, UNSUPPORTED_STRANGE), outcome)
         };
-        task(function.name, "with a session that is none".to_owned(), Work::LoggedIn(Box::new(run)))
+        task(function.name, "with an invalid session handle".to_owned(), Work::LoggedIn(Box::new(run)))
     });
     let null = FUNCTIONS.iter().filter(|function| takes_pointers(function)).map(|function| {
         let run = move |output: &Fixture<'_>| with_null(output, function);

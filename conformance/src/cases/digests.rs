@@ -7,23 +7,28 @@ use super::{BLOCKS, Case, NO_MECHANISM, SHA256, case, cbc};
 use crate::fixture::{Key, NO_OBJECT, SECRET, ensure};
 
 pub const CASES: &[Case] = &[
-    case("C_DigestInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_DigestInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.digest_init(&NO_MECHANISM)
     }),
     case("C_DigestInit", "with a mechanism that does not digest", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.digest_init(&cbc())
     }),
-    case("C_DigestInit", "while a digest goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_DigestInit", "while a digest is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_init(&SHA256)
     }),
-    case("C_DigestInit", "with NULL ends the digest", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
-        let session = fixture.fresh()?;
-        session.digest_init(&SHA256)?;
-        fixture.call("C_DigestInit", &session, vec![Arg::Null])?;
-        session.digest_update(b"abc")
-    }),
+    case(
+        "C_DigestInit",
+        "with a NULL mechanism ends the digest",
+        &[CKR_OPERATION_NOT_INITIALIZED],
+        |fixture| {
+            let session = fixture.fresh()?;
+            session.digest_init(&SHA256)?;
+            fixture.call("C_DigestInit", &session, vec![Arg::Null])?;
+            session.digest_update(b"abc")
+        },
+    ),
     case("C_Digest", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         fixture.fresh()?.digest(b"abc", &mut [0; 32]).map(drop)
     }),
@@ -32,31 +37,26 @@ pub const CASES: &[Case] = &[
         session.digest_init(&SHA256)?;
         session.digest(b"abc", &mut [0; 31]).map(drop)
     }),
-    case("C_Digest", "after a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_Digest", "continues after a short buffer", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         let _short = session.digest(b"abc", &mut [0; 31]);
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case("C_Digest", "asked for the length goes on", &[CKR_OK], |fixture| {
+    case("C_Digest", "continues after a length query", &[CKR_OK], |fixture| {
         let (session, mut length) = (fixture.fresh()?, 0);
         session.digest_init(&SHA256)?;
         fixture.call("C_Digest", &session, vec![Arg::Bytes(b"abc"), Arg::NoBuffer(&mut length)])?;
         ensure("C_Digest", length == 32)?;
         session.digest(b"abc", &mut [0; 32]).map(drop)
     }),
-    case(
-        "C_Digest",
-        "in the midst of parts",
-        &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.digest_init(&SHA256)?;
-            session.digest_update(b"abc")?;
-            session.digest(b"abc", &mut [0; 32]).map(drop)
-        },
-    ),
-    case("C_Digest", "of nothing", &[CKR_OK], |fixture| {
+    case("C_Digest", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.digest_init(&SHA256)?;
+        session.digest_update(b"abc")?;
+        session.digest(b"abc", &mut [0; 32]).map(drop)
+    }),
+    case("C_Digest", "of zero bytes", &[CKR_OK], |fixture| {
         let (session, mut digest) = (fixture.fresh()?, [0; 32]);
         session.digest_init(&SHA256)?;
         session.digest(b"", &mut digest)?;
@@ -68,7 +68,7 @@ pub const CASES: &[Case] = &[
     case("C_DigestFinal", "without C_DigestInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         fixture.fresh()?.digest_final(&mut [0; 32]).map(drop)
     }),
-    case("C_DigestFinal", "into a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_DigestFinal", "continues after a short buffer", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_update(b"abc")?;
@@ -86,7 +86,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_DigestKey",
-        "with a handle that names no key",
+        "with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let session = fixture.fresh()?;
@@ -104,7 +104,7 @@ pub const CASES: &[Case] = &[
             fixture.call("C_DigestKey", &session, vec![Arg::Number(key.0)])
         },
     ),
-    case("C_DigestKey", "digests the value", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_DigestKey", "digests the value of the key", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         let (session, other, key) = (fixture.fresh()?, fixture.fresh()?, fixture.key(Key::Generic)?);
         let (mut one, mut two) = ([0; 32], [0; 32]);
         session.digest_init(&SHA256)?;
@@ -114,7 +114,7 @@ pub const CASES: &[Case] = &[
         other.digest(&SECRET, &mut two)?;
         ensure("C_DigestKey", one == two)
     }),
-    case("C_DigestUpdate", "goes on beside an encryption", &[CKR_OK], |fixture| {
+    case("C_DigestUpdate", "works beside an encryption", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
         session.digest_update(b"a")?;

@@ -57,19 +57,19 @@ const NO_CIPHERTEXT: &[CK_RV] =
     &[CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_AEAD_DECRYPT_FAILED];
 
 pub const CASES: &[Case] = &[
-    case("C_EncryptInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_EncryptInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.encrypt_init(&NO_MECHANISM, fixture.key(Key::Aes)?)
     }),
     case("C_EncryptInit", "with a mechanism that does not encrypt", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.encrypt_init(&SHA256, fixture.key(Key::Aes)?)
     }),
-    case("C_EncryptInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_EncryptInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         fixture.fresh()?.encrypt_init(&cbc(), NO_OBJECT)
     }),
     case("C_EncryptInit", "with a key of another type", KEY_REFUSED, |fixture| {
         fixture.fresh()?.encrypt_init(&cbc(), fixture.key(Key::Generic)?)
     }),
-    case("C_EncryptInit", "with a key that must not encrypt", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_EncryptInit", "with a key without CKA_ENCRYPT", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         fixture.fresh()?.encrypt_init(&cbc(), fixture.key(Key::Idle)?)
     }),
     case(
@@ -106,12 +106,12 @@ pub const CASES: &[Case] = &[
             fixture.key(Key::Aes)?,
         )
     }),
-    case("C_EncryptInit", "while an encryption goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_EncryptInit", "while an encryption is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)
     }),
-    case("C_EncryptInit", "with NULL ends the encryption", NOT_BEGUN, |fixture| {
+    case("C_EncryptInit", "with a NULL mechanism ends the encryption", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         fixture.call("C_EncryptInit", &session, vec![Arg::Null, Arg::Number(0)])?;
@@ -120,7 +120,7 @@ pub const CASES: &[Case] = &[
     case("C_Encrypt", "without C_EncryptInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
     }),
-    case("C_Encrypt", "of what is no whole block", &[CKR_DATA_LEN_RANGE], |fixture| {
+    case("C_Encrypt", "of an incomplete block", &[CKR_DATA_LEN_RANGE], |fixture| {
         encrypted(fixture, &cbc(), &[0; 17]).map(drop)
     }),
     case("C_Encrypt", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
@@ -128,49 +128,44 @@ pub const CASES: &[Case] = &[
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.encrypt(&BLOCKS, &mut [0; 31]).map(drop)
     }),
-    case("C_Encrypt", "after a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_Encrypt", "continues after a short buffer", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         let _short = session.encrypt(&BLOCKS, &mut [0; 31]);
         session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
     }),
-    case("C_Encrypt", "asked for the length goes on", &[CKR_OK], |fixture| {
+    case("C_Encrypt", "continues after a length query", &[CKR_OK], |fixture| {
         let (session, mut length) = (fixture.fresh()?, 0);
         session.encrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
         fixture.call("C_Encrypt", &session, vec![Arg::Bytes(&BLOCKS), Arg::NoBuffer(&mut length)])?;
         ensure("C_Encrypt", length >= 48)?;
         session.encrypt(&BLOCKS, &mut [0; 64]).map(drop)
     }),
-    case("C_Encrypt", "a second time is over", NOT_BEGUN, |fixture| {
+    case("C_Encrypt", "a second time, after the operation ended", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.encrypt(&BLOCKS, &mut [0; 32])?;
         session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
     }),
-    case(
-        "C_Encrypt",
-        "in the midst of parts",
-        &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
-            update(fixture, &session, "C_EncryptUpdate", &BLOCKS)?;
-            session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
-        },
-    ),
+    case("C_Encrypt", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
+        update(fixture, &session, "C_EncryptUpdate", &BLOCKS)?;
+        session.encrypt(&BLOCKS, &mut [0; 32]).map(drop)
+    }),
     case("C_EncryptUpdate", "without C_EncryptInit", NOT_BEGUN, |fixture| {
         update(fixture, &fixture.fresh()?, "C_EncryptUpdate", &BLOCKS).map(drop)
     }),
     case("C_EncryptFinal", "without C_EncryptInit", NOT_BEGUN, |fixture| {
         last(fixture, &fixture.fresh()?, "C_EncryptFinal").map(drop)
     }),
-    case("C_EncryptFinal", "of what is no whole block", &[CKR_DATA_LEN_RANGE], |fixture| {
+    case("C_EncryptFinal", "of an incomplete block", &[CKR_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         update(fixture, &session, "C_EncryptUpdate", &[0; 17])?;
         last(fixture, &session, "C_EncryptFinal").map(drop)
     }),
-    case("C_EncryptFinal", "in parts gives what one part gives", &[CKR_OK], |fixture| {
+    case("C_EncryptFinal", "in parts gives the result of one part", &[CKR_OK], |fixture| {
         let (session, message, mut made) = (fixture.fresh()?, [9; 77], Vec::new());
         session.encrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
         for part in message.chunks(7) {
@@ -179,16 +174,16 @@ pub const CASES: &[Case] = &[
         made.extend(last(fixture, &session, "C_EncryptFinal")?);
         ensure("C_EncryptFinal", made == encrypted(fixture, &cbc_pad(), &message)?)
     }),
-    case("C_DecryptInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_DecryptInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.decrypt_init(&NO_MECHANISM, fixture.key(Key::Aes)?)
     }),
-    case("C_DecryptInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_DecryptInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         fixture.fresh()?.decrypt_init(&cbc(), NO_OBJECT)
     }),
-    case("C_DecryptInit", "with a key that must not decrypt", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_DecryptInit", "with a key without CKA_DECRYPT", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         fixture.fresh()?.decrypt_init(&cbc(), fixture.key(Key::Idle)?)
     }),
-    case("C_DecryptInit", "with the public key of RSA", KEY_REFUSED, |fixture| {
+    case("C_DecryptInit", "with an RSA public key", KEY_REFUSED, |fixture| {
         fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.pair(Key::Rsa)?.public)
     }),
     case(
@@ -197,7 +192,7 @@ pub const CASES: &[Case] = &[
         &[CKR_MECHANISM_PARAM_INVALID, CKR_ARGUMENTS_BAD],
         |fixture| fixture.fresh()?.decrypt_init(&Mechanism::new(CKM_RSA_PKCS_OAEP), fixture.key(Key::Rsa)?),
     ),
-    case("C_DecryptInit", "while a decryption goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_DecryptInit", "while a decryption is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)
@@ -205,7 +200,7 @@ pub const CASES: &[Case] = &[
     case("C_Decrypt", "without C_DecryptInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.decrypt(&BLOCKS, &mut [0; 64]).map(drop)
     }),
-    case("C_Decrypt", "of what is no whole block", &[CKR_ENCRYPTED_DATA_LEN_RANGE], |fixture| {
+    case("C_Decrypt", "of an incomplete block", &[CKR_ENCRYPTED_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
         session.decrypt_init(&cbc(), fixture.key(Key::Aes)?)?;
         session.decrypt(&[0; 17], &mut [0; 64]).map(drop)
@@ -213,14 +208,14 @@ pub const CASES: &[Case] = &[
     case("C_Decrypt", "of an altered message with its tag", NO_CIPHERTEXT, |fixture| {
         decrypt_altered(fixture, &gcm(128))
     }),
-    case("C_Decrypt", "of a message that is shorter than its tag", NO_CIPHERTEXT, |fixture| {
+    case("C_Decrypt", "of a message shorter than its tag", NO_CIPHERTEXT, |fixture| {
         let session = fixture.fresh()?;
         session.decrypt_init(&gcm(128), fixture.key(Key::Aes)?)?;
         session.decrypt(&[0; 15], &mut [0; 64]).map(drop)
     }),
     case(
         "C_Decrypt",
-        "of what is no RSA ciphertext for its length",
+        "of an RSA ciphertext of the wrong length",
         &[CKR_ENCRYPTED_DATA_LEN_RANGE],
         |fixture| {
             let session = fixture.fresh()?;
@@ -228,14 +223,14 @@ pub const CASES: &[Case] = &[
             session.decrypt(&[1; 255], &mut [0; 256]).map(drop)
         },
     ),
-    case("C_Decrypt", "gives back what was encrypted", &[CKR_OK], |fixture| {
+    case("C_Decrypt", "returns the plaintext", &[CKR_OK], |fixture| {
         let (data, session, mut out) =
             (encrypted(fixture, &gcm(128), b"a message")?, fixture.fresh()?, [0; 64]);
         session.decrypt_init(&gcm(128), fixture.key(Key::Aes)?)?;
         let length = session.decrypt(&data, &mut out)?;
         ensure("C_Decrypt", &out[..length] == b"a message")
     }),
-    case("C_Decrypt", "after a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_Decrypt", "continues after a short buffer", &[CKR_OK], |fixture| {
         let (data, session) = (encrypted(fixture, &cbc_pad(), &BLOCKS)?, fixture.fresh()?);
         session.decrypt_init(&cbc_pad(), fixture.key(Key::Aes)?)?;
         let _short = session.decrypt(&data, &mut [0; 8]);
@@ -294,7 +289,7 @@ pub const CASES: &[Case] = &[
         other.digest(&BLOCKS, &mut alone)?;
         ensure("C_DecryptDigestUpdate", digest == alone && plain == BLOCKS)
     }),
-    case("C_SignEncryptUpdate", "signs and encrypts; C_DecryptVerifyUpdate takes it", DUAL, |fixture| {
+    case("C_SignEncryptUpdate", "signs and encrypts; C_DecryptVerifyUpdate reverses it", DUAL, |fixture| {
         let (session, key, mut code) = (fixture.fresh()?, fixture.key(Key::Generic)?, [0; 32]);
         session.sign_init(&super::HMAC, key)?;
         session.encrypt_init(&cbc(), fixture.key(Key::Aes)?)?;

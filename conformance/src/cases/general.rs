@@ -23,20 +23,20 @@ pub const CASES: &[Case] = &[
     case("C_Finalize", "with a reserved argument", &[CKR_ARGUMENTS_BAD], |fixture| {
         fixture.module.call("C_Finalize", &mut [Arg::Output(&Arg::zeroed())])
     }),
-    case("C_GetInfo", "says a version of the interface and a description", &[CKR_OK], |fixture| {
+    case("C_GetInfo", "returns the interface version and a description", &[CKR_OK], |fixture| {
         let info = fixture.module.info()?;
         ensure(
             "C_GetInfo",
             info.cryptoki.0 >= 2 && !info.description.is_empty() && !info.manufacturer.is_empty(),
         )
     }),
-    case("C_GetFunctionList", "gives a list of 2.40 at most", &[CKR_OK], |fixture| {
+    case("C_GetFunctionList", "returns a list of version 2.40 or lower", &[CKR_OK], |fixture| {
         let version = fixture.module.functions().version;
         ensure("C_GetFunctionList", version.major == 2)
     }),
     case(
         "C_GetInterfaceList",
-        "counts when asked with NULL",
+        "returns the number for a NULL list",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let mut count = 0;
@@ -52,7 +52,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_GetInterface",
-        "without a name gives the default",
+        "without a name returns the default",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let output = Arg::zeroed();
@@ -64,7 +64,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_GetInterface",
-        "of a name that is not there",
+        "of an unknown name",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (name, output) = (place_of(b"Vendor nobody"), Arg::zeroed());
@@ -76,7 +76,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_GetInterface",
-        "of a version that is not there",
+        "of an unknown version",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (version, output) = (place_of(&[99, 0]), Arg::zeroed());
@@ -96,10 +96,13 @@ pub const CASES: &[Case] = &[
             fixture.module.call("C_Initialize", &mut [Arg::Output(&place_of(&mechanism.parameter))])
         },
     ),
-    case("C_GetFunctionStatus", "is of another age", &[CKR_FUNCTION_NOT_PARALLEL], |fixture| {
-        fixture.call("C_GetFunctionStatus", &fixture.session, vec![])
-    }),
-    case("C_CancelFunction", "is of another age", &[CKR_FUNCTION_NOT_PARALLEL], |fixture| {
+    case(
+        "C_GetFunctionStatus",
+        "returns CKR_FUNCTION_NOT_PARALLEL",
+        &[CKR_FUNCTION_NOT_PARALLEL],
+        |fixture| fixture.call("C_GetFunctionStatus", &fixture.session, vec![]),
+    ),
+    case("C_CancelFunction", "returns CKR_FUNCTION_NOT_PARALLEL", &[CKR_FUNCTION_NOT_PARALLEL], |fixture| {
         fixture.call("C_CancelFunction", &fixture.session, vec![])
     }),
 ];

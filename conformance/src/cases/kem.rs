@@ -65,7 +65,7 @@ fn with_pair(
 pub const CASES: &[Case] = &[
     case(
         "C_EncapsulateKey",
-        "is undone by C_DecapsulateKey",
+        "is reversed by C_DecapsulateKey",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             with_pair(fixture, |pair| {
@@ -85,7 +85,7 @@ pub const CASES: &[Case] = &[
         &[CKR_BUFFER_TOO_SMALL, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| with_pair(fixture, |pair| encapsulate(fixture, &KEM, pair.public, LENGTH - 1).map(drop)),
     ),
-    case("C_EncapsulateKey", "asked for the length", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_EncapsulateKey", "for the length", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         with_pair(fixture, |pair| {
             let (template, output, mut length) =
                 (open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Arg::zeroed(), 0);
@@ -108,7 +108,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_EncapsulateKey",
-        "with a handle that names no key",
+        "with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| with_pair(fixture, |_| encapsulate(fixture, &KEM, NO_OBJECT, LENGTH).map(drop)),
     ),
@@ -178,7 +178,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_DecapsulateKey",
-        "with a handle that names no key",
+        "with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_UNWRAPPING_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| with_pair(fixture, |_| decapsulate(fixture, &KEM, NO_OBJECT, &[1; LENGTH]).map(drop)),
     ),

@@ -37,37 +37,40 @@ fn point(fixture: &Fixture<'_>) -> Result<Vec<u8>, Failure> {
 }
 
 pub const CASES: &[Case] = &[
-    case("C_GenerateKey", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_GenerateKey", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.session.generate_key(&NO_MECHANISM, &sized(32)).map(drop)
     }),
-    case("C_GenerateKey", "with a mechanism that makes no key", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.session.generate_key(&SHA256, &sized(32)).map(drop)
-    }),
-    case("C_GenerateKey", "of AES without a length", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        generated(fixture, &[])
-    }),
-    case("C_GenerateKey", "of AES with 17 bytes", BAD_VALUE, |fixture| generated(fixture, &sized(17))),
     case(
         "C_GenerateKey",
-        "with a value",
+        "with a mechanism that does not generate keys",
+        &[CKR_MECHANISM_INVALID],
+        |fixture| fixture.session.generate_key(&SHA256, &sized(32)).map(drop),
+    ),
+    case("C_GenerateKey", "of an AES key without CKA_VALUE_LEN", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        generated(fixture, &[])
+    }),
+    case("C_GenerateKey", "of an AES key of 17 bytes", BAD_VALUE, |fixture| generated(fixture, &sized(17))),
+    case(
+        "C_GenerateKey",
+        "with CKA_VALUE in the template",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
         |fixture| generated(fixture, &with(sized(32), Attribute::bytes(CKA_VALUE, SECRET))),
     ),
     case(
         "C_GenerateKey",
-        "of another class",
+        "with another class in the template",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
         |fixture| generated(fixture, &with(sized(32), Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY))),
     ),
     case(
         "C_GenerateKey",
-        "of another type",
+        "with another key type in the template",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
         |fixture| generated(fixture, &with(sized(32), Attribute::number(CKA_KEY_TYPE, CKK_RSA))),
     ),
     case(
         "C_GenerateKey",
-        "with a parameter that the mechanism has not",
+        "with a parameter that the mechanism does not have",
         &[CKR_MECHANISM_PARAM_INVALID],
         |fixture| {
             fixture
@@ -80,17 +83,12 @@ pub const CASES: &[Case] = &[
         let template = [Attribute::flag(CKA_TOKEN, true), Attribute::number(CKA_VALUE_LEN, 32)];
         fixture.reader()?.generate_key(&AES_GEN, &template).map(drop)
     }),
-    case(
-        "C_GenerateKey",
-        "of a private key while nobody is logged in",
-        &[CKR_USER_NOT_LOGGED_IN],
-        |fixture| {
-            fixture.logged_out(|session| {
-                session.generate_key(&AES_GEN, &with(sized(32), Attribute::flag(CKA_PRIVATE, true))).map(drop)
-            })
-        },
-    ),
-    case("C_GenerateKey", "makes a key that knows where it is from", &[CKR_OK], |fixture| {
+    case("C_GenerateKey", "of a private key without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.logged_out(|session| {
+            session.generate_key(&AES_GEN, &with(sized(32), Attribute::flag(CKA_PRIVATE, true))).map(drop)
+        })
+    }),
+    case("C_GenerateKey", "sets CKA_LOCAL and CKA_KEY_GEN_MECHANISM", &[CKR_OK], |fixture| {
         let template =
             [sized(32), vec![Attribute::flag(CKA_SENSITIVE, true), Attribute::flag(CKA_EXTRACTABLE, false)]];
         let key = fixture.session.generate_key(&AES_GEN, &template.concat())?;
@@ -100,15 +98,18 @@ pub const CASES: &[Case] = &[
         let mechanism = fixture.session.attribute(key, CKA_KEY_GEN_MECHANISM)?;
         ensure("C_GenerateKey", mechanism == CKM_AES_KEY_GEN.to_ne_bytes())
     }),
-    case("C_GenerateKeyPair", "with a mechanism that makes no pair", &[CKR_MECHANISM_INVALID], |fixture| {
-        fixture.session.generate_key_pair(&AES_GEN, &[], &[]).map(drop)
-    }),
-    case("C_GenerateKeyPair", "without a curve", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case(
+        "C_GenerateKeyPair",
+        "with a mechanism that does not generate key pairs",
+        &[CKR_MECHANISM_INVALID],
+        |fixture| fixture.session.generate_key_pair(&AES_GEN, &[], &[]).map(drop),
+    ),
+    case("C_GenerateKeyPair", "without CKA_EC_PARAMS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         fixture.session.generate_key_pair(&EC_GEN, &[], &[]).map(drop)
     }),
     case(
         "C_GenerateKeyPair",
-        "on a curve that is none",
+        "on an invalid curve",
         &[
             CKR_CURVE_NOT_SUPPORTED,
             CKR_DOMAIN_PARAMS_INVALID,
@@ -122,7 +123,7 @@ pub const CASES: &[Case] = &[
                 .map(drop)
         },
     ),
-    case("C_GenerateKeyPair", "of RSA without a length", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_GenerateKeyPair", "of RSA without CKA_MODULUS_BITS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         fixture
             .session
             .generate_key_pair(&RSA_GEN, &[Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1])], &[])
@@ -152,13 +153,13 @@ pub const CASES: &[Case] = &[
     case("C_DeriveKey", "with a mechanism that does not derive", &[CKR_MECHANISM_INVALID], |fixture| {
         agreed(fixture, &ECDSA, &[])
     }),
-    case("C_DeriveKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_DeriveKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         fixture.session.derive_key(&ecdh(CKD_NULL, &point(fixture)?), NO_OBJECT, &template).map(drop)
     }),
     case(
         "C_DeriveKey",
-        "with a key that must not derive",
+        "with a key without CKA_DERIVE",
         &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_TYPE_INCONSISTENT],
         |fixture| {
             let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
@@ -178,7 +179,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_DeriveKey",
-        "with a derivation function that is not there",
+        "with an unknown key derivation function",
         &[CKR_MECHANISM_PARAM_INVALID],
         |fixture| agreed(fixture, &ecdh(0x7fff_fff0, &point(fixture)?), &[]),
     ),
@@ -196,11 +197,11 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_DeriveKey",
-        "of more bytes than there are",
+        "of more bytes than the secret has",
         &[CKR_KEY_SIZE_RANGE, CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
         |fixture| agreed(fixture, &ecdh(CKD_NULL, &point(fixture)?), &[Attribute::number(CKA_VALUE_LEN, 33)]),
     ),
-    case("C_DeriveKey", "of what both sides agree on", &[CKR_OK], |fixture| {
+    case("C_DeriveKey", "gives both sides the same key", &[CKR_OK], |fixture| {
         let public = [Attribute::bytes(CKA_EC_PARAMS, P256)];
         let (theirs, private) =
             fixture.session.generate_key_pair(&EC_GEN, &public, &able(vec![], &[CKA_DERIVE]))?;

@@ -120,49 +120,49 @@ fn alone(fixture: &Fixture<'_>, function: &'static str, arguments: Vec<Arg<'_>>)
 }
 
 pub const CASES: &[Case] = &[
-    case("C_MessageEncryptInit", "with a mechanism that is not there", INVALID, |fixture| {
+    case("C_MessageEncryptInit", "with an unknown mechanism", INVALID, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &NO_MECHANISM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageEncryptInit", "with a mechanism that has no messages", INVALID, |fixture| {
+    case("C_MessageEncryptInit", "with a mechanism without message functions", INVALID, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &SHA256, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageEncryptInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+    case("C_MessageEncryptInit", "with an invalid key handle", NO_HANDLE, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &GCM, NO_OBJECT.0)
     }),
     case(
         "C_MessageEncryptInit",
-        "with a key that must not encrypt",
+        "with a key without CKA_ENCRYPT",
         &[CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| init(fixture, &fixture.fresh()?, "C_MessageEncryptInit", &GCM, fixture.key(Key::Idle)?.0),
     ),
-    case("C_MessageEncryptInit", "while messages are encrypted", ACTIVE, |fixture| {
+    case("C_MessageEncryptInit", "while a message encryption is active", ACTIVE, |fixture| {
         let session = fixture.fresh()?;
         init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
         init(fixture, &session, "C_MessageEncryptInit", &GCM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageDecryptInit", "while messages are decrypted", ACTIVE, |fixture| {
+    case("C_MessageDecryptInit", "while a message decryption is active", ACTIVE, |fixture| {
         let session = fixture.fresh()?;
         init(fixture, &session, "C_MessageDecryptInit", &GCM, fixture.key(Key::Aes)?.0)?;
         init(fixture, &session, "C_MessageDecryptInit", &GCM, fixture.key(Key::Aes)?.0)
     }),
-    case("C_MessageDecryptInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+    case("C_MessageDecryptInit", "with an invalid key handle", NO_HANDLE, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageDecryptInit", &GCM, NO_OBJECT.0)
     }),
-    case("C_MessageSignInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+    case("C_MessageSignInit", "with an invalid key handle", NO_HANDLE, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageSignInit", &ECDSA, NO_OBJECT.0)
     }),
     case("C_MessageSignInit", "with a mechanism that does not sign", INVALID, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageSignInit", &SHA256, fixture.key(Key::Ec)?.0)
     }),
-    case("C_MessageSignInit", "while messages are signed", ACTIVE, |fixture| {
+    case("C_MessageSignInit", "while a message signature is active", ACTIVE, |fixture| {
         let session = fixture.fresh()?;
         init(fixture, &session, "C_MessageSignInit", &ECDSA, fixture.key(Key::Ec)?.0)?;
         init(fixture, &session, "C_MessageSignInit", &ECDSA, fixture.key(Key::Ec)?.0)
     }),
-    case("C_MessageVerifyInit", "with a handle that names no key", NO_HANDLE, |fixture| {
+    case("C_MessageVerifyInit", "with an invalid key handle", NO_HANDLE, |fixture| {
         init(fixture, &fixture.fresh()?, "C_MessageVerifyInit", &ECDSA, NO_OBJECT.0)
     }),
-    case("C_MessageVerifyInit", "while messages are verified", ACTIVE, |fixture| {
+    case("C_MessageVerifyInit", "while a message verification is active", ACTIVE, |fixture| {
         let session = fixture.fresh()?;
         init(fixture, &session, "C_MessageVerifyInit", &ECDSA, fixture.pair(Key::Ec)?.public.0)?;
         init(fixture, &session, "C_MessageVerifyInit", &ECDSA, fixture.pair(Key::Ec)?.public.0)
@@ -235,7 +235,9 @@ pub const CASES: &[Case] = &[
     case("C_VerifyMessageBegin", "without C_MessageVerifyInit", NOT_BEGUN, |fixture| {
         alone(fixture, "C_VerifyMessageBegin", vec![Arg::NullBytes(0)])
     }),
-    case("C_EncryptMessage", "of two messages, and back", WORKS, |fixture| there_and_back(fixture, false)),
+    case("C_EncryptMessage", "encrypts two messages, which are decrypted", WORKS, |fixture| {
+        there_and_back(fixture, false)
+    }),
     case(
         "C_DecryptMessage",
         "with an altered tag",
@@ -281,8 +283,8 @@ pub const CASES: &[Case] = &[
             fixture.call("C_EncryptMessage", &session, arguments)
         },
     ),
-    case("C_EncryptMessageNext", "in parts gives what the whole gives", WORKS, in_parts),
-    case("C_SignMessage", "of two messages is verified", WORKS, |fixture| signed(fixture, false)),
+    case("C_EncryptMessageNext", "in parts gives the result of one part", WORKS, in_parts),
+    case("C_SignMessage", "signs two messages, which are verified", WORKS, |fixture| signed(fixture, false)),
     case(
         "C_VerifyMessage",
         "of an altered signature",

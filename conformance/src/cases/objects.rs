@@ -27,26 +27,26 @@ const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
 const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
 pub const CASES: &[Case] = &[
-    case("C_CreateObject", "without a class", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_CreateObject", "without CKA_CLASS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         fixture.session.create_object(&[Attribute::bytes(CKA_LABEL, *b"none")]).map(drop)
     }),
     case("C_CreateObject", "with an empty template", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         fixture.session.create_object(&[]).map(drop)
     }),
-    case("C_CreateObject", "of a class that is not there", WRONG, |fixture| {
+    case("C_CreateObject", "with an unknown class", WRONG, |fixture| {
         fixture.session.create_object(&[Attribute::number(CKA_CLASS, 0x7fff_fff0)]).map(drop)
     }),
-    case("C_CreateObject", "of a key without its type", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_CreateObject", "of a key without CKA_KEY_TYPE", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         let template = [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::bytes(CKA_VALUE, SECRET)];
         fixture.session.create_object(&template).map(drop)
     }),
-    case("C_CreateObject", "of a key of a type that is not there", WRONG, |fixture| {
+    case("C_CreateObject", "of a key of an unknown type", WRONG, |fixture| {
         fixture
             .session
             .create_object(&with(open_key(CKO_SECRET_KEY, 0x7fff_fff0), Attribute::bytes(CKA_VALUE, SECRET)))
             .map(drop)
     }),
-    case("C_CreateObject", "of a secret key without a value", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_CreateObject", "of a secret key without CKA_VALUE", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         fixture.session.create_object(&open_key(CKO_SECRET_KEY, CKK_AES)).map(drop)
     }),
     case(
@@ -58,18 +58,13 @@ pub const CASES: &[Case] = &[
             fixture.session.create_object(&template).map(drop)
         },
     ),
+    case("C_CreateObject", "of an EC key without CKA_EC_PARAMS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+        let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), Attribute::bytes(CKA_EC_POINT, [4; 65]));
+        fixture.session.create_object(&template).map(drop)
+    }),
     case(
         "C_CreateObject",
-        "of an elliptic curve key without its curve",
-        &[CKR_TEMPLATE_INCOMPLETE],
-        |fixture| {
-            let template = with(open_key(CKO_PUBLIC_KEY, CKK_EC), Attribute::bytes(CKA_EC_POINT, [4; 65]));
-            fixture.session.create_object(&template).map(drop)
-        },
-    ),
-    case(
-        "C_CreateObject",
-        "of an elliptic curve key on a curve that is none",
+        "of an EC key on an invalid curve",
         &[
             CKR_ATTRIBUTE_VALUE_INVALID,
             CKR_CURVE_NOT_SUPPORTED,
@@ -92,24 +87,30 @@ pub const CASES: &[Case] = &[
             fixture.session.create_object(&with(template, Attribute::bytes(CKA_EC_POINT, point))).map(drop)
         },
     ),
-    case("C_CreateObject", "of an RSA key without its exponent", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
-        let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, [0xff; 256]));
-        fixture.session.create_object(&template).map(drop)
-    }),
     case(
         "C_CreateObject",
-        "with an attribute of another kind of object",
+        "of an RSA key without CKA_PUBLIC_EXPONENT",
+        &[CKR_TEMPLATE_INCOMPLETE],
+        |fixture| {
+            let template =
+                with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, [0xff; 256]));
+            fixture.session.create_object(&template).map(drop)
+        },
+    ),
+    case(
+        "C_CreateObject",
+        "with an attribute of another object type",
         &[CKR_ATTRIBUTE_TYPE_INVALID, CKR_TEMPLATE_INCONSISTENT],
         |fixture| {
             fixture.session.create_object(&with(data(false), Attribute::bytes(CKA_MODULUS, [1; 8]))).map(drop)
         },
     ),
-    case("C_CreateObject", "with an attribute that is not there", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
+    case("C_CreateObject", "with an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
         fixture.session.create_object(&with(data(false), Attribute::bytes(0x7fff_fff0, [1; 8]))).map(drop)
     }),
     case(
         "C_CreateObject",
-        "with an attribute twice, and not the same",
+        "with an attribute twice, with different values",
         &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_VALUE_INVALID],
         |fixture| {
             fixture
@@ -118,7 +119,7 @@ pub const CASES: &[Case] = &[
                 .map(drop)
         },
     ),
-    case("C_CreateObject", "with a flag of two bytes", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
+    case("C_CreateObject", "with a CK_BBOOL of two bytes", &[CKR_ATTRIBUTE_VALUE_INVALID], |fixture| {
         let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::bytes(CKA_TOKEN, [0, 0])];
         fixture.session.create_object(&template).map(drop)
     }),
@@ -141,12 +142,9 @@ pub const CASES: &[Case] = &[
         let template = [Attribute::number(CKA_CLASS, CKO_DATA), Attribute::flag(CKA_TOKEN, true)];
         fixture.reader()?.create_object(&template).map(drop)
     }),
-    case(
-        "C_CreateObject",
-        "of a private object while nobody is logged in",
-        &[CKR_USER_NOT_LOGGED_IN],
-        |fixture| fixture.logged_out(|session| session.create_object(&data(true)).map(drop)),
-    ),
+    case("C_CreateObject", "of a private object without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.logged_out(|session| session.create_object(&data(true)).map(drop))
+    }),
     case(
         "C_CreateObject",
         "of a trusted key by the user",
@@ -158,7 +156,7 @@ pub const CASES: &[Case] = &[
         ],
         |fixture| fixture.session.create_object(&able(secret(), &[CKA_TRUSTED])).map(drop),
     ),
-    case("C_CreateObject", "makes a key local to nobody", &[CKR_OK], |fixture| {
+    case("C_CreateObject", "sets CKA_LOCAL to false", &[CKR_OK], |fixture| {
         let key = fixture.session.create_object(&secret())?;
         ensure(
             "C_CreateObject",
@@ -166,7 +164,7 @@ pub const CASES: &[Case] = &[
                 && fixture.session.attribute(key, CKA_NEVER_EXTRACTABLE)? == [0],
         )
     }),
-    case("C_CopyObject", "of an object that is not there", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+    case("C_CopyObject", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         fixture.session.copy_object(NO_OBJECT, &[]).map(drop)
     }),
     case("C_CopyObject", "with another label", &[CKR_OK], |fixture| {
@@ -189,7 +187,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_CopyObject",
-        "of a sensitive key to one that is not",
+        "of a sensitive key, with CKA_SENSITIVE false",
         &[CKR_ATTRIBUTE_READ_ONLY, CKR_TEMPLATE_INCONSISTENT],
         |fixture| {
             fixture
@@ -198,7 +196,7 @@ pub const CASES: &[Case] = &[
                 .map(drop)
         },
     ),
-    case("C_CopyObject", "of an object that is not to be copied", &[CKR_ACTION_PROHIBITED], |fixture| {
+    case("C_CopyObject", "of an object with CKA_COPYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
         let object =
             fixture.session.create_object(&with(data(false), Attribute::flag(CKA_COPYABLE, false)))?;
         fixture.session.copy_object(object, &[]).map(drop)
@@ -213,7 +211,7 @@ pub const CASES: &[Case] = &[
         fixture.session.destroy_object(object)?;
         fixture.session.destroy_object(object)
     }),
-    case("C_DestroyObject", "of an object that is to stay", &[CKR_ACTION_PROHIBITED], |fixture| {
+    case("C_DestroyObject", "of an object with CKA_DESTROYABLE false", &[CKR_ACTION_PROHIBITED], |fixture| {
         let session = fixture.fresh()?;
         let object = session.create_object(&with(data(false), Attribute::flag(CKA_DESTROYABLE, false)))?;
         session.destroy_object(object)
@@ -231,25 +229,22 @@ pub const CASES: &[Case] = &[
             refused
         },
     ),
-    case("C_GetObjectSize", "of an object that is not there", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+    case("C_GetObjectSize", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         fixture.session.object_size(NO_OBJECT).map(drop)
     }),
     case("C_GetObjectSize", "of an object", &[CKR_OK, CKR_INFORMATION_SENSITIVE], |fixture| {
         fixture.session.object_size(fixture.key(Key::Generic)?).map(drop)
     }),
-    case("C_GetAttributeValue", "of an object that is not there", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+    case("C_GetAttributeValue", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         fixture.session.attribute(NO_OBJECT, CKA_CLASS).map(drop)
     }),
     case("C_GetAttributeValue", "of a sensitive value", &[CKR_ATTRIBUTE_SENSITIVE], |fixture| {
         fixture.session.attribute(fixture.key(Key::Sealed)?, CKA_VALUE).map(drop)
     }),
-    case(
-        "C_GetAttributeValue",
-        "of a value that is sensitive though it may leave",
-        &[CKR_ATTRIBUTE_SENSITIVE],
-        |fixture| fixture.session.attribute(fixture.key(Key::Ec)?, CKA_VALUE).map(drop),
-    ),
-    case("C_GetAttributeValue", "of a value that is open", &[CKR_OK], |fixture| {
+    case("C_GetAttributeValue", "of a sensitive, extractable value", &[CKR_ATTRIBUTE_SENSITIVE], |fixture| {
+        fixture.session.attribute(fixture.key(Key::Ec)?, CKA_VALUE).map(drop)
+    }),
+    case("C_GetAttributeValue", "of a value that is not sensitive", &[CKR_OK], |fixture| {
         ensure(
             "C_GetAttributeValue",
             fixture.session.attribute(fixture.key(Key::Generic)?, CKA_VALUE)? == SECRET,
@@ -257,27 +252,21 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_GetAttributeValue",
-        "of an attribute that the object has not",
+        "of an attribute that the object does not have",
         &[CKR_ATTRIBUTE_TYPE_INVALID],
         |fixture| fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_MODULUS).map(drop),
     ),
     case("C_GetAttributeValue", "into a short buffer", &[CKR_BUFFER_TOO_SMALL], |fixture| {
         fixture.session.attribute_within(fixture.key(Key::Generic)?, CKA_VALUE, 31).map(drop)
     }),
-    case(
-        "C_GetAttributeValue",
-        "of some attributes that are there and one that is not",
-        &[CKR_OK],
-        |fixture| {
-            let got =
-                fixture.session.attributes(fixture.pair(Key::Ec)?.public, &[CKA_MODULUS, CKA_KEY_TYPE])?;
-            ensure(
-                "C_GetAttributeValue",
-                got[0].is_none() && got[1].as_deref() == Some(&CKK_EC.to_ne_bytes()[..]),
-            )
-        },
-    ),
-    case("C_GetAttributeValue", "of nothing", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
+    case("C_GetAttributeValue", "of existing attributes and a missing one", &[CKR_OK], |fixture| {
+        let got = fixture.session.attributes(fixture.pair(Key::Ec)?.public, &[CKA_MODULUS, CKA_KEY_TYPE])?;
+        ensure(
+            "C_GetAttributeValue",
+            got[0].is_none() && got[1].as_deref() == Some(&CKK_EC.to_ne_bytes()[..]),
+        )
+    }),
+    case("C_GetAttributeValue", "with an empty template", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
         let key = fixture.key(Key::Generic)?;
         fixture.call("C_GetAttributeValue", &fixture.session, vec![Arg::Number(key.0), Arg::Template(&[])])
     }),
@@ -285,7 +274,7 @@ pub const CASES: &[Case] = &[
         let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
         ensure("C_GetAttributeValue", point.len() == 67 && point[..3] == [4, 65, 4])
     }),
-    case("C_SetAttributeValue", "of an object that is not there", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+    case("C_SetAttributeValue", "of an invalid object handle", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         fixture.session.set_attributes(NO_OBJECT, &[Attribute::bytes(CKA_LABEL, *b"x")])
     }),
     case("C_SetAttributeValue", "of a label", &[CKR_OK], |fixture| {
@@ -305,17 +294,12 @@ pub const CASES: &[Case] = &[
     case("C_SetAttributeValue", "of a key's value", FIXED, |fixture| {
         fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::bytes(CKA_VALUE, [1; 32])])
     }),
+    case("C_SetAttributeValue", "of an unknown attribute", &[CKR_ATTRIBUTE_TYPE_INVALID], |fixture| {
+        fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::bytes(0x7fff_fff0, [1])])
+    }),
     case(
         "C_SetAttributeValue",
-        "of an attribute that is not there",
-        &[CKR_ATTRIBUTE_TYPE_INVALID],
-        |fixture| {
-            fixture.session.set_attributes(fixture.key(Key::Generic)?, &[Attribute::bytes(0x7fff_fff0, [1])])
-        },
-    ),
-    case(
-        "C_SetAttributeValue",
-        "of an object that is not to be changed",
+        "of an object with CKA_MODIFIABLE false",
         &[CKR_ACTION_PROHIBITED],
         |fixture| {
             let object =

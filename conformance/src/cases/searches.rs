@@ -8,7 +8,7 @@ use super::{Case, case};
 use crate::fixture::{ensure, with};
 
 pub const CASES: &[Case] = &[
-    case("C_FindObjectsInit", "while a search goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_FindObjectsInit", "while a search is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.find_init(&[])?;
         session.find_init(&[])
@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
     case("C_FindObjectsFinal", "without C_FindObjectsInit", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         fixture.fresh()?.find_final()
     }),
-    case("C_FindObjects", "finds by several attributes, and none that differs", &[CKR_OK], |fixture| {
+    case("C_FindObjects", "finds only objects that match all attributes", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         let wanted = |label: &[u8]| with(data(false)[..2].to_vec(), Attribute::bytes(CKA_LABEL, label));
         let object = session.create_object(&wanted(b"to be found"))?;
@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
             (session.find(&wanted(b"to be found"))?, session.find(&wanted(b"not to be found"))?);
         ensure("C_FindObjects", found == [object] && none.is_empty())
     }),
-    case("C_FindObjects", "hides private objects while nobody is logged in", &[CKR_OK], |fixture| {
+    case("C_FindObjects", "hides private objects without a login", &[CKR_OK], |fixture| {
         let mut template = data(true);
         template[1] = Attribute::flag(CKA_TOKEN, true);
         template[3] = Attribute::bytes(CKA_LABEL, *b"to be hidden");
@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
         found.iter().try_for_each(|object| fixture.session.destroy_object(*object))?;
         ensure("C_FindObjects", hidden?.is_empty() && found.len() == 1)
     }),
-    case("C_FindObjects", "gives what was asked for and no more", &[CKR_OK], |fixture| {
+    case("C_FindObjects", "returns at most the requested number of handles", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.create_object(&data(false))?;
         session.create_object(&data(false))?;

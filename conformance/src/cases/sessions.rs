@@ -7,7 +7,7 @@ use super::{Case, DIGEST, ECDSA, SHA256, case};
 use crate::fixture::{Key, NO_SESSION, ensure};
 
 pub const CASES: &[Case] = &[
-    case("C_OpenSession", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_OpenSession", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.open_session(SlotId(0x7fff_fff0), Access::ReadOnly).map(drop)
     }),
     case("C_OpenSession", "without CKF_SERIAL_SESSION", &[CKR_SESSION_PARALLEL_NOT_SUPPORTED], |fixture| {
@@ -23,13 +23,13 @@ pub const CASES: &[Case] = &[
         session.close()?;
         fixture.module.call("C_CloseSession", &mut [Arg::Number(handle)])
     }),
-    case("C_CloseSession", "takes its objects along", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
+    case("C_CloseSession", "destroys the session objects", &[CKR_OBJECT_HANDLE_INVALID], |fixture| {
         let session = fixture.fresh()?;
         let object = session.create_object(&super::objects::data(false))?;
         session.close()?;
         fixture.session.object_size(object).map(drop)
     }),
-    case("C_CloseAllSessions", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_CloseAllSessions", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.close_all_sessions(SlotId(0x7fff_fff0))
     }),
     case("C_GetSessionInfo", "of the user's session", &[CKR_OK], |fixture| {
@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
         fixture
             .logged_out(|session| ensure("C_GetSessionInfo", session.info()?.state == CKS_RW_PUBLIC_SESSION))
     }),
-    case("C_SessionCancel", "of nothing", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_SessionCancel", "with no flags", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         fixture.call("C_SessionCancel", &fixture.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
     }),
     case(
@@ -60,7 +60,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_SessionCancel",
-        "leaves other operations alone",
+        "does not end other operations",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let session = fixture.fresh()?;
@@ -87,7 +87,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_SetOperationState",
-        "carries a digest to another session",
+        "moves a digest to another session",
         &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, other, mut state, mut length) =
@@ -107,7 +107,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_SetOperationState",
-        "of what is no state",
+        "of an invalid state",
         &[CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let arguments = vec![Arg::Bytes(b"no state"), Arg::Number(0), Arg::Number(0)];
@@ -126,7 +126,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_GetSessionValidationFlags",
-        "of a type that is not there",
+        "of an unknown type",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let output = Arg::zeroed();
@@ -147,7 +147,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_AsyncJoin",
-        "of an operation that is not there",
+        "of an unknown operation",
         // PKCS#11 3.2, C_AsyncJoin lists the first code among its return values.
         &[CKR_SAVED_STATE_INVALID, CKR_SESSION_ASYNC_NOT_SUPPORTED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
@@ -156,19 +156,19 @@ pub const CASES: &[Case] = &[
             fixture.call("C_AsyncJoin", &fixture.fresh()?, arguments)
         },
     ),
-    case("C_GenerateRandom", "gives other bytes each time", &[CKR_OK], |fixture| {
+    case("C_GenerateRandom", "returns different bytes each time", &[CKR_OK], |fixture| {
         let (mut one, mut two) = ([0; 32], [0; 32]);
         fixture.session.random(&mut one)?;
         fixture.session.random(&mut two)?;
         ensure("C_GenerateRandom", one != two && one != [0; 32])
     }),
-    case("C_GenerateRandom", "of nothing", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
+    case("C_GenerateRandom", "of zero bytes", &[CKR_OK, CKR_ARGUMENTS_BAD], |fixture| {
         fixture.session.random(&mut [])
     }),
-    case("C_SeedRandom", "takes a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |fixture| {
+    case("C_SeedRandom", "accepts a seed", &[CKR_OK, CKR_RANDOM_SEED_NOT_SUPPORTED], |fixture| {
         fixture.session.seed_random(b"seed")
     }),
-    case("C_GenerateRandom", "in a session that is closed", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
+    case("C_GenerateRandom", "in a closed session", &[CKR_SESSION_HANDLE_INVALID], |fixture| {
         fixture.module.call("C_GenerateRandom", &mut [Arg::Number(NO_SESSION), Arg::Fill(&mut [0; 8])])
     }),
 ];

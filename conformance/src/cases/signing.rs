@@ -11,13 +11,13 @@ const RECOVER: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED, CKR_FUNCTION_NOT_SUPP
 static RSA: Mechanism = Mechanism::new(CKM_RSA_PKCS);
 
 pub const CASES: &[Case] = &[
-    case("C_SignInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_SignInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.sign_init(&NO_MECHANISM, fixture.key(Key::Ec)?)
     }),
     case("C_SignInit", "with a mechanism that does not sign", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.sign_init(&SHA256, fixture.key(Key::Ec)?)
     }),
-    case("C_SignInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_SignInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         fixture.fresh()?.sign_init(&ECDSA, NO_OBJECT)
     }),
     case(
@@ -29,12 +29,12 @@ pub const CASES: &[Case] = &[
     case("C_SignInit", "with an elliptic curve key for RSA", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
         fixture.fresh()?.sign_init(&RSA, fixture.key(Key::Ec)?)
     }),
-    case("C_SignInit", "with a key that must not sign", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_SignInit", "with a key without CKA_SIGN", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         fixture.fresh()?.sign_init(&Mechanism::new(CKM_AES_CMAC), fixture.key(Key::Idle)?)
     }),
     case(
         "C_SignInit",
-        "with a parameter that the mechanism has not",
+        "with a parameter that the mechanism does not have",
         &[CKR_MECHANISM_PARAM_INVALID],
         |fixture| {
             fixture.fresh()?.sign_init(&Mechanism::with_bytes(CKM_ECDSA, &[1; 8]), fixture.key(Key::Ec)?)
@@ -45,7 +45,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_SignInit",
-        "with PSS and another hash than the mechanism's",
+        "with PSS and a hash that differs from the mechanism",
         &[CKR_MECHANISM_PARAM_INVALID],
         |fixture| {
             let numbers = [CKM_SHA384, CKG_MGF1_SHA384, 48];
@@ -57,7 +57,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_SignInit",
-        "with PSS and a salt that finds no room",
+        "with PSS and a salt that is too long",
         &[CKR_MECHANISM_PARAM_INVALID, CKR_KEY_SIZE_RANGE],
         |fixture| {
             let session = fixture.fresh()?;
@@ -66,7 +66,7 @@ pub const CASES: &[Case] = &[
             session.sign(b"abc", &mut [0; 256]).map(drop)
         },
     ),
-    case("C_SignInit", "with HMAC cut to more than it has", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
+    case("C_SignInit", "with HMAC and a length over its output", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
         fixture
             .fresh()?
             .sign_init(&Mechanism::with_numbers(CKM_SHA256_HMAC_GENERAL, &[33]), fixture.key(Key::Generic)?)
@@ -83,12 +83,12 @@ pub const CASES: &[Case] = &[
             fixture.fresh()?.sign_init(&parameter.mechanism(CKM_ML_DSA), fixture.key(Key::MlDsa)?)
         },
     ),
-    case("C_SignInit", "while a signature is being made", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_SignInit", "while a signature is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)
     }),
-    case("C_SignInit", "with NULL ends the signature", NOT_BEGUN, |fixture| {
+    case("C_SignInit", "with a NULL mechanism ends the signature", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         fixture.call("C_SignInit", &session, vec![Arg::Null, Arg::Number(0)])?;
@@ -96,7 +96,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_SignInit",
-        "with a private key while nobody is logged in",
+        "with a private key without a login",
         &[CKR_KEY_HANDLE_INVALID, CKR_USER_NOT_LOGGED_IN],
         |fixture| {
             let key = fixture.key(Key::Ec)?;
@@ -111,7 +111,7 @@ pub const CASES: &[Case] = &[
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         session.sign(&DIGEST, &mut [0; 63]).map(drop)
     }),
-    case("C_Sign", "into a short buffer says how long it must be", &[CKR_OK], |fixture| {
+    case("C_Sign", "into a short buffer returns the needed length", &[CKR_OK], |fixture| {
         let (session, mut length) = (fixture.fresh()?, 63);
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         let short = fixture.call(
@@ -121,30 +121,30 @@ pub const CASES: &[Case] = &[
         );
         ensure("C_Sign", short.is_err_and(|failure| failure.code == CKR_BUFFER_TOO_SMALL) && length >= 64)
     }),
-    case("C_Sign", "after a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_Sign", "continues after a short buffer", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         let _short = session.sign(&DIGEST, &mut [0; 63]);
         session.sign(&DIGEST, &mut [0; 64]).map(drop)
     }),
-    case("C_Sign", "asked for the length goes on", &[CKR_OK], |fixture| {
+    case("C_Sign", "continues after a length query", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         ensure("C_Sign", session.sign_length(&DIGEST)? >= 64)?;
         session.sign(&DIGEST, &mut [0; 64]).map(drop)
     }),
-    case("C_Sign", "a second time is over", NOT_BEGUN, |fixture| {
+    case("C_Sign", "a second time, after the operation ended", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
         session.sign(&DIGEST, &mut [0; 64])?;
         session.sign(&DIGEST, &mut [0; 64]).map(drop)
     }),
-    case("C_Sign", "of more than RSA has room for", &[CKR_DATA_LEN_RANGE], |fixture| {
+    case("C_Sign", "of more data than RSA can sign", &[CKR_DATA_LEN_RANGE], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&RSA, fixture.key(Key::Rsa)?)?;
         session.sign(&[1; 246], &mut [0; 256]).map(drop)
     }),
-    case("C_Sign", "of more than RSA has room for ends the signature", NOT_BEGUN, |fixture| {
+    case("C_Sign", "of more data than RSA can sign ends the signature", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&RSA, fixture.key(Key::Rsa)?)?;
         let _refused = session.sign(&[1; 246], &mut [0; 256]);
@@ -156,29 +156,24 @@ pub const CASES: &[Case] = &[
         session.sign_init(&pss, fixture.key(Key::Rsa)?)?;
         session.sign(&[1; 31], &mut [0; 256]).map(drop)
     }),
-    case(
-        "C_Sign",
-        "in the midst of parts",
-        &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
-            session.sign_update(b"abc")?;
-            session.sign(b"abc", &mut [0; 32]).map(drop)
-        },
-    ),
+    case("C_Sign", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
+        session.sign_update(b"abc")?;
+        session.sign(b"abc", &mut [0; 32]).map(drop)
+    }),
     case("C_SignUpdate", "without C_SignInit", NOT_BEGUN, |fixture| fixture.fresh()?.sign_update(b"abc")),
     case("C_SignFinal", "without C_SignInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.sign_final(&mut [0; 64]).map(drop)
     }),
-    case("C_SignFinal", "into a short buffer goes on", &[CKR_OK], |fixture| {
+    case("C_SignFinal", "continues after a short buffer", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
         session.sign_update(b"abc")?;
         let _short = session.sign_final(&mut [0; 31]);
         session.sign_final(&mut [0; 32]).map(drop)
     }),
-    case("C_SignFinal", "in parts gives what one part gives", &[CKR_OK], |fixture| {
+    case("C_SignFinal", "in parts gives the result of one part", &[CKR_OK], |fixture| {
         let (session, mut one, mut parts) = (fixture.fresh()?, [0; 32], [0; 32]);
         session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
         session.sign(b"abcdef", &mut one)?;
@@ -210,7 +205,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_SignRecover",
-        "is recovered by C_VerifyRecover",
+        "is reversed by C_VerifyRecover",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, pair) = (fixture.fresh()?, fixture.pair(Key::Rsa)?);

@@ -9,26 +9,26 @@ use crate::fixture::ensure;
 const NO_SLOT: SlotId = SlotId(0x7fff_fff0);
 
 pub const CASES: &[Case] = &[
-    case("C_GetSlotList", "of slots with a token has ours", &[CKR_OK], |fixture| {
+    case("C_GetSlotList", "of slots with a token contains the test token", &[CKR_OK], |fixture| {
         ensure("C_GetSlotList", fixture.module.slots(true)?.contains(&fixture.slot))
     }),
-    case("C_GetSlotList", "of slots with a token is part of the whole", &[CKR_OK], |fixture| {
+    case("C_GetSlotList", "of slots with a token is a subset of all slots", &[CKR_OK], |fixture| {
         let every = fixture.module.slots(false)?;
         ensure("C_GetSlotList", fixture.module.slots(true)?.iter().all(|slot| every.contains(slot)))
     }),
     case("C_GetSlotList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |fixture| {
         fixture.module.call("C_GetSlotList", &mut [Arg::Number(1), Arg::Buffer(&mut [], &mut 0)])
     }),
-    case("C_GetSlotInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_GetSlotInfo", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.slot_info(NO_SLOT).map(drop)
     }),
-    case("C_GetSlotInfo", "of a slot with a token says so", &[CKR_OK], |fixture| {
+    case("C_GetSlotInfo", "of a slot with a token sets CKF_TOKEN_PRESENT", &[CKR_OK], |fixture| {
         ensure("C_GetSlotInfo", fixture.module.slot_info(fixture.slot)?.flags & CKF_TOKEN_PRESENT != 0)
     }),
-    case("C_GetTokenInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_GetTokenInfo", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.token_info(NO_SLOT).map(drop)
     }),
-    case("C_GetTokenInfo", "says that there is a user's PIN, and random numbers", &[CKR_OK], |fixture| {
+    case("C_GetTokenInfo", "sets the flags of the PIN and of random numbers", &[CKR_OK], |fixture| {
         let wanted = CKF_TOKEN_INITIALIZED | CKF_USER_PIN_INITIALIZED | CKF_LOGIN_REQUIRED | CKF_RNG;
         ensure("C_GetTokenInfo", fixture.module.token_info(fixture.slot)?.flags & wanted == wanted)
     }),
@@ -61,7 +61,7 @@ pub const CASES: &[Case] = &[
             )
         },
     ),
-    case("C_GetMechanismList", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_GetMechanismList", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.mechanisms(NO_SLOT).map(drop)
     }),
     case("C_GetMechanismList", "into a short list", &[CKR_BUFFER_TOO_SMALL], |fixture| {
@@ -69,20 +69,20 @@ pub const CASES: &[Case] = &[
             .module
             .call("C_GetMechanismList", &mut [Arg::Number(fixture.slot.0), Arg::Buffer(&mut [0; 32], &mut 1)])
     }),
-    case("C_GetMechanismList", "has no mechanism twice", &[CKR_OK], |fixture| {
+    case("C_GetMechanismList", "lists each mechanism once", &[CKR_OK], |fixture| {
         let mut listed = fixture.module.mechanisms(fixture.slot)?;
         listed.sort_unstable();
         ensure("C_GetMechanismList", listed.windows(2).all(|two| two[0] != two[1]))
     }),
-    case("C_GetMechanismInfo", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_GetMechanismInfo", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.mechanism_info(NO_SLOT, CKM_AES_CBC).map(drop)
     }),
-    case("C_GetMechanismInfo", "of a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_GetMechanismInfo", "of an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.module.mechanism_info(fixture.slot, 0x7fff_fff0).map(drop)
     }),
     case(
         "C_GetMechanismInfo",
-        "of every mechanism in the list has a use and sizes in order",
+        "of each listed mechanism has a usage flag and ordered sizes",
         &[CKR_OK],
         |fixture| {
             fixture.module.mechanisms(fixture.slot)?.into_iter().try_for_each(|id| {
@@ -94,13 +94,13 @@ pub const CASES: &[Case] = &[
             })
         },
     ),
-    case("C_InitToken", "of a slot that is not there", &[CKR_SLOT_ID_INVALID], |fixture| {
+    case("C_InitToken", "of an invalid slot", &[CKR_SLOT_ID_INVALID], |fixture| {
         fixture.module.init_token(NO_SLOT, fixture.so_pin(), "nowhere")
     }),
     case("C_InitPIN", "as the user", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.fresh()?.init_pin("another-1234")
     }),
-    case("C_InitPIN", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+    case("C_InitPIN", "without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| session.init_pin("another-1234"))
     }),
     case("C_SetPIN", "with a wrong old PIN", &[CKR_PIN_INCORRECT], |fixture| {
@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
     case("C_SetPIN", "in a read-only session", &[CKR_SESSION_READ_ONLY], |fixture| {
         fixture.reader()?.set_pin(&fixture.pin, &fixture.pin)
     }),
-    case("C_SetPIN", "to one that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |fixture| {
+    case("C_SetPIN", "to a PIN that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |fixture| {
         fixture.fresh()?.set_pin(&fixture.pin, "")
     }),
     case("C_SetPIN", "to another and back", &[CKR_OK], |fixture| {
@@ -122,24 +122,27 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_Login",
-        "of the security officer while the user is logged in",
+        "of the SO while the user is logged in",
         &[CKR_USER_ANOTHER_ALREADY_LOGGED_IN],
         |fixture| fixture.session.login(User::So, Some(fixture.so_pin())),
     ),
     case("C_Login", "with a wrong PIN", &[CKR_PIN_INCORRECT], |fixture| {
         fixture.logged_out(|session| session.login(User::User, Some("not-the-pin-1234")))
     }),
-    case("C_Login", "as nobody that there is", &[CKR_USER_TYPE_INVALID], |fixture| {
+    case("C_Login", "with an unknown user type", &[CKR_USER_TYPE_INVALID], |fixture| {
         fixture.logged_out(|session| {
             fixture.call("C_Login", session, vec![Arg::Number(77), Arg::Bytes(fixture.pin.as_bytes())])
         })
     }),
-    case("C_Login", "for an operation where there is none", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
-        fixture.session.login(User::ContextSpecific, Some(&fixture.pin))
-    }),
     case(
         "C_Login",
-        "of the security officer while a read-only session is open",
+        "for an operation without an active operation",
+        &[CKR_OPERATION_NOT_INITIALIZED],
+        |fixture| fixture.session.login(User::ContextSpecific, Some(&fixture.pin)),
+    ),
+    case(
+        "C_Login",
+        "of the SO while a read-only session is open",
         &[CKR_SESSION_READ_ONLY_EXISTS],
         |fixture| {
             fixture.logged_out(|session| {
@@ -148,12 +151,12 @@ pub const CASES: &[Case] = &[
             })
         },
     ),
-    case("C_Logout", "while nobody is logged in", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
+    case("C_Logout", "without a login", &[CKR_USER_NOT_LOGGED_IN], |fixture| {
         fixture.logged_out(|session| session.logout())
     }),
     case(
         "C_Logout",
-        "takes private session objects along",
+        "destroys private session objects",
         &[CKR_KEY_HANDLE_INVALID, CKR_OBJECT_HANDLE_INVALID],
         |fixture| {
             let session = fixture.fresh()?;
@@ -174,7 +177,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_LoginUser",
-        "of a name that is not there",
+        "of an unknown name",
         // The specification gives these codes no order.
         &[
             CKR_PIN_INCORRECT,
@@ -196,7 +199,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_OpenSession",
-        "while the security officer is logged in, read-only",
+        "read-only while the SO is logged in",
         &[CKR_SESSION_READ_WRITE_SO_EXISTS],
         |fixture| {
             fixture.logged_out(|session| {

@@ -33,10 +33,10 @@ fn verify_signature(fixture: &Fixture<'_>, data: &[u8], signature: &[u8]) -> Res
 }
 
 pub const CASES: &[Case] = &[
-    case("C_VerifyInit", "with a mechanism that is not there", &[CKR_MECHANISM_INVALID], |fixture| {
+    case("C_VerifyInit", "with an unknown mechanism", &[CKR_MECHANISM_INVALID], |fixture| {
         fixture.fresh()?.verify_init(&NO_MECHANISM, fixture.pair(Key::Ec)?.public)
     }),
-    case("C_VerifyInit", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_VerifyInit", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         fixture.fresh()?.verify_init(&ECDSA, NO_OBJECT)
     }),
     case(
@@ -48,21 +48,21 @@ pub const CASES: &[Case] = &[
     case("C_VerifyInit", "with an elliptic curve key for RSA", &[CKR_KEY_TYPE_INCONSISTENT], |fixture| {
         fixture.fresh()?.verify_init(&RSA, fixture.pair(Key::Ec)?.public)
     }),
-    case("C_VerifyInit", "with a key that must not verify", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_VerifyInit", "with a key without CKA_VERIFY", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         fixture.fresh()?.verify_init(&Mechanism::new(CKM_AES_CMAC), fixture.key(Key::Idle)?)
     }),
-    case("C_VerifyInit", "while a verification goes on", &[CKR_OPERATION_ACTIVE], |fixture| {
+    case("C_VerifyInit", "while a verification is active", &[CKR_OPERATION_ACTIVE], |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)?;
         session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)
     }),
-    case("C_VerifyInit", "with NULL ends the verification", NOT_BEGUN, |fixture| {
+    case("C_VerifyInit", "with a NULL mechanism ends the verification", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)?;
         fixture.call("C_VerifyInit", &session, vec![Arg::Null, Arg::Number(0)])?;
         session.verify(&DIGEST, &[1; 64]).map(drop)
     }),
-    case("C_VerifyInit", "with a public key while nobody is logged in", &[CKR_OK], |fixture| {
+    case("C_VerifyInit", "with a public key without a login", &[CKR_OK], |fixture| {
         fixture.logged_out(|session| {
             let mut template = crate::fixture::open_key(CKO_PUBLIC_KEY, CKK_RSA);
             template.push(jeton_client::Attribute::flag(CKA_PRIVATE, false));
@@ -75,7 +75,7 @@ pub const CASES: &[Case] = &[
     case("C_Verify", "without C_VerifyInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.verify(&DIGEST, &[1; 64]).map(drop)
     }),
-    case("C_Verify", "of a good signature", &[CKR_OK], |fixture| {
+    case("C_Verify", "of a valid signature", &[CKR_OK], |fixture| {
         verify(fixture, &DIGEST, &signature(fixture)?)
     }),
     case("C_Verify", "of an altered signature", &[CKR_SIGNATURE_INVALID], |fixture| {
@@ -106,14 +106,14 @@ pub const CASES: &[Case] = &[
         session.verify_init(&RSA, fixture.pair(Key::Rsa)?.public)?;
         fixture.call("C_Verify", &session, vec![Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 255])])
     }),
-    case("C_Verify", "of an RSA signature that is none", &[CKR_SIGNATURE_INVALID], |fixture| {
+    case("C_Verify", "of an invalid RSA signature", &[CKR_SIGNATURE_INVALID], |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&RSA, fixture.pair(Key::Rsa)?.public)?;
         fixture.call("C_Verify", &session, vec![Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 256])])
     }),
     case(
         "C_Verify",
-        "of a code that is too short",
+        "of a MAC that is too short",
         &[CKR_SIGNATURE_LEN_RANGE, CKR_SIGNATURE_INVALID],
         |fixture| {
             let session = fixture.fresh()?;
@@ -121,30 +121,25 @@ pub const CASES: &[Case] = &[
             fixture.call("C_Verify", &session, vec![Arg::Bytes(&DIGEST), Arg::Bytes(&[1; 31])])
         },
     ),
-    case("C_Verify", "after a wrong signature is over", NOT_BEGUN, |fixture| {
+    case("C_Verify", "after a wrong signature ended the operation", NOT_BEGUN, |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)?;
         session.verify(&DIGEST, &[1; 64])?;
         session.verify(&DIGEST, &[1; 64]).map(drop)
     }),
-    case(
-        "C_Verify",
-        "in the midst of parts",
-        &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED],
-        |fixture| {
-            let session = fixture.fresh()?;
-            session.verify_init(&HMAC, fixture.key(Key::Generic)?)?;
-            session.verify_update(b"abc")?;
-            session.verify(b"abc", &[0; 32]).map(drop)
-        },
-    ),
+    case("C_Verify", "after an update", &[CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.verify_init(&HMAC, fixture.key(Key::Generic)?)?;
+        session.verify_update(b"abc")?;
+        session.verify(b"abc", &[0; 32]).map(drop)
+    }),
     case("C_VerifyUpdate", "without C_VerifyInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.verify_update(b"abc")
     }),
     case("C_VerifyFinal", "without C_VerifyInit", NOT_BEGUN, |fixture| {
         fixture.fresh()?.verify_final(&[0; 64]).map(drop)
     }),
-    case("C_VerifyFinal", "of a wrong code", &[CKR_SIGNATURE_INVALID], |fixture| {
+    case("C_VerifyFinal", "of a wrong MAC", &[CKR_SIGNATURE_INVALID], |fixture| {
         let session = fixture.fresh()?;
         session.verify_init(&HMAC, fixture.key(Key::Generic)?)?;
         session.verify_update(b"abc")?;
@@ -159,7 +154,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_VerifyRecover",
-        "of a signature that is none",
+        "of an invalid signature",
         &[CKR_SIGNATURE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, key) = (fixture.fresh()?, fixture.pair(Key::Rsa)?.public);
@@ -173,7 +168,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_VerifySignatureInit",
-        "with a handle that names no key",
+        "with an invalid key handle",
         &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let arguments = vec![Arg::Mechanism(&ECDSA), Arg::Number(NO_OBJECT.0), Arg::Bytes(&[1; 64])];
@@ -182,7 +177,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_VerifySignatureInit",
-        "with a mechanism that is not there",
+        "with an unknown mechanism",
         &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let key = fixture.pair(Key::Ec)?.public;
@@ -192,7 +187,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_VerifySignatureInit",
-        "while a verification goes on",
+        "while a verification is active",
         &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, key) = (fixture.fresh()?, fixture.pair(Key::Ec)?.public);
@@ -207,7 +202,7 @@ pub const CASES: &[Case] = &[
     case("C_VerifySignature", "without C_VerifySignatureInit", NOT_BEGUN_OR_NOT_THERE, |fixture| {
         fixture.call("C_VerifySignature", &fixture.fresh()?, vec![Arg::Bytes(&DIGEST)])
     }),
-    case("C_VerifySignature", "of a good signature", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_VerifySignature", "of a valid signature", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         verify_signature(fixture, &DIGEST, &signature(fixture)?)
     }),
     case(
@@ -224,7 +219,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_VerifySignatureFinal",
-        "of a code over several parts",
+        "of a MAC over several parts",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (session, key, mut code) = (fixture.fresh()?, fixture.key(Key::Generic)?, [0; 32]);
@@ -237,7 +232,7 @@ pub const CASES: &[Case] = &[
             fixture.call("C_VerifySignatureFinal", &session, vec![])
         },
     ),
-    case("C_VerifyFinal", "in parts takes what one part signed", &[CKR_OK], |fixture| {
+    case("C_VerifyFinal", "in parts accepts a signature of one part", &[CKR_OK], |fixture| {
         let (session, key, mut code) = (fixture.fresh()?, fixture.key(Key::Generic)?, [0; 32]);
         session.sign_init(&HMAC, key)?;
         session.sign(b"abcdef", &mut code)?;

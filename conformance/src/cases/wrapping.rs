@@ -33,15 +33,10 @@ pub const CASES: &[Case] = &[
         &[CKR_MECHANISM_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
         |fixture| wrapped(fixture, &ECDSA, Key::Aes, Key::Generic).map(drop),
     ),
-    case(
-        "C_WrapKey",
-        "with a handle that names no wrapping key",
-        &[CKR_WRAPPING_KEY_HANDLE_INVALID],
-        |fixture| {
-            fixture.session.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
-        },
-    ),
-    case("C_WrapKey", "with a handle that names no key", &[CKR_KEY_HANDLE_INVALID], |fixture| {
+    case("C_WrapKey", "with an invalid wrapping key handle", &[CKR_WRAPPING_KEY_HANDLE_INVALID], |fixture| {
+        fixture.session.wrap_key(&KW, NO_OBJECT, fixture.key(Key::Generic)?, &mut [0; 64]).map(drop)
+    }),
+    case("C_WrapKey", "with an invalid key handle", &[CKR_KEY_HANDLE_INVALID], |fixture| {
         fixture.session.wrap_key(&KW, fixture.key(Key::Aes)?, NO_OBJECT, &mut [0; 64]).map(drop)
     }),
     case(
@@ -50,13 +45,13 @@ pub const CASES: &[Case] = &[
         &[CKR_WRAPPING_KEY_TYPE_INCONSISTENT],
         |fixture| wrapped(fixture, &KW, Key::Ec, Key::Generic).map(drop),
     ),
-    case("C_WrapKey", "with a key that must not wrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_WrapKey", "with a key without CKA_WRAP", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         wrapped(fixture, &KW, Key::Idle, Key::Generic).map(drop)
     }),
-    case("C_WrapKey", "of a key that must not leave", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
+    case("C_WrapKey", "of a key with CKA_EXTRACTABLE false", &[CKR_KEY_UNEXTRACTABLE], |fixture| {
         wrapped(fixture, &KW, Key::Aes, Key::Sealed).map(drop)
     }),
-    case("C_WrapKey", "of a key that only a trusted key may wrap", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
+    case("C_WrapKey", "of a key with CKA_WRAP_WITH_TRUSTED", &[CKR_KEY_NOT_WRAPPABLE], |fixture| {
         let template =
             with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET));
         let key = fixture.session.create_object(&able(template, &[CKA_WRAP_WITH_TRUSTED]))?;
@@ -68,20 +63,20 @@ pub const CASES: &[Case] = &[
             .wrap_key(&KW, fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, &mut [0; 39])
             .map(drop)
     }),
-    case("C_WrapKey", "asked for the length", &[CKR_OK], |fixture| {
+    case("C_WrapKey", "for the length", &[CKR_OK], |fixture| {
         let (aes, key, mut length) = (fixture.key(Key::Aes)?, fixture.key(Key::Generic)?, 0);
         let arguments =
             vec![Arg::Mechanism(&KW), Arg::Number(aes.0), Arg::Number(key.0), Arg::NoBuffer(&mut length)];
         fixture.call("C_WrapKey", &fixture.session, arguments)?;
         ensure("C_WrapKey", length >= 40)
     }),
-    case("C_UnwrapKey", "of what was wrapped", &[CKR_OK], |fixture| {
+    case("C_UnwrapKey", "of a wrapped key", &[CKR_OK], |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         let key = fixture.session.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template)?;
         ensure("C_UnwrapKey", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
     }),
-    case("C_UnwrapKey", "makes a key that is not local", &[CKR_OK], |fixture| {
+    case("C_UnwrapKey", "sets CKA_LOCAL to false", &[CKR_OK], |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         let template = open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
         let key = fixture.session.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template)?;
@@ -91,7 +86,7 @@ pub const CASES: &[Case] = &[
                 && fixture.session.attribute(key, CKA_ALWAYS_SENSITIVE)? == [0],
         )
     }),
-    case("C_UnwrapKey", "with a handle that names no key", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |fixture| {
+    case("C_UnwrapKey", "with an invalid key handle", &[CKR_UNWRAPPING_KEY_HANDLE_INVALID], |fixture| {
         fixture
             .session
             .unwrap_key(&KW, NO_OBJECT, &[1; 40], &open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET))
@@ -100,21 +95,21 @@ pub const CASES: &[Case] = &[
     case("C_UnwrapKey", "with a key of another type", &[CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT], |fixture| {
         unwrap(fixture, &KW, Key::Ec, &[1; 40])
     }),
-    case("C_UnwrapKey", "with a key that must not unwrap", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
+    case("C_UnwrapKey", "with a key without CKA_UNWRAP", &[CKR_KEY_FUNCTION_NOT_PERMITTED], |fixture| {
         unwrap(fixture, &KW, Key::Idle, &[1; 40])
     }),
-    case("C_UnwrapKey", "of what was altered", &[CKR_WRAPPED_KEY_INVALID], |fixture| {
+    case("C_UnwrapKey", "of an altered wrapped key", &[CKR_WRAPPED_KEY_INVALID], |fixture| {
         let mut bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         bytes[3] ^= 1;
         unwrap(fixture, &KW, Key::Aes, &bytes)
     }),
     case(
         "C_UnwrapKey",
-        "of a length that no wrap has",
+        "of an impossible length",
         &[CKR_WRAPPED_KEY_LEN_RANGE, CKR_WRAPPED_KEY_INVALID],
         |fixture| unwrap(fixture, &KW, Key::Aes, &[1; 39]),
     ),
-    case("C_UnwrapKey", "without a class", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
+    case("C_UnwrapKey", "without CKA_CLASS", &[CKR_TEMPLATE_INCOMPLETE], |fixture| {
         let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
         fixture
             .session
@@ -123,7 +118,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_UnwrapKey",
-        "of what is no private key",
+        "of bytes that are not a private key",
         &[CKR_WRAPPED_KEY_INVALID, CKR_WRAPPED_KEY_LEN_RANGE],
         |fixture| {
             let bytes = wrapped(fixture, &KW, Key::Aes, Key::Generic)?;
@@ -139,7 +134,7 @@ pub const CASES: &[Case] = &[
         template[2] = Attribute::flag(CKA_TOKEN, true);
         fixture.reader()?.unwrap_key(&KW, fixture.key(Key::Aes)?, &bytes, &template).map(drop)
     }),
-    case("C_WrapKey", "with AES-GCM and a nonce of the module's", WITH_NONCE, |fixture| {
+    case("C_WrapKey", "with AES-GCM and a generated nonce", WITH_NONCE, |fixture| {
         let nonce = Memory::of(&[3; 12]);
         let with = gcm_wrap(&nonce, CKG_GENERATE);
         let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
@@ -148,7 +143,7 @@ pub const CASES: &[Case] = &[
         unwrap(fixture, &with, Key::Aes, &two)?;
         ensure("C_WrapKey", one.len() == SECRET.len() + 16 && one != two && first != nonce.bytes())
     }),
-    case("C_WrapKey", "with AES-GCM and a nonce of the caller's", WITH_NONCE, |fixture| {
+    case("C_WrapKey", "with AES-GCM and a given nonce", WITH_NONCE, |fixture| {
         let nonce = Memory::of(&[3; 12]);
         let with = gcm_wrap(&nonce, CKG_NO_GENERATE);
         let one = wrapped(fixture, &with, Key::Aes, Key::Generic)?;
@@ -177,13 +172,13 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_WrapKeyAuthenticated",
-        "of a key that must not leave",
+        "of a key with CKA_EXTRACTABLE false",
         &[CKR_KEY_UNEXTRACTABLE, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| authenticated(fixture, Key::Sealed, &gcm_message()).map(drop),
     ),
     case(
         "C_UnwrapKeyAuthenticated",
-        "gives back what was wrapped",
+        "returns the wrapped key",
         &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
             let (with, output) = (gcm_message(), Arg::zeroed());
@@ -193,7 +188,7 @@ pub const CASES: &[Case] = &[
             ensure("C_UnwrapKeyAuthenticated", fixture.session.attribute(key, CKA_VALUE)? == SECRET)
         },
     ),
-    case("C_UnwrapKeyAuthenticated", "with other data", AUTHENTIC, |fixture| {
+    case("C_UnwrapKeyAuthenticated", "with other associated data", AUTHENTIC, |fixture| {
         let with = gcm_message();
         unwrap_authenticated(
             fixture,
@@ -203,7 +198,7 @@ pub const CASES: &[Case] = &[
             &Arg::zeroed(),
         )
     }),
-    case("C_UnwrapKeyAuthenticated", "of what was altered", AUTHENTIC, |fixture| {
+    case("C_UnwrapKeyAuthenticated", "of an altered wrapped key", AUTHENTIC, |fixture| {
         let with = gcm_message();
         let mut bytes = authenticated(fixture, Key::Generic, &with)?;
         bytes[0] ^= 1;

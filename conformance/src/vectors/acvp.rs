@@ -80,7 +80,8 @@ fn set(name: &'static str, needs: CK_MECHANISM_TYPE, run: Run) -> Set {
         for test in set.tests() {
             match parameter_set(test.parameters) {
                 Some(parameters) => {
-                    bench.judge(test.number, "", TestResult::Valid, |fixture| run(fixture, parameters, &test));
+                    bench
+                        .judge(test.number, "", TestResult::Valid, |fixture| run(fixture, parameters, &test));
                 }
                 None => bench.skip(1),
             }
