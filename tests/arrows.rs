@@ -1,6 +1,8 @@
-//! The modules of the core import one way (docs/design.md). This reads `src/` and names every import against it.
+//! The modules of the core import in one direction (docs/design.md). This test reads `src/` and
+//! lists every import against it.
 //!
-//! It is no parser of Rust: it knows paths from `crate` and `super`, with groups, in code that rustfmt has laid out.
+//! It does not parse Rust. It finds paths from `crate` and `super`, with groups, in code that
+//! rustfmt has formatted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,8 +49,8 @@ fn every_module_of_the_core_has_a_layer() {
     }
 }
 
-/// The driver and the conformance suite see a module as any client does. Only the tool's commands for token files, which
-/// PKCS#11 has no function for, call the core, through one file.
+/// The driver and the conformance suite see a module as any client does. Only the tool's commands
+/// for token files, which PKCS#11 has no function for, call the core, through one file.
 #[test]
 fn one_file_of_the_driver_knows_the_core() {
     const ONLY: &str = "driver/src/token_file.rs";
@@ -99,7 +101,7 @@ fn crossings(path: &[String], text: &str) -> Vec<String> {
     for (start, after) in roots(path.len(), &code) {
         let line = code[..start].matches('\n').count() + 1;
         for module in heads(&code[after..]) {
-            // What is no module of the core's is a macro or a name of the root.
+            // Any other name is a macro or an item of the root.
             if layer(module).is_some() && !may(module) {
                 wrong.push(format!("line {line}: {own} imports {module}"));
             }
@@ -108,14 +110,14 @@ fn crossings(path: &[String], text: &str) -> Vec<String> {
     wrong
 }
 
-/// Comments become blanks; the lines stay.
+/// Removes the comments and keeps the lines.
 fn without_comments(text: &str) -> String {
     let code = |line: &'_ str| line.split("//").next().unwrap_or_default().to_owned();
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// Where a path reaches the crate's root, and where it goes on from there: `crate::`, or as many `super::` as the
-/// module is deep.
+/// Returns where each path from the crate's root starts and continues: `crate::`, or one `super::`
+/// for each level of the module.
 fn roots(depth: usize, code: &str) -> Vec<(usize, usize)> {
     const UP: &str = "super::";
     let mut found: Vec<_> = code
@@ -132,12 +134,12 @@ fn roots(depth: usize, code: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Whether a path starts here, and is not the rest of another one or of a longer word.
+/// Whether a path starts here, rather than inside another path or word.
 fn starts(code: &str, at: usize) -> bool {
     !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '$'))
 }
 
-/// Whether the code before stands within a module of the file itself, as `mod tests`.
+/// Whether this code is inside a nested module of the file, such as `mod tests`.
 fn in_nested_module(before: &str) -> bool {
     let opens = |line: &&str| {
         (line.starts_with("mod ") || line.starts_with("pub mod ")) && line.trim_end().ends_with('{')

@@ -1,7 +1,9 @@
-//! Two copies of the module in one process, and a process that reads its own token directory, lose nothing.
+//! Two copies of the module in one process, and a process that reads its own token directory, lose
+//! nothing.
 //!
-//! Locks of fcntl(2) belong to a process: two copies in it never conflict, and whoever closes a descriptor of a file
-//! drops every lock of the process on that file. The module takes locks that belong to an open file description.
+//! Locks of fcntl(2) belong to a process. Two copies in one process never conflict, and closing any
+//! descriptor of a file drops every lock of the process on it. So the module takes locks that
+//! belong to an open file description.
 //!
 //! `JETON_COPIES_OBJECTS` is the number of objects that each thread creates (150).
 
@@ -23,7 +25,7 @@ use common::{attribute, mutable, nothing};
 use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
-/// Says what a process of this binary does.
+/// The role of a process of this binary.
 const WORK: &str = "JETON_COPIES_WORK";
 
 /// Calls a function of a list, which succeeds.
@@ -112,7 +114,7 @@ impl Directory {
         Worker(command.stdout(Stdio::piped()).spawn().expect("a process"))
     }
 
-    /// Everything that was acknowledged is there, and the file is sound.
+    /// Checks that all acknowledged objects exist, and that the file is valid.
     fn check(&self, written: &BTreeSet<String>, threads: usize) {
         let expected = threads * objects_per_thread();
         assert_eq!(written.len(), expected, "objects acknowledged");
@@ -153,11 +155,12 @@ fn objects_per_thread() -> usize {
     std::env::var("JETON_COPIES_OBJECTS").map_or(150, |text| text.parse().expect("a number"))
 }
 
-/// Copies every file of the token directory, as a backup does, to nowhere.
+/// Reads every file of the token directory, as a backup does.
 fn back_up() {
     let tokens = PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory"));
     for entry in std::fs::read_dir(tokens).expect("the directory") {
-        // A journal may be gone since. One byte will do: closing the file is what did harm.
+        // A journal may be gone by now. One byte is enough, because closing the file caused the
+        // loss.
         let file = std::fs::File::open(entry.expect("a file").path());
         let _ = file.and_then(|mut file| file.read_exact(&mut [0]));
     }

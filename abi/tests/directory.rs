@@ -1,4 +1,4 @@
-//! What the log says of a token directory. A binary of its own: the log is the process's.
+//! The log lines about a token directory. It has its own binary, because a process has one log.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -49,7 +49,7 @@ fn a_file_that_is_not_a_token_is_logged_once() {
     for (name, count) in [("copy", 1), ("link", 0), ("text", 1), ("empty", 1), ("directory.jeton", 1)] {
         assert_eq!(lines(name), count, "{name}");
     }
-    // A file that changes is looked at again.
+    // A changed file is checked again.
     std::fs::write(tokens.join("text.jeton"), "still no token").expect("a file");
     assert_eq!(slots().len(), 2);
     assert_eq!(lines("text"), 2);

@@ -1,5 +1,5 @@
-//! The shared object gives away `C_*` and nothing else, and takes no allocator of the host's: neither AWS-LC nor SQLite
-//! may meet the host's copies.
+//! The shared object exports only `C_*`, and does not use the host's allocator. AWS-LC and SQLite
+//! must not mix with the host's copies.
 
 #![cfg(target_os = "linux")]
 
@@ -13,8 +13,8 @@ fn only_the_standard_functions_are_exported() {
     assert_eq!(names.len(), 104);
 }
 
-/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`: what the C library had allocated was
-/// given to jemalloc's `sdallocx`.
+/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. Memory of the C
+/// library was freed by jemalloc's `sdallocx`.
 #[test]
 fn memory_is_freed_by_the_allocator_that_allocated_it() {
     let names = symbols("--undefined-only");

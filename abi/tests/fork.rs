@@ -1,5 +1,5 @@
-//! A child of a fork starts anew. A binary of its own, without the test harness' threads: the child may only make
-//! async-signal-safe calls if others were running.
+//! A child of a fork starts without a module. This binary has no threads of the test harness,
+//! because a child of a process with threads may only make async-signal-safe calls.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -36,7 +36,7 @@ fn main() {
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
     assert_eq!(in_child(answer), CKR_CRYPTOKI_NOT_INITIALIZED);
     assert_eq!(in_child(|| unsafe { finalize(null_mut()) }), CKR_CRYPTOKI_NOT_INITIALIZED);
-    // The child's module is its own: it starts and stops it, and the parent's goes on.
+    // The child has its own module. It starts and stops it, and the parent's module continues.
     assert_eq!(in_child(|| unsafe { initialize(null_mut()) }), CKR_OK);
     let cycle = || unsafe {
         initialize(null_mut());
@@ -59,8 +59,9 @@ fn main() {
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
-/// A child that is made while a key pair is: it starts anew, and the parent gets its pair. (The thread that makes it
-/// holds no lock but the allocator's, which the C library sets free in a child.)
+/// A fork during the generation of a key pair: the child starts without a module, and the parent
+/// gets its pair. (The generating thread holds only the allocator's lock, which the C library
+/// releases in a child.)
 fn a_thread_of_ours_is_the_parents_alone(cycle: &dyn Fn() -> CK_RV) {
     let (mut slots, mut count) = ([0; 9], 9);
     ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
@@ -101,8 +102,8 @@ fn a_thread_of_ours_is_the_parents_alone(cycle: &dyn Fn() -> CK_RV) {
     assert!(done.hObject != 0 && done.hAdditionalObject != 0);
 }
 
-/// Children of a parent with an open session: each starts for itself, signs with a key of the token, draws random
-/// numbers and leaves an object.
+/// Children of a parent with an open session: each starts for itself, signs with a key of the
+/// token, draws random numbers and leaves an object.
 fn many_children_sign_and_draw_different_numbers() {
     const CHILDREN: usize = 32;
     ok!(C_Initialize(nothing()));
@@ -152,8 +153,8 @@ fn many_children_sign_and_draw_different_numbers() {
     ok!(C_Finalize(nothing()));
 }
 
-/// A parent that starts, forks and ends, as servers do, while its child works on the same token: SQLite's parent would
-/// take its log away under a child that had inherited its list of locks.
+/// A parent that starts, forks and ends, as servers do, while its child works on the same token. A
+/// child with an inherited list of locks would lose SQLite's log when the parent ends.
 fn a_child_goes_on_when_its_parent_ends() {
     ok!(C_Initialize(nothing()));
     let session = user();
@@ -171,7 +172,7 @@ fn a_child_goes_on_when_its_parent_ends() {
     });
     hear(from_child);
     ok!(C_Finalize(nothing()));
-    // A process that was not there at the fork.
+    // A process that started after the fork.
     Child::start(&|| {
         ok!(C_Initialize(nothing()));
         create(user(), b"of another");
@@ -189,8 +190,8 @@ fn a_child_goes_on_when_its_parent_ends() {
     ok!(C_Finalize(nothing()));
 }
 
-/// A child inherits the descriptions that the locks belong to. Its parent keeps its locks when the child ends, and they
-/// go with the parent, also where it is killed and the child goes on.
+/// A child inherits the open file descriptions of the locks. The parent keeps its locks when the
+/// child ends. The locks end with the parent, even if it is killed while the child continues.
 fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
     ok!(C_Initialize(nothing()));
     user();
@@ -214,7 +215,7 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
         ok!(C_Initialize(nothing()));
         create(user(), b"of a parent that is killed");
         if unsafe { libc::fork() } == 0 {
-            // Until the tester writes, or is gone.
+            // Until the tester writes or ends.
             unsafe {
                 libc::close(to_grandchild);
                 libc::read(from_tester, (&raw mut byte).cast(), 1);
@@ -293,7 +294,7 @@ fn find(session: CK_SESSION_HANDLE, template: &mut [CK_ATTRIBUTE]) -> Vec<CK_OBJ
     found
 }
 
-/// How many objects have that label.
+/// Returns the number of objects with this label.
 fn objects(session: CK_SESSION_HANDLE, label: &[u8]) -> usize {
     find(session, &mut [attribute(CKA_LABEL, label)]).len()
 }
@@ -325,7 +326,7 @@ impl<const N: usize> Child<N> {
         match unsafe { libc::fork() } {
             -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
             0 => {
-                // A panic goes no further: the parent's tests are not the child's.
+                // A panic must not unwind into the tests of the parent.
                 let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
                     .map(|out| unsafe { libc::write(write, out.as_ptr().cast(), N) });
                 unsafe { libc::_exit(i32::from(sent.ok() != Some(N as isize))) }
@@ -347,7 +348,7 @@ impl<const N: usize> Child<N> {
     }
 }
 
-/// What `work` answers in a child process.
+/// Returns the result of `work` in a child process.
 fn in_child(work: impl Fn() -> CK_RV) -> CK_RV {
     let mut ends = [0; 2];
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);

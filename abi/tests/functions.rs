@@ -1,5 +1,6 @@
-//! That no function is missing, and the functions around sessions and slots as a C client calls them: operation state,
-//! asynchronous sessions, waiting for slots, users of a name. One test: the library is initialised once per process.
+//! Every function exists. Also the functions of sessions and slots as a C client calls them:
+//! operation state, asynchronous sessions, slot events, named users. It is one test, because the
+//! library is initialised once per process.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
@@ -21,7 +22,7 @@ const PAIR: &std::ffi::CStr = c"C_GenerateKeyPair";
 fn every_function_returns_a_code() {
     let directory = std::env::temp_dir().join(format!("jeton-functions-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    // The one test of this binary: nobody else reads the environment.
+    // This is the only test of the binary, so no other thread reads the environment.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
         std::env::remove_var("JETON_CONF");
@@ -41,7 +42,8 @@ fn every_function_returns_a_code() {
 }
 
 fn none_is_missing() {
-    // Those of interfaces and lists have tests of their own, C_Initialize and C_Finalize are in every test.
+    // The functions of interfaces and lists have their own tests. Every test calls C_Initialize and
+    // C_Finalize.
     for (name, answer) in answers_to_nothing() {
         assert_ne!(answer, CKR_FUNCTION_NOT_SUPPORTED, "{name}");
         let parallel = ["C_GetFunctionStatus", "C_CancelFunction"].contains(&name);
@@ -67,7 +69,7 @@ fn threads_may_be_forbidden() {
     ok!(C_Finalize(nothing()));
 }
 
-/// A fresh token, whose user is set.
+/// Creates a token with a user PIN.
 fn token() -> CK_SLOT_ID {
     let mut slots = [0; 9];
     let mut count = 9;

@@ -1,8 +1,9 @@
-//! A host that has OpenSSL in its process: both libraries are loaded, used, forked with and unloaded in every order, with and
-//! without `C_Finalize`, with a thread that ends after the unloading, and the process exits with 0.
+//! A host process with OpenSSL. It loads, uses, forks with and unloads both libraries in every
+//! order, with and without `C_Finalize`, and a thread ends after the unloading. The process must
+//! exit with 0.
 //!
-//! Each order is a process of its own, which this binary starts; `JETON_HOST_ROUNDS` is how many (128, which is each order
-//! once).
+//! Each order is a process that this binary starts. `JETON_HOST_ROUNDS` is their number (128, which
+//! is each order once).
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -46,7 +47,7 @@ fn main() {
     let start = |order: &str| {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
         command.env("JETON_HOST_ORDER", order).env("JETON_DIR", &directory).env("JETON_CONF", &configuration);
-        // Half of the orders unload a module that nobody has finalised: what it holds is nobody's then.
+        // Half of the orders unload a module without C_Finalize, so its memory stays allocated.
         command.env("LSAN_OPTIONS", "detect_leaks=0");
         let output = command.output().expect("a process");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -59,7 +60,7 @@ fn main() {
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
-/// What one process does.
+/// The work of one process.
 struct Order(u32);
 
 impl Order {
@@ -87,7 +88,7 @@ impl Order {
         fork(1);
         let (let_go, wait) = channel::<()>();
         let (done, worked) = channel();
-        // Its values of the thread are dropped after the libraries are unloaded.
+        // Its thread-local values are dropped after the libraries are unloaded.
         let thread = std::thread::spawn({
             move || {
                 openssl.work();
@@ -119,7 +120,7 @@ impl Order {
         }
     }
 
-    /// A child that works with both, where both are still there, and ends one way or the other.
+    /// A child that uses both libraries, if both are still loaded, and ends in one of two ways.
     fn fork(&self, list: &CK_FUNCTION_LIST, openssl: &OpenSsl) {
         let unloaded = self.0 >> 1 & 3 == 3;
         match unsafe { libc::fork() } {
@@ -206,7 +207,7 @@ impl OpenSsl {
         }
     }
 
-    /// Random bytes and a key: what has state of the process and of the thread.
+    /// Random bytes and a key, which use state of the process and of the thread.
     fn work(&self) {
         let mut bytes = [0; 32];
         assert_eq!(unsafe { (self.random)(bytes.as_mut_ptr(), 32) }, 1);

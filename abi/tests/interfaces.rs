@@ -1,4 +1,4 @@
-//! The interfaces of the module before `C_Initialize`: lists, versions, and what a function answers then.
+//! The interfaces of the module before `C_Initialize`: lists, versions, and return codes.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -15,7 +15,7 @@ use jeton_pkcs11::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 /// Version and number of functions of each interface, in the order of the list.
 const EXPECTED: [((u8, u8), usize); 3] = [((3, 2), 104), ((3, 0), 92), ((2, 40), 68)];
 
-/// What `C_GetInterface` finds: the version, or the error.
+/// Returns the version that `C_GetInterface` finds, or the error.
 fn find(name: Option<&CStr>, version: Option<(u8, u8)>, flags: CK_FLAGS) -> Result<(u8, u8), CK_RV> {
     let name = name.map_or(null_mut(), |name| name.as_ptr().cast_mut().cast());
     let mut version = version.map(|(major, minor)| CK_VERSION { major, minor });
@@ -57,7 +57,8 @@ fn the_lists_contain_the_same_functions() {
     let mut distinct = newest.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    // A linker may fold functions that do the same, as the unsupported ones do, but not the two ends.
+    // A linker may fold functions that do the same, as the unsupported ones do, but not the two
+    // ends.
     assert_ne!(distinct.first(), distinct.last());
     assert_eq!(newest[3], C_GetFunctionList as *const () as usize);
     assert_eq!(newest[68], C_GetInterfaceList as *const () as usize);

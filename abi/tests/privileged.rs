@@ -1,7 +1,8 @@
-//! A setuid program that loads the module: the user who starts it chooses the environment and gains nothing by it.
+//! A setuid program that loads the module: the user who starts it controls the environment, and
+//! gains nothing from it.
 //!
-//! This binary copies itself, makes the copy setuid root, and starts it as the user `nobody`. That takes root; without
-//! it the test prints that it was skipped.
+//! This binary copies itself, makes the copy setuid root, and starts it as an unprivileged user
+//! (65534). This needs root; without it the test prints that it was skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11")]
@@ -19,7 +20,7 @@ use std::ptr::null_mut;
 
 use cryptoki_sys::*;
 
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 /// Set in the copy, to the library parameters that it passes.
 const PARAMETERS: &str = "JETON_TEST_PARAMETERS";
 
@@ -48,7 +49,7 @@ fn environment_is_ignored_with_raised_privileges(scratch: &Scratch, program: &Pa
     for path in &written {
         assert!(!path.exists(), "the environment made {}", path.display());
     }
-    // Nothing else says where the tokens are.
+    // No other setting names the token directory.
     let output = scratch.run(program, "");
     assert_eq!(answer(&output), CKR_GENERAL_ERROR.to_string(), "{output:?}");
     let log = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +71,7 @@ fn configuration_is_not_quoted(scratch: &Scratch) {
     assert!(log.contains("line 1") && !log.contains("secret"), "{log}");
 }
 
-/// What the started program printed last: the code of `C_Initialize`.
+/// Returns the last output of the program: the return code of `C_Initialize`.
 fn answer(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
 }
@@ -92,7 +93,7 @@ fn initialize(parameters: &str) {
     println!("{rv}");
 }
 
-/// A directory that everybody may write to, removed at the end.
+/// A world-writable directory, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -115,7 +116,7 @@ impl Scratch {
         self.0.join("jeton.toml")
     }
 
-    /// A copy of this program that runs as root whoever starts it. `None` if this process is not root.
+    /// Returns a setuid copy of this program. `None` if this process is not root.
     fn setuid_copy(&self) -> Option<PathBuf> {
         let copy = self.0.join("setuid");
         fs::copy(std::env::current_exe().expect("a path"), &copy).expect("a copy");
@@ -124,14 +125,15 @@ impl Scratch {
         Some(copy)
     }
 
-    /// Runs a program with a hostile environment: a copy as `nobody`, this program itself as it is.
+    /// Runs a program with a hostile environment: a copy as the unprivileged user, this program as
+    /// the current user.
     fn run(&self, program: &Path, parameters: &str) -> Output {
         let mut command = Command::new(program);
         command.env(PARAMETERS, parameters).env("JETON_CONF", self.configuration());
         command.env("JETON_DIR", self.0.join("from-dir")).env("HOME", self.0.join("from-home"));
         command.env("XDG_DATA_HOME", self.0.join("from-home"));
         if program.starts_with(&self.0) {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
         command.output().expect("a process")
     }
@@ -139,7 +141,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in a temporary directory harms nobody.
+        // A remaining temporary directory is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! A token from `C_InitToken` to a verified signature, through the function list as a C client calls it.
-//! One test: the library is initialised once per process.
+//! A token from `C_InitToken` to a verified signature, through the function list as a C client
+//! calls it. It is one test, because the library is initialised once per process.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -19,7 +19,7 @@ const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07
 fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     let directory = std::env::temp_dir().join(format!("jeton-token-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    // The one test of this binary: nobody else reads the environment.
+    // This is the only test of the binary, so no other thread reads the environment.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
         std::env::remove_var("JETON_CONF");
@@ -44,7 +44,7 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     ok!(C_Finalize(nothing()));
     assert_eq!(rv!(C_Finalize(nothing())), CKR_CRYPTOKI_NOT_INITIALIZED);
 
-    // The next cycle finds the token again, and none of the sessions.
+    // After the next C_Initialize the token is there, and no session.
     ok!(C_Initialize(nothing()));
     let mut info = CK_SESSION_INFO::default();
     assert_eq!(rv!(C_GetSessionInfo(session, &raw mut info)), CKR_SESSION_HANDLE_INVALID);
@@ -75,7 +75,7 @@ fn slots(present: CK_BBOOL) -> Vec<CK_SLOT_ID> {
     slots
 }
 
-/// Initialises the slot that is always there, and finds the token by its label.
+/// Initialises the free slot, and finds the token by its label.
 fn initialised_slot() -> CK_SLOT_ID {
     let free = *slots(CK_FALSE).last().expect("a slot is always there");
     let (pin, pin_len) = (mutable(SO_PIN).cast(), SO_PIN.len() as CK_ULONG);
@@ -89,7 +89,7 @@ fn initialised_slot() -> CK_SLOT_ID {
     slots(CK_TRUE).into_iter().find(|slot| label_of(slot) == *LABEL).expect("the token")
 }
 
-/// A session with the user logged in, whose PIN the security officer has set.
+/// Sets the user PIN as the SO, and returns a session with the user logged in.
 fn open(slot: CK_SLOT_ID) -> CK_SESSION_HANDLE {
     let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
     let mut session = 0;
@@ -196,7 +196,7 @@ fn lengths_and_refusals(session: CK_SESSION_HANDLE, private: CK_OBJECT_HANDLE) {
     assert_eq!(room, 64);
     ok!(C_Sign(session, data, 4, place, &raw mut room));
 
-    // Refused arguments end the operation.
+    // Invalid arguments end the operation.
     ok!(C_SignInit(session, with, private));
     assert_eq!(rv!(C_Sign(session, data, 4, place, nothing())), CKR_ARGUMENTS_BAD);
     assert_eq!(rv!(C_Sign(session, data, 4, place, &raw mut room)), CKR_OPERATION_NOT_INITIALIZED);

@@ -1,6 +1,6 @@
-//! Jeton resists every published attack, under each of its backends and policies. Those that
-//! PKCS#11 allows by its defaults may succeed under *compatible* (`src/attacks/allowed.rs`), and
-//! none under *strict*.
+//! Jeton resists every published attack, with each backend and policy. Attacks that the defaults of
+//! PKCS#11 allow may succeed under *compatible* (`src/attacks/allowed.rs`). No attack succeeds
+//! under *strict*.
 
 use std::process::Command;
 

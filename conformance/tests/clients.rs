@@ -1,5 +1,5 @@
-//! The guides of `docs/clients` do what they say, with Jeton as this build made it: all that fetch
-//! nothing and whose programs are installed.
+//! The guides of `docs/clients` work with the Jeton of this build: all guides that download nothing
+//! and whose programs are installed.
 
 use std::io::Write;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn every_client_that_is_here_does_what_its_guide_says() {
         .expect("the program starts");
     let said = String::from_utf8_lossy(&run.stdout);
     for line in said.lines().filter(|line| line.contains(", not run: ")) {
-        // Not by eprintln!, which the test runner keeps to itself.
+        // Not with eprintln!, because the test runner captures its output.
         let note = format!("SKIPPED: {}\n", line.trim_start_matches("- "));
         std::io::stderr().write_all(note.as_bytes()).expect("standard error");
     }

@@ -1,5 +1,4 @@
-//! Jeton passes every case, proves every mechanism that it lists and gives every vector its result,
-//! under each of its backends.
+//! With each backend, Jeton passes every case, every mechanism that it lists, and every vector.
 
 use std::process::Command;
 
@@ -15,7 +14,7 @@ fn jeton_conforms_with_rustcrypto() {
     conforms("rustcrypto");
 }
 
-/// Long sets of vectors are cut short here; the program itself runs them whole.
+/// Here only a part of long sets of vectors runs. The program runs all vectors.
 fn conforms(backend: &str) {
     let Some(module) = support::module() else { return };
     let run = Command::new(env!("CARGO_BIN_EXE_conformance"))
@@ -28,7 +27,7 @@ fn conforms(backend: &str) {
         said.lines().filter(|line| line.starts_with("FAIL") || line.starts_with("     ")).collect();
     let error = String::from_utf8_lossy(&run.stderr);
     assert!(wrong.is_empty(), "{backend}: {}", wrong.join("\n"));
-    // All that the peers have between them; a mechanism that the suite cannot prove is counted as
+    // All mechanisms of the peers together. A mechanism that the suite cannot test counts as
     // absent.
     for sum in ["104 of 104 functions are implemented", "182 of 182 mechanisms work, 0 are absent"] {
         assert!(said.contains(sum), "{backend}: not {sum}");

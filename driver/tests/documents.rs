@@ -72,7 +72,8 @@ fn each_backend_of_jeton_verifies_what_the_other_signed() {
         let mut command =
             jeton(["verify-db", "--module", "jeton", "--backend", verifies, "--db", &scratch.file("db")]);
         let text = succeed(&mut command);
-        // Four certificates, a CRL and four OCSP responses of jeton; as many of the baseline.
+        // Four certificates, a CRL and four OCSP responses of Jeton, and the same number of the
+        // baseline.
         assert_eq!(text.matches("9 verify").count(), 10, "{text}");
     }
 }
@@ -117,7 +118,8 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     batches.iter().filter_map(|batch| batch["algorithm"].as_str()).collect()
 }
 
-/// In-process verifies all of the database, OpenSSL the kept files of what it knows.
+/// In-process verifies the whole database. OpenSSL verifies the kept files of the algorithms that
+/// it supports.
 fn check(scratch: &Scratch, module: &str, algorithms: &[&str]) {
     succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &scratch.file("db")]));
     if !has("openssl", "version") {

@@ -33,7 +33,8 @@ fn a_flipped_byte_is_found_through_jeton() {
 fn cert_verify_sees_what_the_database_gave_and_names_the_serial() {
     let scratch = Scratch::new();
     succeed(&mut stored(&scratch, "in-process"));
-    // The database itself spoils certificate 3 as it is stored: only what is read back shows it.
+    // A trigger in the database alters certificate 3 when it is stored, so only reading it back
+    // shows the change.
     let trigger = "CREATE TRIGGER spoil AFTER INSERT ON certificates WHEN NEW.serial = 3 BEGIN
         UPDATE certificates
         SET der = CAST(substr(der, 1, length(der) - 6) || x'010203040506' AS BLOB)
@@ -127,7 +128,7 @@ fn flip(database: &Path, offset: isize) {
     assert_eq!(changed, Ok(1));
 }
 
-/// The pipeline removes the objects that it made on a token that stays.
+/// Checks that the pipeline removed its objects from an existing token.
 fn assert_token_is_empty(library: &Path, conf: &str) {
     if !common::has("pkcs11-tool", "--help") {
         return;

@@ -1,4 +1,5 @@
-//! Modules that crash, hang, refuse or have holes: each is a reported line, and the others go on.
+//! Modules that crash, hang, refuse or lack functions: each gets a line in the report, and the
+//! other modules continue.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use common::{Scratch, jeton, run, succeed};
 
-/// A module whose `C_Initialize` does `BODY`, and which has nothing else.
+/// Compiles a module that has only `C_Initialize`, with this body.
 const MODULE: &str = r#"
     #include <stdlib.h>
     #include <unistd.h>

@@ -1,4 +1,4 @@
-//! The commands for the files of Jeton's tokens, run as a user runs them.
+//! The commands for the files of Jeton's tokens, as a user runs them.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{Scratch, jeton, peer, run, succeed};
 use jeton_peers::Known;
 
-/// A directory with a token, and files with its PINs. `None` where the module is not built.
+/// Creates a directory with a token, and files with its PINs. `None` if the module is not built.
 fn token() -> Option<Scratch> {
     peer(Known::Jeton)?;
     let scratch = Scratch::new();
@@ -22,7 +22,7 @@ fn token() -> Option<Scratch> {
     Some(scratch)
 }
 
-/// Writes the configuration; PINs that cost no time.
+/// Writes the configuration, with the cheapest PIN key derivation.
 fn configure(scratch: &Scratch, more: &str) {
     let text = format!("[pin]\nmemory-kib = 8\npasses = 1\n{more}");
     fs::write(scratch.file("conf"), text).expect("a file");
@@ -34,7 +34,7 @@ fn tool(scratch: &Scratch, arguments: &[&str]) -> Command {
     command
 }
 
-/// The same with both PINs.
+/// Runs the tool with both PINs.
 fn with_pins(scratch: &Scratch, arguments: &[&str]) -> Command {
     let mut command = tool(scratch, arguments);
     command.args(["--so-pin-file", &scratch.file("so"), "--pin-file", &scratch.file("user")]);
@@ -82,11 +82,11 @@ fn a_rekey_that_is_killed_leaves_a_sound_token() {
     for milliseconds in (0..60).step_by(3) {
         let mut child = with_pins(&scratch, &["rekey"]).spawn().expect("the tool");
         sleep(Duration::from_millis(milliseconds));
-        // It may have ended by itself.
+        // The process may already have ended.
         let _ = child.kill();
         child.wait().expect("the tool");
     }
-    // It opens both PIN records, and verifies every record and the summary.
+    // `rekey` opens both PIN records, and verifies every record and the summary.
     succeed(&mut with_pins(&scratch, &["rekey"]));
 }
 
@@ -102,7 +102,7 @@ fn a_sealing_key_is_set_rotated_and_removed() {
     let text = succeed(&mut tool(&scratch, &["token-info"]));
     assert_eq!(text.matches("sealing key").count(), 2, "{text}");
 
-    // Without its key no PIN opens the token, and the line says which key is wanted.
+    // Without its key no PIN opens the token, and the error names the missing key.
     configure(&scratch, "");
     let (code, text) = run(&mut with_pins(&scratch, &["rekey"]));
     assert!(code != 0 && text.contains("without its sealing key"), "{text}");

@@ -1,5 +1,5 @@
-//! BLAKE2b and its HMAC: the digest of RFC 7693, appendix A (512 bits), and the others as `hashlib` and `hmac` of Python
-//! give them.
+//! BLAKE2b and its HMAC: the digest of RFC 7693, appendix A (512 bits). Python's `hashlib` and
+//! `hmac` computed the others.
 
 use jeton::backend::{Hash, MacScheme, PairSpec, Provider, Scheme};
 use jeton::error::Error;
@@ -9,7 +9,7 @@ use crate::support::{digest, mac};
 
 #[test]
 fn digests_and_macs_match_known_values() {
-    // The digest of `abc`; the code of `data` by a key longer than a block.
+    // The digest of `abc`; the MAC of `data` with a key longer than a block.
     let known = [
         (
             Hash::Blake2b160,
@@ -51,7 +51,7 @@ fn digests_and_macs_match_known_values() {
     }
 }
 
-/// No DigestInfo and no HashML-DSA has them.
+/// PKCS #1 DigestInfo and HashML-DSA have no identifiers for BLAKE2b.
 #[test]
 fn pkcs1_signatures_refuse_blake2b() {
     for provider in Provider::ALL {

@@ -1,4 +1,4 @@
-//! Each backend against each: what one makes the other takes, and what is wrong both refuse.
+//! Each backend against each: one accepts the results of the other, and both refuse wrong ones.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::support::{HASHES, bytes, pairs, sign, verify};
 
 pub type Pair = (PublicParts, PrivateParts);
 
-/// RSA keys take their time: one a backend serves every test.
+/// RSA key generation is slow, so all tests share one key pair of each backend.
 static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let spec = PairSpec::Rsa { bits: RSA_BITS, public_exponent: &[1, 0, 1] };
     Provider::ALL.iter().map(|provider| provider.keys.generate(&spec).expect("an RSA key")).collect()
@@ -19,7 +19,7 @@ static RSA: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 const RSA_BITS: usize = 2048;
 pub const RSA_LEN: usize = RSA_BITS / 8;
 
-/// For every ordered pair of backends: a key that `from` made.
+/// Returns every ordered pair of backends with a key that `from` generated.
 pub fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider, &'static Pair)> {
     pairs().map(|(from, to)| {
         let made = Provider::ALL.iter().position(|provider| provider.name == from.name).expect("one of all");
@@ -27,8 +27,8 @@ pub fn rsa_keys() -> impl Iterator<Item = (&'static Provider, &'static Provider,
     })
 }
 
-/// `from` signs `inputs` with its key, `to` verifies; then `to` signs with it, and `from` verifies. Spoilt signatures
-/// and inputs are refused by both.
+/// `from` signs `inputs` with its key and `to` verifies; then `to` signs and `from` verifies. Both
+/// refuse altered signatures and inputs.
 pub fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inputs: &[Vec<u8>]) {
     for (signing, verifying) in [(from, to), (to, from)] {
         let what = format!("{} to {}", signing.name, verifying.name);
@@ -37,7 +37,7 @@ pub fn exchange(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, inp
         let len = signer.signature_len();
         assert_eq!(verifier.signature_len(), len, "{what}");
         for input in inputs {
-            // A buffer longer than needed is written at its beginning.
+            // Only the beginning of a longer buffer is written.
             let mut signature = vec![0xa5; len + 3];
             signer.sign(input, &mut signature).unwrap();
             assert_eq!(signature.split_off(len), [0xa5; 3], "{what}: written past the end");
@@ -71,7 +71,7 @@ pub fn public_half_is_computed(from: &Provider, to: &Provider, (public, private)
     assert!(computed == *public, "{} to {}", from.name, to.name);
 }
 
-/// What a signer and a verifier say to an input that does not fit.
+/// Expects that signer and verifier refuse an input of the wrong length.
 fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, input: &[u8], error: Error) {
     let what = format!("{} to {}: {} bytes", from.name, to.name, input.len());
     assert_eq!(sign(to, &key.1, scheme, input), Err(error), "{what}");
@@ -85,7 +85,7 @@ fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, in
 fn rsa_raw() {
     for (from, to, key) in rsa_keys() {
         public_half_is_computed(from, to, key);
-        // One bit less than the modulus, and shorter.
+        // One bit shorter than the modulus, and shorter inputs.
         let mut below = bytes(RSA_LEN);
         below[0] = 0x7f;
         exchange(from, to, key, &Scheme::RsaRaw, &[below, bytes(RSA_LEN - 1), bytes(20), vec![2]]);
@@ -109,7 +109,7 @@ fn rsa_pkcs1() {
             for wrong in [0, hash.len() - 1, hash.len() + 1] {
                 refuses_input(from, to, key, &scheme, &bytes(wrong), Error::DataLenRange);
             }
-            // The scheme is deterministic: both say the same.
+            // The scheme is deterministic: both backends give the same signature.
             let input = bytes(hash.len());
             assert_eq!(sign(from, &key.1, &scheme, &input), sign(to, &key.1, &scheme, &input), "{hash:?}");
         }
@@ -211,7 +211,7 @@ fn ecdsa_signatures_of_zeros_and_of_the_order_are_refused() {
                 let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &[r, s].concat());
                 assert_eq!(outcome, Err(Error::SignatureInvalid), "{} {curve:?}", to.name);
             }
-            // Halves may be short, but odd lengths have none.
+            // Halves may be short, but an odd length has no halves.
             for len in [1, 2 * curve.len() - 1] {
                 let outcome = verify(to, &public, &Scheme::Ecdsa, &bytes(32), &good[..len]);
                 assert_eq!(outcome, Err(Error::SignatureLenRange), "{} {curve:?} {len}", to.name);
@@ -263,7 +263,7 @@ fn ml_dsa_verification_needs_the_same_context() {
         let scheme = |context: &[u8]| Scheme::MlDsa { context: context.into(), deterministic: false };
         let signature = sign(from, &key.1, &scheme(b"a"), b"message").unwrap();
         assert_eq!(verify(to, &key.0, &scheme(b"a"), b"message", &signature), Ok(()));
-        // Another context, none, and the bytes moved from the context to the message.
+        // Another context, no context, and bytes moved from the context to the message.
         for (context, message) in [(&b"b"[..], &b"message"[..]), (b"", b"message"), (b"", b"amessage")] {
             let outcome = verify(to, &key.0, &scheme(context), message, &signature);
             assert_eq!(outcome, Err(Error::SignatureInvalid), "{}", to.name);
@@ -305,7 +305,7 @@ fn keys_refuse_schemes_of_other_keys() {
             PairSpec::MlDsa { set: MlDsa::MlDsa44, seed: None },
         ]
         .map(|spec| provider.keys.generate(&spec).unwrap());
-        // Which of the schemes are the key's own.
+        // The schemes of each key.
         for (key, own) in [(&RSA[index], 0..3), (&made[0], 3..4), (&made[1], 4..5), (&made[2], 5..6)] {
             for (number, scheme) in schemes.iter().enumerate() {
                 let expected = if own.contains(&number) { None } else { Some(Error::KeyTypeInconsistent) };

@@ -1,17 +1,18 @@
-//! Ciphers and codes, each backend against each: what one encrypts the other decrypts, in whatever parts.
+//! Ciphers and MACs, each backend against each: one decrypts the ciphertext of the other, in any
+//! parts.
 
 use jeton::backend::{Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
 
 use crate::support::{bytes, crypt, mac, pairs, run};
 
-/// A scheme with what it takes.
+/// A scheme with the lengths that it accepts.
 struct Case {
     name: &'static str,
-    /// Of the message's length, which CCM must know.
+    /// Takes the length of the message, because CCM needs it.
     scheme: fn(usize) -> CipherScheme,
     keys: &'static [usize],
-    /// Lengths of messages that it takes.
+    /// The message lengths that it accepts.
     takes: &'static [usize],
     /// Lengths that encryption refuses.
     refuses: &'static [usize],
@@ -266,7 +267,7 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                     .expect(&what);
                 let mut encrypting = cipher(to, case, Direction::Encrypt, &key, len);
                 let mut decrypting = cipher(to, case, Direction::Decrypt, &key, len);
-                // The same two again and again, and once with a message that is dropped.
+                // The same cipher repeatedly, once with a message that is dropped.
                 for part in [1, 3, 16, 17, 100] {
                     assert_eq!(
                         run(&mut *encrypting, message.chunks(part)).as_ref(),
@@ -367,7 +368,7 @@ fn parameters_of_other_lengths_are_refused() {
             ccm(13, 2, 0),
             ccm(13, 5, 0),
             ccm(13, 18, 0),
-            // More than two bytes can count.
+            // More than a length field of two bytes can hold.
             ccm(13, 16, 0x1_0000),
             CipherScheme::AesCfb { iv: IV, bits: 16 },
         ];

@@ -78,7 +78,7 @@ fn rsa_raw_encryption() {
     }
 }
 
-/// A public key as its peer wants it.
+/// Returns a public key in the form that a peer needs.
 fn point(public: &PublicParts) -> Vec<u8> {
     match public {
         PublicParts::Ec { point, .. } => point.clone(),
@@ -154,7 +154,7 @@ fn ml_kem() {
             assert_eq!(key.decapsulate(&ciphertext).unwrap()[..], secret[..], "{} {set:?}", from.name);
             let short = key.decapsulate(&ciphertext[1..]).err();
             assert_eq!(short, Some(Error::EncryptedDataLenRange), "{}", from.name);
-            // Implicit rejection: another secret, and the same by both.
+            // Implicit rejection: both backends return the same, different secret.
             ciphertext[0] ^= 1;
             let rejected = key.decapsulate(&ciphertext).unwrap();
             assert_ne!(rejected[..], secret[..], "{} {set:?}", from.name);
@@ -182,7 +182,7 @@ fn malformed_ml_kem_keys_are_refused() {
                 let outcome = provider.keys.public(&PublicParts::MlKem { set, key }).err();
                 assert_eq!(outcome, Some(Error::DataInvalid), "{} {set:?}", provider.name);
             }
-            // The hash of the public key, which stands before z.
+            // The hash of the public key, before z.
             let mut other = key.duplicate();
             other[set.private_len() - 64] ^= 1;
             for key in [other, Secret::from(&key[1..])] {

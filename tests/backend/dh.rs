@@ -1,4 +1,5 @@
-//! Diffie-Hellman: the published pairs, each backend with the other, and the primes of each tried by the other.
+//! Diffie-Hellman: published key pairs, agreement between the backends, and primes that the other
+//! backend checks.
 
 use jeton::backend::{PairSpec, PrivateParts, Provider, PublicParts};
 use jeton::error::Error;
@@ -65,8 +66,8 @@ fn small_powers_have_the_expected_values() {
     }
 }
 
-/// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. The one backend tries
-/// so the primes that the other makes, and the halves of those.
+/// Fermat: modulo a prime n, 2 to the power of n - 2 is the inverse of 2, which is (n + 1) / 2. One
+/// backend tests the primes of the other, and their halves, in this way.
 #[test]
 fn safe_primes_are_prime_and_so_are_their_halves() {
     for (maker, judge) in pairs() {

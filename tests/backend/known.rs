@@ -1,4 +1,5 @@
-//! Known answers that no vector file has: digests, EdDSA signatures, and ECDSA at the edges of its encoding.
+//! Known answers that no vector file has: digests, EdDSA signatures, and limits of the ECDSA
+//! encoding.
 
 use jeton::backend::{Curve, Hash, PrivateParts, Provider, PublicParts, Scheme};
 use jeton::error::Error;
@@ -7,7 +8,8 @@ use jeton_vectors::hex;
 
 use crate::support::{bytes, digest, sign, verify};
 
-/// Of nothing, of "abc" and of a million "a" (FIPS 180-2, appendices A to C; the later ones by Python's hashlib).
+/// The digests of the empty message, of "abc" and of a million "a" (FIPS 180-2, appendices A to C;
+/// the others from Python's hashlib).
 const DIGESTS: [(Hash, [&str; 3]); 13] = [
     (
         Hash::Sha1,
@@ -139,7 +141,8 @@ fn digests_in_parts_equal_those_of_one_part() {
     for provider in Provider::ALL {
         for (hash, _) in DIGESTS {
             let mut hasher = provider.digest.start(hash).unwrap();
-            // Around the block sizes, and empty parts; a second round sees that `finish` started over.
+            // Lengths around the block sizes, and empty parts. A second round shows that `finish`
+            // resets the digest.
             for part in [1, 3, 63, 64, 65, 127, 128, 129, 999] {
                 for chunk in data.chunks(part) {
                     hasher.update(chunk).unwrap();
@@ -287,7 +290,7 @@ fn ed25519ctx_and_ed448_signatures_match_rfc_8032() {
 
 #[test]
 fn ecdsa_verifies_shorter_halves_of_equal_length() {
-    // Made for this test: r and s both begin with a zero byte, which is left out.
+    // Generated for this test: r and s both begin with a zero byte, which is omitted.
     let point = hex(
         "0456cebb19ad99b7c2eb9031f56d69b47bfb2439e3ab5cdaa1f415ec376d8f6ac154aeefdb165a3cc871528624109149\
          a63acc10501b15221335d02ae3715f21ac",
@@ -303,7 +306,7 @@ fn ecdsa_verifies_shorter_halves_of_equal_length() {
         assert_eq!(verify(provider, &key, &Scheme::Ecdsa, &digest, &short), Ok(()), "{}", provider.name);
         let full = [&[0], r, &[0], s].concat();
         assert_eq!(verify(provider, &key, &Scheme::Ecdsa, &digest, &full), Ok(()), "{}", provider.name);
-        // One half alone cut: the split falls elsewhere.
+        // If only one half is shorter, the signature splits at the wrong byte.
         let uneven = [&[0], r, s].concat();
         let outcome = verify(provider, &key, &Scheme::Ecdsa, &digest, &uneven);
         assert_eq!(outcome, Err(Error::SignatureLenRange), "{}", provider.name);
@@ -312,7 +315,8 @@ fn ecdsa_verifies_shorter_halves_of_equal_length() {
 
 #[test]
 fn p521_uses_the_leftmost_bits_of_longer_digests() {
-    // Made for this test by the formulas of FIPS 186-5, 6.4 over Python's integers, for digests of `bytes(length)`.
+    // Computed for this test with the formulas of FIPS 186-5, 6.4 in Python, for digests of
+    // `bytes(length)`.
     let point = hex(
         "04005ff595b54340908a6d105a3102cc855e863fe87e7f74b8c8377e746a7df34428010117ab45a94b46ddb0c8026732\
          f39d8e07df96eeaf6cd3bdb5bf060963da88f701e497a39834d363f54e693b6ec22b4eedad23d5773173894b8fece4d8\

@@ -1,4 +1,4 @@
-//! Keys as their parts: which a backend loads, and which it refuses.
+//! Keys given by their parts: those that a backend loads, and those that it refuses.
 
 use jeton::backend::{
     Curve, Hash, MlDsa, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, Scheme,
@@ -30,7 +30,7 @@ impl Rsa {
         Self { public, n: private.n, e, d: private.d, crt: private.crt.expect("all parts") }
     }
 
-    /// A key of 8192 bits, which RustCrypto would take minutes to make.
+    /// A key of 8192 bits, which RustCrypto would need minutes to generate.
     fn large() -> Self {
         let json: serde_json::Value =
             serde_json::from_str(include_str!("rsa_8192.json")).expect("a JSON file");

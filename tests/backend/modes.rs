@@ -1,4 +1,4 @@
-//! Known answers of the modes and codes that no set of Wycheproof has, and the edges of their lengths.
+//! Known answers of the modes and MACs that Wycheproof lacks, and the limits of their lengths.
 
 use jeton::backend::{CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
@@ -74,7 +74,7 @@ fn ciphertext_stealing_matches_rfc_3962_with_swapped_blocks() {
             let made = crypt(provider, &scheme, Direction::Encrypt, key, &message[..len]);
             assert_eq!(made, Ok(hex(expected)), "{} {len}", provider.name);
         }
-        // Without a rest it is CBC.
+        // Without a partial block the result equals CBC.
         let cbc = CipherScheme::AesCbc { iv: [0; 16], padded: false };
         for len in [16, 32, 64] {
             let [one, other] = [&scheme, &cbc]
@@ -117,7 +117,7 @@ fn ctr_counters_use_their_bits_and_never_wrap() {
             crypt(provider, &scheme, Direction::Encrypt, &hex(KEY), &vec![0; len])
         };
         for bits in [1, 2, 7, 8, 9, 31, 32, 64, 127, 128] {
-            // From fe there are this and ff; with one bit, 0 and 1.
+            // An 8-bit counter that starts at fe has two values left, a 1-bit counter also has two.
             let made = run(bits, 32).unwrap();
             let blocks = [block, [0xff; 16]].concat();
             let expected = crypt(provider, &CipherScheme::AesEcb, Direction::Encrypt, &hex(KEY), &blocks);

@@ -1,11 +1,11 @@
-//! What the tests of the backends share: one call for a signature or a verification, and pairs of backends.
+//! Helpers of the backend tests: one call for a signature or a verification, and pairs of backends.
 
 use jeton::backend::{
     Cipher, CipherScheme, Direction, Hash, MacScheme, PrivateParts, Provider, PublicParts, Scheme,
 };
 use jeton::error::{Error, Result};
 
-/// Every backend with every backend, itself too.
+/// Returns every backend with every backend, including itself.
 pub fn pairs() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
     Provider::ALL.iter().flat_map(|a| Provider::ALL.iter().map(move |b| (*a, *b)))
 }
@@ -40,7 +40,7 @@ pub fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(7) + 0x91) as u8).collect()
 }
 
-/// What a cipher makes of a message in one part.
+/// Returns the output of a cipher for a message in one part.
 pub fn crypt(
     provider: &Provider,
     scheme: &CipherScheme,
@@ -51,7 +51,7 @@ pub fn crypt(
     run(&mut *provider.ciphers.cipher(scheme, direction, key)?, [message])
 }
 
-/// What a cipher makes of a message in parts. Every length that it announces must be right.
+/// Returns the output of a cipher for a message in parts. Checks every length that it announces.
 pub fn run<'a>(cipher: &mut dyn Cipher, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
     let mut whole = Vec::new();
     for part in parts {
@@ -73,7 +73,7 @@ pub fn run<'a>(cipher: &mut dyn Cipher, parts: impl IntoIterator<Item = &'a [u8]
     Ok(whole)
 }
 
-/// The code of a message, in parts of `part` bytes.
+/// Returns the MAC of a message, in parts of `part` bytes.
 pub fn mac(
     provider: &Provider,
     scheme: &MacScheme,

@@ -1,4 +1,4 @@
-//! Project Wycheproof's vectors: signatures that must verify, and above all those that must not.
+//! Project Wycheproof's vectors of signatures, valid and invalid ones.
 
 use jeton::backend::{
     Curve, Hash, MlDsa, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, Scheme, Verifier,
@@ -27,7 +27,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs `cases` under every backend, and fails where there were none or where one went wrong.
+    /// Runs `cases` with every backend. Fails if there was no vector, or if one had the wrong
+    /// result.
     pub fn each(set: &str, mut cases: impl FnMut(&mut Run)) {
         for provider in Provider::ALL {
             let mut run = Run {
@@ -54,7 +55,7 @@ impl Run {
         let right = match (expected, outcome) {
             (TestResult::Valid, outcome) => outcome.is_ok(),
             (TestResult::Acceptable, _) => true,
-            // Refused for what it is, not by an accident.
+            // The backend must refuse the vector itself, not fail by accident.
             (TestResult::Invalid, Err(error)) => !matches!(error, Error::DeviceError | Error::GeneralError),
             (TestResult::Invalid, Ok(())) => false,
         };
@@ -126,7 +127,8 @@ fn ecdsa_signatures() {
     ] {
         ecdsa_set(name, |signature| Some(signature.to_vec()));
     }
-    // The same with DER around the integers, which is none of a backend's business: what our strict parser takes.
+    // The same vectors with DER around the integers. A backend does not read DER, so a strict
+    // parser here does.
     for name in [
         T::EcdsaSecp224r1Sha3_224,
         T::EcdsaSecp256k1Sha3_256,
@@ -181,7 +183,7 @@ fn halves_of_der(der: &[u8]) -> Option<Vec<u8>> {
     Some([vec![0; half - r.len()], r.clone(), vec![0; half - s.len()], s].concat())
 }
 
-/// Content and rest of the element with that tag.
+/// Returns the content of the element with this tag, and the bytes after it.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, der) = der.split_first()?;
     let (&len, der) = der.split_first()?;
@@ -337,7 +339,8 @@ fn ml_dsa_deterministic_signing() {
             for group in &vectors.test_groups {
                 let key = ml_dsa_key(run.provider, set, group);
                 for test in &group.tests {
-                    // Internal tests have a mu without a message, randomised ones a fixed rnd: no scheme has either.
+                    // No scheme can express tests with a mu instead of a message, or with a given
+                    // rnd.
                     let (Some(message), None) = (&test.msg, &test.rnd) else {
                         run.skipped += 1;
                         continue;
@@ -345,7 +348,7 @@ fn ml_dsa_deterministic_signing() {
                     let context = test.ctx.as_ref().map_or(&[][..], |context| context);
                     let outcome = ml_dsa_sign(&key, context, message);
                     let outcome = outcome.map(|signature| {
-                        // A wrong signature is worse than none, whatever the test expects.
+                        // A wrong signature fails every test, whatever result the test expects.
                         assert_eq!(signature, test.sig[..], "{} {name:?} {}", run.provider.name, test.tc_id);
                     });
                     run.judge(test.tc_id, &test.comment, test.result, outcome);

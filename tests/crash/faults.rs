@@ -1,6 +1,6 @@
 //! Each write, sync, truncation, deletion and opening of a file fails in turn, with ENOSPC, EIO and
-//! EROFS; once, or from then on. What was acknowledged is there afterwards, a call that failed is
-//! there whole or not at all, and a right PIN opens the token.
+//! EROFS, once or permanently. Afterwards acknowledged changes are there, a failed call has its
+//! full effect or none, and the correct PIN opens the token.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -19,19 +19,19 @@ use crate::vfs::{self, Failure, Fault};
 
 const WRONG: &[u8] = b"a wrong one";
 const NEW: &[u8] = b"the user's new PIN";
-/// Enough, so that no failure locks a PIN here.
+/// High enough, so that no failure locks a PIN here.
 const LIMIT: u32 = 100;
 
-/// What the calls of a run said, by name.
+/// The results of the calls of a run, by name.
 type Said = Vec<(&'static str, Result<(), Error>)>;
 
-/// Something that a process does under faults, and what is asked of the token afterwards.
+/// The work of a process under faults, and the check of the token afterwards.
 struct Scenario {
     name: &'static str,
     /// Prepares the directory, without faults.
     prepare: fn(&Directory),
     run: fn(&Client) -> Said,
-    /// Compares the token with what was said.
+    /// Compares the token with the results of the calls.
     check: fn(&Directory, &Said, Fault) -> Result<(), String>,
 }
 
@@ -77,7 +77,7 @@ pub fn child() {
     println!("{done} of {all} faults, each in a run of its own (JETON_CRASH_FAULT_SECONDS={seconds})");
 }
 
-/// A run with a fault, in a new directory. The number of calls of the file system.
+/// Runs the work with a fault in a new directory. Returns the number of file system calls.
 fn perform(scenario: &Scenario, fault: Option<Fault>) -> Result<u64, String> {
     let directory = Directory::new();
     (scenario.prepare)(&directory);
@@ -135,11 +135,11 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
         return Err(format!("{tokens} tokens"));
     }
     if tokens == 0 {
-        // Nothing is in the way of the next one.
+        // The next token can be initialised.
         client.module.init_token(client.slot, SO_PIN, LABEL).map_err(told("a token afterwards"))?;
     }
     let counted = failures(directory)?;
-    // Where one call failed only, the next one took back what that one left.
+    // If only one call failed, the next call removed its remains.
     if fault.count == 1 && counted != (0, 0) {
         return Err(format!("failures are {counted:?} without a wrong PIN"));
     }
@@ -205,8 +205,8 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     let (so, user) = failures(directory)?;
     let tried =
         said.iter().any(|(name, outcome)| *name == "wrong PIN" && *outcome == Err(Error::PinIncorrect));
-    // A disk that is full or read-only lets a wrong PIN be tried without a count. One that fails
-    // for good at the end leaves the count of a right one.
+    // On a full or read-only disk a wrong PIN may stay uncounted. A disk that fails permanently at
+    // the end keeps the count of a correct PIN.
     let most = if fault.count == 1 { u32::from(tried) } else { 3 };
     let least = u32::from(tried && fault.count == 0);
     if so != 0 || !(least..=most).contains(&user) {
@@ -251,7 +251,8 @@ fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String
     client.verify(session, &mechanism, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
 }
 
-/// The failures of both PINs in the only token file of a directory; none without a file.
+/// Returns the failures of both PINs in the only token file of a directory, or `None` without a
+/// file.
 pub fn failures(directory: &Directory) -> Result<(u32, u32), String> {
     let mut files = std::fs::read_dir(directory.path()).expect("a directory");
     let token = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "jeton");

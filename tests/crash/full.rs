@@ -1,9 +1,9 @@
-//! A token on a full disk, on a read-only disk, in a directory that the process may not write, and
-//! in a process that gets no memory. It can be listed, logged in to and used; only a wrong PIN
-//! costs a try.
+//! A token on a full disk, on a read-only disk, in a directory that the process cannot write, and
+//! in a process without memory. Listing, login and use succeed, and only a wrong PIN costs an
+//! attempt.
 //!
-//! The disks are file systems in memory, in a mount namespace of the child. That needs root; a test
-//! says so where it cannot run.
+//! The disks are file systems in memory, in a mount namespace of the child. This needs root. A test
+//! that cannot run prints this.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -26,13 +26,13 @@ const WRONG: &[u8] = b"a wrong one";
 const LIMIT: u32 = 3;
 /// Seconds that a PIN costs in these tests if it cannot be counted.
 const DELAY: u64 = 1;
-/// The user `nobody`.
+/// An unprivileged user.
 const STRANGER: u32 = 65534;
 
 /// What the disk is in these tests.
 const DISK: &str = "size=2m,mode=0700";
 
-/// Starts a child in a mount namespace of its own; none where that is not allowed.
+/// Starts a child in its own mount namespace. Returns `None` without the permission.
 fn with_mounts(role: &str) {
     let allowed = Command::new("unshare").args(["--mount", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
@@ -59,7 +59,7 @@ fn mount(arguments: &[&str], place: &Path) {
     assert!(status.success(), "mount {arguments:?}");
 }
 
-/// A module whose tries of a PIN cost a second where they cannot be counted.
+/// A module that waits one second for each PIN attempt that it cannot count.
 fn slow(directory: &Arc<Directory>) -> Client {
     let module = Functions::new();
     let path = directory.path().display();
@@ -78,7 +78,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, start.elapsed())
 }
 
-/// Takes all room that is left on the disk.
+/// Fills the rest of the disk.
 fn fill(directory: &Directory) -> PathBuf {
     let path = directory.path().join("filler");
     let mut file = File::options().append(true).create(true).open(&path).expect("a file");
@@ -135,7 +135,7 @@ pub fn full_child() {
     signs(&client, session);
     client.module.finalize().expect("a module");
 
-    // One that starts on the full disk.
+    // A process that starts on the full disk.
     let client = slow(&directory);
     let session = client.user();
     signs(&client, session);
@@ -148,7 +148,7 @@ pub fn full_child() {
     assert_eq!(client.find(session, &none().label("doomed")), []);
     client.module.finalize().expect("a module");
 
-    // One that starts on the full disk, after something else took the reserve.
+    // A process that starts on the full disk, after another file used the reserve.
     let reserve = file(&directory, "jeton-lock");
     File::options().write(true).open(reserve).expect("the reserve").set_len(0).expect("the reserve");
     fill(&directory);
@@ -164,7 +164,7 @@ pub fn full_child() {
     client.module.logout(session).expect("a logout");
     lock_in_memory(&client, session, Error::DeviceMemory);
 
-    // With room again the same process writes, and nothing half-made is in the way.
+    // With free space again the same process writes, and no partial object prevents it.
     std::fs::remove_file(filler).expect("the filler");
     let client = slow(&directory);
     let session = client.user();
@@ -174,8 +174,8 @@ pub fn full_child() {
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }
 
-/// Wrong PINs that cannot be counted on disk lock this process out, and cost time whatever the
-/// number of threads.
+/// Wrong PINs that cannot be counted on disk lock this process out, and cost time for any number of
+/// threads.
 fn lock_in_memory(client: &Client, session: SessionHandle, reason: Error) {
     let login = || client.module.login(session, User::User, WRONG);
     let (outcomes, time) = timed(|| {
@@ -212,7 +212,7 @@ pub fn read_only_child() {
     stored(&client, session, 1);
     assert_eq!(client.flags() & flag::WRITE_PROTECTED, 0);
 
-    // A token that was in use when its process ended: SQLite's files are there.
+    // A token that was in use when its process ended, so SQLite's files exist.
     let copy = Directory::new();
     mount(&["-t", "tmpfs", "-o", DISK, "jeton"], copy.path());
     for entry in std::fs::read_dir(&disk).expect("the directory") {
@@ -285,7 +285,7 @@ pub fn unwritable_child() {
     println!("an unwritable directory: listed, logged in, signed");
 }
 
-/// A login that gets no memory for Argon2id costs no try.
+/// A login without memory for Argon2id costs no attempt.
 pub fn memory() {
     let directory = Directory::new();
     let client = client(&directory, LIMIT);

@@ -1,4 +1,4 @@
-//! `kill -9` of one of four processes, or of all, at any moment: what a call had acknowledged is there.
+//! `kill -9` of one of four processes, or of all, at any moment: acknowledged changes are there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Worker {
     pin: u64,
 }
 
-/// What was counted.
+/// The counts of the run.
 #[derive(Default)]
 struct Figures {
     kills: u64,
@@ -33,7 +33,7 @@ pub fn case() {
     unlock(&client(&directory, u32::MAX), &pin(0));
     let mut random = Random::new();
     let mut figures = Figures::default();
-    // A lower bound for the PIN's number; worker 0 counts it up.
+    // A lower bound for the number of the PIN. Worker 0 increases it.
     let mut known = 0;
     let mut started = 0;
     let mut start = |place: usize, known: u64, random: &mut Random| {
@@ -58,7 +58,7 @@ pub fn case() {
             0 => (0..WORKERS).collect(),
             _ => vec![random.below(WORKERS as u64) as usize],
         };
-        // All of them are dead before anybody looks.
+        // All processes are dead before the check.
         let dead: Vec<_> = victims
             .iter()
             .map(|place| {
@@ -91,8 +91,8 @@ pub fn case() {
     assert!(acknowledged > 0);
 }
 
-/// Opens the store in a new module and compares what a dead process said with what there is. The number of the PIN, as
-/// far as it is known now.
+/// Opens the store in a new module and compares it with the output of a dead process. Returns the
+/// number of the PIN, as far as it is known.
 fn inspect(
     directory: &Arc<Directory>,
     model: &Model,

@@ -1,4 +1,4 @@
-//! What a process has little of: memory that may be locked, stack, memory at all.
+//! Limits of a process: lockable memory, stack, total memory.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub fn locks_child() {
     log.lines().filter(|line| line.contains("RLIMIT_MEMLOCK")).for_each(|line| println!("said {line}"));
 }
 
-/// A refused lock is an error in the log, once; half of the limit stays the application's.
+/// A refused lock is logged once as an error. Half of the limit stays for the application.
 pub fn locks() {
     for bytes in [0, 64 * KIB, 16 << 20] {
         if getrlimit(Resource::Memlock).maximum.is_some_and(|most| most < bytes) {
@@ -70,7 +70,7 @@ pub fn locks() {
 
 // Stacks.
 
-/// Kinds of keys that need no more than this of the stack of a caller's thread, in KiB.
+/// Types of keys that need at most this stack of the caller's thread, in KiB.
 const STACK: u64 = 128;
 
 fn every_kind() -> Vec<Kind> {
@@ -81,7 +81,7 @@ fn every_kind() -> Vec<Kind> {
     kinds
 }
 
-/// All that is done with a key, on a small stack.
+/// Uses a key in every way, on a small stack.
 fn use_key(client: &Client, kind: Kind) {
     let session = client.open();
     client.module.login(session, User::User, PIN).expect("the user");
@@ -167,8 +167,8 @@ pub fn stack_child() {
     });
 }
 
-/// No key needs more of the stack of a caller's thread than musl gives one. `JETON_CRASH_STACKS=1` tries other sizes too,
-/// and prints the smallest that each kind of key needs.
+/// No key needs more stack of the caller's thread than the default of musl. `JETON_CRASH_STACKS=1`
+/// also tries other sizes, and prints the smallest for each type of key.
 pub fn stacks() {
     let directory = token();
     let mut died = Vec::new();
@@ -192,7 +192,7 @@ pub fn stacks() {
 
 // Memory.
 
-/// Longer than what the child may have.
+/// Longer than the memory limit of the child.
 const LONG: usize = 64 << 20;
 
 pub fn memory_child() {
@@ -233,17 +233,17 @@ pub fn memory_child() {
         module.sign_cancel(session).ok();
     }
     let template = key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET);
-    // Less is left than the key would take.
+    // Less memory is left than the key needs.
     limit(Resource::As, status("VmSize") + (LONG as u64) / 2);
     expect("C_UnwrapKey", &|| {
         module.unwrap_key(session, &plain(M::AES_KEY_WRAP_KWP), aes, &data, &template.template()).map(|_| 0)
     });
-    // The session goes on.
+    // The session continues.
     client.sign(session, &plain(M::EDDSA), ed25519, b"data").expect("a signature");
     println!("done");
 }
 
-/// Where memory ends a call fails with `CKR_HOST_MEMORY`, and the process goes on.
+/// Without memory a call fails with `CKR_HOST_MEMORY`, and the process continues.
 pub fn memory() {
     for provider in Provider::ALL {
         let directory: Arc<Directory> = token();

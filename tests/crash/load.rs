@@ -11,10 +11,10 @@ use crate::support::{Client, PIN, data, none, plain};
 
 const PROCESSES: usize = 8;
 const THREADS: usize = 8;
-/// One object of so many is left where it is.
+/// One object of this number is not destroyed.
 const LEFT: usize = 8;
 
-/// Eight threads; says the labels of what they left, and how many rounds they made.
+/// Runs eight threads. Prints the labels of the remaining objects, and the number of rounds.
 pub fn child() {
     let client = client(&directory(), u32::MAX);
     let session = client.user();
@@ -75,7 +75,7 @@ pub fn case() {
     let left: BTreeSet<_> =
         said.iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect();
 
-    // A process that was there all the time and one that comes now see the same.
+    // An old process and a new one see the same objects.
     one.module.logout(session).expect("the user");
     one.module.login(session, jeton::module::User::User, PIN).expect("the user");
     let other = client(&directory, u32::MAX);

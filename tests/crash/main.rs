@@ -1,16 +1,19 @@
-//! What tries to break a token: processes that are killed, writes that a power cut lost, wrong PINs from all sides, many
-//! processes and threads at once; and what looks for secrets and lost memory in a process.
+//! Tests that try to break a token: killed processes, writes that a power cut lost, wrong PINs from
+//! many processes, many processes and threads at once. Others look for secrets and leaked memory in
+//! a process.
 //!
-//! It has a main of its own: it starts itself as child processes, which find what to do in the environment. Each case
-//! prints its figures. These grow with the environment:
+//! It has its own main, because it starts itself as child processes whose role is in the
+//! environment. Each case prints its figures. Environment variables enlarge the runs:
 //!
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
-//! - `JETON_CRASH_FAULT_SECONDS`: how long calls of the file system fail in turn (10; 300 is enough for all of them)
+//! - `JETON_CRASH_FAULT_SECONDS`: how long calls of the file system fail in turn (10; 300 is enough
+//! for all of them)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
 //! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
 //!
-//! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and `JETON_CRASH_KEYS=Rsa,AES` make it shorter.
+//! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and
+//! `JETON_CRASH_KEYS=Rsa,AES` make it shorter.
 
 #[path = "../token/keys.rs"]
 #[allow(dead_code, reason = "the cases of tests/token use the rest")]
@@ -37,7 +40,7 @@ mod worker;
 
 use std::time::Instant;
 
-/// As in the shared library: without it freed memory keeps secrets.
+/// As in the shared library. Without it freed memory keeps secrets.
 #[global_allocator]
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
 
@@ -60,7 +63,7 @@ const CASES: [(&str, fn()); 15] = [
     ("exhausted_memory_fails_a_call_and_not_the_process", limits::memory),
 ];
 
-/// What child processes do, by name.
+/// The roles of child processes, by name.
 const CHILDREN: [(&str, fn()); 16] = [
     ("kill", worker::child),
     ("power", power::child),

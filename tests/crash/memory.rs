@@ -1,4 +1,4 @@
-//! Keys that are made, used and destroyed leave no memory behind.
+//! Keys that are generated, used and destroyed leak no memory.
 
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
 
@@ -6,11 +6,11 @@ use crate::keys::{Kind, key_object, pair};
 use crate::process::{Process, client, directory, number, token};
 use crate::support::{none, plain};
 
-/// One pair of so many is one of the token's.
+/// One key pair of this number is stored in the token.
 const STORED: u64 = 500;
-/// Before it, memory grows to what the work takes.
+/// Until then, memory grows to the size that the work needs.
 const WARM_UP: u64 = 2000;
-/// How much more may be resident at the end.
+/// The allowed growth of resident memory at the end.
 const LIMIT_KIB: u64 = 1024;
 
 /// Resident memory in KiB (proc(5), `VmRSS`).

@@ -1,4 +1,5 @@
-//! What one process did to the token, as it told it: before each call what it is about to do, after it that it is done.
+//! A model of the changes of one process. The process prints each call before it starts, and again
+//! when it returned.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHan
 
 use crate::support::{Client, none, plain};
 
-/// What there is of a label.
+/// The objects with a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Absent,
@@ -16,11 +17,11 @@ pub enum State {
     Pair,
     /// Its public key alone.
     Half,
-    /// A PIN of this number.
+    /// A PIN with this number.
     Pin(u64),
 }
 
-/// The states that are possible, by label: one, or two where the process was killed in a call.
+/// The possible states, by label: one, or two if the process was killed in a call.
 #[derive(Default)]
 pub struct Model {
     states: BTreeMap<String, Vec<State>>,
@@ -34,7 +35,7 @@ pub struct Model {
 pub const PIN: &str = "pin";
 
 impl Model {
-    /// Of what a process said.
+    /// Reads the lines of a process.
     pub fn of<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let mut model = Self::default();
         let mut pending = None;
@@ -67,7 +68,7 @@ impl Model {
         self.states.insert(label, vec![state]);
     }
 
-    /// The number of the user's PIN, and of another one that it may have instead.
+    /// Returns the number of the user's PIN, and another possible number.
     pub fn pins(&self, known: u64) -> (u64, Option<u64>) {
         let number = |state: &State| if let State::Pin(number) = state { Some(*number) } else { None };
         let all: Vec<_> = self.states.get(PIN).into_iter().flatten().filter_map(number).collect();
@@ -80,11 +81,12 @@ impl Model {
         }
     }
 
-    /// Compares with what the token has of labels with that prefix, and destroys it. How many objects there were.
+    /// Compares the objects whose labels have this prefix with the model, and destroys them.
+    /// Returns their number.
     pub fn verify(&self, client: &Client, session: SessionHandle, prefix: &str) -> Result<usize, String> {
         let mut found: BTreeMap<String, Vec<ObjectHandle>> = BTreeMap::new();
         for object in client.find(session, &none()) {
-            // What the other processes destroyed meanwhile has no label.
+            // An object that another process destroyed meanwhile has no label.
             let Ok(label) = client.read(session, object, A::LABEL) else { continue };
             let label = String::from_utf8(label).expect("a label");
             if label.starts_with(prefix) {
@@ -100,7 +102,7 @@ impl Model {
         }
         let stray: Vec<_> = found.keys().filter(|label| !self.states.contains_key(*label)).collect();
         if !stray.is_empty() {
-            return Err(format!("objects that nobody made: {stray:?}"));
+            return Err(format!("unexpected objects: {stray:?}"));
         }
         let objects: Vec<_> = found.into_values().flatten().collect();
         objects.iter().for_each(|object| client.module.destroy_object(session, *object).expect("an object"));

@@ -13,7 +13,7 @@ const LIMIT: u32 = 10;
 const PROCESSES: usize = 10;
 const WRONG: &[u8] = b"a wrong one";
 
-/// Tries a PIN some times; says how it was refused.
+/// Tries a PIN several times and prints each error.
 pub fn login_child() {
     let client = client(&directory(), LIMIT);
     let session = client.open();
@@ -27,7 +27,7 @@ pub fn login_child() {
     }
 }
 
-/// How many wrong PINs were told to be wrong, and how many to be locked out.
+/// Counts the errors for wrong PINs and for locked PINs.
 fn try_wrong(directory: &Arc<Directory>, processes: usize, tries: u32) -> (usize, usize) {
     let start = |_| Process::start("login", directory, &[("JETON_CRASH_TRIES", tries.to_string())]);
     let said = together(processes, start).concat();
@@ -50,7 +50,8 @@ pub fn limit() {
     let client = client(&directory, LIMIT);
     let flagged = |bit| client.flags() & bit != 0;
 
-    // A right PIN before the limit starts the count again: else the second turn would lock.
+    // A correct PIN before the limit resets the count. Otherwise the second round would lock the
+    // PIN.
     for _ in 0..2 {
         assert_eq!(try_wrong(&directory, limit - 1, 1), (limit - 1, 0));
         assert!(flagged(flag::USER_PIN_FINAL_TRY) && !flagged(flag::USER_PIN_LOCKED));
@@ -73,7 +74,7 @@ pub fn limit() {
     );
 }
 
-/// Changes the PIN to one of its own.
+/// Changes the PIN to a value of this process.
 pub fn change_child() {
     let client = client(&directory(), u32::MAX);
     let session = client.open();

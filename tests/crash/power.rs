@@ -1,9 +1,10 @@
-//! A power cut at any moment: what was written and not synced is lost, or torn, or there; what a call had acknowledged
-//! is there.
+//! A power cut at any moment: unsynced writes are lost, partly written, or complete. Acknowledged
+//! changes are there.
 //!
-//! A run is recorded, and the files are built again as they may have been at a moment of it. A write that was not synced
-//! may reach the disk whole, in part (any of its sectors) or not at all, whatever became of those before it. Bytes beside
-//! those that are written keep what they were, which SQLite expects of a disk (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
+//! The test records a run, and rebuilds the files as they may have been at one moment of it. An
+//! unsynced write may reach the disk completely, in part (any of its sectors) or not at all,
+//! independently of earlier writes. Bytes beside a write keep their values, as SQLite expects
+//! (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub fn child() {
             Err(reason) => panic!("after {end} of {} events, {how:?}: {reason}", events.len()),
         }
         acknowledged += model.acknowledged;
-        // A disk that forgets what it was told to sync: the test has to see that.
+        // A disk that ignores syncs. The test must detect the loss.
         let lying = rebuild(&before, &events[..end], &mut random, How::Lost, false);
         caught += usize::from(check(&lying, &model).is_err());
     }
@@ -79,12 +80,12 @@ fn read(directory: &Directory) -> Files {
         .collect()
 }
 
-/// What becomes of the writes that were not synced.
+/// The effect of a power cut on unsynced writes.
 #[derive(Debug, Clone, Copy)]
 enum How {
     Lost,
     There,
-    /// Each as it comes, some in part.
+    /// Each write at random, some in part.
     Torn,
 }
 
@@ -125,7 +126,7 @@ fn rebuild(before: &Files, events: &[Event], random: &mut Random, how: How, hone
             if there {
                 apply(&mut files, event);
             } else if matches!(event, Event::Delete { .. }) {
-                // What was written after it belongs to another file of that name.
+                // Later writes belong to another file with this name.
                 break;
             } else if matches!(how, How::Torn) {
                 tear(&mut files, event, random);
@@ -167,7 +168,8 @@ fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     content[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Opens the token; how many objects there are, or what is not as it was acknowledged.
+/// Opens the token. Returns the number of objects, or the first difference from the acknowledged
+/// state.
 fn check(directory: &Arc<Directory>, model: &Model) -> Result<usize, String> {
     let client = client(directory, u32::MAX);
     let (acknowledged, in_doubt) = model.pins(0);

@@ -1,4 +1,4 @@
-//! Child processes that are this binary once more, and what they are told.
+//! Child processes, which run this binary, and their parameters.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN};
 const ROLE: &str = "JETON_CRASH_CHILD";
 const DIRECTORY: &str = "JETON_CRASH_DIRECTORY";
 
-/// What this process is, where it is a child.
+/// Returns the role of this process, if it is a child.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
@@ -35,7 +35,7 @@ pub fn directory() -> Arc<Directory> {
     Directory::lent(&PathBuf::from(std::env::var_os(DIRECTORY).expect("a directory")))
 }
 
-/// A child and what it says, line by line.
+/// A child and its output, line by line.
 pub struct Process {
     child: Child,
     said: Option<JoinHandle<String>>,
@@ -48,7 +48,8 @@ impl Process {
         Self::spawn(&mut Command::new(own), role, directory, more)
     }
 
-    /// Starts a child by a program that ends as the child: its arguments come before those of the child.
+    /// Starts a child through a program that becomes the child. Its arguments precede those of the
+    /// child.
     pub fn start_by(
         program: &str,
         arguments: &[&str],
@@ -90,26 +91,26 @@ impl Process {
         Self { child, said: Some(std::thread::spawn(read)) }
     }
 
-    /// Lets it go on, where it waits.
+    /// Lets the waiting child continue.
     pub fn go(&mut self) {
         self.child.stdin.as_mut().expect("a pipe").write_all(b"go\n").expect("a child that listens");
     }
 
-    /// SIGKILL. Everything that it said.
+    /// Sends SIGKILL. Returns all output.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("a child");
         self.child.wait().expect("a child");
         self.said()
     }
 
-    /// Waits for its end, which is a good one. Everything that it said.
+    /// Waits until the child succeeds. Returns all output.
     pub fn wait(mut self) -> Vec<String> {
         let status = self.child.wait().expect("a child");
         assert!(status.success(), "a child ended with {status}");
         self.said()
     }
 
-    /// Waits for its end; whether it is a good one.
+    /// Waits for the end of the child. Returns whether it succeeded.
     pub fn lives(mut self) -> bool {
         let status = self.child.wait().expect("a child");
         self.said();
@@ -118,12 +119,12 @@ impl Process {
 
     fn said(&mut self) -> Vec<String> {
         let said = self.said.take().expect("once").join().expect("a reader");
-        // A line that the kill cut short was not said.
+        // An incomplete last line does not count.
         said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect()
     }
 }
 
-/// In a child: says that it is ready, and waits until all are.
+/// In a child: reports that it is ready, and waits until all are.
 pub fn ready() {
     println!("ready");
     let mut line = String::new();
@@ -133,14 +134,14 @@ pub fn ready() {
 /// Starts children that begin together.
 pub fn together(count: usize, start: impl Fn(usize) -> Process) -> Vec<Vec<String>> {
     let mut children: Vec<_> = (0..count).map(start).collect();
-    // Long enough for a few to be ready; the others come in while these work.
+    // Long enough for a few children to be ready. The others start while these work.
     std::thread::sleep(Duration::from_millis(300));
     children.iter_mut().for_each(Process::go);
     let said = children.into_iter().map(Process::wait);
     said.map(|lines| lines.into_iter().filter(|line| line != "ready").collect()).collect()
 }
 
-/// A module on the tokens of a directory, whose PINs cost no time.
+/// A module on the tokens of a directory, with the cheapest PIN key derivation.
 pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
     with(directory, retries, Provider::ALL[0])
 }

@@ -1,6 +1,6 @@
 //! Looks for secrets in the memory of this process.
 //!
-//! What is looked for is kept in a form of its own, every byte turned over, so that it is not found here.
+//! The scanner keeps the secrets with all bits inverted, so that it does not find its own copies.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,10 +9,10 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-/// So many bytes of a secret in a row are a leak.
+/// This number of consecutive bytes of a secret is a leak.
 const PART: usize = 16;
 
-/// Bytes, every bit of which is turned over.
+/// Bytes with all bits inverted.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Turned(Vec<u8>);
 
@@ -21,7 +21,7 @@ impl Turned {
         Self(bytes.iter().map(|byte| !byte).collect())
     }
 
-    /// The bytes, for as long as they are handed over.
+    /// Returns the bytes, which are wiped after use.
     pub fn bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(self.0.len()));
         bytes.extend(self.0.iter().map(|byte| !byte));
@@ -29,12 +29,12 @@ impl Turned {
     }
 }
 
-/// A secret that is looked for.
+/// A secret to look for.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Sought {
     pub name: String,
     turned: Turned,
-    /// What is public of it: parts of that are no secret.
+    /// Its public bytes. Parts of these are not a leak.
     public: Vec<Turned>,
 }
 
@@ -43,13 +43,13 @@ impl Sought {
         Self { name: name.into(), turned: Turned::of(secret), public: Vec::new() }
     }
 
-    /// Parts that these bytes have too are no secret.
+    /// Parts that also occur in these bytes are not a leak.
     pub fn but(mut self, public: &[u8]) -> Self {
         self.public.push(Turned::of(public));
         self
     }
 
-    /// The secret in every form that computations give it.
+    /// Returns the secret in every form that computations use.
     fn forms(&self) -> Vec<(&'static str, Vec<u8>)> {
         let plain = &self.turned.0;
         let swapped = |len: usize| plain.chunks_exact(len).flat_map(|word| word.iter().rev().copied());
@@ -71,9 +71,9 @@ impl Sought {
 
 /// All parts of all forms of some secrets.
 pub struct Scanner {
-    /// Name and form, and the turned bytes of it.
+    /// The name and form, and the inverted bytes.
     forms: Vec<(String, Vec<u8>)>,
-    /// Where parts begin with these eight turned bytes: number of the form, and offset.
+    /// The parts that begin with these eight inverted bytes: number of the form, and offset.
     starts: HashMap<u64, Vec<(usize, usize)>>,
     /// A bit for each hash of such a beginning.
     filter: Vec<u64>,
@@ -98,7 +98,7 @@ impl Scanner {
             for (form, (how, turned)) in sought.forms().into_iter().enumerate() {
                 let number = scanner.forms.len();
                 for (at, part) in turned.windows(PART).enumerate() {
-                    // Zeros and the like are everywhere.
+                    // Zeros and similar bytes are everywhere.
                     let few = part.iter().collect::<std::collections::HashSet<_>>().len() < 6;
                     if few || (form == 0 && sought.is_public(part)) {
                         continue;
@@ -113,7 +113,8 @@ impl Scanner {
         scanner
     }
 
-    /// Which secrets stand in this process' memory, with how many parts, and where the first of them is.
+    /// Returns the secrets in the memory of this process, each with its number of parts and the
+    /// first address.
     pub fn scan(&self) -> Vec<(String, usize, String)> {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("a proc file system");
         let memory = File::open("/proc/self/mem").expect("a proc file system");
@@ -130,7 +131,7 @@ impl Scanner {
             let mut at = start;
             while at < end {
                 let len = buffer.len().min((end - at) as usize);
-                // What cannot be read holds nothing.
+                // Unreadable memory contains no secret.
                 let Ok(()) = memory.read_exact_at(&mut buffer[..len], at) else { break };
                 self.look(&buffer[..len], |offset, form| {
                     let place = at + offset as u64;
@@ -142,7 +143,7 @@ impl Scanner {
                 if at + len as u64 >= end {
                     break;
                 }
-                // A part may lie across.
+                // A part may cross the boundary.
                 at += (len - PART + 1) as u64;
             }
         }

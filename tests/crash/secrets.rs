@@ -1,8 +1,9 @@
-//! Keys and PINs in the memory of a process: after `C_Logout` and after `C_Finalize` there are none, whatever the type of
-//! the key and whatever was done with it.
+//! Keys and PINs in the memory of a process: none remains after `C_Logout` and after `C_Finalize`,
+//! for every type of key and every use.
 //!
-//! A parent makes the keys and tells a child of them in a form that the scan does not find. The child does one thing at a
-//! time: it logs in, uses one key by one mechanism, has to find the key in its memory, logs out, and must not find it.
+//! A parent generates the keys and passes them to a child in a form that the scan does not find.
+//! The child logs in, uses one key with one mechanism, must find the key in its memory, logs out,
+//! and must not find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,10 +26,10 @@ use crate::scan::{Scanner, Sought, Turned};
 use crate::support::{Client, Directory, Functions, LABEL, none};
 use crate::uses::{Fixture, generate, shown};
 
-/// What the parent tells the child.
+/// The parameters of the child.
 #[derive(Serialize, Deserialize)]
 struct Plan {
-    /// The SO's, the user's, the one that comes after it, and a wrong one.
+    /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
     pins: [Turned; 4],
     samples: Vec<Sample>,
     /// The public key of a pair of the same kind, by the name of the sample.
@@ -132,7 +133,7 @@ fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, 
     (sample, key)
 }
 
-/// A key of a PIN's record and the token key below it, as the store's file has them.
+/// A key of a PIN record and the token key that it wraps, as in the store's file.
 fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let file = std::fs::read_dir(directory.path()).expect("a directory").find_map(|entry| {
         let path = entry.expect("an entry").path();
@@ -158,7 +159,7 @@ fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>)
     (key, opened.expect("the token key"))
 }
 
-/// In a process of its own: what a PIN's record hides, in the form that the scan looks for.
+/// In a separate process: decrypts a PIN record, and returns its secrets in the form of the scan.
 pub fn unwrap_child() {
     let directory = directory();
     let plan = Plan::read(&directory);
@@ -198,12 +199,12 @@ impl Plan {
     }
 }
 
-/// The child's own.
+/// The state of the child.
 struct Run {
     client: Client,
     plan: Plan,
     parameters: String,
-    /// The PINs, the token key and what wraps it.
+    /// The PINs, the token key and the keys that wrap it.
     always: Vec<Sought>,
     leaks: usize,
     /// Which mechanisms were used, and why others were not.
@@ -240,7 +241,7 @@ impl Run {
         self.client.module.close_session(session).expect("a session");
     }
 
-    /// Says what is found where nothing should be.
+    /// Reports secrets that should not be in memory.
     fn expect_none(&mut self, when: &str, more: &[Sought]) {
         for (name, parts, place) in Scanner::new(self.always.iter().chain(more)).scan() {
             println!("left {when}: {parts} parts of {name} at {place}");
@@ -248,7 +249,7 @@ impl Run {
         }
     }
 
-    /// Sees that the scan finds these now.
+    /// Expects that the scan finds these secrets.
     fn expect(&self, when: &str, all: &[Sought]) {
         let found = Scanner::new(all).scan();
         for sought in all {
@@ -283,7 +284,7 @@ impl Run {
         self.expect_none("after C_InitPIN and C_Logout", &[]);
     }
 
-    /// An object of a sample; its values are in memory for as long as that takes.
+    /// Creates an object of a sample. Its values are in memory during the call.
     fn create(
         &self,
         session: SessionHandle,
@@ -307,7 +308,7 @@ impl Run {
         self.client.module.create_object(session, &template).expect("an object")
     }
 
-    /// The fixture of a sample, somebody being logged in.
+    /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
         let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[]);
         let public = match sample.public.is_empty() {
@@ -326,7 +327,7 @@ impl Run {
         other.secrets[0].clone()
     }
 
-    /// Uses a key by every mechanism that takes it.
+    /// Uses a key with every mechanism that accepts it.
     fn sample(&mut self, number: usize) {
         let sample = Sample { ..self.plan.samples.swap_remove(number) };
         self.plan.samples.push(Sample {
@@ -344,7 +345,7 @@ impl Run {
         let mut looked_for = sample.secrets.clone();
         looked_for.push(self.other());
         let mut refused = Vec::new();
-        // Which of them take it.
+        // Finds the mechanisms that accept it.
         let session = self.log_in(User::User, 1);
         let mut fixture = self.fixture(session, &sample);
         let mut fitting = Vec::new();
@@ -356,7 +357,7 @@ impl Run {
         }
         drop(fixture);
         for (id, reason) in refused {
-            // A key of another type says nothing of the mechanism.
+            // An error for a key of another type does not describe the mechanism.
             let kept = self.refused.entry(id).or_insert_with(|| reason.clone());
             if !reason.contains("TypeInconsistent") {
                 *kept = reason;
@@ -380,7 +381,7 @@ impl Run {
             let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();
             self.expect_none(&format!("after C_Logout, {what}"), &all);
         }
-        // As token objects, copied, read back at a login, destroyed.
+        // The keys as token objects: copied, loaded at a login, destroyed.
         let session = self.log_in(User::User, 1);
         let class = if sample.public.is_empty() { ObjectClass::SECRET_KEY } else { ObjectClass::PRIVATE_KEY };
         let stored = self.create(session, &sample.key, class, &[(A::TOKEN, 1)]);
@@ -394,7 +395,7 @@ impl Run {
         }
         self.log_out(session);
         self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
-        // All of them without a logout.
+        // All keys without a logout.
         let session = self.log_in(User::User, 1);
         let mut fixture = self.fixture(session, &sample);
         for row in mechanism::all().filter(|row| may_take(row, key_type)) {
@@ -408,7 +409,7 @@ impl Run {
         self.client.module.initialize(Some(&self.parameters)).expect("a module");
     }
 
-    /// Keys that the token makes.
+    /// Keys that the token generates.
     fn generated(&mut self, wanted: &str) {
         let makes = |row: &&MechanismInfo| matches!(row.action, Action::Generate | Action::GeneratePreMaster);
         for row in mechanism::all().filter(makes).filter(|row| is_wanted(wanted, &row.id.to_string())) {
@@ -434,7 +435,7 @@ fn is_wanted(words: &str, name: &str) -> bool {
     words.is_empty() || words.split(',').any(|word| name.contains(word))
 }
 
-/// Whether it is worth an attempt.
+/// Whether the mechanism may accept the key type.
 fn may_take(row: &MechanismInfo, key_type: Option<KeyType>) -> bool {
     match row.action {
         Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,

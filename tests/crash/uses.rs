@@ -1,4 +1,4 @@
-//! Everything that is done with a key: each row of the mechanism table, with each of its functions.
+//! Every use of a key: each row of the mechanism table, with each of its functions.
 
 use jeton::backend::{AeadScheme, Direction, Hash};
 use jeton::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::keys::key_object;
 use crate::scan::Sought;
 use crate::support::{Attributes, Client, none, plain};
 
-/// A key, with what is used beside it.
+/// A key, with the other objects that its uses need.
 pub struct Fixture<'a> {
     pub client: &'a Client,
     pub session: SessionHandle,
@@ -31,7 +31,7 @@ pub struct Fixture<'a> {
     pub other: ObjectHandle,
     /// The public key of a pair as a peer of an agreement.
     pub peer: Vec<u8>,
-    /// Secrets that came out.
+    /// Secrets that the uses produced.
     pub made: Vec<Sought>,
 }
 
@@ -40,7 +40,8 @@ pub fn shown() -> Attributes {
 }
 
 impl Fixture<'_> {
-    /// Does all that a mechanism does with the key; the error of the first function that did not work.
+    /// Runs every function of a mechanism with the key. Returns the error of the first function
+    /// that failed.
     pub fn work(&mut self, row: &'static MechanismInfo) -> Result<()> {
         let mechanism = Mechanism { info: row, params: self.params(row) };
         match row.action {
@@ -106,7 +107,7 @@ impl Fixture<'_> {
         if half == Err(Error::FunctionNotSupported) {
             return Ok(());
         }
-        // CCM and XTS want the whole.
+        // CCM and XTS need the whole message.
         module.encrypt_update(session, &[7; 48], Output::Buffer(&mut sealed[64..]))?;
         module.encrypt_final(session, Output::Buffer(&mut sealed)).map(drop)
     }
@@ -126,7 +127,7 @@ impl Fixture<'_> {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             module.message_crypt_init(session, direction, &bare, self.key)?;
             let mut params = params()?;
-            // What is decrypted here is a forgery, and the key is used all the same.
+            // The ciphertext is forged. The decryption uses the key nevertheless.
             let whole = module.crypt_message(
                 session,
                 direction,
@@ -155,7 +156,7 @@ impl Fixture<'_> {
         if mode == Mode::AesGcm { self.wrap(mechanism) } else { Ok(()) }
     }
 
-    /// Wraps the other key with this one and back. The value of what comes back is known already.
+    /// Wraps the other key with this one, and unwraps it. The value of the result is already known.
     fn wrap(&mut self, mechanism: &Mechanism) -> Result<()> {
         let (module, session) = (&self.client.module, self.session);
         let mut wrapped = [0; 8192];
@@ -215,7 +216,7 @@ impl Fixture<'_> {
         module.digest_final(session, Output::Buffer(&mut [0; 64])).map(drop)
     }
 
-    /// Remembers the value of a key that was made.
+    /// Records the value of a new key.
     fn keep(&mut self, key: ObjectHandle) -> Result<()> {
         let value = zeroize::Zeroizing::new(self.client.read(self.session, key, A::VALUE)?);
         self.made.push(Sought::new("a key that was made", &value));
@@ -308,7 +309,7 @@ fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
     }
 }
 
-/// Makes a key by a mechanism, and reads its secrets.
+/// Generates a key with a mechanism, and reads its secrets.
 pub fn generate(client: &Client, session: SessionHandle, row: &'static MechanismInfo) -> Result<Vec<Sought>> {
     let mechanism = match row.action {
         Action::GeneratePreMaster => Mechanism { params: Params::Version([3, 3]), ..plain(row.id) },

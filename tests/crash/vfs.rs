@@ -1,5 +1,5 @@
-//! A VFS of SQLite over the default one that records what is written, and when it is synced (<https://sqlite.org/vfs.html>).
-//! It can also let single calls fail.
+//! A VFS of SQLite over the default one that records what is written, and when it is synced
+//! (<https://sqlite.org/vfs.html>). It can also let single calls fail.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
@@ -14,7 +14,7 @@ use rusqlite::ffi::{
     sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
-/// What happened, in order; files by name.
+/// The events, in order. Files have names.
 #[derive(Debug, Clone)]
 pub enum Event {
     Write {
@@ -32,11 +32,11 @@ pub enum Event {
     Sync {
         file: String,
     },
-    /// What the process did meanwhile, in its own words.
+    /// A line that the process added.
     Said(String),
 }
 
-/// Nothing before the start and after the end.
+/// `None` before the start and after the end.
 static LOG: Mutex<Option<Vec<Event>>> = Mutex::new(None);
 static BASE: AtomicPtr<sqlite3_vfs> = AtomicPtr::new(null_mut());
 
@@ -47,13 +47,13 @@ pub fn note(event: Event) {
     }
 }
 
-/// Makes the VFS that of all connections from now on, and starts to record.
+/// Sets this VFS as the default of new connections, and starts to record.
 pub fn start() {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     install();
 }
 
-/// How the calls of a file system fail.
+/// The errors of file system calls.
 #[derive(Debug, Clone, Copy)]
 pub enum Failure {
     /// ENOSPC
@@ -75,7 +75,7 @@ enum Call {
     Index,
 }
 
-/// Which calls fail: from that number on, so many.
+/// The calls that fail: the first one, and their number.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     pub how: Failure,
@@ -85,13 +85,14 @@ pub struct Fault {
 
 static FAULT: Mutex<(Option<Fault>, u64)> = Mutex::new((None, 0));
 
-/// Sets which calls fail, and counts them from 0 again. The number of calls since it was last set.
+/// Sets the calls that fail, and restarts the count at 0. Returns the number of calls since the
+/// last restart.
 pub fn set_fault(fault: Option<Fault>) -> u64 {
     let mut state = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut *state, (fault, 0)).1
 }
 
-/// Counts a call; what SQLite is told if it fails. These are the answers of SQLite's own VFS to the errors.
+/// Counts a call. Returns the result code if it fails, as SQLite's own VFS does for these errors.
 fn fails(call: Call) -> Option<c_int> {
     let mut state = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
     let number = state.1;
@@ -105,7 +106,7 @@ fn fails(call: Call) -> Option<c_int> {
         (Call::Write, Failure::Broken) => SQLITE_IOERR_WRITE,
         (Call::Write, Failure::ReadOnly) => SQLITE_READONLY,
         (Call::Open, Failure::ReadOnly) => SQLITE_READONLY_DIRECTORY,
-        // `SQLITE_READONLY` would mean here that there is an index, which may be read.
+        // `SQLITE_READONLY` would mean that a readable index exists.
         (Call::Open, _) | (Call::Index, Failure::ReadOnly) => SQLITE_CANTOPEN,
         (Call::Index, Failure::Full) => SQLITE_IOERR_SHMSIZE,
         (Call::Index, Failure::Broken) => SQLITE_IOERR_SHMMAP,
@@ -115,7 +116,7 @@ fn fails(call: Call) -> Option<c_int> {
     })
 }
 
-/// Makes the VFS that of all connections from now on.
+/// Sets this VFS as the default of new connections.
 pub fn install() {
     // SAFETY: NULL asks for the default one, which lives as long as the process.
     let base = unsafe { sqlite3_vfs_find(std::ptr::null()) };
@@ -129,27 +130,28 @@ pub fn install() {
         xDelete: Some(delete),
         ..*base
     });
-    // SAFETY: the VFS is never freed; its other functions are those of the base, which need nothing but its fields.
+    // SAFETY: the VFS is never freed; its other functions are those of the base, which need nothing
+    // but its fields.
     assert_eq!(unsafe { sqlite3_vfs_register(Box::into_raw(vfs), 1) }, SQLITE_OK);
 }
 
-/// Ends the record and gives it out.
+/// Ends the recording and returns it.
 pub fn stop() -> Vec<Event> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a record")
 }
 
-/// An open file; that of the base stands behind it in the same memory.
+/// An open file. The file of the base VFS follows it in the same memory.
 #[repr(C)]
 struct File {
     methods: *const sqlite3_io_methods,
     name: *mut String,
 }
 
-/// Where the base's file begins: a multiple of the alignment that SQLite gives.
+/// The offset of the base VFS's file: a multiple of SQLite's alignment.
 const OWN: usize = size_of::<File>().next_multiple_of(8);
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
-    // Without xFetch: nothing is read or written through a mapping.
+    // Without xFetch, SQLite does not read or write through a mapping.
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
@@ -238,7 +240,7 @@ unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync_dir: 
     outcome
 }
 
-/// Calls a function of the base's file with what SQLite gave.
+/// Calls a function of the base VFS's file with SQLite's arguments.
 macro_rules! forward {
     ($file:ident, $function:ident $(, $argument:ident)*) => {
         // SAFETY: SQLite calls with a file that `open` opened; its arguments go on as they are.

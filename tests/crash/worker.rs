@@ -1,4 +1,5 @@
-//! The process that is killed: it creates, changes and destroys objects, makes keys and changes the PIN without end.
+//! The process that is killed: it creates, changes and destroys objects, generates keys and changes
+//! the PIN endlessly.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle};
@@ -8,21 +9,22 @@ use crate::keys::Kind;
 use crate::process::{Random, client, directory, number};
 use crate::support::{Attributes, Client, none};
 
-/// No more objects than this; then they are destroyed.
+/// The maximum number of objects. Then the process destroys them.
 const OBJECTS: usize = 12;
 
-/// The user's PIN of a number.
+/// Returns the user PIN with this number.
 pub fn pin(number: u64) -> Vec<u8> {
     format!("the user's pin {number}").into_bytes()
 }
 
-/// Logs in with the PIN of that number or a later one: another process may be changing it. The number that it has.
+/// Logs in with the PIN of this number or a later one, because another process may change it.
+/// Returns the number.
 pub fn log_in(client: &Client, session: SessionHandle, known: u64) -> u64 {
     let opens = |number: &u64| try_log_in(client, session, *number).expect("a login");
     (known..known + 2000).find(opens).expect("a PIN that opens the token")
 }
 
-/// Whether that PIN opens the token.
+/// Returns whether this PIN is correct.
 pub fn try_log_in(client: &Client, session: SessionHandle, number: u64) -> Result<bool> {
     match client.module.login(session, User::User, &pin(number)) {
         Ok(()) => Ok(true),
@@ -31,7 +33,7 @@ pub fn try_log_in(client: &Client, session: SessionHandle, number: u64) -> Resul
     }
 }
 
-/// What there is of a label.
+/// The objects with a label.
 enum Made {
     Data(ObjectHandle),
     Pair {
@@ -42,7 +44,7 @@ enum Made {
     Half(ObjectHandle),
 }
 
-/// What works on a token; it says what it is about to do, and "ok" when it is done.
+/// The work on a token. It prints each call before it starts, and "ok" when it returned.
 pub struct Worker<'a> {
     client: &'a Client,
     session: SessionHandle,
@@ -68,7 +70,7 @@ pub fn child() {
 }
 
 impl<'a> Worker<'a> {
-    /// Logs in with a PIN from that number on.
+    /// Logs in with a PIN of this number or a later one.
     pub fn new(client: &'a Client, known: u64, changes_pins: bool, name: &str, say: fn(String)) -> Self {
         let session = client.open();
         let pin = log_in(client, session, known);
@@ -86,7 +88,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// One call.
+    /// Makes one call.
     pub fn step(&mut self) {
         let done = match self.random.below(10) {
             0 if self.changes_pins => self.change_pin(),
@@ -138,7 +140,7 @@ impl<'a> Worker<'a> {
     fn change(&mut self) -> Result<()> {
         let Some(at) = self.pick() else { return Ok(()) };
         let (label, Made::Data(object)) = &self.objects[at] else { return Ok(()) };
-        // Of any length, so that records grow over pages and shrink.
+        // Any length, so that records grow over several pages and shrink.
         let value = format!("{}{}", self.made, "x".repeat(self.random.below(6000) as usize));
         self.made += 1;
         self.say(format!("set {label} {value}"));

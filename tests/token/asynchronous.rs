@@ -1,4 +1,5 @@
-//! Asynchronous sessions: key generations that go on after they answered, what becomes of them, and waiting for slots.
+//! Asynchronous sessions: key generations that continue after the call returned, their results, and
+//! waiting for slot events.
 
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ fn session(client: &Client) -> SessionHandle {
     session
 }
 
-/// Starts a pair; the answer is `Pending`.
+/// Starts the generation of a key pair, which returns `Pending`.
 fn begin(client: &Client, session: SessionHandle, kind: Kind) -> Result<()> {
     client.generate(session, kind.generator(), &kind.request(), &none().stored()).map(drop)
 }
 
-/// Asks until the answer is another than `Pending`.
+/// Calls `C_AsyncComplete` until it no longer returns `Pending`.
 fn complete(client: &Client, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
     loop {
         match client.module.async_complete(session, function) {
@@ -42,7 +43,7 @@ fn key_pair_generation_runs_while_the_session_works() {
         assert_ne!(client.flags() & token_flag::ASYNC_SESSION_SUPPORTED, 0);
         for (kind, id) in [(Kind::Rsa, M::SHA256_RSA_PKCS), (Kind::MlDsa44, M::ML_DSA)] {
             assert_eq!(begin(&client, session, kind), Err(Error::Pending));
-            // One at a time; what else the session does is done when it answers.
+            // A session has one generation at a time. Its other calls are synchronous.
             assert_eq!(begin(&client, session, kind), Err(Error::OperationActive));
             assert_eq!(module.random(session, &mut [0; 8]), Ok(()));
             assert_eq!(module.async_complete(session, GenerateKey), Err(Error::OperationNotInitialized));
@@ -51,7 +52,7 @@ fn key_pair_generation_runs_while_the_session_works() {
             let signature = client.sign(session, &plain(id), private, b"data").expect("a signature");
             assert_eq!(client.verify(session, &plain(id), public, b"data", &signature), Ok(()));
             assert!(client.flag(session, private, A::TOKEN) && client.flag(session, private, A::LOCAL));
-            // The result is given once.
+            // The result is returned once.
             let over = module.async_complete(session, GenerateKeyPair);
             assert_eq!(over, Err(Error::OperationNotInitialized));
         }
@@ -186,7 +187,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
-        // What was there before, or was made here, is no event.
+        // An earlier token, or one of this module, is not an event.
         assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
@@ -194,11 +195,11 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
             let free = *other.module.slots(true).expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert_eq!(waiting.join().expect("a thread"), Ok(free));
-            // The event was told; the token is there.
+            // The event was returned; the token is there.
             assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
             assert!(module.open_session(free, true).is_ok());
 
-            // One that a list of the slots has found is an event too.
+            // A token that a slot list has found is an event too.
             let free = *other.module.slots(true).expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert!(module.slots(true).expect("slots").contains(&free));

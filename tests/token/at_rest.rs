@@ -1,5 +1,5 @@
-//! What stands in the bytes of a token's files: no secret in clear, and nothing of what was
-//! replaced or destroyed.
+//! The bytes of a token's files contain no secret in clear, and no bytes of replaced or destroyed
+//! records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// One value of the database, of a column of bytes.
+/// Reads one value of a column of bytes.
 fn column(directory: &Path, sql: &str) -> Vec<u8> {
     let connection = Connection::open(file(directory)).expect("the token file");
     connection.query_row(sql, [], |row| row.get(0)).expect("a row")
@@ -52,7 +52,7 @@ fn generic(label: &str) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).bytes(A::VALUE, SECRET).label(label).stored()
 }
 
-/// A key that `CKA_PRIVATE` does not protect and that may leave the token.
+/// A key with `CKA_PRIVATE` false that can be extracted.
 fn public_key(label: &str) -> Attributes {
     generic(label).flag(A::PRIVATE, false).flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
@@ -101,7 +101,7 @@ fn a_stored_public_key_is_used_only_after_a_login() {
         };
         client.module.logout(session).expect("the user");
         check(key);
-        // The next login finds what was read before it.
+        // The next login finds the object that was read before it.
         client.login(session);
         assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
         assert_eq!(client.read(session, key, A::VALUE).expect("a value"), SECRET);
@@ -110,7 +110,7 @@ fn a_stored_public_key_is_used_only_after_a_login() {
         check(key);
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
-        // Another process, where nobody has logged in yet.
+        // Another process, without a login.
         let other = Client::beside(&client.directory, provider, "");
         let others = other.open();
         let found = other.find_one(others, &none().label("key"));
@@ -120,8 +120,8 @@ fn a_stored_public_key_is_used_only_after_a_login() {
     });
 }
 
-/// A directory with a token of format 2: public keys are stored in clear. Made by the version
-/// before format 3.
+/// A directory with a token of format 2, which stores public keys in clear. The version before
+/// format 3 created it.
 fn format_2() -> Arc<Directory> {
     const NAME: &str = "8d17499fca84648f.jeton";
     let directory = Directory::new();
@@ -252,7 +252,7 @@ fn many_destroyed_keys_leave_no_byte_of_their_records() {
     drop(statement);
     drop(connection);
     assert_eq!(records.len(), keys.len());
-    // Every other first: the rows that are left move from page to page.
+    // Destroys every second key first, so that the other rows move between pages.
     let (even, odd): (Vec<_>, Vec<_>) = keys.iter().enumerate().partition(|(at, _)| at % 2 == 0);
     for (_, key) in even.into_iter().chain(odd) {
         client.module.destroy_object(session, *key).expect("a key");
@@ -290,11 +290,11 @@ fn bytes_kept_for_a_reader_are_erased_by_a_later_write() {
     let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
-    // The call succeeds although the bytes have to stay for the reader.
+    // The call succeeds, although the bytes must stay for the reader.
     client.module.destroy_object(session, key).expect("a key");
     assert!(contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
     drop(reading);
-    // It is not tried again at once.
+    // The erasure is not repeated at once.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     client.create(session, &data("next").stored()).expect("data");
     assert!(!contains(&bytes_on_disk(client.directory.path()), &record[2..26]));
@@ -307,8 +307,8 @@ fn bytes_that_a_killed_process_left_are_erased_at_the_next_login() {
     let session = client.user();
     let key = client.create(session, &generic("gone")).expect("a key");
     let record = column(client.directory.path(), "SELECT body FROM record");
-    // In the place of a process that was killed after its commit: the files, copied while old bytes
-    // are in them.
+    // Simulates a process that was killed after its commit: copies the files while they contain old
+    // bytes.
     let mut reader = Connection::open(file(client.directory.path())).expect("the token file");
     let reading = reader.transaction().expect("a transaction");
     let _: i64 = reading.query_row("SELECT count(*) FROM record", [], |row| row.get(0)).expect("a count");
@@ -347,7 +347,7 @@ fn a_new_token_key_keeps_the_objects_and_the_pins() {
         let bytes = bytes_on_disk(client.directory.path());
         assert!(!contains(&bytes, &record[2..26]));
         assert!(pins.iter().all(|pin| !contains(&bytes, pin)));
-        // Who was logged in is told, as by an initialisation.
+        // A session that was logged in gets the same error as after an initialisation.
         assert_eq!(client.module.find_init(session, &none().template()), Err(Error::DeviceRemoved));
         client.login(session);
         for label in ["private", "public"] {
@@ -452,7 +452,7 @@ fn a_sealing_key_is_rotated_and_removed() {
         assert_eq!(change("", SealingChange::Set, None), Err(Error::DeviceError));
         assert_eq!(change(&one, SealingChange::Rotate, None), Err(Error::DeviceError));
         assert_eq!(change(&one, SealingChange::Set, None), Ok(()));
-        // The present key is not where the configuration says.
+        // The configuration does not name the present key.
         assert_eq!(change(&two, SealingChange::Rotate, None), Err(Error::DeviceError));
         assert_eq!(change(&two, SealingChange::Rotate, Some(&first)), Ok(()));
         assert_eq!(change("", SealingChange::Remove, None), Err(Error::DeviceError));

@@ -1,5 +1,6 @@
-//! Every rule of the attribute table at work: what it allows is done and what it forbids is refused by its name, by
-//! every function that takes a template. The rules that are no column of the table have tests of their own.
+//! Checks every rule of the attribute table with every function that takes a template. A function
+//! does what the rule allows, and refuses what it forbids with the right error. Rules outside the
+//! table have their own tests.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
@@ -10,25 +11,26 @@ use crate::keys::{Kind, key_object, pair};
 use crate::samples::{Sample, shown, with_samples, wrapping_key};
 use crate::support::{Attributes, Client, none, plain};
 
-/// The values of all attributes that may stand in a template and do not yet.
+/// Returns values of all attributes that the template may have and does not have yet.
 fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) -> Attributes {
     attribute::rules(sample.object_type)
         .filter(|rule| matches!(need(rule), Need::May) && !rule.secret && !given.has(rule.id))
         .fold(none(), |more, rule| more.bytes(rule.id, &sample.value(rule)))
 }
 
-/// What one attribute more does to a template, by what the rule says of it.
+/// Returns the expected result of adding one attribute to a template.
 fn refused(sample: &Sample, rule: &Rule, need: Need, given: &Attributes) -> Option<(Attributes, Error)> {
     match need {
         Need::Must => Some((given.clone().without(rule.id), Error::TemplateIncomplete)),
         Need::Never => Some((given.clone().bytes(rule.id, &sample.other(rule)), Error::AttributeReadOnly)),
-        // The identity of a pair is the mechanism's; what only it can make has no other value to be given.
+        // The mechanism fixes the class and type of a key pair, so the template cannot choose
+        // another value.
         Need::Same => Some((given.clone().bytes(rule.id, &sample.other(rule)), Error::TemplateInconsistent)),
         Need::May => None,
     }
 }
 
-/// The attributes that no object of that sort has.
+/// Returns the attributes that no object of this type has.
 fn foreign(sample: &Sample) -> impl Iterator<Item = A> {
     let mut ids: Vec<_> = attribute::table().map(|rule| rule.id).collect();
     ids.sort();
@@ -87,7 +89,7 @@ fn generation_follows_the_table() {
         assert_eq!(generate(&repeated.and(&more)), sample.made(), "{} {generator}", sample.class);
         for rule in attribute::rules(sample.object_type) {
             let Some((template, error)) = refused(sample, rule, rule.generate, &own) else { continue };
-            // The generation of RSA keys is too slow to be made for each part that is wrong.
+            // RSA key generation is too slow for every invalid template.
             if rule.generate == Need::Same
                 && sample.kind == Some(KeyType::RSA.0)
                 && rule.id == A::PUBLIC_EXPONENT
@@ -103,7 +105,7 @@ fn generation_follows_the_table() {
     });
 }
 
-/// Every function that makes a key out of another, with what it takes besides the template.
+/// The arguments of every function that makes a key from another key.
 struct Receivers {
     by: ObjectHandle,
     base: ObjectHandle,
@@ -131,7 +133,7 @@ impl Receivers {
         client.module.unwrap_key(session, &kwp, self.by, wrapped, &template.template()).map(drop)
     }
 
-    /// A sample wrapped; what a secret key's length is, its type alone does not tell.
+    /// Wraps a sample. A secret key keeps its length, because its type does not fix it.
     fn wrapped(&self, client: &Client, session: SessionHandle, sample: &Sample) -> Vec<u8> {
         let key = client.create(session, &sample.open()).expect("a key");
         let kwp = plain(M::AES_KEY_WRAP_KWP);
@@ -219,13 +221,13 @@ fn changes_and_copies_follow_the_table() {
             let what = format!("{} {}", sample.class, rule.id);
             let refused = Err(Error::AttributeReadOnly);
             let (changed, copied) = match rule.change {
-                // It says what the key is: nothing else can be said.
+                // The attribute describes the key, so no other value is valid.
                 Change::Free if rule.default == Default::Computed => {
                     (Err(Error::AttributeValueInvalid), Err(Error::AttributeValueInvalid))
                 }
                 Change::Free => (Ok(()), Ok(())),
                 Change::Copy => (refused, Ok(())),
-                // A copy gives up what it likes and gains nothing.
+                // A copy can lose a usage and cannot gain one.
                 Change::CopyRaise if other == [1] => (refused, Ok(())),
                 Change::CopyLower if other == [0] => (refused, Ok(())),
                 Change::CopyRaise | Change::CopyLower => (refused, Err(Error::TemplateInconsistent)),

@@ -1,4 +1,4 @@
-//! docs/attributes.md is what the attribute table says. `JETON_WRITE_DOCS=1` writes it anew.
+//! docs/attributes.md matches the attribute table. `JETON_WRITE_DOCS=1` writes the page.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,60 +8,68 @@ use jeton::object::attribute::{self, Change, Default, Need, ObjectTypes, Rule};
 
 const HEAD: &str = "# Attributes
 
-What the attribute table of the core (`src/object/attribute.rs`) says, class by class; a test prints this file and
-fails where it is older than the table (`JETON_WRITE_DOCS=1 cargo test --test token attribute_table` writes it).
+The attribute table of the core (`src/object/attribute.rs`), class by class. A test prints this page, and fails if the
+page differs from the table (`JETON_WRITE_DOCS=1 cargo test --test token attribute_table` writes it).
 
-In the columns of the functions that make an object, \"must\" is `CKR_TEMPLATE_INCOMPLETE` without the attribute, \"may\"
-is free, \"never\" is `CKR_ATTRIBUTE_READ_ONLY` mechanism it, and \"same\" is what the mechanism makes: a template may repeat
-it, and another value is `CKR_TEMPLATE_INCONSISTENT`. An attribute that is not in the list of its class is
-`CKR_ATTRIBUTE_TYPE_INVALID`, in `C_GetAttributeValue` too; a search for it finds nothing. A malformed value, or one
-beyond what the standard defines, is `CKR_ATTRIBUTE_VALUE_INVALID`.
+The columns of the functions that create an object:
 
-\"Receive\" stands for `C_UnwrapKey`, `C_DeriveKey`, `C_EncapsulateKey` and `C_DecapsulateKey`. \"Set\" is
-`C_SetAttributeValue`; a change that it refuses is `CKR_ATTRIBUTE_READ_ONLY`, and the value that the object has already
-is no change. \"Hidden\" is `CKR_ATTRIBUTE_SENSITIVE` where `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
+- \"must\": without the attribute the function returns `CKR_TEMPLATE_INCOMPLETE`.
+- \"may\": the template may have the attribute.
+- \"never\": with the attribute the function returns `CKR_ATTRIBUTE_READ_ONLY`.
+- \"same\": the mechanism sets the attribute. The template may repeat its value; another value is
+  `CKR_TEMPLATE_INCONSISTENT`.
 
-Rules that are no column:
+An attribute that is not in the list of its class is `CKR_ATTRIBUTE_TYPE_INVALID`, in `C_GetAttributeValue` too. A search
+for it finds no object. A malformed value, or a number that the standard does not define, is
+`CKR_ATTRIBUTE_VALUE_INVALID`.
 
-- `CKA_UNIQUE_ID` is never given, not even mechanism the value that it has.
-- A received key has `CKA_EXTRACTABLE` true by default; a derived key takes `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from
-  its base. `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are inherited by derived keys, and false on keys that
-  came from outside.
-- The templates on a key (`CKA_UNWRAP_TEMPLATE`, `CKA_DERIVE_TEMPLATE`, `CKA_ENCAPSULATE_TEMPLATE`,
-  `CKA_DECAPSULATE_TEMPLATE`) give the received key their attributes; a template that says otherwise is
-  `CKR_TEMPLATE_INCONSISTENT`, in `C_EncapsulateKey` `CKR_KEY_HANDLE_INVALID`. A key that does not match
+\"Receive\" means `C_UnwrapKey`, `C_DeriveKey`, `C_EncapsulateKey` and `C_DecapsulateKey`. \"Set\" is
+`C_SetAttributeValue`: a refused change is `CKR_ATTRIBUTE_READ_ONLY`, and the present value is not a change. \"Hidden\"
+attributes are `CKR_ATTRIBUTE_SENSITIVE` if `CKA_SENSITIVE` is true or `CKA_EXTRACTABLE` is false.
+
+Rules outside the table:
+
+- A template never has `CKA_UNIQUE_ID`, not even with the present value.
+- A received key has `CKA_EXTRACTABLE` true by default. A derived key takes `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from
+  its base key. Derived keys inherit `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE`. On imported and unwrapped keys
+  both are false.
+- The template attributes of a key (`CKA_UNWRAP_TEMPLATE`, `CKA_DERIVE_TEMPLATE`, `CKA_ENCAPSULATE_TEMPLATE`,
+  `CKA_DECAPSULATE_TEMPLATE`) set the attributes of the received key. A template that contradicts them is
+  `CKR_TEMPLATE_INCONSISTENT`, and in `C_EncapsulateKey` `CKR_KEY_HANDLE_INVALID`. A key that does not match
   `CKA_WRAP_TEMPLATE` is `CKR_KEY_HANDLE_INVALID` in `C_WrapKey`.
-- `CKA_MODIFIABLE`, `CKA_COPYABLE` and `CKA_DESTROYABLE` false make their function answer `CKR_ACTION_PROHIBITED`. For
-  everybody but the SO `C_SetAttributeValue` answers the same for a trusted certificate or key.
-- Where `C_CopyObject` can only raise or only lower a flag, the other change is `CKR_TEMPLATE_INCONSISTENT`. A copy has
-  `CKA_TRUSTED` false, whatever was copied.
-- `CKA_TRUSTED` true inside a template on a key is the SO's to set, as outside (`CKR_ATTRIBUTE_READ_ONLY`).
+- If `CKA_MODIFIABLE`, `CKA_COPYABLE` or `CKA_DESTROYABLE` is false, its function returns `CKR_ACTION_PROHIBITED`.
+  `C_SetAttributeValue` returns the same for a trusted certificate or key, except to the SO.
+- If `C_CopyObject` can only raise or only lower a flag, the other change is `CKR_TEMPLATE_INCONSISTENT`. A copy has
+  `CKA_TRUSTED` false, whatever the original has.
+- Only the SO may set `CKA_TRUSTED` true inside a template attribute (otherwise `CKR_ATTRIBUTE_READ_ONLY`).
 - With `CKA_DECRYPT` false, `CKA_UNWRAP`, `CKA_DECAPSULATE` and `CKA_SIGN_RECOVER` are false by default. With `CKA_SIGN`
   false, `CKA_SIGN_RECOVER` is false by default.
-- A key that `CKM_CONCATENATE_BASE_AND_KEY`, `CKM_CONCATENATE_BASE_AND_DATA`, `CKM_CONCATENATE_DATA_AND_BASE`,
-  `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, or `CKM_IKE1_EXTENDED_DERIVE` by cutting, gives of a key that
-  cannot be read is held to what a copy is held to. `CKA_ENCRYPT`, `CKA_DECRYPT`, `CKA_SIGN`, `CKA_VERIFY`, `CKA_WRAP`,
-  `CKA_UNWRAP` and `CKA_DERIVE` are false where a base key was made without a usage that its type has by default, or has
-  `CKA_MODIFIABLE` false and lacks the usage. `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised, `CKA_PRIVATE` and
-  `CKA_WRAP_WITH_TRUSTED` are not lowered, `CKA_ALLOWED_MECHANISMS` has no mechanism that a base key's list has not, and
-  the templates of the base key stay (`CKR_TEMPLATE_INCONSISTENT` otherwise).
-- `CKA_JETON_COPIED` is on keys mechanism bytes of a key that cannot be read: 1 after a concatenation, 2 after another
-  derivation that copies. A concatenation is never cut, and no such key gives the version of a TLS pre-master secret.
-- `CKA_ALWAYS_AUTHENTICATE` true needs `CKA_PRIVATE` true, and an end date is not before the start date
+- Some derivations copy the bytes of the base key: `CKM_CONCATENATE_BASE_AND_KEY`, `CKM_CONCATENATE_BASE_AND_DATA`,
+  `CKM_CONCATENATE_DATA_AND_BASE`, `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, and `CKM_IKE1_EXTENDED_DERIVE`
+  if it only shortens the key. The result of an unreadable base key follows the rules of a copy:
+  - `CKA_ENCRYPT`, `CKA_DECRYPT`, `CKA_SIGN`, `CKA_VERIFY`, `CKA_WRAP`, `CKA_UNWRAP` and `CKA_DERIVE` are false if a base
+    key was created without a usage that its type has by default, or has `CKA_MODIFIABLE` false and lacks the usage.
+  - `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised. `CKA_PRIVATE` and `CKA_WRAP_WITH_TRUSTED` are not lowered.
+  - `CKA_ALLOWED_MECHANISMS` has only mechanisms of the base key's list. The template attributes of the base key stay
+    (otherwise `CKR_TEMPLATE_INCONSISTENT`).
+- `CKA_JETON_COPIED` marks keys that contain bytes of an unreadable key: 1 after a concatenation, 2 after another
+  derivation that copies. A concatenation cannot be shortened, and no such key returns the version of a TLS pre-master
+  secret.
+- `CKA_ALWAYS_AUTHENTICATE` true needs `CKA_PRIVATE` true, and the end date must not be before the start date
   (`CKR_TEMPLATE_INCONSISTENT`).
-- `CKA_CHECK_VALUE` and, of keys, `CKA_PUBLIC_KEY_INFO` are computed; a value that is given must be that one
-  (`CKR_ATTRIBUTE_VALUE_INVALID`). A check value of no bytes is none, and stays so.
-- `CKA_VALUE_BITS` of a private key that is received must be that of its value (`CKR_TEMPLATE_INCONSISTENT`).
-- A HOTP key has what RFC 4226 has: decimal format, a length of 6 to 8, no requirement but that of a counter. Its
-  counter has eight bytes and is zero where none is given, and `CKA_OTP_TIME` is empty or fourteen digits
+- The token computes `CKA_CHECK_VALUE` and the `CKA_PUBLIC_KEY_INFO` of keys. A value in the template must be equal
+  (`CKR_ATTRIBUTE_VALUE_INVALID`). An empty check value stays empty.
+- `CKA_VALUE_BITS` of a received private key must match its value (`CKR_TEMPLATE_INCONSISTENT`).
+- A HOTP key follows RFC 4226: decimal format, a length of 6 to 8, and only the requirement of a counter. Its counter
+  has eight bytes and is zero by default. `CKA_OTP_TIME` is empty or has fourteen digits
   (`CKR_ATTRIBUTE_VALUE_INVALID`).
-- A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says, and
-  takes what it may do, its identifier, subject and dates from the private key.
-- X.509 and WTLS certificates have a value, or a URL mechanism the digests of both public keys; a trust object that trusts
+- A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says. It
+  takes its usages, identifier, subject and dates from the private key.
+- X.509 and WTLS certificates have a value, or a URL with the digests of both public keys. A trust object that trusts
   names its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
-- A private object exists for nobody but the user. Objects of the built-in classes are seen by everybody, are found
-  where the template of the search names their class, and can be neither made nor changed, copied or destroyed
-  (`CKR_TEMPLATE_INCONSISTENT`, `CKR_ACTION_PROHIBITED`).
+- Only the user sees private objects. Built-in objects are visible without a login. A search finds them if its template
+  has their class. They cannot be created, changed, copied or destroyed (`CKR_TEMPLATE_INCONSISTENT`,
+  `CKR_ACTION_PROHIBITED`).
 ";
 
 #[test]
@@ -72,7 +80,10 @@ fn the_document_matches_the_table() {
         std::fs::write(&path, &text).expect("the document");
     }
     let written = std::fs::read_to_string(&path).expect("the document");
-    assert!(written == text, "docs/attributes.md is older than the table; JETON_WRITE_DOCS=1 writes it anew");
+    assert!(
+        written == text,
+        "docs/attributes.md is older than the table; JETON_WRITE_DOCS=1 writes the page"
+    );
 }
 
 fn document() -> String {
@@ -112,7 +123,7 @@ fn generates(class: ObjectClass) -> bool {
         || class == ObjectClass::DOMAIN_PARAMETERS
 }
 
-/// The classes whose objects come out of a key; data objects do so by derivation.
+/// The classes that unwrap, derive or decapsulate can make. Data objects come from derivation only.
 fn receives(class: ObjectClass) -> bool {
     ObjectTypes::known().any(|(known, _, object_type)| {
         known == class && (object_type.is_hidden() || object_type == ObjectTypes::DATA)
@@ -143,7 +154,7 @@ fn kinds_of(class: ObjectClass, rule: &Rule) -> usize {
     kinds(class, |object_type| rule.on.has(object_type)).count()
 }
 
-/// "all", the types, or all but some.
+/// Returns "all", a list of types, or all types except some.
 fn of(class: ObjectClass, rule: &Rule) -> String {
     some(class, |object_type| rule.on.has(object_type))
 }

@@ -1,4 +1,5 @@
-//! What the values of attributes must look like, by the attribute table; and what the SO alone may say.
+//! The form of attribute values by the attribute table, and the attributes that only the SO may
+//! set.
 
 use jeton::backend::Provider;
 use jeton::error::Error;
@@ -10,7 +11,7 @@ use jeton::object::value::Kind as Form;
 use crate::samples::{samples, with_samples};
 use crate::support::{Client, SO_PIN, none, plain};
 
-/// Bytes that are no value of the attribute, where not all are.
+/// Returns an invalid value of the attribute, or `None` if every value is valid.
 fn malformed(rule: &Rule) -> Option<&'static [u8]> {
     match rule.kind {
         Form::Flag => Some(&[1, 0]),
@@ -81,7 +82,7 @@ fn the_so_may_set_attributes_that_only_the_so_may_set() {
         for rule in attribute::rules(sample.object_type).filter(|rule| rule.change == Change::SecurityOfficer)
         {
             let what = format!("{} {}", sample.class, rule.id);
-            // What the SO makes is no private object.
+            // The SO cannot create private objects.
             let open = sample.whole.clone().flag(A::PRIVATE, false);
             let said = client.create(session, &open.clone().flag(rule.id, true)).expect("an object");
             assert!(client.flag(session, said, rule.id), "{what}");

@@ -1,5 +1,5 @@
-//! The audit log: what is recorded, and that its lines are a chain. That an edit shows: `jeton audit verify`, in
-//! `driver/src/audit.rs`.
+//! The audit log: its records, and the chain of its lines. The tests of `driver/src/audit.rs` show
+//! that `jeton audit verify` finds an edit.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn audited(provider: &Provider) -> (Client, PathBuf) {
     (client, file)
 }
 
-/// The lines of a log, each of which is found to be the next of its chain.
+/// Reads the lines of a log and checks that they form a chain.
 fn records(file: &PathBuf, provider: &Provider) -> Vec<Value> {
     let mut last = [0; 32];
     let text = std::fs::read_to_string(file).expect("an audit log");
@@ -43,7 +43,7 @@ fn records(file: &PathBuf, provider: &Provider) -> Vec<Value> {
     (1..).zip(text.lines()).map(record).collect()
 }
 
-/// What a record says, in short.
+/// Returns a record as short text.
 fn said(record: &Value) -> String {
     let text = |name: &str| record[name].as_str().unwrap_or("-").to_owned();
     let count = record["objects"].as_array().map_or(0, Vec::len);
@@ -89,7 +89,7 @@ fn logins_objects_and_uses_of_keys_are_recorded() {
             "C_Login CKU_USER - 0 PinIncorrect",
             "C_Login CKU_USER - 0 Ok",
             "C_GenerateKeyPair - CKM_EC_KEY_PAIR_GEN 2 Ok",
-            // The use of a public key is none of a secret.
+            // The use of a public key is not recorded.
             "C_SignInit - CKM_ECDSA_SHA256 1 Ok",
             "C_DecryptInit - CKM_AES_ECB 1 KeyTypeInconsistent",
             "C_DestroyObject - - 1 Ok",
@@ -123,7 +123,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
                 });
             }
         });
-        // No Finalize: what one forbids threads writes is there at once.
+        // Without threads the records are written at once, so no `C_Finalize` is needed.
         let single = jeton::module::Module::new();
         single.allow_threads(false);
         let parameters = client.directory.parameters(provider, &configuration);
@@ -167,7 +167,7 @@ fn initialize_refuses_a_log_that_cannot_be_written() {
 
 #[test]
 fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
-    // Each end waits for the whole limit: all of them at once.
+    // Each `C_Finalize` waits for the full time limit, so they run at once.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {
             scope.spawn(|| {
@@ -186,7 +186,7 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
                 assert_eq!(client.module.finalize(), Ok(()));
                 assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
                 holder.unlock().expect("the lock");
-                // The record is lost; the chain goes on.
+                // The record is lost and the chain continues.
                 let configuration = format!(", audit = {{ file = '{}' }}", file.display());
                 let client = Client::beside(&client.directory, provider, &configuration);
                 let session = client.open();

@@ -1,4 +1,4 @@
-//! A token belongs to no backend: made under one, it opens and signs under the other.
+//! A token works with each backend: a token of one backend opens and signs with the other.
 
 use jeton::backend::Provider;
 use jeton::id::AttributeType as A;
@@ -7,7 +7,7 @@ use crate::keys::{Kind, pair};
 use crate::mechanisms::{cases, message};
 use crate::support::{Client, none};
 
-/// Every backend with every other.
+/// Returns all pairs of different backends.
 fn crossed() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
     let all = || Provider::ALL.iter().copied();
     all().flat_map(move |a| all().filter(move |b| b.name != a.name).map(move |b| (a, b)))

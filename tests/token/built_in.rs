@@ -1,4 +1,4 @@
-//! The objects that nobody made: profiles, mechanisms, the clock.
+//! The built-in objects: profiles, mechanisms, the clock.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectClass, value};
@@ -26,11 +26,11 @@ fn profiles_are_found_by_class_without_a_login() {
         let one = client.find_one(session, &profiles.clone().number(A::PROFILE_ID, value::EXTENDED_PROVIDER));
         assert_eq!(one, found[1]);
         assert_eq!(client.find(session, &profiles.clone().number(A::PROFILE_ID, 0)), []);
-        // They are no storage objects.
+        // They are not storage objects.
         assert_eq!(client.read(session, one, A::TOKEN), Err(Error::AttributeTypeInvalid));
         assert_eq!(client.find(session, &profiles.flag(A::TOKEN, true)), []);
         assert!(client.module.object_size(session, one).expect("a size") > 0);
-        // The same handles for the user, and for the SO.
+        // The user and the SO get the same handles.
         client.login(session);
         assert_eq!(client.find(session, &Attributes::of(ObjectClass::PROFILE)), found);
         client.module.logout(session).expect("the user");
@@ -82,7 +82,7 @@ fn a_search_without_their_class_does_not_find_them() {
         let own = client.create(session, &data("own")).expect("data");
         assert_eq!(client.find(session, &none()), [own]);
         assert_eq!(client.find(session, &none().number(A::PROFILE_ID, value::BASELINE_PROVIDER)), []);
-        // Nobody validated the token.
+        // The token has no validation objects.
         assert_eq!(client.find(session, &Attributes::of(ObjectClass::VALIDATION)), []);
         for class in CLASSES {
             assert!(!client.find(session, &Attributes::of(class)).contains(&own), "{class}");

@@ -1,5 +1,5 @@
-//! Every mechanism that encrypts with a secret key: in one part and in several, with buffers too short, with what is
-//! no ciphertext, armed again, and with keys that may not.
+//! Every mechanism that encrypts with a secret key: in one part and in several, with short buffers,
+//! with invalid ciphertexts, re-armed, and with keys that lack the usage.
 
 use jeton::backend::des3;
 use jeton::error::Error;
@@ -16,13 +16,13 @@ pub struct Case {
     pub key_type: KeyType,
     /// Length of the key in bytes.
     pub key: usize,
-    /// Lengths of messages that it takes.
+    /// The message lengths that it accepts.
     pub messages: Vec<usize>,
-    /// By how much a ciphertext of the first length is longer.
+    /// The number of bytes by which a ciphertext of the first length is longer.
     pub growth: usize,
-    /// What a ciphertext with one bit flipped gives.
+    /// The error for a ciphertext with one flipped bit.
     pub flipped: Option<Error>,
-    /// Lengths of messages that it does not take.
+    /// The message lengths that it refuses.
     pub refused: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ pub enum Way {
     Decrypt,
 }
 
-/// The functions of one way.
+/// The functions of one direction.
 impl Way {
     pub fn init(
         self,
@@ -183,7 +183,7 @@ impl Way {
         .expect("an operation that is given up");
     }
 
-    /// The whole of it, in one part, into what was asked for.
+    /// Processes the input in one part, into a buffer of the requested length.
     pub fn whole(
         self,
         client: &Client,
@@ -199,7 +199,8 @@ impl Way {
         Ok(out)
     }
 
-    /// The same in parts of these lengths, over and over; each buffer is as long as was asked for.
+    /// Processes the input in parts of these lengths, repeatedly. Each buffer has the requested
+    /// length.
     pub fn parts(
         self,
         client: &Client,
@@ -228,7 +229,7 @@ impl Way {
     }
 }
 
-/// A key of the case, the same each time.
+/// Creates the key of the case. It has the same value each time.
 fn key(client: &Client, session: SessionHandle, case: &Case) -> ObjectHandle {
     let template = key_object(ObjectClass::SECRET_KEY, case.key_type);
     client.create(session, &template.bytes(A::VALUE, &case.value())).expect("a key")
@@ -302,14 +303,14 @@ fn short_buffers_keep_a_cipher_active_and_return_the_needed_length() {
                 let Err(Error::BufferTooSmall { needed }) = refused else { panic!("{way:?} {refused:?}") };
                 assert!((output.len()..=bound).contains(&needed), "{way:?} {needed}");
             }
-            // What fits is written, though the bound would not fit.
+            // The output fits and is written, although the announced bound does not fit.
             let mut exact = vec![0; output.len()];
             assert_eq!(way.once(client, session, input, Output::Buffer(&mut exact)), Ok(output.len()));
             assert_eq!(&exact, output);
             let over = way.once(client, session, input, Output::Length);
             assert_eq!(over, Err(Error::OperationNotInitialized));
 
-            // Room to spare is left as it was.
+            // The rest of a longer buffer stays unchanged.
             way.init(client, session, &case.mechanism, key).expect("an operation");
             let mut room = vec![0xaa; bound + 40];
             assert_eq!(way.once(client, session, input, Output::Buffer(&mut room)), Ok(output.len()));
@@ -405,7 +406,7 @@ fn messages_of_a_wrong_length_are_refused_and_end_the_operation() {
                 let refused = Way::Decrypt.once(client, session, &message(short), Output::Buffer(&mut room));
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{short}");
             }
-            // Nothing at all, in no parts, leaves nothing behind either.
+            // An operation without data leaves no state either.
             let data = message(case.messages[0]);
             let sealed =
                 Way::Encrypt.whole(client, session, &case.mechanism, key, &data).expect("a ciphertext");
@@ -466,7 +467,8 @@ fn a_re_armed_cipher_starts_over() {
     });
 }
 
-/// The same with another initialisation vector, nonce, counter or authenticated data; `None` where there is none.
+/// Returns the mechanism with another initialisation vector, nonce, counter or associated data.
+/// `None` if it has no parameter.
 fn altered(params: &Params) -> Option<Params> {
     let mut params = params.clone();
     match &mut params {

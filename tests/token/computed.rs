@@ -1,4 +1,4 @@
-//! Attributes that the token works out: check values, public keys in DER, validation flags.
+//! Attributes that the token computes: check values, public keys in DER, validation flags.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
@@ -6,8 +6,9 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, va
 use crate::keys::{Kind, P256, RSA, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// A P-256 key of `openssl ecparam -genkey`, its public half of `openssl ec -pubout` and a certificate of it of
-/// `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), with its digest of `sha1sum`.
+/// A P-256 key of `openssl ecparam -genkey`, its public half of `openssl ec -pubout` and a
+/// certificate of it of `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), with its digest of
+/// `sha1sum`.
 const SCALAR: &str = "002b42cfbe1b0cf58920ea35c56ed7bafe494573ac518815a4560e0a0443b3f3";
 const INFO: &str = "3059301306072a8648ce3d020106082a8648ce3d03010703420004e7b89c0c4c6570f83b0b914fd50ac3902672cd66\
     6fad56ce7409c87c2090b2f5d77b2e0be692d65b7c5f0a04af7237ed476750b877cbdac2b7fd7b3dab823e23";
@@ -36,7 +37,7 @@ fn p256() -> Attributes {
     key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, &hex(SCALAR))
 }
 
-/// The answers are those of Python's `cryptography` 48 and `hashlib`.
+/// Python's `cryptography` 48 and `hashlib` computed the expected values.
 #[test]
 fn sensitive_secret_keys_have_the_known_check_values() {
     each_backend(|provider| {
@@ -56,7 +57,7 @@ fn sensitive_secret_keys_have_the_known_check_values() {
             let check = hex(known);
             assert_eq!(client.read(session, object, A::CHECK_VALUE), Ok(check.clone()), "{known}");
             assert!(client.find(session, &none().bytes(A::CHECK_VALUE, &check)).contains(&object));
-            // What the caller says it is, it must be.
+            // A check value in the template must be the right one.
             client.create(session, &key.clone().bytes(A::CHECK_VALUE, &check)).expect("a key");
             for wrong in [&[1, 2, 3][..], &check[..2]] {
                 let refused = client.create(session, &key.clone().bytes(A::CHECK_VALUE, wrong));
@@ -116,7 +117,8 @@ fn a_certificate_has_its_public_key_info_and_check_value() {
         client.create(session, &certificate().bytes(A::CHECK_VALUE, &hex(CERTIFICATE_CHECK))).expect("one");
         let wrong = client.create(session, &certificate().bytes(A::CHECK_VALUE, &[0; 3]));
         assert_eq!(wrong, Err(Error::AttributeValueInvalid));
-        // PKCS#11 3.2, "Certificate objects": the relation is not enforced, and what is no DER tells no key.
+        // PKCS#11 3.2, "Certificate objects": the relation is not enforced. A value that is not DER
+        // has no public key.
         let own = client.create(session, &certificate().bytes(A::PUBLIC_KEY_INFO, b"mine")).expect("one");
         assert_eq!(client.read(session, own, A::PUBLIC_KEY_INFO), Ok(b"mine".to_vec()));
         for len in [0, 1, 4, 40, 200] {
@@ -140,21 +142,21 @@ fn a_private_key_has_the_known_public_key_info() {
         let copy = client.copy(session, said, &info).expect("a copy");
         assert_eq!(client.set(session, copy, &info), Ok(()));
         assert_eq!(client.find(session, &info), [key, said, copy]);
-        // PKCS#11 3.2, "Private key objects": one that does not correspond.
+        // PKCS#11 3.2, "Private key objects": a public key that does not correspond.
         let wrong = none().bytes(A::PUBLIC_KEY_INFO, &hex(INFO)[1..]);
         let refused = Err(Error::AttributeValueInvalid);
         assert_eq!(client.create(session, &p256().and(&wrong)), refused);
         assert_eq!(client.copy(session, key, &wrong), refused);
         assert_eq!(client.set(session, key, &wrong), Err(Error::AttributeValueInvalid));
-        // Without the public exponent nobody knows the public key.
+        // Without the public exponent the public key is unknown.
         let bare = RSA.private.clone().without(A::PUBLIC_EXPONENT);
         let bare = client.create(session, &bare).expect("a key");
         assert_eq!(client.read(session, bare, A::PUBLIC_KEY_INFO), Ok(vec![]));
     });
 }
 
-/// The headers are those of the examples in RFC 8410 (10.1), RFC 9881 (C.2) and RFC 9935 (C.2), of `openssl genpkey` for
-/// RSA and EC, and of RFC 9909 (appendix C) for SLH-DSA.
+/// The headers are those of the examples in RFC 8410 (10.1), RFC 9881 (C.2) and RFC 9935 (C.2), of
+/// `openssl genpkey` for RSA and EC, and of RFC 9909 (appendix C) for SLH-DSA.
 #[test]
 fn both_keys_of_a_pair_have_the_same_public_key_info() {
     each_backend(|provider| {

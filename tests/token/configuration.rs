@@ -1,4 +1,4 @@
-//! The library parameters: what they choose, and that a wrong one is refused.
+//! The library parameters: their effects, and the refusal of invalid ones.
 
 use jeton::error::Error;
 use jeton::id::MechanismType as M;

@@ -1,4 +1,4 @@
-//! Keys out of keys: known answers, both sides of an agreement, and what the new key inherits.
+//! Derived keys: known answers, both sides of an agreement, and inherited attributes.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -38,12 +38,13 @@ const OTHERS: [M; 13] = [
     M::EXTRACT_KEY_FROM_KEY,
     M::AES_ECB_ENCRYPT_DATA,
     M::AES_CBC_ENCRYPT_DATA,
-    // In files of their own.
+    // These have their own files.
     M::DH_PKCS_DERIVE,
     M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
-/// The SHAKEs, with Python's `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)` and `shake_256`, 64.
+/// The SHAKEs, with Python's `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)` and
+/// `shake_256`, 64.
 const SHAKES: [(M, &str); 2] = [
     (M::SHAKE_128_KEY_DERIVATION, "03870ca780ed319533f4c12257f6a475af86dd8195f9ebeb1b4e516afce5d318"),
     (
@@ -110,7 +111,7 @@ fn both_sides_agree_on_every_curve() {
             let whole = agree(0, None, false, &none());
             assert_eq!(whole, agree(1, None, true, &none()), "{kind:?}");
             let aes = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16);
-            // The leading bytes go.
+            // The leading bytes are removed.
             assert_eq!(agree(0, None, true, &aes), whole[whole.len() - 16..], "{kind:?}");
             let kdf = Some(Hash::Sha256);
             let long = none().number(A::VALUE_LEN, 100);
@@ -243,7 +244,7 @@ fn concatenation_xor_and_extraction_derive_the_expected_keys() {
             (M::XOR_BASE_AND_DATA, data(&[0xff; 2]), none(), "fedc"),
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0), three.clone(), "012345"),
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(12), three.clone(), "345670"),
-            // PKCS#11 3.2's own example, on another key: the bits go round.
+            // The example of PKCS#11 3.2 with another key: the bits wrap around.
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(31), none().number(A::VALUE_LEN, 2), "8091"),
         ] {
             assert_eq!(value(&client, session, (id, params), key, &template), Ok(hex(known)), "{id}");
@@ -285,7 +286,7 @@ fn shake_derivation_makes_a_key() {
     });
 }
 
-/// FIPS 197, C.1: one block, which CBC with no initialisation vector enciphers the same.
+/// FIPS 197, C.1: one block. CBC with a zero initialisation vector gives the same ciphertext.
 #[test]
 fn encrypt_data_derivation_makes_a_key() {
     each_backend(|provider| {
@@ -327,7 +328,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
             (M::CONCATENATE_BASE_AND_KEY, Params::Key(open)),
         ] {
-            // A concatenation is not cut, and nothing to less than half.
+            // A concatenation is not shortened, and no other key to less than half.
             let small = match mechanism.0 {
                 M::XOR_BASE_AND_DATA | M::EXTRACT_KEY_FROM_KEY => none().number(A::VALUE_LEN, 16),
                 _ => none(),
@@ -348,7 +349,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
         let join = (M::CONCATENATE_BASE_AND_KEY, Params::Key(closed));
         let refused = derive(&client, session, join, open, &shown());
         assert_eq!(refused, Err(Error::TemplateInconsistent));
-        // A digest of a key may be shown, and remembers that it was.
+        // A digest of a key may be readable, and its history records this.
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         let key = derive(&client, session, hash.clone(), closed, &shown()).expect("a key");
         assert_eq!((protection(key), history(key)), ([false, true], [false, false]));

@@ -1,4 +1,4 @@
-//! Triple DES: known answers, the parity of keys, wrapping, and a token that has it not.
+//! Triple DES: known answers, the parity of keys, wrapping, and a token without it.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
@@ -40,8 +40,9 @@ fn tdes_matches_known_values() {
     });
 }
 
-/// `printf 00112233445566778899aabbccddeeff0102030400000000 | xxd -r -p | openssl enc -des-ede3-ecb -nopad -K KEY` of
-/// OpenSSL 3.0; with `-des-ede3-cbc -iv 0001020304050607`; and the key itself as the message.
+/// `printf 00112233445566778899aabbccddeeff0102030400000000 | xxd -r -p | openssl enc -des-ede3-ecb
+/// -nopad -K KEY` of OpenSSL 3.0; with `-des-ede3-cbc -iv 0001020304050607`; and the key itself as
+/// the message.
 #[test]
 fn wrapping_pads_secret_keys_to_blocks_of_eight_bytes() {
     each_backend(|provider| {

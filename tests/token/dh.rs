@@ -1,4 +1,4 @@
-//! Diffie-Hellman: the known answers of RFC 5114, pairs that agree, and what makes no group.
+//! Diffie-Hellman: the known answers of RFC 5114, key pairs that agree, and invalid groups.
 
 use jeton::backend::Provider;
 use jeton::error::Error;
@@ -8,7 +8,7 @@ use jeton::mechanism::{Mechanism, Params};
 use crate::keys::{BASE, PRIME, group, key_object};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// RFC 5114, A.1: the pairs of the group of 1024 bits, and what they agree on.
+/// RFC 5114, A.1: the key pairs of the 1024-bit group and their shared secret.
 const PRIVATE_A: &str = "b9a3b3ae8fefc1a2930496507086f8455d48943e";
 const PUBLIC_A: &str = "2a853b3d92197501b9015b2deb3ed84f5e021dcc3e52f109d3273d2b7521281cbabe0e76ff5727fa8acce26956ba9a1fca26\
     f20228d8693feb10841d84a7360054ece5a7f5b7a61ad3dfb3c60d2e43106d8727da37df9cce95b478755d06bcea8f9d4596\
@@ -51,7 +51,7 @@ fn published_key_pairs_derive_the_published_secret() {
             let private = client.create(session, &key(ObjectClass::PRIVATE_KEY, own)).expect("a key");
             let secret = hex(SECRET);
             assert_eq!(agree(&client, session, private, &hex(peer), &none()), Ok(secret.clone()));
-            // A "Big integer" may have zeros in front.
+            // A "Big integer" may have leading zeros.
             let padded = [vec![0; 3], hex(peer)].concat();
             assert_eq!(agree(&client, session, private, &padded, &none()), Ok(secret.clone()));
             let aes = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 32);
@@ -78,7 +78,7 @@ fn a_peer_value_that_forces_the_secret_is_refused() {
             let refused = agree(&client, session, private, peer, &none());
             assert_eq!(refused, Err(Error::MechanismParamInvalid));
         }
-        // The value of a public key is no private one.
+        // A public key does not derive.
         let public = key(ObjectClass::PUBLIC_KEY, PUBLIC_A).flag(A::DERIVE, true);
         let public = client.create(session, &public).expect("a key");
         let refused = agree(&client, session, public, &hex(PUBLIC_B), &none());
@@ -130,7 +130,7 @@ fn key_pairs_are_generated_in_the_group_of_the_template() {
         refuses(group().without(A::PRIME).bytes(A::PRIME, &even), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &[1]), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &hex(PRIME)), Error::DomainParamsInvalid);
-        // Long enough to be used, too short to be made.
+        // Long enough for use, too short for generation.
         refuses(none().bytes(A::PRIME, &[0xff; 127]).bytes(A::BASE, &[2]), Error::KeySizeRange);
     });
 }
@@ -170,13 +170,14 @@ fn imported_keys_and_groups_are_checked() {
         assert_eq!(client.create(session, &wrong), Err(Error::DomainParamsInvalid));
         let sized = parameters.and(&group()).number(A::PRIME_BITS, 1024);
         assert_eq!(client.create(session, &sized), Err(Error::AttributeReadOnly));
-        // Parameters are no key.
+        // Domain parameters are not a key.
         let refused = agree(&client, session, made, &hex(PUBLIC_B), &none());
         assert_eq!(refused, Err(Error::KeyHandleInvalid));
     });
 }
 
-/// A prime takes its time: this is for the default backend alone. The primes of the others are tried in tests/backend.
+/// Prime generation is slow, so only the default backend runs this. tests/backend checks the primes
+/// of the others.
 #[test]
 fn generated_domain_parameters_make_key_pairs_that_agree() {
     let client = Client::new(Provider::ALL[0]);

@@ -7,8 +7,8 @@ use jeton::module::Output;
 use crate::keys::{RSA, key_object};
 use crate::support::{Client, each_backend, plain};
 
-/// Mechanism, and the start of the digests of `abc` and of nothing (the examples of FIPS 180-4 and 202, and
-/// their hashes of no bits).
+/// Mechanism, digest length, and the first bytes of the digests of `abc` and of the empty message
+/// (the examples of FIPS 180-4 and 202).
 pub const KNOWN: [(M, usize, [u8; 4], [u8; 4]); 15] = [
     (M::SHA_1, 20, [0xa9, 0x99, 0x3e, 0x36], [0xda, 0x39, 0xa3, 0xee]),
     (M::SHA224, 28, [0x23, 0x09, 0x7d, 0x22], [0xd1, 0x4a, 0x02, 0x8c]),
@@ -82,7 +82,7 @@ fn a_digest_follows_the_states_of_an_operation() {
         assert_eq!(out[..4], KNOWN[2].2);
         assert_eq!(module.digest_final(session, Output::Buffer(&mut out)), over);
 
-        // Parts that were given up leave nothing behind.
+        // Parts of a cancelled operation have no effect on the next one.
         module.digest_init(session, &mechanism).expect("an operation");
         module.digest_update(session, b"given up").expect("a part");
         module.digest_cancel(session).expect("an operation");

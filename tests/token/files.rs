@@ -1,5 +1,5 @@
-//! The files of a token directory: copies and other names of a token file, files that are no tokens, permissions, and
-//! files that go while a process has them open.
+//! The files of a token directory: copies and links of a token file, other files, permissions, and
+//! files that are removed while a process has them open.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -19,7 +19,7 @@ fn file(directory: &Directory) -> PathBuf {
     files.find_map(|entry| Some(entry.expect("an entry").path()).filter(token)).expect("a token file")
 }
 
-/// A file beside the token's with another end of its name.
+/// Returns the path with a suffix.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -33,7 +33,7 @@ fn tokens(module: &Module) -> Vec<SlotId> {
     module.slots(true).expect("slots").into_iter().filter(has_token).collect()
 }
 
-/// The descriptors of this process that are open on files of a directory.
+/// Returns the descriptors of this process for files of a directory.
 fn descriptors(directory: &Directory) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());

@@ -1,4 +1,5 @@
-//! Key generation: every mechanism that makes keys, what it makes, and what it refuses.
+//! Key generation: every mechanism that generates keys, its results, and the templates that it
+//! refuses.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
@@ -6,7 +7,7 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, Se
 use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
 
-/// The mechanisms that make secret keys, with lengths that they make and refuse.
+/// The mechanisms that generate secret keys, with the lengths that they accept and refuse.
 const SECRETS: [(M, KeyType, &[u64], &[u64]); 21] = [
     (M::AES_KEY_GEN, KeyType::AES, &[16, 24, 32], &[0, 8, 15, 33, 64, u64::MAX]),
     (M::AES_XTS_KEY_GEN, KeyType::AES_XTS, &[32, 64], &[0, 16, 48, u64::MAX]),
@@ -34,7 +35,7 @@ const SECRETS: [(M, KeyType, &[u64], &[u64]); 21] = [
 /// Every mechanism that has a case here.
 pub fn covered() -> impl Iterator<Item = M> {
     let pairs = Kind::PAIRS.into_iter().chain(Kind::AGREEING).chain(Kind::ENCAPSULATING);
-    // Those of Diffie-Hellman and of one-time passwords are in files of their own.
+    // Diffie-Hellman and one-time passwords have their own files.
     let others = [M::DH_PKCS_KEY_PAIR_GEN, M::HOTP_KEY_GEN];
     SECRETS.iter().map(|case| case.0).chain(pairs.map(Kind::generator)).chain(others)
 }
@@ -165,7 +166,7 @@ fn impossible_generation_templates_are_refused() {
         let another_set = Kind::MlDsa65.request();
         let ml_dsa = M::ML_DSA_KEY_PAIR_GEN;
         refuses(ml_dsa, Kind::MlDsa44.request(), another_set, Error::TemplateInconsistent);
-        // Neither half is left behind.
+        // Neither key of the pair remains.
         assert_eq!(client.find(session, &none()), []);
 
         let key = |mechanism, template: Attributes| {

@@ -1,4 +1,4 @@
-//! Objects that come from outside, and the forms in which they may come.
+//! Imported objects, and the forms of their values.
 
 use jeton::backend::{Curve, PairSpec, PublicParts};
 use jeton::error::Error;
@@ -162,8 +162,8 @@ fn a_curve_is_accepted_by_oid_or_by_name() {
             }
         }
         let key = private(KeyType::EC).bytes(A::VALUE, &[1; 32]);
-        // PKCS#11 3.2, "Elliptic Curve": another curve, one of another key type; then forms that name none: implicitlyCA,
-        // explicit parameters, no DER at all.
+        // PKCS#11 3.2, "Elliptic Curve": another curve, a curve of another key type, then values
+        // that name no curve: implicitlyCA, explicit parameters, bytes that are not DER.
         let (unknown, malformed) = (Error::CurveNotSupported, Error::DomainParamsInvalid);
         for (wrong, error) in [
             (&b"\x13\x04none"[..], unknown),
@@ -314,7 +314,8 @@ fn certificates_and_data_are_read_back_unchanged() {
             .bytes(A::SUBJECT, b"a subject")
             .bytes(A::URL, b"https://a.place/cert")
             .bytes(A::HASH_OF_SUBJECT_PUBLIC_KEY, &[1; 20]);
-        // PKCS#11 3.2, "X.509 public key certificate objects": where a place stands for it, the digests tell its keys.
+        // PKCS#11 3.2, "X.509 public key certificate objects": if a URL replaces the certificate,
+        // the hashes of the keys are required.
         assert_eq!(client.create(session, &linked), Err(Error::TemplateIncomplete));
         client.create(session, &linked.bytes(A::HASH_OF_ISSUER_PUBLIC_KEY, &[2; 20])).expect("a certificate");
     });

@@ -1,4 +1,4 @@
-//! ML-KEM: what is encapsulated is decapsulated, and what is not gives another secret.
+//! ML-KEM: decapsulation returns the secret, and a wrong ciphertext gives another one.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M};
@@ -40,7 +40,8 @@ fn both_sides_share_the_secret_and_a_wrong_ciphertext_gives_another() {
             for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
                 assert!(!client.flag(session, key, id) && !client.flag(session, opened, id), "{id}");
             }
-            // FIPS 203: a wrong ciphertext is rejected by a secret that nobody else has.
+            // FIPS 203: a wrong ciphertext gives a secret that only the holder of the key can
+            // compute.
             sealed[len - 1] ^= 1;
             let other = module
                 .decapsulate_key(session, &mechanism, private, &shown.template(), &sealed)

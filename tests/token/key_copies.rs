@@ -1,5 +1,5 @@
-//! Rights that no copy, change or template gives: a public copy of a private key, usages that the
-//! key does not have, trust that does not come from the SO.
+//! Rights that a copy, change or template cannot give: a public copy of a private key, additional
+//! usages, trust that the SO did not set.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
@@ -13,14 +13,14 @@ fn secret(key_type: KeyType, value: &[u8]) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, value)
 }
 
-/// A template with another one in an attribute.
+/// Returns a template that contains another one in an attribute.
 fn within<'a>(own: &'a Attributes, id: A, inner: &'a Attributes) -> Template<'a> {
     let mut template = own.template();
     template.0.push(Given { id, value: Raw::Template(inner.template()) });
     template
 }
 
-/// Does something as the SO; the user is logged in before and after.
+/// Runs `work` while the SO is logged in. The user is logged in before and after.
 fn as_the_so<T>(client: &Client, session: SessionHandle, work: impl FnOnce() -> T) -> T {
     client.module.logout(session).expect("the user");
     client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -70,7 +70,7 @@ fn a_copy_gains_no_usage() {
         }
         let copy = client.copy(session, frozen, &none()).expect("a copy");
         assert_eq!(client.set(session, copy, &none().flag(A::DECRYPT, true)), Err(Error::ActionProhibited));
-        // Less is allowed.
+        // Fewer usages are allowed.
         let whole = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
         let less = client.copy(session, whole, &none().flag(A::DECRYPT, false)).expect("a copy");
         assert!(!client.flag(session, less, A::DECRYPT) && client.flag(session, less, A::ENCRYPT));
@@ -139,13 +139,13 @@ fn the_user_cannot_set_trusted_in_a_template_attribute() {
             let made = module.generate_key_pair(session, &ml_kem, &request.template(), &Template(private));
             assert_eq!(made.map(drop), refused.map(drop), "{id}");
         }
-        // It may say that a key is not trusted, and the SO may say more.
+        // The template may set CKA_TRUSTED to false, and the SO may set it to true.
         let not = none().flag(A::TRUSTED, false);
         assert!(module.create_object(session, &within(&aes, A::UNWRAP_TEMPLATE, &not)).is_ok());
     });
 }
 
-/// The SO may set such a template; a file of an older version may have one that the user set.
+/// The SO may set such a template. A file of an older version may contain one that the user set.
 #[test]
 fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
     each_backend(|provider| {
@@ -229,7 +229,7 @@ fn only_the_so_changes_a_trusted_key() {
             ] {
                 assert_eq!(client.set(session, key, &change), Err(Error::ActionProhibited), "{label}");
             }
-            // A copy is the user's, and not trusted.
+            // A copy by the user is not trusted.
             let copy = client.copy(session, key, &none().label("copy")).expect("a copy");
             assert!(!client.flag(session, copy, A::TRUSTED), "{label}");
             assert_eq!(client.copy(session, key, &trust), Err(Error::AttributeReadOnly), "{label}");
@@ -269,14 +269,14 @@ fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
         assert_eq!(module.decrypt_init(session, &ecb, by), Err(Error::KeyFunctionNotPermitted));
         let copy = client.copy(session, by, &none().flag(A::DECRYPT, true));
         assert_eq!(copy, Err(Error::TemplateInconsistent));
-        // The copy may be given the right; it wraps no key that asks for trust.
+        // The copy may gain the usage, but it does not wrap a key with CKA_WRAP_WITH_TRUSTED.
         let copy = client.copy(session, by, &none()).expect("a copy");
         let refused = module.wrap_key(session, &ecb, copy, key, Output::Buffer(&mut [0; 16]));
         assert_eq!(refused, Err(Error::KeyNotWrappable));
     });
 }
 
-/// A key that the SO asked for comes into being in `C_AsyncComplete`, whoever is logged in then.
+/// `C_AsyncComplete` creates the key that the SO requested, even if the user is logged in by then.
 #[test]
 fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
     each_backend(|provider| {

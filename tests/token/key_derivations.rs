@@ -1,5 +1,5 @@
-//! Attacks on unreadable keys by derivation and unwrapping: keys that are short enough to be
-//! guessed, copies with more rights, keys that are not for deriving.
+//! Attacks on unreadable keys by derivation and unwrapping: keys that are short enough to guess,
+//! copies with more usages, keys without CKA_DERIVE.
 
 use jeton::backend::{Hash, Provider};
 use jeton::error::{Error, Result};
@@ -20,13 +20,13 @@ fn secret(key_type: KeyType, len: u8) -> Attributes {
     key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &value)
 }
 
-/// A key that nobody may read and that may be derived from.
+/// Creates an unreadable key with CKA_DERIVE.
 fn closed(client: &Client, session: SessionHandle, key_type: KeyType, len: u8) -> ObjectHandle {
     let key = secret(key_type, len).flag(A::SENSITIVE, true).flag(A::DERIVE, true);
     client.create(session, &key).expect("a key")
 }
 
-/// A key that everybody knows.
+/// Creates a key with a known value.
 fn known(client: &Client, session: SessionHandle, len: u8) -> ObjectHandle {
     let key = secret(KeyType::GENERIC_SECRET, len).flag(A::DERIVE, true).and(&shown());
     client.create(session, &key).expect("a key")
@@ -73,7 +73,7 @@ fn with_other(other: ObjectHandle) -> Vec<(M, Params)> {
     ]
 }
 
-/// Derives with a template that gives the call no reason to fail. A concatenation is whole.
+/// Derives with a template that is valid for the mechanism. A concatenation keeps its full length.
 fn derived(
     client: &Client,
     session: SessionHandle,
@@ -146,7 +146,7 @@ fn hkdf_extract_with_a_salt_key_makes_no_readable_mac() {
             );
             let key = derive(&client, session, extract(salt), message, &none()).expect("a key");
             assert_eq!(client.read(session, key, A::VALUE), Err(Error::AttributeSensitive));
-            // RFC 5869 has it so that the next step's output may be known.
+            // RFC 5869: the output of the expand step may be public.
             let mechanism = (M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Key(salt)));
             assert!(value(&client, session, mechanism, message, &len(32)).is_ok());
         }
@@ -190,7 +190,7 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
                 assert!(derive(&client, session, xor, key, &none()).is_ok());
             }
         }
-        // A key of 64 bytes is not cut to a quarter.
+        // A key of 64 bytes is not shortened to a quarter.
         let long = closed(&client, session, KeyType::GENERIC_SECRET, 64);
         let extract = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0));
         assert_eq!(derive(&client, session, extract.clone(), long, &len(16)), Err(Error::KeySizeRange));
@@ -200,13 +200,13 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
         assert!(derive(&client, session, extended(None), long, &generic).is_ok());
         let refused = derive(&client, session, extended(None), long, &len(1));
         assert_eq!(refused, Err(Error::KeySizeRange));
-        // What everybody knows is cut as one likes.
+        // A known key can have any length.
         let open = known(&client, session, 32);
         assert!(derive(&client, session, extract, open, &len(1)).is_ok());
     });
 }
 
-/// With 31 known bytes before it, half of the whole is a key with one byte that is not known.
+/// With 31 known bytes before it, half of the result has one unknown byte.
 #[test]
 fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
     each_backend(|provider| {
@@ -221,7 +221,7 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
         for (mechanism, base) in [
             (prefix.clone(), key),
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), open),
-            // Who made a sensitive key knows it.
+            // The creator of an imported sensitive key knows its value.
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), sensitive),
         ] {
             assert_eq!(derive(&client, session, mechanism.clone(), base, &aes(32)), Err(Error::KeySizeRange));
@@ -231,7 +231,7 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
                 let refused = derive(&client, session, cut, joined, &len(32));
                 assert_eq!(refused, Err(Error::KeySizeRange), "{id}");
             }
-            // Nor after a copy, another derivation, or a rotation.
+            // The same holds after a copy, another derivation, or a rotation.
             let copy = client.copy(session, joined, &none()).expect("a copy");
             let xored = derive(&client, session, (M::XOR_BASE_AND_DATA, data(&[0; 63])), joined, &none());
             let turned = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(8));
@@ -240,7 +240,7 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
                 let refused = derive(&client, session, extract.clone(), key, &len(32));
                 assert_eq!(refused, Err(Error::KeySizeRange));
             }
-            // A hash of all of it is what concatenation is for.
+            // Hashing the concatenation is its intended use.
             let hash = (M::SHA256_KEY_DERIVATION, Params::None);
             assert!(derive(&client, session, hash, joined, &none()).is_ok());
         }
@@ -301,11 +301,11 @@ fn a_derivation_that_copies_a_key_gains_no_usage() {
         assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&[M::AES_ECB])));
         refused(listed, none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_GCM])));
 
-        // A generic secret, which encrypts nothing, may become a key that does.
+        // A generic secret, which cannot encrypt, may become a key that can.
         let generic = closed(&client, session, KeyType::GENERIC_SECRET, 32);
         let key = xor(generic, &none().flag(A::ENCRYPT, true)).expect("a key");
         assert!(client.flag(session, key, A::ENCRYPT));
-        // What is hashed is another key.
+        // A hash makes another key.
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         let aes = none().number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
         assert!(derive(&client, session, hash, wraps, &aes).is_ok());
@@ -429,7 +429,8 @@ fn unwrapping_does_not_shorten_a_key() {
             (plain(M::RSA_X_509), public, private),
         ] {
             let id = mechanism.info.id;
-            // A length that is in an unauthenticated plaintext alone has the error of every wrong one.
+            // A length that only the unauthenticated plaintext contains has the same error as any
+            // wrong length.
             let refused = match id {
                 M::AES_CBC_PAD => Err(Error::WrappedKeyInvalid),
                 _ => Err(Error::TemplateInconsistent),

@@ -1,5 +1,4 @@
-//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that follow from a refused usage, and raw RSA
-//! wrapping.
+//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that a refused usage implies, and raw RSA wrapping.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -19,7 +18,7 @@ fn generic() -> Attributes {
     key_object(ObjectClass::SECRET_KEY, KeyType::GENERIC_SECRET).flag(A::SENSITIVE, false)
 }
 
-/// The functions that are over when they return have no moment for the PIN of a use.
+/// A function without an Init function has no point at which the PIN could be given.
 #[test]
 fn functions_without_init_refuse_a_key_with_always_authenticate() {
     each_backend(|provider| {
@@ -75,7 +74,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key");
         let made = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         assert_eq!(made, Err(refused));
-        // Nor does it leave, to come back without the attribute.
+        // The key cannot be wrapped and unwrapped without the attribute either.
         let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let (_, leaving) = client
             .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))
@@ -83,7 +82,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         let (by, _) = pair(&client, session, Kind::Aes, &none());
         let out = module.wrap_key(session, &plain(M::AES_KEY_WRAP_KWP), by, leaving, Output::Length);
         assert_eq!(out, Err(refused));
-        // The PIN before the call is for no operation.
+        // A PIN before the call belongs to no operation.
         let early = module.login(session, User::ContextSpecific, PIN);
         assert_eq!(early, Err(Error::OperationNotInitialized));
     });
@@ -113,7 +112,7 @@ fn every_operation_with_always_authenticate_waits_for_the_pin() {
         module.message_sign_init(session, &pkcs1, rsa).expect("an operation");
         assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), refused);
         assert_eq!(module.sign_message_begin(session), Err(Error::UserNotLoggedIn));
-        // A state behind a PIN is not saved: it would be restored without.
+        // The state is not saved, because it would be restored without the PIN.
         let state = module.operation_state(session, Output::Length);
         assert!(state.is_err());
         module.message_sign_cancel(session).expect("a session");
@@ -143,7 +142,7 @@ fn a_context_specific_login_serves_the_last_operation_that_waits() {
         module.sign_init(session, &mechanism, rsa).expect("an operation");
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign(session, b"data", Output::Buffer(&mut out)), Ok(256));
-        // The other one still waits, and may have its own.
+        // The other operation still waits for its own PIN.
         module.login(session, User::ContextSpecific, PIN).expect("the PIN");
         assert_eq!(module.sign_recover(session, b"data", Output::Buffer(&mut out)), Ok(256));
         let idle = module.login(session, User::ContextSpecific, PIN);

@@ -1,4 +1,5 @@
-//! Keys of every kind for the tests: how each is generated, and an RSA pair made once for all.
+//! Keys of every type for the tests: how each is generated, and an RSA key pair that all tests
+//! share.
 
 use std::sync::LazyLock;
 
@@ -94,7 +95,7 @@ impl Kind {
     ];
     /// The pairs that encapsulate.
     pub const ENCAPSULATING: [Kind; 3] = [Kind::MlKem512, Kind::MlKem768, Kind::MlKem1024];
-    /// The secret keys that make codes.
+    /// The secret keys that make MACs.
     pub const SECRETS: [Kind; 3] = [Kind::Aes, Kind::Generic, Kind::Hmac];
 
     pub fn key_type(self) -> KeyType {
@@ -116,7 +117,7 @@ impl Kind {
         }
     }
 
-    /// The mechanism that makes such a key.
+    /// Returns the mechanism that generates such a key.
     pub fn generator(self) -> M {
         match self.key_type() {
             KeyType::RSA => M::RSA_PKCS_KEY_PAIR_GEN,
@@ -133,7 +134,7 @@ impl Kind {
         }
     }
 
-    /// What the public template, or the only one, has to say for that.
+    /// Returns the attributes that the public template, or the only template, needs.
     pub fn request(self) -> Attributes {
         let curve = |oid| none().bytes(A::EC_PARAMS, oid);
         let set = |number| none().number(A::PARAMETER_SET, number);
@@ -177,7 +178,8 @@ pub struct RsaPair {
     pub private: Attributes,
 }
 
-/// An RSA pair of 2048 bits. Making one takes long; the tests of generation make their own.
+/// An RSA key pair of 2048 bits. Generation is slow, so only the tests of generation generate
+/// others.
 pub static RSA: LazyLock<RsaPair> = LazyLock::new(|| {
     let spec = PairSpec::Rsa { bits: 2048, public_exponent: &[1, 0, 1] };
     let (PublicParts::Rsa { n, e }, PrivateParts::Rsa(key)) =
@@ -204,7 +206,8 @@ pub fn key_object(class: ObjectClass, key_type: KeyType) -> Attributes {
     Attributes::of(class).number(A::KEY_TYPE, key_type.0)
 }
 
-/// A pair of that kind, public key first; both get these attributes. A secret key stands for both halves.
+/// Creates a key pair of this type and returns the public key first. Both keys get these
+/// attributes. A secret key is returned twice.
 pub fn pair(
     client: &Client,
     session: SessionHandle,
@@ -233,7 +236,7 @@ pub const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff
     17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
     8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
 
-/// What a public template says of that group.
+/// Returns the attributes of the group for a public template.
 pub fn group() -> Attributes {
     none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
 }

@@ -1,5 +1,5 @@
-//! Every mechanism that signs: in one part, in several parts, armed again, and its signatures refused when wrong.
-//! A row of the mechanism table without a case here fails.
+//! Every mechanism that signs: in one part, in several parts, re-armed, and with wrong signatures.
+//! A row of the mechanism table without a case fails the test.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -15,7 +15,7 @@ use crate::support::{Client, each_backend, none, plain};
 pub struct Case {
     pub mechanism: Mechanism,
     pub kinds: &'static [Kind],
-    /// The length of a message that it takes.
+    /// A message length that it accepts.
     pub message: usize,
     /// Whether the same message gives the same signature.
     pub repeats: bool,
@@ -102,7 +102,7 @@ fn post_quantum() -> Vec<Case> {
         let named = parameterized(M::HASH_ML_DSA, &[Kind::MlDsa44], params);
         cases.push(Case { message: hash.len(), repeats: true, ..named });
     }
-    // Each takes its time: two of the hashes are signed with.
+    // SLH-DSA is slow, so only two hashes are tested.
     for (_, slh_dsa, hash) in PREHASHED {
         if matches!(hash, Hash::Sha256 | Hash::Shake128) {
             let params =
@@ -115,7 +115,7 @@ fn post_quantum() -> Vec<Case> {
     cases
 }
 
-/// HMAC and its form that is cut.
+/// HMAC and its general-length form.
 const HMACS: [(M, M, Hash); 15] = [
     (M::SHA_1_HMAC, M::SHA_1_HMAC_GENERAL, Hash::Sha1),
     (M::SHA224_HMAC, M::SHA224_HMAC_GENERAL, Hash::Sha224),
@@ -134,7 +134,7 @@ const HMACS: [(M, M, Hash); 15] = [
     (M::BLAKE2B_512_HMAC, M::BLAKE2B_512_HMAC_GENERAL, Hash::Blake2b512),
 ];
 
-/// Message authentication codes. One byte is too short for a test that expects two codes to differ.
+/// MACs. One byte is too short for a test that expects two MACs to differ.
 fn codes() -> Vec<Case> {
     let code = |id, kinds, params| Case { repeats: true, ..parameterized(id, kinds, params) };
     let mut cases = Vec::new();
@@ -173,7 +173,7 @@ fn parameterized(id: M, kinds: &'static [Kind], params: Params) -> Case {
     Case { mechanism: Mechanism { params, ..plain(id) }, kinds, message: LONG, repeats: false }
 }
 
-/// A message below every modulus.
+/// Returns a message that is smaller than every modulus.
 pub fn message(len: usize, start: u8) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { 1 } else { (at as u8).wrapping_mul(5).wrapping_add(start) }).collect()
 }
@@ -204,7 +204,7 @@ fn every_row_of_the_table_has_a_case() {
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
     for row in mechanism::all() {
         let covered = match row.action {
-            // As long as the buffer: no case of codes that have a length.
+            // The MAC is as long as the buffer, so this is not a case for MACs with a fixed length.
             Action::Mac(MacFunction::TlsPrf) => row.id == crate::tls::OF_ANY_LENGTH,
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),
@@ -327,7 +327,7 @@ fn short_buffers_and_length_queries_keep_the_operation_active() {
             let refused = module.sign(session, &data, Output::Buffer(&mut vec![0; short]));
             assert_eq!(refused, Err(Error::BufferTooSmall { needed }));
         }
-        // Room to spare is left as it was.
+        // The rest of a longer buffer stays unchanged.
         let mut room = vec![0xaa; needed + 9];
         assert_eq!(module.sign(session, &data, Output::Buffer(&mut room)), Ok(needed));
         assert_eq!(room[needed..], [0xaa; 9]);
@@ -349,7 +349,7 @@ fn a_re_armed_operation_signs_the_new_data() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
         for start in [3, 4, 3] {
-            // Parts that were given up leave nothing behind.
+            // Parts of a cancelled operation have no effect on the next one.
             module.sign_init(session, mechanism, private).expect("an operation");
             module.sign_update(session, b"given up").expect("a part");
             module.sign_cancel(session).expect("an operation");

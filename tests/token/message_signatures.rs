@@ -1,5 +1,5 @@
-//! Message-based signatures: every mechanism that signs, in one part and in several; calls in the wrong order; keys that
-//! want a PIN for each use.
+//! Message-based signatures: every mechanism that signs, in one part and in several; calls in the
+//! wrong order; keys that need a PIN for each use.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, mechanism_flag as flag};
@@ -27,7 +27,7 @@ fn message_signatures_equal_those_of_single_operations() {
             let mut whole = vec![0; needed];
             assert_eq!(module.sign_message(session, &data, Output::Buffer(&mut whole)), Ok(needed));
 
-            // Parts that were given up leave nothing behind.
+            // Parts of a cancelled operation have no effect on the next one.
             module.sign_message_begin(session).expect("a message");
             module.sign_message_part(session, b"given up").expect("a part");
             module.sign_message_cancel(session).expect("a message");
@@ -136,7 +136,7 @@ fn always_authenticate_needs_the_pin_for_each_message() {
             assert_eq!(module.sign_message(session, b"data", Output::Buffer(&mut out)), Ok(256));
             assert_eq!(client.verify(session, &mechanism, public, b"data", &out), Ok(()));
 
-            // One message in several parts is one use.
+            // A message in several parts needs one PIN.
             assert_eq!(module.sign_message_begin(session), Err(Error::UserNotLoggedIn));
             assert_eq!(login(PIN), Ok(()));
             assert_eq!(module.sign_message_begin(session), Ok(()));

@@ -1,5 +1,5 @@
-//! Message-based encryption: what it gives is what the functions in one part give; nonces that the token makes; tags that
-//! are wrong; calls in the wrong order.
+//! Message-based encryption: equal results to the one-part functions, generated nonces, wrong tags,
+//! and calls in the wrong order.
 
 use jeton::backend::{AeadScheme, Direction};
 use jeton::error::Error;
@@ -32,7 +32,7 @@ fn params(scheme: AeadScheme, nonce: &[u8], tag_len: usize, len: usize) -> Messa
     MessageParams::new(scheme, nonce, tag_len).expect("lengths of the cipher").announced(len)
 }
 
-/// GCM with a nonce that is made by the token.
+/// GCM with a nonce that the token generates.
 fn made(generator: Generator, fixed_bits: usize) -> MessageParams {
     params(GCM.1, &NONCE, 16, 0).generated(generator, fixed_bits).expect("bits of the nonce")
 }
@@ -62,7 +62,7 @@ fn opened(
     outcome.map(|_| out)
 }
 
-/// A message in parts of these lengths, over and over; the last call has the rest.
+/// Processes a message in parts of these lengths, repeatedly. The last call has the rest.
 fn in_parts(
     client: &Client,
     session: SessionHandle,
@@ -104,7 +104,8 @@ fn in_parts(
 
 #[test]
 fn message_encryption_matches_known_values() {
-    // "The Galois/Counter Mode of Operation (GCM)" (McGrew, Viega), test case 4; SP 800-38C, example 1; RFC 8439, 2.8.2.
+    // "The Galois/Counter Mode of Operation (GCM)" (McGrew, Viega), test case 4; SP 800-38C,
+    // example 1; RFC 8439, 2.8.2.
     let sunscreen =
         b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
                       sunscreen would be it.";
@@ -283,7 +284,7 @@ fn generated_nonces_never_repeat() {
             let mut nonces = Vec::new();
             for at in 0..4 {
                 let (mut given, data) = (made(generator, 32), message(40));
-                // Neither a length nor a buffer that is too small uses up a nonce.
+                // A length query or a short buffer does not use a nonce.
                 let crypt = |params: &mut MessageParams, out: Output<'_>| {
                     module.crypt_message(session, Direction::Encrypt, params, AAD, &data, out)
                 };
@@ -408,12 +409,12 @@ fn calls_in_the_wrong_order_are_refused() {
             assert_eq!((once(), begin()), (Ok(0), Ok(())));
             let active = Error::OperationActive;
             assert_eq!((once(), begin(), finish()), (Err(active), Err(active), Err(active)));
-            // None of this ended the message.
+            // The message is still active.
             assert_eq!((part(), end()), (Ok(0), Ok(0)));
             assert_eq!(module.crypt_message_cancel(session, direction), Ok(()));
             assert_eq!((part(), once(), finish()), (Err(missing), Ok(0), Ok(())));
             assert_eq!(finish(), Err(missing));
-            // Given up in the middle of a message.
+            // The operation ends in the middle of a message.
             assert_eq!((init(), begin()), (Ok(()), Ok(())));
             assert_eq!(module.message_crypt_cancel(session, direction), Ok(()));
             assert_eq!((part(), init(), begin()), (Err(missing), Ok(()), Ok(())));

@@ -42,7 +42,7 @@ fn an_incomplete_template_is_refused() {
                 RSA.private.clone().flag(A::ALWAYS_AUTHENTICATE, true).flag(A::PRIVATE, false),
                 Error::TemplateInconsistent,
             ),
-            // Not for the caller to give.
+            // Attributes that the caller cannot set.
             (data("a").bytes(A::UNIQUE_ID, b"mine"), Error::AttributeReadOnly),
             (aes().flag(A::LOCAL, true), Error::AttributeReadOnly),
             (aes().flag(A::ALWAYS_SENSITIVE, true), Error::AttributeReadOnly),
@@ -51,7 +51,7 @@ fn an_incomplete_template_is_refused() {
             (aes().number(A::VALUE_LEN, 32), Error::AttributeReadOnly),
             (RSA.public.clone().number(A::MODULUS_BITS, 2048), Error::AttributeReadOnly),
             (RSA.public.clone().flag(A::TRUSTED, true), Error::AttributeReadOnly),
-            // Not of that object.
+            // Attributes of another object type.
             (data("a").flag(A::SIGN, true), Error::AttributeTypeInvalid),
             (aes().bytes(A::MODULUS, &[1]), Error::AttributeTypeInvalid),
             (RSA.public.clone().flag(A::SENSITIVE, true), Error::AttributeTypeInvalid),
@@ -69,7 +69,7 @@ fn an_incomplete_template_is_refused() {
             assert_eq!(client.create(session, template), Err(*expected), "case {at}");
         }
         assert_eq!(client.find(session, &none()), []);
-        // The same value twice says nothing new.
+        // The same value twice is allowed.
         client.create(session, &data("a").label("a")).expect("data");
     });
 }
@@ -84,7 +84,7 @@ fn write_access_depends_on_session_and_login() {
         assert_eq!(client.create(session, &private), Err(Error::UserNotLoggedIn));
         assert_eq!(client.create(session, &data("a").stored()), Err(Error::UserNotLoggedIn));
         assert_eq!(client.create(session, &aes()), Err(Error::UserNotLoggedIn));
-        client.create(session, &data("of nobody")).expect("data");
+        client.create(session, &data("public")).expect("data");
 
         client.login(session);
         assert_eq!(client.create(read_only, &data("a").stored()), Err(Error::SessionReadOnly));
@@ -151,7 +151,7 @@ fn attributes_change_only_in_allowed_directions() {
         }
         assert_eq!(set(none().flag(A::SIGN_RECOVER, true)), Err(Error::AttributeTypeInvalid));
         assert_eq!(set(none().bytes(A::SENSITIVE, b"")), Err(Error::AttributeValueInvalid));
-        // One refused attribute, and none of them changes.
+        // If one attribute is refused, no attribute changes.
         let mixed = none().label("mixed").bytes(A::VALUE, &[8; 32]);
         assert_eq!(set(mixed), Err(Error::AttributeReadOnly));
         assert_eq!(client.read(session, key, A::LABEL).expect("a label"), b"new");
@@ -222,7 +222,7 @@ fn only_the_so_sets_trusted_on_a_public_key() {
         client.module.logout(session).expect("the SO");
         client.login(session);
         let key = client.find_one(session, &none().flag(A::TRUSTED, true));
-        // A trusted key is as a trusted certificate: the user changes nothing of it.
+        // The user cannot change a trusted key, as with a trusted certificate.
         assert_eq!(client.set(session, key, &none().flag(A::TRUSTED, false)), Err(Error::ActionProhibited));
     });
 }
@@ -245,7 +245,7 @@ fn sensitive_values_cannot_be_read() {
             }
             assert_eq!(client.read(session, key, A::VALUE_LEN), Err(Error::AttributeTypeInvalid));
         }
-        // Either flag hides them.
+        // Each of the two flags hides the values.
         for (sensitive, extractable) in [(true, true), (false, false)] {
             let key = aes().flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
             let key = client.create(session, &key).expect("a key");

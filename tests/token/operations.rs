@@ -1,4 +1,4 @@
-//! Operations: what may start them, what keeps them going, and what ends them.
+//! Operations: what starts them, what keeps them active, and what ends them.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -136,7 +136,7 @@ fn a_second_init_of_an_active_operation_is_refused() {
 
         module.sign_init(session, &mechanism, private).expect("an operation");
         assert_eq!(module.sign_init(session, &mechanism, private), Err(Error::OperationActive));
-        // The other kinds are not concerned.
+        // Other operations are not affected.
         module.verify_init(session, &mechanism, public).expect("an operation");
         module.digest_init(session, &plain(M::SHA256)).expect("an operation");
         module.find_init(session, &none().template()).expect("a search");
@@ -275,7 +275,7 @@ fn always_authenticate_needs_the_pin_for_each_signature() {
         let mut out = [0; 256];
         assert_eq!(login(PIN), Err(Error::OperationNotInitialized));
         for _ in 0..2 {
-            // Without the PIN the operation is over.
+            // Without the PIN the operation ends.
             module.sign_init(session, &mechanism, key).expect("an operation");
             let refused = module.sign(session, b"data", Output::Buffer(&mut out));
             assert_eq!(refused, Err(Error::UserNotLoggedIn));

@@ -1,4 +1,4 @@
-//! One-time passwords: the values of RFC 4226, the counter that only goes up, and what a key does not do.
+//! One-time passwords: the values of RFC 4226, the counter that only increases, and refused uses.
 
 use std::collections::BTreeSet;
 use std::ffi::c_ulong;
@@ -29,7 +29,7 @@ fn own() -> Mechanism {
     with(None, None, None, 0)
 }
 
-/// What a `CK_OTP_SIGNATURE_INFO` at that place says: type and value of each parameter.
+/// Reads the type and value of each parameter of a `CK_OTP_SIGNATURE_INFO`.
 fn parse(info: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let number = |at: usize| {
         let bytes = info[at..at + size_of::<c_ulong>()].try_into().expect("a number");
@@ -82,14 +82,15 @@ fn hotp_matches_rfc_4226_and_increments_the_counter() {
             assert_eq!(counter(&client, session, key), at);
             assert_eq!(password(&client, session, &own(), key), Ok((known.to_owned(), at)));
         }
-        // A counter that is given leaves the key's own alone. The longer passwords are the decimals of the RFC's table.
+        // A counter in the parameter does not change the counter of the key. The longer passwords
+        // are the decimal values of the RFC's table.
         let given = |at, digits| password(&client, session, &with(Some(at), digits, Some(0), 32), key);
         assert_eq!(given(3, None), Ok(("969429".to_owned(), 3)));
         assert_eq!(given(1, Some(8)), Ok(("94287082".to_owned(), 1)));
         assert_eq!(given(2, Some(7)), Ok(("7359152".to_owned(), 2)));
         assert_eq!(counter(&client, session, key), 10);
 
-        // In parts there is no data either, and no call but the last counts.
+        // In parts there is no data either, and only the last call increments the counter.
         let module = &client.module;
         module.sign_init(session, &own(), key).expect("an operation");
         module.sign_update(session, b"").expect("nothing");
@@ -151,7 +152,7 @@ fn the_hotp_counter_survives_the_process_and_never_repeats() {
         });
         assert_eq!(counters, (0..40).collect());
         let three = Client::beside(&one.directory, provider, "");
-        // The token counts, though the session may not write.
+        // The counter increases in a read-only session too.
         let reading = three.module.open_session(three.slot, false).expect("a session");
         three.login(reading);
         let key = three.find_one(reading, &none().label("shared"));
@@ -170,7 +171,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
             with(None, Some(5), None, 0),
             with(None, Some(9), None, 0),
             with(None, None, Some(1), 0),
-            // The next one, and none of the counter.
+            // The next password, without the counter.
             with(None, None, None, 1),
             with(None, None, None, 4),
             plain(M::HOTP),
@@ -212,7 +213,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
         assert_eq!(client.set(session, key, &back), Err(Error::AttributeReadOnly));
         let last = client.create(session, &hotp().bytes(A::OTP_COUNTER, &[0xff; 8])).expect("a key");
         assert_eq!(password(&client, session, &own(), last), Err(Error::KeyFunctionNotPermitted));
-        // Of another class, for another mechanism, and another key for this one.
+        // Another class, another mechanism, and another key for this mechanism.
         let wrong = hotp().without(A::CLASS).number(A::CLASS, ObjectClass::SECRET_KEY.0);
         assert_eq!(client.create(session, &wrong), Err(Error::AttributeValueInvalid));
         let refused = client.module.sign_init(session, &plain(M::SHA_1_HMAC), key);

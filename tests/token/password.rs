@@ -1,4 +1,5 @@
-//! PBKDF2: known answers of RFC 6070 and RFC 7914, 11, and of Python's `hashlib.pbkdf2_hmac` for the other hashes.
+//! PBKDF2: known answers of RFC 6070 and RFC 7914, 11, and of Python's `hashlib.pbkdf2_hmac` for
+//! the other hashes.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -105,7 +106,7 @@ fn the_template_sets_the_type_of_a_password_key() {
         };
         let of = |key_type: KeyType| none().number(A::KEY_TYPE, key_type.0);
         assert_eq!(make(of(KeyType::AES).number(A::VALUE_LEN, 24)).map(|key| key.len()), Ok(24));
-        // A length that the type fixes may be left out.
+        // The template may omit a length that the key type fixes.
         assert_eq!(make(of(KeyType::CHACHA20)).map(|key| key.len()), Ok(32));
         assert_eq!(make(none().number(A::VALUE_LEN, 32)), Err(Error::TemplateIncomplete));
         assert_eq!(make(of(KeyType::AES)), Err(Error::TemplateIncomplete));
@@ -116,7 +117,7 @@ fn the_template_sets_the_type_of_a_password_key() {
         }
         let endless = params(Hash::Sha1, b"password", b"salt", u32::MAX);
         assert_eq!(value(&client, session, endless, &generic(20)), Err(Error::MechanismParamInvalid));
-        // Few iterations are many where a key has many blocks.
+        // A key of many blocks multiplies the number of iterations.
         let long = params(Hash::Sha1, b"password", b"salt", 1 << 20);
         assert_eq!(value(&client, session, long, &generic(4096)), Err(Error::MechanismParamInvalid));
         let never = params(Hash::Sha1, b"password", b"salt", 0);

@@ -1,4 +1,4 @@
-//! PINs, the login and what the token says of them.
+//! PINs, logins, and the token flags about them.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -131,12 +131,13 @@ fn a_login_strengthens_only_a_weak_pin_record() {
         assert_eq!(log_in(16, 2, User::User, PIN), Ok(()));
         let stronger = record(&client);
         assert_eq!(stronger[..2], [16, 2]);
-        // As strong, or weaker, as what is configured: it stays.
+        // The record is as strong as the configuration, or stronger: it stays.
         for (memory_kib, passes) in [(16, 2), (8, 2), (8, 1)] {
             assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
             assert_eq!(record(&client), stronger);
         }
-        // Weaker in one way and stronger in the other: the greater of both.
+        // Weaker in one parameter and stronger in another: the new record takes the greater of
+        // each.
         assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
         assert_eq!(record(&client)[..2], [16, 3]);
         client.user();
@@ -148,7 +149,7 @@ fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let made = record(&client);
-        // Nothing is written over a summary that was altered.
+        // An altered summary is not overwritten.
         database(&client).execute_batch("UPDATE token SET summary = x''").expect("a summary");
         let module = Module::new();
         let place = client.directory.path().display();
@@ -181,7 +182,7 @@ fn a_locked_so_pin_blocks_init_token() {
         }
         assert_ne!(client.flags() & flag::SO_PIN_LOCKED, 0);
         assert_eq!(client.module.init_token(client.slot, SO_PIN, LABEL), Err(Error::PinLocked));
-        // The user is not concerned.
+        // The user's PIN is not affected.
         client.user();
     });
 }
@@ -347,7 +348,7 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
-    // Each login waits for the whole limit: all of them at once.
+    // Each login waits for the full time limit, so they run at once.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {
             scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Several processes on one directory: each is a module of its own here.
+//! Several processes on one directory. Here each process is a separate module.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search
     });
 }
 
-/// Keeps signing, without a search, until that fails.
+/// Signs repeatedly, without a search, until a signature fails.
 fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle) -> Error {
     let until = Instant::now() + Duration::from_secs(30);
     while Instant::now() < until {
@@ -139,8 +139,8 @@ fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle
     panic!("the key was good for half a minute after it was taken away");
 }
 
-/// Takes a key away that a client in another process has the handle of and signed with: what that one, who never searches,
-/// is told in the end, and what after that.
+/// Another process destroys a key with which a client signs. Returns the error that the client gets
+/// without a search, and the error after that.
 fn told_when_taken_away(
     provider: &'static Provider,
     take_away: impl Fn(&Client, SessionHandle),
@@ -190,7 +190,7 @@ fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
         let serials: Vec<_> =
             slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
         assert_eq!(serials, [serial, String::new()]);
-        // In the slot that it was initialised in, which was the free one here too.
+        // The token is in the slot in which it was initialised.
         assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
         let session = two.module.open_session(slots[0], true).expect("a session");
         two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
@@ -199,7 +199,7 @@ fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
     });
 }
 
-/// A search in one thread takes over what the other process wrote while another thread writes.
+/// A search in one thread reads the changes of the other process while another thread writes.
 #[test]
 fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
     const THREADS: usize = 3;
@@ -242,9 +242,10 @@ fn a_token_initialised_anew_by_another_process_is_another_token() {
         one.module.close_session(officer).expect("a session");
         one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
 
-        // What the other one seals with the key that it has would be lost.
+        // An object that the other process sealed with its old key would be lost.
         assert_eq!(two.create(yours, &data("lost").stored()).err(), Some(Error::DeviceRemoved));
-        // A search says so once; then it is the new token, and nobody is logged in.
+        // The first search returns the error. After it the session is on the new token, without a
+        // login.
         assert_eq!(two.module.find_init(yours, &none().template()), Err(Error::DeviceRemoved));
         assert_eq!(two.find(yours, &none()), []);
         assert_eq!(two.module.object(yours, old).err(), Some(Error::ObjectHandleInvalid));

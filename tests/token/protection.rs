@@ -1,4 +1,5 @@
-//! What attributes do to the functions: defaults, trust, lists of mechanisms, templates on keys, dates, the PIN.
+//! The effects of attributes: defaults, trust, allowed mechanisms, template attributes, dates, the
+//! PIN.
 
 use jeton::error::{Error, Result};
 use jeton::id::{
@@ -206,7 +207,7 @@ fn the_template_attributes_of_a_key_bind_its_results() {
         };
         bound(encapsulate(&none()).expect("a key"));
         bound(encapsulate(&same).expect("a key"));
-        // PKCS#11 3.2, C_EncapsulateKey, has a code of its own for it.
+        // PKCS#11 3.2, C_EncapsulateKey, has a separate return code for it.
         assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
         let decapsulate = |template: &Attributes| {
             module.decapsulate_key(session, &kem, private, &template.template(), &sealed)
@@ -305,7 +306,7 @@ fn destroyable_cannot_change_from_false_to_true() {
         let may = none().flag(A::DESTROYABLE, true);
         assert_eq!(client.set(session, lasting, &may), Err(Error::AttributeReadOnly));
         assert_eq!(client.module.destroy_object(session, lasting), Err(Error::ActionProhibited));
-        // PKCS#11 3.2, "Copying objects": the copy may be.
+        // PKCS#11 3.2, "Copying objects": the copy may be destroyable.
         let copy = client.copy(session, lasting, &may).expect("a copy");
         assert_eq!(client.module.destroy_object(session, copy), Ok(()));
     });

@@ -104,7 +104,7 @@ fn only_private_keys_have_a_public_key() {
             assert_eq!(derive(&client, session, wrong, &none()), Err(Error::KeyTypeInconsistent));
         }
         assert_eq!(derive(&client, session, ObjectHandle(0), &none()), Err(Error::KeyHandleInvalid));
-        // An RSA key without its public exponent tells it to the backend alone that can compute it.
+        // Only one backend can compute a missing public exponent of an RSA key.
         let half = [A::PUBLIC_EXPONENT, A::PRIME_1, A::PRIME_2, A::EXPONENT_1, A::EXPONENT_2, A::COEFFICIENT];
         let half = half.into_iter().fold(RSA.private.clone(), Attributes::without);
         let private = client.create(session, &half).expect("a key");

@@ -1,4 +1,4 @@
-//! Signatures that give their data back or come before it, and functions that do two things at once.
+//! Signatures with data recovery, signatures given before the data, and dual-function operations.
 
 use jeton::error::Error;
 use jeton::id::MechanismType as M;
@@ -106,7 +106,7 @@ fn dual_functions_equal_the_single_operations() {
                 true => module.sign_encrypt_update(session, &data, out),
                 false => module.digest_encrypt_update(session, &data, out),
             };
-            // Neither the question nor the short buffer digests anything.
+            // Neither the length query nor the short buffer digests data.
             assert_eq!(update(Output::Length), Ok(96));
             assert_eq!(update(Output::Buffer(&mut [0; 95])), Err(Error::BufferTooSmall { needed: 96 }));
             assert_eq!(update(Output::Buffer(&mut out)), Ok(96));
@@ -120,7 +120,8 @@ fn dual_functions_equal_the_single_operations() {
                 assert_eq!(end, known);
             }
 
-            // The last block of a decryption comes at its end, so it is not among what was digested; a stream is.
+            // A block cipher returns its last block at the end, so that block is not digested. A
+            // stream cipher returns everything before.
             let ctr = Mechanism { params: Params::Counter { block: [1; 16], bits: 64 }, ..plain(M::AES_CTR) };
             let sealed = Way::Encrypt.whole(&client, session, &ctr, aes, &data).expect("a ciphertext");
             module.decrypt_init(session, &ctr, aes).expect("an operation");

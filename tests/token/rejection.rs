@@ -1,5 +1,5 @@
-//! What tells nothing of the padding: PKCS #1 v1.5 with implicit rejection, and the CBC padding of
-//! wrapped keys.
+//! Results that do not reveal the padding: PKCS #1 v1.5 with implicit rejection, and the CBC
+//! padding of wrapped keys.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
 const VECTORS: &str = include_str!("rejection.txt");
 
-/// The lines of the vectors, each with the text left and right of its sign of equality.
+/// Reads the lines of the vectors as pairs of name and value.
 fn vectors() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -21,7 +21,7 @@ fn vectors() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         .map(|(left, right)| (left.trim(), hex(right.trim())))
 }
 
-/// The key of the vectors, both halves.
+/// Creates the key pair of the vectors.
 fn key(client: &Client, session: SessionHandle) -> (ObjectHandle, ObjectHandle) {
     let number = |name| vectors().find(|(left, _)| *left == name).expect("a number of the key").1;
     let half = |class| {
@@ -44,7 +44,7 @@ fn padded(message: &[u8]) -> Vec<u8> {
     [&[0, 2][..], &vec![0x55; 256 - 3 - message.len()], &[0], message].concat()
 }
 
-/// Encoded messages of every wrong padding.
+/// Encoded messages with every type of wrong padding.
 fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
     let mechanism = |at: usize, byte| {
         let mut em = padded(&[7; 32]);
@@ -62,7 +62,7 @@ fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The ciphertext of a whole block.
+/// Encrypts a whole block without padding.
 fn sealed(client: &Client, session: SessionHandle, public: ObjectHandle, em: &[u8]) -> Vec<u8> {
     Way::Encrypt.whole(client, session, &plain(M::RSA_X_509), public, em).expect("a ciphertext")
 }
@@ -120,7 +120,7 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
             let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
             assert_eq!(opened, Ok(message(len)));
         }
-        // What anyone sees keeps its error.
+        // An error that depends only on public data stays.
         let above = Way::Decrypt.whole(&client, session, &mechanism, private, &[0xff; 256]);
         assert_eq!(above, Err(Error::EncryptedDataInvalid));
         let short = Way::Decrypt.whole(&client, session, &mechanism, private, &[1; 255]);
@@ -164,7 +164,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
         ];
         let mut all = Vec::new();
         let mut cases = wrong_paddings();
-        // A good padding, and a message that is no such key.
+        // A valid padding with a message that is not such a key.
         cases.push(("5 bytes", padded(&[7; 5])));
         cases.push(("nothing", padded(&[])));
         for (wrong, em) in cases {
@@ -191,7 +191,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
             assert_eq!(*of_first.borrow(), all);
         }
         for (template, lengths) in &wanted {
-            // Odd bits in each byte, as DES wants it.
+            // Each byte has odd parity, as DES needs.
             let value = vec![7; lengths[0]];
             let ciphertext = sealed(&client, session, public, &padded(&value));
             let key = unwrap(&client, session, &mechanism, private, &ciphertext, template).expect("a key");

@@ -1,4 +1,5 @@
-//! RSA encryption: what each padding takes, one part and several, short buffers, and what does not decrypt.
+//! RSA encryption: message lengths of each padding, one part and several, short buffers, and
+//! invalid ciphertexts.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -10,14 +11,15 @@ use crate::ciphers::{Way, message};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, each_backend, none, plain};
 
-/// The mechanisms that encrypt and do not sign; the second one wraps only, which the tests of wrapping do with it.
+/// The mechanisms that encrypt and do not sign; the second one wraps only, which the tests of
+/// wrapping do with it.
 pub const COVERED: [M; 2] = [M::RSA_PKCS_OAEP, M::RSA_AES_KEY_WRAP];
 
 pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
     Mechanism { params: Params::Oaep { hash, mgf, label: label.into() }, ..plain(M::RSA_PKCS_OAEP) }
 }
 
-/// Mechanisms with the longest message that a modulus of 256 bytes takes.
+/// Mechanisms with the longest message for a modulus of 256 bytes.
 fn paddings() -> Vec<(Mechanism, usize)> {
     let mut all = vec![(plain(M::RSA_PKCS), 256 - 11)];
     for hash in [Hash::Sha1, Hash::Sha224, Hash::Sha256, Hash::Sha384, Hash::Sha512, Hash::Sha3_256] {

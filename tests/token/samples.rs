@@ -1,4 +1,4 @@
-//! An object of every sort that the attribute table knows, and a value for every attribute.
+//! A sample of every object type in the attribute table, and a value for every attribute.
 
 use jeton::backend::Provider;
 use jeton::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::keys::group;
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, none};
 
-/// A sort of object with what `C_CreateObject` needs for one.
+/// An object type with the template that `C_CreateObject` needs.
 pub struct Sample {
     pub class: ObjectClass,
     pub kind: Option<u64>,
@@ -19,11 +19,11 @@ pub struct Sample {
     pub whole: Attributes,
 }
 
-/// The lengths that secret keys have, one of which every type takes.
+/// Lengths of secret keys. Every key type accepts one of them.
 const LENGTHS: [usize; 5] = [32, 16, 24, 8, 64];
 
-/// Runs a test with a client, the user's session and a sample of every sort. The rules are the core's, whatever the
-/// backend: one is enough.
+/// Runs a test with a client, the user's session and a sample of every object type. The rules do
+/// not depend on the backend, so one backend is enough.
 pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
     let client = Client::new(Provider::ALL[0]);
     let session = client.user();
@@ -32,7 +32,7 @@ pub fn with_samples(test: impl Fn(&Client, SessionHandle, &Sample)) {
     }
 }
 
-/// A sample of each sort that applications make, one for all key types of a sort.
+/// A sample of each object type that applications create.
 pub fn samples(client: &Client, session: SessionHandle) -> Vec<Sample> {
     let mut out: Vec<Sample> = Vec::new();
     for (class, kind, object_type) in ObjectTypes::known() {
@@ -51,7 +51,7 @@ pub fn shown() -> Attributes {
 }
 
 impl Sample {
-    /// The same, with its secrets readable where it has any.
+    /// Returns the template with readable secrets.
     pub fn open(&self) -> Attributes {
         if self.object_type.is_hidden() { self.whole.clone().and(&shown()) } else { self.whole.clone() }
     }
@@ -68,18 +68,19 @@ impl Sample {
         mechanism::all().find(|row| row.key_type == wanted && row.action == action).map(|row| row.id)
     }
 
-    /// What such a generation answers where nothing else is wrong.
+    /// Returns the result of a generation with a valid template.
     pub fn made(&self) -> Result<()> {
         if self.object_type == ObjectTypes::DH_PARAMETERS { Err(Error::KeySizeRange) } else { Ok(()) }
     }
 
-    /// Whether it is made together with another object.
+    /// Whether it is generated as part of a key pair.
     pub fn is_half(&self) -> bool {
         self.object_type.is_public() || self.object_type.is_private()
     }
 
-    /// What a template of that generation must say: of a pair, the public one. A prime takes its time: the size that is
-    /// asked for is refused once all else is found right ([`made`](Self::made)). tests/token/dh.rs makes one.
+    /// Returns the attributes that a generation needs, in the public template of a key pair. Prime
+    /// generation is slow, so the template asks for a size that is refused after all other checks
+    /// ([`made`](Self::made)). tests/token/dh.rs generates one.
     pub fn request(&self) -> Attributes {
         match self.object_type {
             ObjectTypes::DH_PARAMETERS => none().number(A::PRIME_BITS, 512),
@@ -181,7 +182,7 @@ fn secret(client: &Client, session: SessionHandle, key_type: KeyType) -> Attribu
     keys.find(|key| client.create(session, key).is_ok()).unwrap_or_else(|| panic!("no length of {key_type}"))
 }
 
-/// Half of a pair that is generated and read.
+/// Generates a key pair and reads one of its keys.
 fn half(
     client: &Client,
     session: SessionHandle,
@@ -206,7 +207,7 @@ fn half(
     })
 }
 
-/// A kind of pair of that type; a new type of pairs has to be named here.
+/// Returns the pair of a key type. A new key type needs a row here.
 fn pair_kind(key_type: KeyType) -> Kind {
     let kinds = [
         Kind::Rsa,

@@ -1,4 +1,4 @@
-//! Searches: what they find, in what order, and what they cannot be used to guess.
+//! Searches: their results, the order, and values that a search cannot guess.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle};
@@ -61,7 +61,7 @@ fn search_results_are_returned_in_pieces_and_ended_by_final() {
         let made: Vec<_> = (0..6).map(|_| client.create(session, &data("a")).expect("data")).collect();
         module.find_init(session, &none().template()).expect("a search");
         assert_eq!(module.find_init(session, &none().template()), Err(Error::OperationActive));
-        // What comes after the start of a search is not in it.
+        // An object that is created after the start of a search is not in its results.
         client.create(session, &data("late")).expect("data");
         assert_eq!(module.find(session, &mut []), Ok(0));
         assert_eq!((module.find(session, &mut out), &out[..]), (Ok(4), &made[..4]));

@@ -1,4 +1,4 @@
-//! Sessions: their states, what they may do, and what ends with them.
+//! Sessions: their states, their rights, and the objects that end with them.
 
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, SessionHandle, SlotId, session_state as state};
@@ -172,7 +172,7 @@ fn logout_ends_private_handles_and_re_armed_operations() {
         }
         assert!(client.module.object(session, public).is_ok());
 
-        // The next login brings the token object back, and no session object.
+        // After the next login the token object is visible again, and no session object.
         client.login(session);
         let mine = none().number(jeton::id::AttributeType::CLASS, jeton::id::ObjectClass::PRIVATE_KEY.0);
         let again = client.find_one(session, &mine);

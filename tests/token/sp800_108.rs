@@ -1,6 +1,6 @@
-//! SP 800-108: known answers of NIST's ACVP server (KDF-1.0, numbered `tcId`), and of Python where NIST's have no such
-//! input: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") + b"\xde\xad\xbe\xef\0\xfe\xed\xbe\xef" + L.to_bytes(2,
-//! "big"), "sha256")`, i from 1 on.
+//! SP 800-108: known answers of NIST's ACVP server (KDF-1.0, numbered `tcId`), and of Python where
+//! NIST's have no such input: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") +
+//! b"\xde\xad\xbe\xef\0\xfe\xed\xbe\xef" + L.to_bytes(2, "big"), "sha256")`, i from 1 on.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -135,7 +135,7 @@ fn sp800_108_keys_match_nist_vectors() {
     });
 }
 
-/// The fields of the standard's own sample, with the length of all segments or of the keys.
+/// The fields of the sample in the standard, with the length of all segments or of the keys.
 fn sample(segments: bool) -> Params {
     params(
         MacFunction::Hmac(Hash::Sha256),
@@ -183,7 +183,8 @@ fn several_derived_keys_share_no_segment() {
             for handle in [made, other] {
                 client.module.destroy_object(session, handle).expect("an object");
             }
-            // None is made where one cannot be, and its place says which.
+            // If one key cannot be created, no key is created, and the handle shows which one
+            // failed.
             let good = sized(16).and(&label);
             for (wrong, error) in [
                 (none().and(&label), Error::TemplateIncomplete),

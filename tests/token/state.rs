@@ -1,5 +1,5 @@
-//! Operation state: saved and restored in another session, for every mechanism that has operations; refused where it
-//! is not this token's, this login's or this key's.
+//! Operation state: saved and restored in another session, for every mechanism. A state of another
+//! token, login or key is refused.
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
@@ -41,7 +41,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
             module.digest_update(one, b"a").expect("a part");
             let begun = save(&client, one).expect("a state");
             module.digest_update(one, b" part that is not in the state").expect("a part");
-            // What is active is ended, and the state is good for another time.
+            // Restoring ends the active operation, and the state can be restored again.
             for session in [other, one] {
                 assert_eq!(restore(session, &begun), Ok(()));
                 module.digest_update(session, b"bc").expect("a part");
@@ -49,7 +49,7 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
             }
             assert_eq!(restore(other, &fresh), Ok(()));
             assert_eq!(digest_of(&client, other, len)[..4], nothing, "{id}");
-            // An operation that has not begun can still be done in one part.
+            // An operation without data can still run in one part.
             assert_eq!(restore(other, &fresh), Ok(()));
             let mut out = vec![0; len];
             assert_eq!(module.digest(other, b"abc", Output::Buffer(&mut out)), Ok(len));
@@ -96,7 +96,7 @@ fn every_signature_and_mac_state_is_restored_in_another_session() {
     });
 }
 
-/// The rest of a message after `out`, in one more part.
+/// Processes the rest of a message in one more part.
 fn go_on(client: &Client, session: SessionHandle, way: Way, rest: &[u8], mut out: Vec<u8>) -> Vec<u8> {
     let mut room = vec![0; rest.len() + 64];
     let len = way.update(client, session, rest, Output::Buffer(&mut room)).expect("a part");
@@ -160,7 +160,8 @@ fn rsa_and_dual_operation_states_are_restored() {
         module.encrypt_cancel(session).expect("an operation");
         module.digest_cancel(session).expect("an operation");
 
-        // A code of the plaintext beside its encryption, as C_SignEncryptUpdate has them: each with its key.
+        // A MAC of the plaintext beside its encryption, as in C_SignEncryptUpdate, each with its
+        // own key.
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (generic, _) = pair(&client, session, Kind::Generic, &none());
         let iv = Mechanism { params: Params::Iv([1; 16].into()), ..plain(M::AES_CBC_PAD) };
@@ -204,14 +205,14 @@ fn the_state_length_is_returned_and_short_buffers_are_refused() {
         let short = module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN - 1]));
         assert_eq!(short, Err(Error::BufferTooSmall { needed: STATE_LEN }));
         assert_eq!(module.operation_state(session, Output::Buffer(&mut [0; STATE_LEN + 1])), Ok(STATE_LEN));
-        // A search is ended by a state as every operation is.
+        // Restoring a state ends a search too.
         let state = save(&client, session).expect("a state");
         assert_eq!(module.set_operation_state(session, &state, NO_KEY, NO_KEY), Ok(()));
         assert_eq!(module.find_final(session), Err(Error::OperationNotInitialized));
     });
 }
 
-/// As pkcs11-provider does when OpenSSL copies a digest, with whatever sessions it has.
+/// As pkcs11-provider does when OpenSSL copies a digest, with any sessions.
 #[test]
 fn a_digest_state_moves_to_a_read_only_session_and_back() {
     each_backend(|provider| {
@@ -258,7 +259,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         module.init_token(free, b"another", &[b' '; 32]).expect("a token");
         let neighbour = module.open_session(free, true).expect("a session");
         assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));
-        // A refusal leaves what is active.
+        // A refused state does not end the active operation.
         assert_eq!(module.digest_update(session, b"abc"), Ok(()));
 
         assert_eq!(
@@ -272,7 +273,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         client.login(session);
         assert_eq!(restore(session, &state), Err(Error::SavedStateInvalid));
         module.logout(session).expect("the user");
-        // It was saved without a login, so no login took it along.
+        // It was saved without a login, so no logout ends it.
         assert_eq!(restore(session, &state), Ok(()));
     });
 }
@@ -323,14 +324,15 @@ fn the_key_must_be_the_same_and_still_allowed() {
         for wrong in [other, public, ObjectHandle(4711)] {
             assert_eq!(restore(wrong), Err(Error::KeyChanged));
         }
-        // The operation that was active is not harmed by that.
+        // The active operation continues.
         module.sign_update(session, b"ta").expect("a part");
         let mut signature = [0; 64];
         module.sign_final(session, Output::Buffer(&mut signature)).expect("a signature");
         assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
         assert_eq!(restore(private), Ok(()));
-        // The one key in both places, as pkcs11-provider gives it; another in the place that needs none.
+        // The same key in both arguments, as pkcs11-provider passes it. Another key in the argument
+        // that is not needed.
         assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
         let extraneous = module.set_operation_state(session, &state, other, private);
         assert_eq!(extraneous, Err(Error::KeyNotNeeded));
@@ -367,7 +369,7 @@ fn saved_states_have_a_size_limit() {
         let (module, session) = (&client.module, client.user());
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (other, _) = pair(&client, session, Kind::Aes, &none());
-        // PKCS#11 has an argument for one key of each kind.
+        // PKCS#11 has one argument for each type of key.
         module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
         module.decrypt_init(session, &plain(M::AES_ECB), other).expect("an operation");
         assert_eq!(save(&client, session), Err(Error::StateUnsaveable));

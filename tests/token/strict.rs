@@ -38,7 +38,7 @@ fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
     });
 }
 
-/// What strict answers, or success under compatible.
+/// Expects this error under strict, and success under compatible.
 fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
     match strict {
         true => assert_eq!(outcome.err(), Some(refused)),
@@ -170,7 +170,7 @@ fn a_usage_can_be_removed_but_not_added() {
             let turned = none().flag(usages[0], false).flag(usages[1], true);
             expect(client.set(session, key, &turned), strict, Error::AttributeReadOnly);
         }
-        // The same role too: a key that only encrypts does not decrypt later.
+        // Within one role too: a key that only encrypts cannot decrypt later.
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::DECRYPT])).expect("a key");
         expect(client.set(session, key, &none().flag(A::DECRYPT, true)), strict, Error::AttributeReadOnly);
         let copied = client.copy(session, key, &none().flag(A::WRAP, true));

@@ -1,4 +1,4 @@
-//! What the tests of the token share: a module with a token of its own, and templates that own their values.
+//! Helpers of the token tests: a module with its own token, and templates that own their values.
 
 use std::ffi::c_ulong;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub const SO_PIN: &[u8] = b"the officer's";
 pub const PIN: &[u8] = b"the user's";
 pub const LABEL: &[u8; 32] = b"a token of the tests            ";
 
-/// Runs a test once per backend; the output of a failed test ends with the backend that it failed with.
+/// Runs a test once per backend. The output of a failed test ends with the name of the backend.
 pub fn each_backend(test: impl Fn(&'static Provider)) {
     for provider in Provider::ALL {
         println!("backend {}", provider.name);
@@ -31,7 +31,7 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
     }
 }
 
-/// A directory of tokens, gone with its last user.
+/// A directory of tokens, removed when it is dropped.
 pub struct Directory {
     path: PathBuf,
     ours: bool,
@@ -46,7 +46,7 @@ impl Directory {
         Arc::new(Self { path, ours: true })
     }
 
-    /// One that is another process's, and stays.
+    /// A directory of another process, which is not removed.
     #[allow(dead_code, reason = "for the test binary that starts processes")]
     pub fn lent(path: &Path) -> Arc<Self> {
         Arc::new(Self { path: path.to_owned(), ours: false })
@@ -56,7 +56,8 @@ impl Directory {
         &self.path
     }
 
-    /// The parameters of a module that keeps its tokens here, with PINs that cost no time.
+    /// Returns the parameters of a module with tokens in this directory. Its PINs have the cheapest
+    /// key derivation.
     pub fn parameters(&self, provider: &Provider, more: &str) -> String {
         format!(
             "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = 3, uncounted-delay = 0 }} {more}",
@@ -74,7 +75,7 @@ impl Drop for Directory {
     }
 }
 
-/// An application: a module of its own, which may share its directory with others.
+/// An application with its own module. Several can share a directory.
 pub struct Client {
     pub module: Functions,
     pub slot: SlotId,
@@ -82,7 +83,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// With a token whose PINs are set; nobody is logged in.
+    /// Creates a token with its PINs, without a login.
     pub fn new(provider: &Provider) -> Self {
         Self::with(provider, ", mechanisms = { legacy = true }")
     }
@@ -98,7 +99,7 @@ impl Client {
         client
     }
 
-    /// On the tokens that are in that directory already.
+    /// Uses the tokens of an existing directory.
     pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
         let module = Functions::new();
         module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
@@ -155,7 +156,7 @@ impl Client {
         self.module.generate_key_pair(session, &mechanism, &public.template(), &private.template())
     }
 
-    /// Everything that a search finds.
+    /// Returns all results of a search.
     pub fn find(&self, session: SessionHandle, wanted: &Attributes) -> Vec<ObjectHandle> {
         self.module.find_init(session, &wanted.template()).expect("a search");
         let mut found = Vec::new();
@@ -185,7 +186,7 @@ impl Client {
         }
     }
 
-    /// The same, and no bytes for a template.
+    /// Reads a value, and no bytes for a template attribute.
     pub fn read_flat(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
         match self.module.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
@@ -268,13 +269,13 @@ impl Attributes {
         self.flag(A::TOKEN, true)
     }
 
-    /// All of the others too.
+    /// Adds the attributes of `others`.
     pub fn and(mut self, others: &Self) -> Self {
         self.0.extend_from_slice(&others.0);
         self
     }
 
-    /// All but one.
+    /// Removes one attribute.
     pub fn without(mut self, id: A) -> Self {
         self.0.retain(|(known, _)| *known != id);
         self
@@ -302,7 +303,7 @@ pub fn none() -> Attributes {
     Attributes::default()
 }
 
-/// A data object, which everybody sees.
+/// A public data object.
 pub fn data(label: &str) -> Attributes {
     Attributes::of(ObjectClass::DATA).label(label).bytes(A::VALUE, b"some data")
 }

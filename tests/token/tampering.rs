@@ -1,4 +1,4 @@
-//! A token whose file was altered by somebody who can write to it and has no PIN.
+//! A token whose file an attacker altered who can write to it and does not have a PIN.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -29,18 +29,18 @@ fn connect(client: &Client) -> Connection {
     connection
 }
 
-/// Some statements, in place of the attacker.
+/// Runs SQL statements as the attacker.
 fn tamper(client: &Client, statements: &str) {
     connect(client).execute_batch(statements).expect("statements");
 }
 
-/// Objects with these labels, private ones, in the store.
+/// Stores private objects with these labels.
 fn stored(client: &Client, session: SessionHandle, labels: &[&str]) -> Vec<ObjectHandle> {
     let private = |label: &&str| data(label).stored().flag(A::PRIVATE, true);
     labels.iter().map(|label| client.create(session, &private(label)).expect("data")).collect()
 }
 
-/// The labels that the user sees after a fresh login, in another process's place.
+/// Returns the labels that the user sees after a login in another process.
 fn seen(directory: &Arc<Directory>, provider: &Provider) -> Vec<String> {
     let client = Client::beside(directory, provider, "");
     let session = client.user();
@@ -106,7 +106,8 @@ fn a_removed_row_affects_few_other_objects() {
         assert_eq!(seen(&client.directory, provider), LABELS);
         tamper(&client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
         let left = seen(&client.directory, provider);
-        // Those whose numbers share the low six bits with the one that is gone are left out too: seldom one of seven.
+        // Objects whose numbers share the low six bits with the removed one are missing too, rarely
+        // one of seven.
         assert!((1..=7).contains(&left.len()), "{left:?}");
     });
 }
@@ -153,8 +154,8 @@ fn added_duplicated_or_renamed_rows_are_refused() {
     }
 }
 
-/// What makes a file that SQLite would obey, or that is not a token's: triggers that take back each failure of a PIN or
-/// delete each new row, and all else that a schema can have.
+/// Schemas that a token does not have: triggers that undo each PIN failure or delete each new row,
+/// and every other part of a schema.
 const PLANTED: [&str; 11] = [
     "CREATE TRIGGER planted AFTER UPDATE OF user_failures ON token WHEN NEW.user_failures > 0
      BEGIN UPDATE token SET user_failures = 0; END",
@@ -282,7 +283,7 @@ fn a_counter_refuses_an_older_copy_of_the_file() {
         counted("two");
         assert_eq!(seen(&directory, provider), ["one", "two"]);
         std::fs::write(&path, copy).expect("the token file");
-        // Without the counter an older copy is as good as any.
+        // Without the counter an older copy is accepted.
         assert_eq!(seen(&directory, provider), ["one"]);
         let client = Client::beside(&directory, provider, &configuration);
         let session = client.open();
@@ -324,7 +325,7 @@ fn counted(counters: &Directory) -> i64 {
     std::fs::read_to_string(path.expect("a counter")).expect("a counter").parse().expect("a number")
 }
 
-/// Puts an earlier content of the store into the file of a live token, in place of the attacker.
+/// Replaces the file of a running token by an earlier content, as the attacker.
 fn roll_back(client: &Client, copy: &Path) {
     let copy = copy.display();
     let text = format!(
@@ -337,10 +338,10 @@ fn roll_back(client: &Client, copy: &Path) {
     tamper(client, &text);
 }
 
-/// A call of a session with the user logged in; it is given an object in the store.
+/// A call in a session of the user, with an object in the store.
 type Attempt = fn(&Client, SessionHandle, ObjectHandle) -> Result<(), Error>;
 
-/// Each call that writes to the store, reads it or tries a PIN.
+/// Every call that writes to the store, reads it or tries a PIN.
 const ATTEMPTS: [(&str, Attempt); 8] = [
     ("create", |client, session, _| client.create(session, &data("new").stored()).map(drop)),
     ("copy", |client, session, object| client.copy(session, object, &none().label("a copy")).map(drop)),
@@ -378,7 +379,7 @@ fn a_rollback_during_a_login_fails_every_call_and_keeps_the_counter() {
             let refused = attempt(&client, session, object).expect_err(name);
             assert!([Error::DeviceRemoved, Error::DeviceError].contains(&refused), "{name}: {refused:?}");
             assert!(counted(&counters) >= before, "{name} lowered the counter");
-            // The login is over, and none follows: neither here nor in another process.
+            // The login ends, and no other login succeeds, here or in another process.
             assert_eq!(
                 client.module.find_init(session, &none().template()),
                 Err(Error::DeviceRemoved),
@@ -428,7 +429,7 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
         stored(&client, session, &["two", "three"]);
         let before = counted(&counters);
         copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("a file"));
-        // SQLite goes on with the pages that it has in memory. Writing them may even repair the file.
+        // SQLite continues with the pages in memory. Writing them may even repair the file.
         let written = client.create(session, &data("new").stored()).is_ok();
         assert!(counted(&counters) >= before);
         client.module.finalize().expect("a module");
@@ -452,7 +453,7 @@ fn a_counter_keeps_the_later_of_two_states() {
         counter.note(Change(noted)).expect("a counter");
         assert_eq!(counter.read(), Ok(Change(kept)));
     }
-    // Threads of several processes note their states in any order.
+    // Threads of several processes record their states in any order.
     std::thread::scope(|scope| {
         for first in 0..8 {
             let counter = &counter;
@@ -464,10 +465,10 @@ fn a_counter_keeps_the_later_of_two_states() {
     assert_eq!(counter.read(), Ok(Change(100 + 49 * 8 + 7)));
 }
 
-/// What is told of an object: its label, other values, whether it signs.
+/// The results for an object: its label, another value, and whether it signs.
 type Told = (Vec<u8>, Vec<u8>, bool);
 
-/// Everything that a user is told of the objects.
+/// Returns all results that a user gets for the objects.
 fn told(module: &Functions) -> Result<Vec<Told>, Error> {
     let slot = module.slots(true)?[0];
     let session = module.open_session(slot, true)?;
@@ -506,7 +507,7 @@ fn told(module: &Functions) -> Result<Vec<Told>, Error> {
 /// The files of a token: the name's suffix and the content of each.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A token of three objects as a process that was killed leaves it: the newest data stand in `-wal` alone.
+/// A token with three objects as a killed process leaves it: only `-wal` has the newest data.
 fn killed(provider: &'static Provider) -> (Client, Files) {
     let client = Client::new(provider);
     let session = client.user();
@@ -538,14 +539,15 @@ fn restore(path: &Path, files: &Files) {
     }
 }
 
-/// How many flips of each file CI tries, spread over all of it.
+/// The number of flips in each file that CI tries, spread over the file.
 const FLIPS: usize = 60;
 /// Bytes of the header of the index ("WAL-mode File Format", 2.1), and a few after it.
 const INDEX_HEAD: usize = 168;
 /// The lowest bit, one in the middle, and all bits.
 const MASKS: [u8; 3] = [0x01, 0x10, 0xff];
 
-/// The places of a file where bytes are flipped. `JETON_FLIP_STRIDE=1` tries every byte, which takes minutes:
+/// Returns the offsets at which bytes are flipped. `JETON_FLIP_STRIDE=1` tries every byte, which
+/// takes minutes:
 ///
 /// ```text
 /// JETON_FLIP_STRIDE=1 cargo test --release -p jeton --test token -- flipped --nocapture
@@ -560,7 +562,7 @@ fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
     })
 }
 
-/// What the flips of a file led to.
+/// The results of the flips in a file.
 #[derive(Debug, Default)]
 struct Tally {
     same: usize,
@@ -594,7 +596,7 @@ fn a_flipped_byte_never_changes_a_result() {
         module.finalize().expect("a module");
         outcome
     };
-    // What a process leaves that ends.
+    // The files of a process that ended.
     restore(&path, &files);
     let truth = open().expect("a sound token");
     assert_eq!(truth.len(), 3);
@@ -609,13 +611,13 @@ fn a_flipped_byte_never_changes_a_result() {
                 tally.count(open(), &truth, &format!("{state}, file {suffix:?}, byte {at}, mask {mask:#x}"));
             }
             println!("{state}, file {suffix:?}, {} bytes: {tally:?}", content.len());
-            // The first process that opens the token makes `-shm` anew.
+            // The first process that opens the token creates `-shm` again.
             assert!(*suffix == "-shm" || tally.fewer + tally.refused > 0, "{suffix:?}");
         }
     }
 }
 
-/// The index of the log is shared memory: what one process flips, the others read.
+/// The index of the log is shared memory: all processes read a flip of one process.
 #[test]
 fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     let provider = &Provider::ALL[0];
@@ -626,9 +628,9 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     let len = files[2].1.len();
     let mut tally = Tally::default();
     let mut truth = None;
-    // The header of the index and the places of the first pages: all of them.
+    // All bytes of the index header and of the first page entries.
     let head = (0..INDEX_HEAD).map(|at| (at, MASKS[at % MASKS.len()]));
-    // The first place is none: it tells the truth.
+    // The first flip has mask 0 and changes nothing, as a reference.
     for (at, mask) in [(0, 0)].into_iter().chain(head).chain(places(len)) {
         restore(&path, &files);
         let holder = Client::beside(&client.directory, provider, "");

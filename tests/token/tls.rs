@@ -14,9 +14,10 @@
 //!     return bytes(x ^ y for x, y in halves)
 //! ```
 //!
-//! with `client, server = bytes(range(32)), bytes(range(32, 64))` and `pre = bytes([3, 3]) + bytes(range(46))`. OpenSSL
-//! says the same of the first master secret: `openssl kdf -keylen 48 -kdfopt digest:MD5-SHA1 -kdfopt hexsecret:… -kdfopt
-//! seed:"master secret" -kdfopt hexseed:… TLS1-PRF`.
+//! with `client, server = bytes(range(32)), bytes(range(32, 64))` and `pre = bytes([3, 3]) +
+//! bytes(range(46))`. OpenSSL says the same of the first master secret: `openssl kdf -keylen 48
+//! -kdfopt digest:MD5-SHA1 -kdfopt hexsecret:… -kdfopt seed:"master secret" -kdfopt hexseed:…
+//! TLS1-PRF`.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -29,7 +30,7 @@ use crate::derive::{base, derive, shown, value};
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// The code that is as long as the buffer.
+/// The MAC that is as long as the buffer.
 pub const OF_ANY_LENGTH: M = M::TLS_PRF_GENERAL;
 
 /// The mechanisms that derive and have a case here.
@@ -125,7 +126,8 @@ fn master_secrets_match_known_values_and_return_the_version() {
             }
             let aes = base(&client, session, KeyType::AES, &[1; 32]);
             assert_eq!(derive(&client, session, mechanism(), aes, &none()), Err(Error::KeyTypeInconsistent));
-            // "these facts are all implicit in the mechanism, there is no need to specify any of them"
+            // "these facts are all implicit in the mechanism, there is no need to specify any of
+            // them"
             let generic = none().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0).number(A::VALUE_LEN, 48);
             derive(&client, session, mechanism(), key, &generic).expect("a key");
             for wrong in [
@@ -140,7 +142,8 @@ fn master_secrets_match_known_values_and_return_the_version() {
     });
 }
 
-/// The version of a pre-master secret is its first two bytes. A rotation brings any two bytes there.
+/// The version of a pre-master secret is its first two bytes. A rotation can move any two bytes
+/// there.
 #[test]
 fn a_copy_of_an_unreadable_key_returns_no_version() {
     each_backend(|provider| {
@@ -242,7 +245,7 @@ fn key_and_mac_derive_matches_known_values() {
                 assert_eq!(client.read(session, key, A::LABEL).as_deref(), Ok(&[][..]));
             }
         }
-        // An authenticated cipher needs no MAC keys: what follows moves to the front.
+        // An authenticated cipher needs no MAC keys, so the encryption keys come first.
         let id = M::TLS12_KEY_AND_MAC_DERIVE;
         let (made, block) = connect(&client, session, (id, keys(SHA256, 0, 4)), new, &aes);
         assert!(made.macs.is_none());
@@ -348,8 +351,8 @@ fn tls_kdf_matches_known_values() {
     });
 }
 
-/// The vector for P_SHA256 that was published on the TLS working group's list ("Test vectors for TLS 1.2 PRF"), through
-/// the exporter: its seed is the client's random value.
+/// The vector for P_SHA256 that was published on the TLS working group's list ("Test vectors for
+/// TLS 1.2 PRF"), through the exporter: its seed is the client's random value.
 #[test]
 fn the_tls_prf_matches_its_published_vector() {
     let known = "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a6b301791e90d35c9c9a46b4e14baf9af0fa022\

@@ -1,4 +1,4 @@
-//! Keys that leave the token wrapped, and come back.
+//! Wrapped keys, and their unwrapping.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -106,7 +106,7 @@ fn secret_keys_are_unwrapped_unchanged() {
                 for id in [A::LOCAL, A::ALWAYS_SENSITIVE, A::NEVER_EXTRACTABLE] {
                     assert!(!client.flag(session, key, id), "{id}");
                 }
-                // What is no wrapped key leaves no object behind.
+                // An invalid wrapped key creates no object.
                 let before = client.find(session, &none()).len();
                 let refused = unwrap(&client, session, &mechanism, back, &wrapped[1..], &template);
                 assert!(refused.is_err() || pads, "{id}");
@@ -158,7 +158,7 @@ fn private_keys_are_unwrapped_and_sign() {
                     if kind == Kind::Rsa { KeyType::EC } else { KeyType::RSA },
                 );
                 let refused = unwrap(&client, session, &mechanism, back, &wrapped, &other);
-                // A ciphertext of AES key wrap is authentic before its plaintext is looked at.
+                // AES key wrap checks the integrity before the plaintext is read.
                 let authentic = matches!(mechanism.info.id, M::AES_KEY_WRAP | M::AES_KEY_WRAP_KWP);
                 let error = if authentic { Error::TemplateInconsistent } else { Error::WrappedKeyInvalid };
                 assert_eq!(refused, Err(error));
@@ -167,7 +167,7 @@ fn private_keys_are_unwrapped_and_sign() {
     });
 }
 
-/// RFC 5915: the scalar has the length of the order, however it was given.
+/// RFC 5915: the scalar has the length of the order, in whatever form it was imported.
 #[test]
 fn a_short_scalar_is_wrapped_at_full_length() {
     each_backend(|provider| {

@@ -1,4 +1,4 @@
-//! Keys that leave the token under an authenticated cipher, with associated data, and come back.
+//! Wrapping and unwrapping with an authenticated cipher and associated data.
 
 use jeton::backend::AeadScheme;
 use jeton::error::Error;
@@ -193,7 +193,7 @@ fn an_unwrappable_key_or_a_missing_nonce_is_refused() {
         let refused = test.unwrap(M::AES_GCM, &mut params(scheme), AAD, ObjectHandle(0), &[0; 16], &template);
         assert_eq!(refused, Err(Error::UnwrappingKeyHandleInvalid));
 
-        // A counter would start at zero each time.
+        // A counter would restart at zero for each key.
         for generator in [Generator::Counter, Generator::CounterXor] {
             let mechanism = plain(M::AES_GCM);
             let mut counted = params(scheme).generated(generator, 0).expect("no fixed bits");
@@ -202,7 +202,7 @@ fn an_unwrappable_key_or_a_missing_nonce_is_refused() {
             let refused = client.module.wrap_key_authenticated(session, how, by, key, out);
             assert_eq!(refused, Err(Error::MechanismParamInvalid));
         }
-        // The parameter of another cipher, and a mechanism that is none.
+        // The parameter of another cipher, and an unknown mechanism.
         let refused = test.wrap(M::AES_CCM, &mut params(scheme), by, key);
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
         let refused = test.wrap(M::AES_CBC, &mut params(scheme), by, key);

@@ -1,5 +1,5 @@
-//! Wrapping by an agreement on a curve: what the library `cryptography` of Python wrapped, and keys of every kind there
-//! and back.
+//! Wrapping by key agreement: keys that Python's `cryptography` wrapped, and keys of every type
+//! wrapped and unwrapped.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -21,7 +21,7 @@ fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
-/// A pair that may wrap and unwrap, which no pair of a curve may by itself.
+/// A key pair with CKA_WRAP and CKA_UNWRAP, which are false by default for curves.
 fn pair_of(client: &Client, session: SessionHandle, kind: Kind) -> (ObjectHandle, ObjectHandle) {
     let public = kind.request().flag(A::WRAP, true);
     client.generate(session, kind.generator(), &public, &none().flag(A::UNWRAP, true)).expect("a pair")
@@ -44,7 +44,8 @@ fn wrap(
 
 #[test]
 fn keys_wrapped_by_another_library_are_unwrapped() {
-    // Private keys of 11 in every byte, fresh ones of 22; the wrapped key is 00 to 27 (hexadecimal).
+    // Private keys of 11 in every byte, fresh ones of 22; the wrapped key is 00 to 27
+    // (hexadecimal).
     let p256 = "04d65a93977caa3d1b081852ff57a79e465f1660577304baead505dd3a48589cf3\
                 50185e895372df6221ea3a137557e473fddb6755f05bd507c3c533fce9c91285";
     let cases = [

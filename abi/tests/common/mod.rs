@@ -1,4 +1,4 @@
-//! A client of the module's C interface, as an application has it: function lists, and nothing of Rust behind them.
+//! A client of the module's C interface that uses only the function lists, as an application does.
 
 #![allow(dead_code, unused_macros, reason = "each test binary uses its part")]
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
@@ -90,15 +90,15 @@ pub fn nothing<T>() -> *mut T {
     null_mut()
 }
 
-/// Calls each function with zeros and `NULL`s, as many as it takes.
+/// Calls each function with zeros and `NULL` for all its parameters.
 macro_rules! answers {
     ($list:expr => $($name:ident($($argument:expr),*))*) => {
         vec![$((stringify!($name), unsafe { $list.$name.expect("an entry")($($argument),*) })),*]
     };
 }
 
-/// What each function answers to zeros and `NULL`s: all but those of interfaces and lists, and the two that start and
-/// end all.
+/// Returns the return code of each function for zeros and `NULL`. Excludes the functions of
+/// interfaces and lists, C_Initialize and C_Finalize.
 pub fn answers_to_nothing() -> Vec<(&'static str, CK_RV)> {
     let list = functions();
     answers! { list =>

@@ -1,4 +1,4 @@
-//! Keys that are unwrapped, derived or encapsulated, and where the handles of several come back.
+//! Keys that are unwrapped, derived or encapsulated, and the handles of several derived keys.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
@@ -39,7 +39,7 @@ fn a_wrapped_key_is_unwrapped() {
     assert_eq!((rv, none), (CKR_ARGUMENTS_BAD, 77));
 }
 
-/// A pair for key agreement, and its public point as the token says it.
+/// Generates a pair for key agreement, and reads its public point.
 fn ecdh_pair(session: Session) -> (Object, Vec<u8>) {
     let public = [attribute(CKA_EC_PARAMS, P256)];
     let private = [attribute(CKA_DERIVE, &CK_TRUE)];
@@ -69,7 +69,7 @@ fn both_ends_of_ecdh_derive_the_same_key() {
         ok!(C_DeriveKey(session, &raw mut with, base, template, 5, &raw mut key));
         key
     };
-    // The point comes raw or as the DER that the token says; the two first bytes are its header.
+    // The point is accepted raw or in DER. The first two bytes of the DER are the header.
     let raw = derive(CKD_NULL, &[], one, &other_point[2..]);
     assert!(same_value(session, raw, derive(CKD_NULL, &[], other, &one_point)));
     let hashed = derive(CKD_SHA256_KDF, b"shared", one, &other_point);
@@ -88,7 +88,7 @@ fn both_ends_of_ecdh_derive_the_same_key() {
     assert_eq!((rv, none), (CKR_MECHANISM_PARAM_INVALID, 77));
 }
 
-/// How many objects have that label.
+/// Returns the number of objects with this label.
 fn labelled(session: Session, label: &[u8]) -> CK_ULONG {
     let template = [attribute(CKA_LABEL, label)];
     let (mut found, mut count) = ([0; 9], 0);
@@ -128,7 +128,7 @@ fn an_encapsulated_key_is_decapsulated() {
     assert!(same_value(session, key, again));
 }
 
-/// A generic secret of these bytes that others are derived from.
+/// Creates a generic secret with CKA_DERIVE.
 fn generic(session: Session, value: &[u8]) -> Object {
     let template = [
         attribute(CKA_CLASS, &CKO_SECRET_KEY),
@@ -158,7 +158,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE, &params);
     ok!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
     assert_eq!((version.major, version.minor), (3, 3));
-    // Diffie-Hellman knows no version, and a place for one is refused.
+    // Diffie-Hellman has no version, so a pointer for it is refused.
     let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE_DH, &params);
     let rv = rv!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
     assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
@@ -191,7 +191,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     assert_eq!((out.hClientMacSecret, out.hServerMacSecret), (CK_INVALID_HANDLE, CK_INVALID_HANDLE));
     assert!(out.hClientKey != 77 && out.hServerKey != 77 && out.hClientKey != out.hServerKey);
-    // Four bytes each, and not one more.
+    // Exactly four bytes each.
     assert_ne!((client_iv, server_iv), ([0; 6], [0; 6]));
     assert_eq!((&client_iv[4..], &server_iv[4..]), (&[0, 0][..], &[0, 0][..]));
     let mut half = CK_SSL3_KEY_MAT_OUT { pIVServer: nothing(), ..out };
@@ -199,7 +199,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     let mut with = mechanism_with(CKM_TLS12_KEY_AND_MAC_DERIVE, &params);
     let rv = rv!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
-    // Where none is asked for, none needs a place.
+    // Without requested vectors, the pointers may be NULL.
     let mut with = mechanism_with(CKM_TLS12_KEY_SAFE_DERIVE, &params);
     ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     let nowhere = CK_TLS12_KEY_MAT_PARAMS { pReturnedKeyMaterial: nothing(), ..params };

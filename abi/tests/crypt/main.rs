@@ -1,5 +1,5 @@
-//! Encryption, codes and dual functions through the function list as a C client calls it; below, what makes keys of keys,
-//! and messages. The tests share a token; each has a session.
+//! Encryption, MACs and dual functions through the function list, as a C client calls them. The
+//! modules below test derivation and messages. The tests share a token; each has a session.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
@@ -18,7 +18,7 @@ use cryptoki_sys::*;
 const PIN: &[u8] = b"pin of a test";
 /// DER of the object identifier of P-256.
 const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-/// Neither a whole number of blocks nor less than one.
+/// Longer than one block, and not a multiple of the block.
 const MESSAGE: &[u8] = b"a message that is longer than two blocks of the cipher";
 const IV: [u8; 16] = [7; 16];
 
@@ -44,7 +44,7 @@ fn token() -> CK_SLOT_ID {
     // The token of an earlier run, if any.
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).expect("a directory");
-    // SAFETY: every test waits for its first session, so nobody else reads the environment.
+    // SAFETY: every test waits for its first session, so no other thread reads the environment.
     unsafe {
         std::env::set_var("JETON_DIR", &directory);
         std::env::remove_var("JETON_CONF");
@@ -61,7 +61,7 @@ fn token() -> CK_SLOT_ID {
     slot
 }
 
-/// The first slot: the token's once there is one, for the slot to be initialised comes last.
+/// Returns the first slot. It has the token, because the free slot is the last one.
 fn slot() -> CK_SLOT_ID {
     let (mut slots, mut count) = ([0; 4], 4);
     ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
@@ -110,7 +110,7 @@ fn created(session: Session, attributes: &[CK_ATTRIBUTE]) -> Object {
     key
 }
 
-/// An AES key of 256 bits that may all.
+/// Creates an AES key of 256 bits with all usages.
 fn aes_key(session: Session) -> Object {
     let attributes = [
         attribute(CKA_VALUE_LEN, &(32 as CK_ULONG)),
@@ -123,7 +123,7 @@ fn aes_key(session: Session) -> Object {
     generated(session, CKM_AES_KEY_GEN, &attributes)
 }
 
-/// What an AES key becomes that is unwrapped, derived or encapsulated.
+/// The template of an AES key that is unwrapped, derived or encapsulated.
 fn aes_template() -> [CK_ATTRIBUTE; 4] {
     [
         attribute(CKA_CLASS, &CKO_SECRET_KEY),
@@ -155,7 +155,7 @@ fn decrypted(session: Session, with: &mut CK_MECHANISM, key: Object, data: &[u8]
     two_calls(|out, room| rv!(C_Decrypt(session, pointer(data), len(data), out, room)))
 }
 
-/// Whether two keys encrypt alike, and so have the same value.
+/// Returns whether two keys give the same ciphertext, and so have the same value.
 fn same_value(session: Session, one: Object, other: Object) -> bool {
     let with = &mut mechanism(CKM_AES_ECB);
     encrypted(session, with, one, &[3; 32]) == encrypted(session, with, other, &[3; 32])
@@ -239,7 +239,7 @@ fn output_may_overlap_input() {
     let key = aes_key(session);
     with_each(|with| {
         let whole = encrypted(session, with, key, MESSAGE);
-        // The input stands at 32; the output before, on and behind its start.
+        // The input is at offset 32. The output starts before, at and after it.
         for at in [0, 1, 31, 32, 33, 64] {
             let mut memory = [0_u8; 256];
             memory[32..][..MESSAGE.len()].copy_from_slice(MESSAGE);
@@ -304,7 +304,8 @@ fn a_short_buffer_for_update_loses_no_bytes() {
     let key = aes_key(session);
     with_each(|with| {
         if with.mechanism == CKM_AES_GCM {
-            // A backend may keep the parts of an authenticated message to the end: no buffer is too short then.
+            // A backend may keep the parts of an authenticated message until the end, so no buffer
+            // is too short.
             return;
         }
         let whole = encrypted(session, with, key, MESSAGE);
@@ -340,7 +341,7 @@ fn a_wrong_tag_ends_the_decryption() {
     let rv = rv!(C_Decrypt(session, pointer(&forged), len(&forged), place, &raw mut room));
     assert_eq!(rv, CKR_OPERATION_NOT_INITIALIZED);
 
-    // In several parts nothing comes out before the tag was seen.
+    // In several parts no plaintext is returned before the tag is checked.
     room = 128;
     ok!(C_DecryptInit(session, with, key));
     ok!(C_DecryptUpdate(session, pointer(&forged), len(&forged), place, &raw mut room));
@@ -492,7 +493,7 @@ fn dual_functions_equal_the_single_functions() {
 
 #[test]
 fn dual_functions_reverse_each_other() {
-    // A mode without a last part: what C_DecryptFinal gives out is digested by no dual function.
+    // A mode without a last part, because no dual function digests the output of C_DecryptFinal.
     let session = session();
     let (key, code_key) = (aes_key(session), hmac_key(session));
     let counter = CK_AES_CTR_PARAMS { ulCounterBits: 64, cb: IV };
@@ -534,7 +535,7 @@ fn a_dual_function_needs_both_operations() {
     ok!(C_DigestInit(session, &mut mechanism(CKM_SHA256)));
     ok!(C_DigestEncryptUpdate(session, place, 16, place, room));
 
-    // Refused arguments end the encryption and leave the digest.
+    // Invalid arguments end the encryption and keep the digest.
     let rv = rv!(C_DigestEncryptUpdate(session, place, 16, place, nothing()));
     assert_eq!(rv, CKR_ARGUMENTS_BAD);
     assert_eq!(rv!(C_EncryptFinal(session, place, room)), CKR_OPERATION_NOT_INITIALIZED);
@@ -542,14 +543,14 @@ fn a_dual_function_needs_both_operations() {
     assert_eq!(digest.len(), 32);
 }
 
-/// The results of an Update function, one after the other. Asking for a length feeds no operation.
+/// Returns the joined results of an Update function. A length query feeds no operation.
 fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
     data.chunks(17)
         .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))
         .collect()
 }
 
-/// RFC 4226, appendix D. What `C_Sign` gives points into the memory that it was given.
+/// RFC 4226, appendix D. The output of `C_Sign` contains pointers into the caller's buffer.
 #[test]
 fn a_one_time_password_is_written_to_the_buffer_of_the_caller() {
     let session = session();
@@ -568,9 +569,9 @@ fn a_one_time_password_is_written_to_the_buffer_of_the_caller() {
         let info = unsafe { block.as_ptr().cast::<CK_OTP_SIGNATURE_INFO>().read_unaligned() };
         let params: Vec<_> = (0..info.ulCount as usize)
             .map(|index| {
-                // SAFETY: the structure says that so many parameters are there, in the block.
+                // SAFETY: the structure gives the number of parameters in the block.
                 let param = unsafe { info.pParams.wrapping_add(index).read_unaligned() };
-                // SAFETY: a parameter says where its value is, in the block.
+                // SAFETY: a parameter points to its value in the block.
                 let value = unsafe {
                     std::slice::from_raw_parts(param.pValue.cast::<u8>(), param.ulValueLen as usize)
                 };

@@ -1,5 +1,5 @@
-//! The message-based functions and authenticated wrapping through the function list, with what an application may give
-//! them by mistake.
+//! The message-based functions and authenticated wrapping through the function list, also with
+//! mistakes of an application.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -153,7 +153,7 @@ fn message_parts_equal_one_part_and_the_plaintext_is_returned_last() {
     let sealed = [&cipher_text[..at], &places.tag].concat();
     assert_eq!(decrypted(session, &mut mechanism_with(CKM_AES_GCM, &single), key, &sealed), MESSAGE);
 
-    // The tag is wanted at the last part alone.
+    // Only the last part needs the tag.
     let tag = params.pTag;
     params.pTag = nothing();
     let (mut plain_text, mut room) = ([0_u8; 128], 128);
@@ -176,7 +176,7 @@ fn malformed_parameters_of_messages_are_refused() {
     let (session, mut places) = (session(), Places::new());
     let key = aes_key(session);
     let good = places.params(CKG_GENERATE);
-    // Before anything else the order of the calls counts.
+    // The order of the calls is checked first.
     let missing = encrypt_message(session, &mut { good }, MESSAGE, &mut [0; 128]);
     assert_eq!(missing, CKR_OPERATION_NOT_INITIALIZED);
     let begin = |pointer: *mut c_void, len| rv!(C_EncryptMessageBegin(session, pointer, len, nothing(), 0));
@@ -199,7 +199,7 @@ fn malformed_parameters_of_messages_are_refused() {
     ] {
         let refused = encrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]);
         assert_eq!(refused, CKR_MECHANISM_PARAM_INVALID, "{wrong:?}");
-        // What generates a nonce is not looked at in decryption.
+        // Decryption ignores the nonce generator.
         let generates = wrong.ulIvFixedBits != good.ulIvFixedBits || wrong.ivGenerator != good.ivGenerator;
         let expected = if generates { CKR_AEAD_DECRYPT_FAILED } else { CKR_MECHANISM_PARAM_INVALID };
         assert_eq!(decrypt_message(session, &mut { wrong }, MESSAGE, &mut [0; 128]), expected, "{wrong:?}");
@@ -210,7 +210,7 @@ fn malformed_parameters_of_messages_are_refused() {
     }
     assert_eq!(begin(nothing(), GCM_LEN), CKR_MECHANISM_PARAM_INVALID);
     assert_eq!(begin(nothing(), 0), CKR_MECHANISM_PARAM_INVALID);
-    // The structs of other ciphers.
+    // The structures of other ciphers.
     for wrong in [size_of::<CK_CCM_MESSAGE_PARAMS>(), size_of::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>()] {
         assert_eq!(begin([0_u8; 64].as_mut_ptr().cast(), wrong as CK_ULONG), CKR_MECHANISM_PARAM_INVALID);
     }
@@ -342,7 +342,7 @@ fn messages_are_signed_and_verified_in_one_part_and_in_several() {
             assert_eq!(rv, CKR_SIGNATURE_INVALID);
         }
 
-        // A parameter, memory that is none, and what this ends.
+        // The parameter, an invalid pointer, and whether the error ends the operation.
         let some = pointer(MESSAGE).cast();
         let invalid = CKR_MECHANISM_PARAM_INVALID;
         let mut room: CK_ULONG = 64;
@@ -417,7 +417,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
     for (wrong, expected) in [
         (&mut mechanism(CKM_AES_GCM), CKR_MECHANISM_PARAM_INVALID),
         (&mut mechanism(CKM_AES_KEY_WRAP_KWP), CKR_MECHANISM_INVALID),
-        // As long as the struct of a message; its associated data stands where the generator should.
+        // As long as the structure of a message. Its associated data is at the offset of the
+        // generator.
         (&mut mechanism_with(CKM_AES_GCM, &single), CKR_MECHANISM_PARAM_INVALID),
     ] {
         let rv = rv!(C_WrapKeyAuthenticated(session, wrong, by, key, aad, aad_len, out, place));
@@ -425,14 +426,14 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
     }
 }
 
-/// Found by the fuzz target `params`: a struct was read as the one whose length it has, whatever the mechanism, and what
-/// is a length in one was followed as a pointer in the other.
+/// The fuzz target `params` found this: a structure was identified by its length, whatever the
+/// mechanism, and a length in one structure was followed as a pointer of another.
 #[test]
 fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
-    // As long as CK_CCM_MESSAGE_PARAMS, in which these numbers are the lengths of a nonce and of a tag, and the length of
-    // the nonce and of the associated data are their places.
+    // As long as CK_CCM_MESSAGE_PARAMS. There these numbers are the lengths of nonce and tag, and
+    // the lengths of nonce and associated data are their pointers.
     let mut params = CK_GCM_WRAP_PARAMS {
         pIv: places.nonce.as_mut_ptr(),
         ulIvLen: 12,

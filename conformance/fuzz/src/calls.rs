@@ -1,12 +1,12 @@
-//! The functions of the standard, each with the kinds of its arguments: methods of [`Run`] that are called one after the
-//! other, so that a length follows its pointer.
+//! The functions of the standard, with the methods of [`Run`] that make their arguments. These run
+//! in order, so that a length follows its pointer.
 
 use cryptoki_sys::*;
 use jeton_names::ReturnCode;
 
 use crate::run::Run;
 
-/// A function's name, and how it is called.
+/// The name of a function, and the code that calls it.
 type Call = (&'static str, fn(&mut Run<'_>) -> CK_RV);
 
 macro_rules! calls {
@@ -31,7 +31,8 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// All but the three that need no token, and `C_GetInterface` and its like, which the tests call.
+/// All functions except the three that need no token, and those of interfaces and lists. Tests call
+/// these.
 pub(crate) const ALL: [Call; 102] = calls! {
     C_Initialize(start)
     C_Finalize(nothing)
@@ -137,7 +138,7 @@ pub(crate) const ALL: [Call; 102] = calls! {
     C_UnwrapKeyAuthenticated(session, wrapping_mechanism, object, bytes, len, attributes, len, bytes, len, handle)
 };
 
-/// After these, where they succeed, the token is not what the next run expects.
+/// If one of these succeeds, the token must be restored before the next run.
 pub(crate) const CHANGING: [&str; 12] = [
     "C_Initialize",
     "C_Finalize",

@@ -1,12 +1,11 @@
-//! What the fuzz targets share: a token, and calls of it whose arguments are as hostile as PKCS#11 lets an application
-//! be. Every pointer is `NULL` or leads to memory of the length that goes with it, in a block of its own, so that
-//! AddressSanitizer sees whoever reads or writes beside it; all else is whatever the fuzzer makes.
+//! What the fuzz targets share: a token, and calls with arguments as hostile as PKCS#11 allows.
+//! Every pointer is `NULL` or points to a separate block of the right length, so that
+//! AddressSanitizer finds accesses beyond it. The fuzzer chooses everything else.
 //!
-//! A run is a sequence of calls, read from the fuzzer's bytes (`source`); the table of functions
-//! (`calls`) says what kind of argument stands where. Found is what libFuzzer finds: a panic
-//! (libfuzzer-sys aborts at it, before the C interface could catch it), a fault of memory, a leak,
-//! a call that takes too long; an answer that PKCS#11 does not know; and what the rules for keys
-//! forbid (`policy`).
+//! A run is a sequence of calls, read from the fuzzer's bytes (`source`). The table of functions
+//! (`calls`) has the argument types. A finding is a panic (libfuzzer-sys aborts before the C
+//! interface could catch it), a memory error, a leak, a slow call, an unknown return code, or a
+//! broken rule for keys (`policy`).
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 

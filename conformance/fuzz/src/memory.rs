@@ -1,23 +1,23 @@
-//! The memory that a run's pointers lead to: blocks of exactly the length that was asked for, until the run is over.
+//! The memory of a run's pointers: blocks of exactly the requested length, until the run ends.
 
-/// The blocks. They are reached by pointers alone while the run lasts.
+/// The blocks. During the run only pointers access them.
 #[derive(Default)]
 pub(crate) struct Memory(Vec<*mut [u8]>);
 
 impl Memory {
-    /// A copy, at an address that may be odd: PKCS#11 asks for no alignment of an application's memory.
+    /// Returns a copy, perhaps at an odd address, because PKCS#11 needs no alignment.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> *mut u8 {
         let block = Box::into_raw(Box::<[u8]>::from(bytes));
         self.0.push(block);
         block.cast()
     }
 
-    /// A copy of a struct of the standard's.
+    /// Returns a copy of a structure.
     pub(crate) fn put<T: Copy>(&mut self, value: T) -> *mut T {
         self.put_all(&[value])
     }
 
-    /// The same of several, one after the other.
+    /// Returns a copy of several structures in sequence.
     pub(crate) fn put_all<T: Copy>(&mut self, values: &[T]) -> *mut T {
         // Padding is not initialised: bytes are copied as such.
         let block = self.copy(&vec![0; size_of_val(values)]).cast::<T>();
@@ -30,12 +30,12 @@ impl Memory {
 }
 
 impl Memory {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The blocks from that one on.
+    /// Returns the blocks from this number on.
     pub(crate) fn since(&self, first: usize) -> impl Iterator<Item = &[u8]> {
         // SAFETY: the blocks live as long as this, and no call runs while they are read.
         self.0[first..].iter().map(|block| unsafe { &**block })

@@ -1,4 +1,5 @@
-//! Mechanisms and their parameters: each struct of the standard's with fields of every kind, at times of another length.
+//! Mechanisms and their parameters: each structure of the standard with any fields, sometimes with
+//! another length.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -17,7 +18,7 @@ const PRFS: [CK_MECHANISM_TYPE; 5] =
 const AEADS: [CK_MECHANISM_TYPE; 3] = [CKM_AES_GCM, CKM_AES_CCM, CKM_CHACHA20_POLY1305];
 const TAGS: [CK_ULONG; 8] = [128, 96, 32, 64, 16, 12, 4, 8];
 
-/// A struct as its bytes, and how many of them there are.
+/// The bytes of a structure, and their number.
 type Parameter = (*mut u8, usize);
 
 impl Run<'_> {
@@ -55,8 +56,8 @@ impl Run<'_> {
         self.memory.put(CK_MECHANISM { mechanism, pParameter, ulParameterLen: self.next_len })
     }
 
-    /// A mechanism that wraps with authentication. Ciphers have the parameter of a message there, and no other: some of
-    /// the others are as long, and have a length where that one has an address.
+    /// A mechanism that wraps with authentication. A cipher has the parameter of a message here.
+    /// Other structures can have the same length, with a length at the offset of an address.
     pub(crate) fn wrapping_mechanism(&mut self) -> *mut CK_MECHANISM {
         let given = self.mechanism();
         // SAFETY: NULL, or made just now.
@@ -72,7 +73,7 @@ impl Run<'_> {
         self.token.mechanisms[index]
     }
 
-    /// Mostly as it is. An odd length is no struct's: nothing in it is read as a pointer.
+    /// Usually unchanged. No structure has an odd length, so the module reads no pointer from it.
     fn cut(&mut self, parameter: *mut u8, len: usize) -> (*mut c_void, CK_ULONG) {
         let len = match self.source.below(32) {
             29 => CK_ULONG::MAX - CK_ULONG::from(self.source.byte()),
@@ -87,7 +88,8 @@ impl Run<'_> {
         (self.memory.put(value).cast(), size_of::<T>())
     }
 
-    /// Bytes that are no struct's: those with pointers are a whole number of words.
+    /// Bytes that are not a structure, because structures with pointers are a whole number of
+    /// words.
     fn plain(&mut self) -> Parameter {
         let mut bytes = self.source.bytes();
         if bytes.len().is_multiple_of(2) {
@@ -194,7 +196,7 @@ impl Run<'_> {
         let ((pIv, ulIvLen), (pAAD, ulAADLen), tag) = (self.nonce(), self.input(), self.tag());
         match shape {
             Shape::Gcm if self.source.once_in(4) => {
-                // The struct without the length in bits.
+                // The structure without the length in bits.
                 let words =
                     [pIv.expose_provenance() as CK_ULONG, ulIvLen, pAAD.expose_provenance() as CK_ULONG];
                 self.put([words[0], words[1], words[2], ulAADLen, tag])
@@ -250,7 +252,7 @@ impl Run<'_> {
         }
     }
 
-    /// A length that is the message's, or any.
+    /// The length of the message, or any length.
     fn announced(&mut self) -> CK_ULONG {
         if self.source.once_in(4) { self.source.number() } else { self.source.byte().into() }
     }
@@ -348,7 +350,7 @@ impl Run<'_> {
         }
     }
 
-    /// A public key of the token's, or bytes.
+    /// A public key of the token, or any bytes.
     fn peer(&mut self) -> (*mut u8, CK_ULONG) {
         if self.source.once_in(2) {
             return self.input();
@@ -444,10 +446,10 @@ impl Run<'_> {
     fn pbkdf2(&mut self) -> Parameter {
         let ((salt, ulSaltSourceDataLen), password) = (self.input(), self.source.bytes());
         let (saltSource, prf) = (self.source.below(3) as CK_ULONG, self.source.below(10) as CK_ULONG);
-        // As many as a run has time for, or more than the module does.
+        // A number that a run has time for, or more than the module allows.
         let iterations = self.source.one(&[1, 2, 100, 0, 10_000_001, CK_ULONG::MAX]);
         let pPassword = self.memory.copy(&password);
-        // The older struct has a pointer to the length in its place.
+        // The older structure has a pointer to the length here.
         let ulPasswordLen = if self.source.once_in(4) {
             let place = Box::leak(Box::new(0 as CK_ULONG));
             *place = password.len() as CK_ULONG;
@@ -580,7 +582,7 @@ impl Run<'_> {
             if run.source.once_in(8) { run.source.number() } else { 8 * run.source.below(33) as CK_ULONG }
         };
         let (ulMacSizeInBits, ulKeySizeInBits, ulIVSizeInBits) = (bits(self), bits(self), bits(self));
-        // What has more bits than the module makes is refused, and no more room needed.
+        // The module refuses more bits, so a larger buffer is not needed.
         let ivs = vec![0; if ulIVSizeInBits <= 4096 { ulIVSizeInBits as usize / 8 } else { 0 }];
         let mut out = CK_SSL3_KEY_MAT_OUT {
             hClientMacSecret: 0,

@@ -73,7 +73,7 @@ fn masked(window: &[u8]) -> u64 {
     window.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)) ^ MASK
 }
 
-/// How an object is protected, as far as it says.
+/// The protection of an object, as far as its attributes show it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Protection {
     private: Option<bool>,
@@ -84,7 +84,7 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// Whether this is less than it was. `CKA_TRUSTED` is another matter.
+    /// Whether the protection is lower than before. `CKA_TRUSTED` is checked separately.
     fn less_than(self, before: Self) -> bool {
         let lost = |before: Option<bool>, now: Option<bool>| before == Some(true) && now == Some(false);
         lost(before.private, self.private)
@@ -95,7 +95,7 @@ impl Protection {
 }
 
 impl Run<'_> {
-    /// What the run's own user sees of an object's protection.
+    /// Returns the protection of an object, as the user of the run sees it.
     pub(crate) fn protection(&self, object: CK_OBJECT_HANDLE) -> Protection {
         let flag = |type_| {
             let mut value = CK_FALSE;
@@ -114,8 +114,8 @@ impl Run<'_> {
         }
     }
 
-    /// Panics where a call that succeeded did what no call may. `asked` are the objects of its
-    /// arguments, as they were before; `made` are those that it made.
+    /// Panics if a successful call broke a rule. `asked` are the objects of its arguments, with
+    /// their protection before the call. `made` are its new objects.
     pub(crate) fn judge(
         &self,
         name: &str,

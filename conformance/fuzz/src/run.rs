@@ -1,5 +1,5 @@
-//! A run: calls with arguments out of the fuzzer's bytes. An argument that goes with another one, as a length with its
-//! pointer, is asked for after it.
+//! A run: calls with arguments from the fuzzer's bytes. An argument that depends on another one,
+//! such as a length on its pointer, comes after it.
 
 use std::cell::RefCell;
 use std::ptr::null_mut;
@@ -32,7 +32,8 @@ pub struct Run<'a> {
     room_len: *mut CK_ULONG,
     /// Where a saved state stands, and its length.
     state: (*mut u8, *mut CK_ULONG),
-    /// Where the call puts one: a room too small holds none, though its place then tells what one takes.
+    /// Where the call puts one: a room too small holds none, though its place then tells what one
+    /// takes.
     state_asked: (*mut u8, *mut CK_ULONG),
     /// Where handles of the call come out.
     places: Vec<*mut CK_OBJECT_HANDLE>,
@@ -49,8 +50,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts the token if there is none, makes the calls that `bytes` say, of those functions whose names `wanted` has,
-    /// and puts the token back.
+    /// Starts the token if there is none, makes the calls that `bytes` say, of those functions
+    /// whose names `wanted` has, and puts the token back.
     pub fn of(bytes: &[u8], wanted: &[&str]) {
         TOKEN.with_borrow_mut(|token| {
             let mut run = Run {
@@ -123,7 +124,8 @@ impl Run<'_> {
         self.token.changed |= calls::CHANGING.contains(&name);
     }
 
-    /// Ends the sessions of the run and what they made; the rest is put back where something changed.
+    /// Ends the sessions of the run and what they made; the rest is put back where something
+    /// changed.
     fn end(mut self) {
         let list = self.token.list;
         let stored = std::mem::take(&mut self.made).into_iter().any(|object| self.is_stored(object));
@@ -154,8 +156,8 @@ impl Run<'_> {
         }
     }
 
-    /// A pointer and a length that are refused before anything is read: `NULL` with a length, or more than there is
-    /// memory.
+    /// A pointer and a length that are refused before anything is read: `NULL` with a length, or
+    /// more than there is memory.
     pub(crate) fn odd_pair(&mut self) -> (*mut u8, CK_ULONG) {
         self.next_len = self.source.number();
         if self.source.once_in(2) {
@@ -299,7 +301,7 @@ impl Run<'_> {
         CKF_SERIAL_SESSION | self.source.one(&[CKF_RW_SESSION, 0, CKF_RW_SESSION | CKF_ASYNC_SESSION])
     }
 
-    /// Flags of `C_WaitForSlotEvent`, of which this one does not wait.
+    /// Returns the flags of `C_WaitForSlotEvent`, always with CKF_DONT_BLOCK.
     pub(crate) fn at_once(&mut self) -> CK_FLAGS {
         CKF_DONT_BLOCK | self.source.number()
     }
@@ -333,7 +335,7 @@ impl Run<'_> {
         room
     }
 
-    /// What starts the library, or `NULL`.
+    /// Returns the argument of C_Initialize, or `NULL`.
     pub(crate) fn start<T>(&mut self) -> *mut T {
         if self.source.once_in(2) {
             return null_mut();

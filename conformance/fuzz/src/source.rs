@@ -1,9 +1,10 @@
-//! Values out of the fuzzer's bytes. When those are used up every choice is the first one: a run comes to its end.
+//! Values from the fuzzer's bytes. When these are used up, every choice is the first one, so the
+//! run ends.
 
 use arbitrary::Unstructured;
 use cryptoki_sys::*;
 
-/// Byte strings that get further than arbitrary ones.
+/// Byte strings that reach more code than arbitrary ones.
 const KNOWN: [&[u8]; 14] = [
     b"1234",
     b"user pin",
@@ -43,7 +44,7 @@ impl<'a> Source<'a> {
         self.0.int_in_range(0..=end - 1).unwrap_or_default()
     }
 
-    /// Seldom true: once in `of` times.
+    /// True once in `of` times.
     pub(crate) fn once_in(&mut self, of: usize) -> bool {
         self.below(of) == of - 1
     }
@@ -52,7 +53,7 @@ impl<'a> Source<'a> {
         of[self.below(of.len())]
     }
 
-    /// Small ones, those at the edges, any.
+    /// Returns a small number, a limit, or any number.
     pub(crate) fn number(&mut self) -> CK_ULONG {
         match self.below(8) {
             0..4 => self.byte().into(),
@@ -67,7 +68,7 @@ impl<'a> Source<'a> {
         if self.once_in(32) { self.byte() } else { self.byte() & 1 }
     }
 
-    /// A byte string of at most some thousand bytes.
+    /// Returns a byte string of at most a few thousand bytes.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => Vec::new(),

@@ -1,6 +1,6 @@
-//! A token's file in which somebody has written: the module opens it, reads what is public, logs in and reads the rest.
-//! No record is opened that its tag does not fit, so what is written here is read as public before the login and refused
-//! after it.
+//! A token file that an attacker altered: the module opens it, reads the public objects, logs in
+//! and reads the rest. It opens no record with a wrong tag, so altered data is read as public
+//! before the login and refused after it.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -23,7 +23,8 @@ thread_local! {
     static TOKEN: RefCell<Token> = RefCell::new(Token::new(false));
 }
 
-/// Reads a token that was altered as `bytes` say, and the bytes themselves as a record and as a summary.
+/// Reads a token that was altered as `bytes` say, and the bytes themselves as a record and as a
+/// summary.
 pub fn read(bytes: &[u8]) {
     drop((seal::peek(bytes), seal::tag(bytes), summary::Summary::decode(bytes)));
     TOKEN.with_borrow_mut(|token| {
@@ -36,7 +37,7 @@ pub fn read(bytes: &[u8]) {
     });
 }
 
-/// Refused where it makes no sense: the next alteration may.
+/// SQLite refuses an impossible alteration; the next one may be possible.
 fn alter(file: &Path, source: &mut Source<'_>) {
     let Ok(database) = Connection::open(file) else { return };
     let _ = database.pragma_update(None, "synchronous", "OFF");
@@ -103,7 +104,7 @@ fn value(source: &mut Source<'_>) -> Value {
 /// A PIN's record: numbers of Argon2id, a salt, a wrapped key.
 fn pin(source: &mut Source<'_>) -> Vec<u8> {
     let mut record = Vec::new();
-    // What takes long and is obeyed is no finding.
+    // A long computation that the record asks for is not a finding.
     varint(&mut record, source.one(&[8, 0, 7, 64, (1 << 20) + 1, 0xffff_ffff]));
     varint(&mut record, source.one(&[1, 0, 2, 65, 0xffff_ffff]));
     record.extend([7; 16]);
@@ -113,7 +114,7 @@ fn pin(source: &mut Source<'_>) -> Vec<u8> {
     record
 }
 
-/// A public record; or what is none.
+/// Returns a public record, or an invalid one.
 fn record(source: &mut Source<'_>) -> Vec<u8> {
     let mut record = vec![1, 2];
     record.resize(HEAD + TAG, 5);
@@ -177,7 +178,7 @@ fn varint(record: &mut Vec<u8>, mut number: u64) {
 }
 
 impl Token {
-    /// Reads all that the module tells of the token: before a login, and after it.
+    /// Reads everything that the module returns about the token, before and after a login.
     fn read_all(&mut self) {
         let call = |rv: CK_RV| assert!(rv == CKR_GENERAL_ERROR || crate::calls::is_known(rv), "{rv:#x}");
         let mut slots = [0; 16];

@@ -1,4 +1,4 @@
-//! Templates: known and unknown attributes, values of the right and of any other form, templates within templates.
+//! Templates: known and unknown attributes, valid and invalid values, nested templates.
 
 use std::ptr::null_mut;
 
@@ -6,8 +6,7 @@ use cryptoki_sys::*;
 
 use crate::run::Run;
 
-/// The attributes of the headers, as far as `cryptoki-sys` and the standard go: those below are in some row of the token's
-/// table, and 0x600 has the ones of SP 800-108 and later.
+/// The attributes that templates use. The corpus refers to them by index, so the order must stay.
 pub(crate) const KNOWN: [CK_ATTRIBUTE_TYPE; 76] = [
     CKA_CLASS,
     CKA_TOKEN,
@@ -120,11 +119,11 @@ const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
     CKA_DECAPSULATE_TEMPLATE,
 ];
 
-/// How deep templates lie in templates at most: deeper than the module goes.
+/// The maximum depth of nested templates: more than the module accepts.
 const DEPTH: usize = 6;
 
 impl Run<'_> {
-    /// The attributes of a template; [`count`](Self::len) says how many.
+    /// Returns the attributes of a template. [`len`](Self::len) returns their number.
     pub(crate) fn attributes(&mut self) -> *mut CK_ATTRIBUTE {
         if self.source.once_in(64) {
             return self.odd_pair().0.cast();
@@ -185,7 +184,7 @@ impl Run<'_> {
         }
         match type_ {
             _ if FLAGS.contains(&type_) => vec![self.source.boolean()],
-            // What takes long is asked for by nobody else: a key that a computer makes in a second is no finding.
+            // Limits the size of keys, because a slow key generation is not a finding.
             CKA_MODULUS_BITS | CKA_PRIME_BITS => {
                 let bits = self.source.one(&[0, 1, 512, 768, 1023, 1024, CK_ULONG::MAX]);
                 bits.to_ne_bytes().into()
@@ -210,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    /// A template as a value; at times one that holds itself.
+    /// Returns a template as a value, sometimes one that contains itself.
     fn nested(&mut self, type_: CK_ATTRIBUTE_TYPE, depth: usize) -> CK_ATTRIBUTE {
         let size = size_of::<CK_ATTRIBUTE>() as CK_ULONG;
         if depth == 0 || self.source.once_in(16) {
@@ -227,7 +226,7 @@ impl Run<'_> {
         CK_ATTRIBUTE { type_, pValue: self.memory.put_all(&inner).cast(), ulValueLen }
     }
 
-    /// Attributes to be filled, as `C_GetAttributeValue` takes them.
+    /// Returns attributes to fill, as `C_GetAttributeValue` needs them.
     pub(crate) fn questions(&mut self) -> *mut CK_ATTRIBUTE {
         let mut template = Vec::new();
         for _ in 0..self.source.below(12) {
@@ -250,7 +249,7 @@ impl Run<'_> {
             }
             _ => 8,
         };
-        // Where attributes are asked for, they are read before they are filled: zeros are NULL.
+        // The module reads a queried template before it fills it, so zeros are NULL.
         CK_ATTRIBUTE { type_, pValue: self.memory.copy(&vec![0; len]).cast(), ulValueLen: len as CK_ULONG }
     }
 }

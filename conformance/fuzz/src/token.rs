@@ -1,5 +1,5 @@
-//! The token that is called: one of each kind of key in it, the user logged in, and put back as it was after a run that
-//! changed it.
+//! The token of the runs: one key of each type, with the user logged in. It is restored after a run
+//! that changed it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,8 @@ pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
 const LABEL: [u8; 32] = *b"fuzzed                          ";
 
-/// The cheapest PINs, which wrong ones do not lock; all is logged, so that what is logged is made.
+/// The cheapest PINs, which wrong attempts do not lock. Everything is logged, so that the log code
+/// runs.
 const CONFIGURATION: &str = "
     log = { level = 'trace', file = '/dev/null' }
     mechanisms = { legacy = true }
@@ -50,7 +51,7 @@ macro_rules! ok {
 }
 
 impl Token {
-    /// With one key of each kind, or with a few that are quickly read.
+    /// Creates a token with one key of each type, or with a few that load fast.
     pub(crate) fn new(all: bool) -> Self {
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
@@ -76,14 +77,14 @@ impl Token {
         token
     }
 
-    /// As it was at first.
+    /// Restores the first state.
     pub(crate) fn restore(&mut self) {
         self.write_files();
         self.start();
         self.changed = false;
     }
 
-    /// The files as they were at first; the module is stopped.
+    /// Restores the first files, while the module is stopped.
     pub(crate) fn write_files(&mut self) {
         self.finalize();
         for path in self.paths() {
@@ -103,13 +104,13 @@ impl Token {
         ok!(self, C_Initialize(null_mut()));
     }
 
-    /// Refused where a run did it.
+    /// This fails if a run already finalised the module.
     pub(crate) fn finalize(&self) {
         // SAFETY: no argument.
         unsafe { self.list.C_Finalize.expect("an entry")(null_mut()) };
     }
 
-    /// A session with a slot, where it has a token.
+    /// Opens a session, if the slot has a token.
     pub(crate) fn session_in(&self, slot: CK_SLOT_ID) -> Option<CK_SESSION_HANDLE> {
         let mut session = 0;
         let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
@@ -126,7 +127,7 @@ impl Token {
         }
     }
 
-    /// All objects that a session sees; none where the search fails.
+    /// Returns all objects that a session finds, or no objects if the search fails.
     pub(crate) fn found(&self, session: CK_SESSION_HANDLE) -> Vec<CK_OBJECT_HANDLE> {
         let (mut found, mut count) = ([0; 64], 0);
         // SAFETY: no template, and room for as many as said.
@@ -220,7 +221,7 @@ fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     unsafe { &*(*found).pFunctionList.cast() }
 }
 
-/// The files of a directory that a token needs: not those of locks and of shared memory.
+/// Returns the files that a token needs, without lock files and shared memory.
 fn files(directory: &Path) -> Vec<(OsString, Vec<u8>)> {
     let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
     let kept = entries.filter(|path| !path.to_string_lossy().ends_with("-lock"));

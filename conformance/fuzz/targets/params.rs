@@ -1,4 +1,5 @@
-//! The parameters of mechanisms: every function that takes a mechanism or the parameter of a message.
+//! The parameters of mechanisms: every function that takes a mechanism or the parameter of a
+//! message.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What stands in a token's file: records, names, summaries and PINs that somebody else wrote.
+//! The content of a token's file: records, names, summaries and PINs that an attacker wrote.
 
 #![no_main]
 

@@ -1,13 +1,13 @@
-//! The files in which threads of Jeton meet, compiled as they are, but that what they share words and locks by is
-//! [`sync`]: there the next step is of whichever thread [shuttle](https://docs.rs/shuttle) chooses. `tests/` has the
-//! models. What stands beside these files, a session and a module, is as small here as the files let it be.
+//! The files of Jeton that share state between threads, compiled unchanged with the words and locks
+//! of [`sync`]. There [shuttle](https://docs.rs/shuttle) chooses the thread of each next step.
+//! `tests/` has the models. The session and the module here are as small as the files allow.
 //!
-//! The orders that are tried are those of a machine that does one step after the other. What a weaker order of memory
-//! would do is not: ThreadSanitizer and loom are for that.
+//! The models try orders of a sequentially consistent machine. They do not cover weaker memory
+//! orders, for which ThreadSanitizer and loom exist.
 
 #![allow(dead_code, missing_docs, reason = "the files have more than the models use")]
 
-// The paths of the files lead here.
+// The files import from these crates.
 extern crate self as jeton;
 extern crate self as libc;
 
@@ -46,7 +46,7 @@ pub mod token {
     use crate::epoch::Epoch;
     use crate::object::policy::Login;
 
-    /// A token that has nothing but its epoch.
+    /// A token with only an epoch.
     pub struct Token(Epoch);
 
     impl Default for Token {
@@ -113,7 +113,7 @@ pub unsafe fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -
     0
 }
 
-/// fork(2): a thread that is the child goes on with copies of all words as they are now.
+/// fork(2): a thread becomes the child, and continues with copies of the present words.
 pub fn fork(child: impl FnOnce() + Send + 'static) {
     let handlers = HANDLERS.lock().expect("one thread at a time").unwrap_or_default();
     let run = |handler: Handler| {
@@ -131,7 +131,7 @@ pub fn fork(child: impl FnOnce() + Send + 'static) {
     run(handlers[1]);
 }
 
-/// `C_Initialize`, `C_Finalize`, and any other function: which module it reaches, if any.
+/// `C_Initialize`, `C_Finalize`, and any other function with the module that it reaches.
 pub mod functions {
     use std::cell::Cell;
 
@@ -147,7 +147,7 @@ pub mod functions {
         call::guarded(call::finalize)
     }
 
-    /// The answer, and whether the module was still up when the call ended.
+    /// Returns the result, and whether the module was still initialised when the call ended.
     pub fn other() -> (CK_RV, bool) {
         let up = Cell::new(false);
         let rv = call::call(|module| {

@@ -1,14 +1,14 @@
-//! A module that does nothing but to see that it is used as it has to be.
+//! A module that only checks its correct use.
 
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;
 use crate::sync;
 
 pub struct Module {
-    /// Where it was made; it is used nowhere else.
+    /// The process that created it. No other process may use it.
     process: usize,
     up: std::sync::atomic::AtomicBool,
-    /// A thread is inside `initialize` or `finalize`, where no other may be.
+    /// Whether a thread is inside `initialize` or `finalize`. No other thread may be there.
     busy: std::sync::atomic::AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl Module {
     fn change(&self, up: bool) -> Result<()> {
         self.mine();
         assert!(!self.busy.swap(true, ORDER), "two threads change the module");
-        // Others may go on in the midst of it.
+        // Other threads may run in between.
         sync::step();
         assert_ne!(self.up.swap(up, ORDER), up, "started twice, or stopped twice");
         sync::step();

@@ -1,5 +1,5 @@
-//! The words and locks of the models. For the table of sessions and the epoch they are shuttle's. The words of `call`
-//! are statics: they begin anew with each run of a model, and a fork copies them.
+//! The words and locks of the models. The session table and the epoch use shuttle's. The words of
+//! `call` are statics: each run of a model resets them, and a fork copies them.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -11,17 +11,17 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::Ordering;
 
-/// Another thread may go on here.
+/// Lets another thread run.
 pub fn step() {
     shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
 }
 
-/// Who waits lets others go on.
+/// Lets other threads run, instead of sleeping.
 pub(crate) fn sleep(_: Duration) {
     thread::yield_now();
 }
 
-/// What is made once. The making has no steps of its own.
+/// A value that is created once, in one step.
 pub(crate) struct OnceLock<T>(std::sync::OnceLock<T>);
 
 impl<T> OnceLock<T> {
@@ -40,7 +40,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// The runs of models so far; what was written in another one is forgotten.
+/// The number of runs. A value from an earlier run counts as unset.
 static RUN: AtomicUsize = AtomicUsize::new(0);
 /// The steps so far.
 static STEP: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ pub fn begin() {
 
 /// Runs `work` in a child.
 pub(crate) fn fork(work: impl FnOnce() + Send + 'static) {
-    // No thread goes on between these: the words are as they are now.
+    // No thread runs between these lines, so the words do not change.
     let now = STEP.load(Ordering::SeqCst);
     let child = thread::spawn(move || {
         let me = (thread::current().id(), now);
@@ -140,11 +140,11 @@ impl AtomicBool {
     }
 }
 
-/// An address is kept as a number, which any thread may have.
+/// Stores an address as a number, which threads can share.
 pub(crate) struct AtomicPtr<T>(Word<usize>, std::marker::PhantomData<fn() -> T>);
 
 impl<T> AtomicPtr<T> {
-    /// Of `NULL`: nothing else stands in a static.
+    /// Creates a `NULL` pointer, the only initial value of the statics.
     pub(crate) const fn new(_: *mut T) -> Self {
         Self(Word::new(0), std::marker::PhantomData)
     }

@@ -1,4 +1,4 @@
-//! The models: each is run in thousands of orders of its threads' steps.
+//! The models. Each runs in thousands of orders of its threads' steps.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use jeton_models::token::Token;
 use jeton_models::{Session, fork, sync};
 use shuttle::thread;
 
-/// Orders that are tried of each model.
+/// The number of orders for each model.
 const ORDERS: usize = 5_000;
 
 fn in_many_orders(model: impl Fn() + Send + Sync + 'static) {
@@ -42,7 +42,8 @@ fn a_handle_is_of_its_session_and_of_no_other() {
             .map(|_| {
                 let table = Arc::clone(&table);
                 thread::spawn(move || {
-                    // The slot of the shared session is free at some time, and taken again by one of these.
+                    // The slot of the shared session becomes free, and one of these threads takes
+                    // it again.
                     let closed = table.close(shared).is_ok();
                     let own = open(&table);
                     assert_eq!(used(&table, own), Ok(1));
@@ -73,7 +74,7 @@ fn closing_all_meets_sessions_that_come_and_are_used() {
                 [used(&table, first).is_ok(), used(&table, second).is_ok()]
             })
         };
-        // As C_CloseAllSessions does: who is there is collected, then closed.
+        // As in C_CloseAllSessions: collects the sessions, then closes them.
         let mut there = Vec::new();
         table.for_each(|session| there.push(session.handle));
         assert!(there.contains(&first));
@@ -110,14 +111,14 @@ fn no_event_of_an_epoch_is_lost() {
             let token = Arc::clone(&token);
             thread::spawn(move || work(&token))
         };
-        // Logins and logouts are published under a lock of the token; objects are destroyed by anybody.
+        // A lock of the token protects logins and logouts. Any thread destroys objects.
         let login = run(|token| {
             token.publish(Login::User);
             token.publish(Login::Public);
             token.publish(Login::SecurityOfficer);
         });
         let destroyed = [run(|token| token.bump()), run(|token| token.bump())];
-        // What was seen once is never seen again after an event.
+        // An epoch from before an event never returns.
         let seen = token.epoch();
         token.bump();
         assert!(token.epoch() > seen);
@@ -136,13 +137,13 @@ fn what_was_found_before_an_event_is_not_used_after_it() {
         let order = std::sync::atomic::Ordering::SeqCst;
         let destroyer = {
             let (token, there) = (Arc::clone(&token), Arc::clone(&there));
-            // The object goes, then the epoch; then the caller hears that it is gone.
+            // The object is removed, then the epoch changes, then the call returns.
             thread::spawn(move || {
                 there.store(false, order);
                 token.bump();
             })
         };
-        // As `arm` does: the epoch is read first, the object looked up after it.
+        // As in `arm`: reads the epoch first, then looks the object up.
         let epoch = token.epoch();
         let found = there.load(order);
         destroyer.join().expect("a thread");
@@ -182,14 +183,14 @@ fn the_library_starts_and_stops_once_at_a_time() {
 fn a_child_starts_anew_whatever_its_parent_was_at() {
     in_many_orders(|| {
         sync::begin();
-        // The handlers are there from the first C_Initialize on.
+        // The first C_Initialize installs the handlers.
         assert_eq!(initialize(), CKR_OK);
         let busy = thread::spawn(|| {
             assert_eq!(finalize(), CKR_OK);
             assert_eq!(initialize(), CKR_OK);
             assert_eq!(finalize(), CKR_OK);
         });
-        // The other thread comes to any point meanwhile.
+        // Meanwhile the other thread reaches any point.
         (0..12).for_each(|_| sync::step());
         let (tell, told) = shuttle::sync::mpsc::channel();
         fork(move || {
@@ -203,7 +204,7 @@ fn a_child_starts_anew_whatever_its_parent_was_at() {
         });
         busy.join().expect("a thread");
         told.recv().expect("the child");
-        // The parent's goes on.
+        // The parent's module continues.
         assert_eq!(initialize(), CKR_OK);
         assert_eq!(other(), (CKR_OK, true));
         assert_eq!(finalize(), CKR_OK);

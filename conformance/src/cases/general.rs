@@ -7,7 +7,7 @@ use super::{Case, case};
 use crate::fixture::ensure;
 
 /// Returns memory that begins with these bytes.
-fn place_of(bytes: &[u8]) -> Memory {
+fn padded(bytes: &[u8]) -> Memory {
     let mut whole = Arg::zeroed().bytes();
     whole[..bytes.len()].copy_from_slice(bytes);
     Memory::of(&whole)
@@ -67,7 +67,7 @@ pub const CASES: &[Case] = &[
         "of an unknown name",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
-            let (name, output) = (place_of(b"Vendor nobody"), Arg::zeroed());
+            let (name, output) = (padded(b"Vendor unknown"), Arg::zeroed());
             fixture.module.call(
                 "C_GetInterface",
                 &mut [Arg::Output(&name), Arg::Null, Arg::Output(&output), Arg::Number(0)],
@@ -79,7 +79,7 @@ pub const CASES: &[Case] = &[
         "of an unknown version",
         &[CKR_ARGUMENTS_BAD, CKR_FUNCTION_FAILED, CKR_FUNCTION_NOT_SUPPORTED],
         |fixture| {
-            let (version, output) = (place_of(&[99, 0]), Arg::zeroed());
+            let (version, output) = (padded(&[99, 0]), Arg::zeroed());
             fixture.module.call(
                 "C_GetInterface",
                 &mut [Arg::Null, Arg::Output(&version), Arg::Output(&output), Arg::Number(0)],
@@ -93,7 +93,7 @@ pub const CASES: &[Case] = &[
         |fixture| {
             let arguments = Structure::new().pointer(&Arg::zeroed()).null().null().null().number(0).null();
             let mechanism = arguments.mechanism(0);
-            fixture.module.call("C_Initialize", &mut [Arg::Output(&place_of(&mechanism.parameter))])
+            fixture.module.call("C_Initialize", &mut [Arg::Output(&padded(&mechanism.parameter))])
         },
     ),
     case(

@@ -187,7 +187,7 @@ pub const CASES: &[Case] = &[
         ],
         |fixture| {
             let arguments =
-                vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"nobody")];
+                vec![Arg::Number(CKU_USER), Arg::Bytes(fixture.pin.as_bytes()), Arg::Bytes(b"unknown")];
             fixture.call("C_LoginUser", &fixture.session, arguments)
         },
     ),

@@ -1,9 +1,9 @@
-//! What the tests here share.
+//! Helpers of these tests.
 
 use std::path::PathBuf;
 
-/// The module that `cargo test --workspace` leaves beside the tests; said aloud where it is not
-/// there.
+/// Returns the module that `cargo test --workspace` builds beside the tests. Prints a line if it is
+/// missing.
 pub fn module() -> Option<PathBuf> {
     let file = std::env::current_exe().ok()?.parent()?.join("libjeton_pkcs11.so");
     if !file.is_file() {

@@ -1,4 +1,4 @@
-//! The tool as a process, and what the machine has beside it.
+//! Runs the tool as a process, and finds other programs and modules of the machine.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -7,28 +7,28 @@ use std::process::{Command, Output};
 
 use jeton_peers::Known;
 
-/// The tool with these arguments.
+/// Returns a command that runs the tool with these arguments.
 pub fn jeton<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
     command.args(arguments);
     command
 }
 
-/// Runs it: its exit code, and all that it printed.
+/// Runs a command. Returns its exit code and its output.
 pub fn run(command: &mut Command) -> (i32, String) {
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     (status.code().unwrap_or(-1), text)
 }
 
-/// Runs it and sees it succeed.
+/// Runs a command that must succeed. Returns its output.
 pub fn succeed(command: &mut Command) -> String {
     let (code, text) = run(command);
     assert_eq!(code, 0, "{command:?}\n{text}");
     text
 }
 
-/// The module, or a line that says why the test has nothing to do.
+/// Returns the module. Prints a line if it is not installed, and the test is skipped.
 pub fn peer(known: Known) -> Option<PathBuf> {
     let library = known.library();
     if library.is_none() {
@@ -37,7 +37,7 @@ pub fn peer(known: Known) -> Option<PathBuf> {
     library
 }
 
-/// Whether a program is there, or a line that says that the test does less.
+/// Returns whether a program is installed. Prints a line if it is not.
 pub fn has(program: &str, argument: &str) -> bool {
     let there = Command::new(program).arg(argument).output().is_ok();
     if !there {
@@ -46,11 +46,11 @@ pub fn has(program: &str, argument: &str) -> bool {
     there
 }
 
-/// A directory of its own, and paths in it.
+/// A temporary directory, and paths in it.
 pub struct Scratch(tempfile::TempDir);
 
 impl Scratch {
-    /// A fresh one.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("the system has a temporary directory"))
     }
@@ -60,7 +60,7 @@ impl Scratch {
         self.0.path()
     }
 
-    /// A file in it, as an argument.
+    /// Returns the path of a file in it, as an argument.
     pub fn file(&self, name: &str) -> String {
         self.0.path().join(name).to_str().expect("a temporary path is UTF-8").to_owned()
     }
