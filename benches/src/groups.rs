@@ -82,7 +82,8 @@ impl Fixture {
         Ok(Self { core: CoreToken::new(core)?, tokens, null })
     }
 
-    /// Returns all targets that compute. `jeton` is first, so that its row is next to the baseline's.
+    /// Returns all targets that compute. `jeton` is first, so that its row is next to the
+    /// baseline's.
     fn targets(&self) -> Vec<&dyn Target> {
         let modules = self.tokens.iter().map(|token| token as &dyn Target);
         let mut targets: Vec<_> = modules.collect();

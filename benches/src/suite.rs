@@ -54,8 +54,8 @@ impl Suite {
         self.filter.is_some()
     }
 
-    /// Measures the rows one after the other. The baseline is first, and is measured again at the end.
-    /// Our module and the baseline are also measured in turns.
+    /// Measures the rows one after the other. The baseline is first, and is measured again at the
+    /// end. Our module and the baseline are also measured in turns.
     pub fn compare(&mut self, name: &str, throughput: Option<Throughput>, rows: Rows<'_>) {
         if !self.wants(name) {
             return;

@@ -1,16 +1,17 @@
-//! Measures a row and the baseline in turns of a few milliseconds. A disturbance of a shared machine
-//! then affects both, unlike rows that are measured one after the other.
+//! Measures a row and the baseline in turns of a few milliseconds. A disturbance of a shared
+//! machine then affects both, unlike rows that are measured one after the other.
 
 use std::time::Duration;
 
 use crate::facts::Turns;
 use crate::operation::Boxed;
 
-/// The number of rounds. A round is one turn of the baseline and one of the row, in alternating order.
+/// The number of rounds. A round is one turn of the baseline and one of the row, in alternating
+/// order.
 const ROUNDS: u32 = 40;
 
-/// Returns the time of the row divided by the time of the baseline: the median of the rounds with its
-/// 95 % interval.
+/// Returns the time of the row divided by the time of the baseline: the median of the rounds with
+/// its 95 % interval.
 pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: Duration) -> Turns {
     let turn = budget / (2 * ROUNDS);
     let (of_baseline, of_row) = (repetitions(baseline, turn), repetitions(row, turn));

@@ -7,8 +7,7 @@
 //!
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
-//! - `JETON_CRASH_FAULT_SECONDS`: how long calls of the file system fail in turn (10; 300 is enough
-//! for all of them)
+//! - `JETON_CRASH_FAULT_SECONDS`: how long file system calls fail in turn (10; 300 covers all)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
 //! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
 //!

@@ -113,8 +113,8 @@ impl Data {
         Some(self.row(group, BASELINE_AGAIN).map_or(first, |again| (first + again.median) / 2.0))
     }
 
-    /// Returns the time of our module divided by the time of the baseline: the median of the turns if
-    /// the group was measured in turns, otherwise the ratio of the medians.
+    /// Returns the time of our module divided by the time of the baseline: the median of the turns
+    /// if the group was measured in turns, otherwise the ratio of the medians.
     pub fn ratio(&self, group: &str) -> Option<f64> {
         let turns = self.run.turns.iter().find(|turns| turns.group == group).map(|turns| turns.median);
         turns.or_else(|| Some(self.jeton(group)? / self.baseline(group)?))

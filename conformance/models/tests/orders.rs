@@ -79,7 +79,7 @@ fn closing_all_meets_sessions_that_come_and_are_used() {
         table.for_each(|session| there.push(session.handle));
         assert!(there.contains(&first));
         for handle in &there {
-            table.close(*handle).expect("nobody else closes");
+            table.close(*handle).expect("no other thread closes");
         }
         let [_, second] = user.join().expect("a thread");
         assert!(second || there.len() == 2, "a session is usable unless it was seen and closed");
@@ -180,7 +180,7 @@ fn the_library_starts_and_stops_once_at_a_time() {
 }
 
 #[test]
-fn a_child_starts_anew_whatever_its_parent_was_at() {
+fn a_child_starts_without_a_module_whatever_its_parent_does() {
     in_many_orders(|| {
         sync::begin();
         // The first C_Initialize installs the handlers.
