@@ -116,7 +116,7 @@ impl Outcome {
 
     /// Records the end of the process. A crash after the last event is a note, because the work was
     /// done. An earlier crash is a failure of the last reported stage.
-    fn judge(&mut self, done: bool, status: ExitStatus, last: Option<Place>) {
+    fn judge(&mut self, done: bool, status: ExitStatus, last: Option<LastStage>) {
         if status.success() {
             return;
         }
@@ -124,20 +124,21 @@ impl Outcome {
             self.notes.push(format!("its process ended with {status} after the work was done"));
             return;
         }
-        let (at, stage) = place(last);
+        let (at, stage) = described(last);
         self.failures.push((at, format!("its process ended with {status} {stage}")));
     }
 
-    fn stalled(&mut self, stall: Duration, last: Option<Place>) {
-        let (at, stage) = place(last);
+    fn stalled(&mut self, stall: Duration, last: Option<LastStage>) {
+        let (at, stage) = described(last);
         self.failures.push((at, format!("said nothing for {} s {stage} and was ended", stall.as_secs())));
     }
 }
 
-/// Returns the algorithm, the size and the stage as text.
-type Place = ((String, u64), String);
+/// The algorithm and size that a child reported last, and its stage.
+type LastStage = ((String, u64), String);
 
-fn place(last: Option<Place>) -> (Option<(String, u64)>, String) {
+/// Returns the algorithm and size, and the stage as text for a message.
+fn described(last: Option<LastStage>) -> (Option<(String, u64)>, String) {
     match last {
         Some((at, stage)) => (Some(at), format!("(last heard of in {stage})")),
         None => (None, "(before the first stage)".to_owned()),
