@@ -14,7 +14,7 @@ use crate::keys::{Kind, key_object, pair};
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
 
 #[test]
-fn what_another_process_did_shows_at_the_next_search() {
+fn a_search_shows_the_changes_of_another_process() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -63,7 +63,7 @@ fn the_probe_opens_the_shm_file_only_if_it_is_on() {
 }
 
 #[test]
-fn private_objects_of_another_process_show_to_the_user_alone() {
+fn private_objects_of_another_process_need_a_login() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -78,7 +78,7 @@ fn private_objects_of_another_process_show_to_the_user_alone() {
 }
 
 #[test]
-fn an_object_that_another_process_destroyed_is_changed_no_more() {
+fn an_object_that_another_process_destroyed_cannot_be_changed() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -92,7 +92,7 @@ fn an_object_that_another_process_destroyed_is_changed_no_more() {
 }
 
 #[test]
-fn a_change_does_not_take_back_what_another_process_changed() {
+fn a_change_keeps_the_changes_of_another_process() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -112,7 +112,7 @@ fn a_change_does_not_take_back_what_another_process_changed() {
 }
 
 #[test]
-fn a_key_that_another_process_took_away_ends_a_kept_operation_at_the_next_search() {
+fn a_search_ends_the_re_arming_of_a_key_that_another_process_destroyed() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -157,7 +157,7 @@ fn told_when_taken_away(
 }
 
 #[test]
-fn a_key_that_another_process_took_away_ends_soon_for_who_never_searches() {
+fn a_key_that_another_process_destroyed_ends_within_seconds_without_a_search() {
     each_backend(|provider| {
         let told = told_when_taken_away(provider, |one, mine| {
             let key = one.find_one(mine, &none().flag(A::SIGN, true));
@@ -168,7 +168,7 @@ fn a_key_that_another_process_took_away_ends_soon_for_who_never_searches() {
 }
 
 #[test]
-fn a_token_initialised_anew_ends_soon_for_who_never_searches() {
+fn a_login_ends_within_seconds_after_init_token_by_another_process() {
     each_backend(|provider| {
         let told = told_when_taken_away(provider, |one, _| {
             one.module.close_all_sessions(one.slot).expect("no sessions");
@@ -179,7 +179,7 @@ fn a_token_initialised_anew_ends_soon_for_who_never_searches() {
 }
 
 #[test]
-fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
+fn the_slot_list_shows_a_token_of_another_process() {
     each_backend(|provider| {
         let directory = Directory::new();
         let one = Client::beside(&directory, provider, "");
@@ -201,7 +201,7 @@ fn a_token_that_another_process_made_shows_in_the_next_slot_list() {
 
 /// A search in one thread reads the changes of the other process while another thread writes.
 #[test]
-fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
+fn objects_created_at_once_by_two_processes_are_found_once_by_both() {
     const THREADS: usize = 3;
     const OBJECTS: usize = 12;
     each_backend(|provider| {
@@ -233,7 +233,7 @@ fn what_threads_of_two_processes_make_at_once_is_found_once_by_both() {
 }
 
 #[test]
-fn a_token_initialised_anew_by_another_process_is_another_token() {
+fn init_token_by_another_process_invalidates_the_old_token() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -263,7 +263,7 @@ fn a_token_initialised_anew_by_another_process_is_another_token() {
 }
 
 #[test]
-fn the_officer_of_a_token_initialised_anew_sets_no_pin_of_the_token_before() {
+fn an_so_session_from_before_init_token_cannot_init_the_pin() {
     each_backend(|provider| {
         let one = Client::new(provider);
         let two = Client::beside(&one.directory, provider, "");
@@ -276,7 +276,7 @@ fn the_officer_of_a_token_initialised_anew_sets_no_pin_of_the_token_before() {
 }
 
 #[test]
-fn a_token_is_seen_when_it_is_whole() {
+fn a_token_is_visible_only_after_its_initialisation() {
     const TOKENS: u64 = 8;
     each_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
