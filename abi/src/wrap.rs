@@ -1,6 +1,7 @@
 //! "Key management functions": wrapping and unwrapping.
 
 use cryptoki_sys::*;
+use jeton::backend::CipherScheme;
 use jeton::mechanism::Params;
 use jeton::module::Output;
 
@@ -25,7 +26,9 @@ pub(crate) unsafe extern "C" fn C_WrapKey(
         // SAFETY: the contract of PKCS#11 for pMechanism.
         let (mut mechanism, mut message) = unsafe { mechanism_that_wraps(given) }?;
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
-        if let (Some(message), Params::Aead { nonce, .. }) = (&mut message, &mut mechanism.params) {
+        if let (Some(message), Params::Cipher(CipherScheme::Aead { nonce, .. })) =
+            (&mut message, &mut mechanism.params)
+        {
             module.wrapping_nonce(session, &mut message.params)?;
             *nonce = message.params.nonce().into();
         }

@@ -48,7 +48,8 @@ mod symmetric;
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa};
 pub use parts::{PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
 pub use symmetric::{
-    Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, Mac, MacScheme, Macs, Nonce, SavedCipher,
+    Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, Mac, MacScheme, Macs, Nonce,
+    SavedCipher,
 };
 
 /// A backend, with one constant per library.
@@ -84,7 +85,7 @@ impl Provider {
     }
 
     /// Computes the MAC of a message that consists of several parts.
-    pub fn code(&self, scheme: &MacScheme, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
+    pub fn mac(&self, scheme: &MacScheme, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
         let mut mac = self.macs.mac(scheme, key)?;
         parts.iter().try_for_each(|part| mac.update(part))?;
         let mut out = Secret::zeroed(mac.mac_len());

@@ -114,7 +114,7 @@ impl Macs for Null {
 impl Ciphers for Null {
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, _key: &[u8]) -> Result<Box<dyn Cipher>> {
         match (scheme, direction) {
-            (CipherScheme::AesGcm { tag_len, .. }, Direction::Encrypt) => Ok(Box::new(Copying(*tag_len))),
+            (CipherScheme::Aead { tag_len, .. }, Direction::Encrypt) => Ok(Box::new(Copying(*tag_len))),
             _ => Err(Error::MechanismInvalid),
         }
     }
@@ -152,7 +152,7 @@ impl Cipher for Copying {
     }
 
     fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
-        if let CipherScheme::AesGcm { tag_len, .. } = scheme {
+        if let CipherScheme::Aead { tag_len, .. } = scheme {
             self.0 = *tag_len;
         }
         Ok(true)

@@ -32,7 +32,7 @@ pub trait Aead: Send {
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
-/// An authenticated cipher without its parameter. Its variants match those of [`CipherScheme`].
+/// An authenticated cipher without its parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the ciphers'")]
 pub enum AeadScheme {
@@ -55,11 +55,11 @@ impl AeadScheme {
         if self.takes(nonce_len, tag_len) { Ok(()) } else { Err(Error::MechanismParamInvalid) }
     }
 
-    /// Fails with `MechanismParamInvalid` if CCM cannot have a message of this length with such a
-    /// nonce, which has at most 15 bytes. SP 800-38C, A.1: the length of the message is encoded in
-    /// the bytes of the first block that follow the nonce.
-    pub(crate) fn check_ccm_len(nonce_len: usize, data_len: usize) -> Result<()> {
-        let fits = (data_len as u128) >> (8 * (15 - nonce_len)) == 0;
+    /// Fails with `MechanismParamInvalid` if CCM cannot have a message of this length with a nonce
+    /// of that length. SP 800-38C, A.1: the length of the message is encoded in the bytes of the
+    /// first block that follow the nonce.
+    pub fn check_ccm_len(nonce_len: usize, data_len: usize) -> Result<()> {
+        let fits = (data_len as u128) >> (8 * 15usize.saturating_sub(nonce_len)) == 0;
         if fits { Ok(()) } else { Err(Error::MechanismParamInvalid) }
     }
 
@@ -184,6 +184,59 @@ impl DerefMut for Nonce {
     }
 }
 
+/// A symmetric cipher without its parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the modes'")]
+pub enum CipherMode {
+    AesEcb,
+    AesCbc,
+    AesCbcPad,
+    AesCts,
+    AesCtr,
+    AesOfb,
+    /// Segment size in bits.
+    AesCfb(u32),
+    AesXts,
+    AesKw,
+    AesKwp,
+    ChaCha20,
+    Des3Ecb,
+    Des3Cbc,
+    Des3CbcPad,
+    Aead(AeadScheme),
+}
+
+impl CipherMode {
+    /// Returns the scheme of a mode whose only parameter is an initialisation vector, or nothing.
+    /// Fails with `MechanismParamInvalid` if the mode has another parameter, or the initialisation
+    /// vector another length.
+    pub fn scheme(self, iv: &[u8]) -> Result<CipherScheme> {
+        Ok(match self {
+            Self::AesEcb if iv.is_empty() => CipherScheme::AesEcb,
+            Self::AesCbc => CipherScheme::AesCbc { iv: array(iv)?, padded: false },
+            Self::AesCbcPad => CipherScheme::AesCbc { iv: array(iv)?, padded: true },
+            Self::AesCts => CipherScheme::AesCts { iv: array(iv)? },
+            Self::AesOfb => CipherScheme::AesOfb { iv: array(iv)? },
+            Self::AesCfb(bits) => CipherScheme::AesCfb { iv: array(iv)?, bits },
+            Self::AesXts => CipherScheme::AesXts { tweak: array(iv)? },
+            Self::AesKw => CipherScheme::AesKw { iv: optional(iv)? },
+            Self::AesKwp => CipherScheme::AesKwp { iv: optional(iv)? },
+            Self::Des3Ecb if iv.is_empty() => CipherScheme::Des3Ecb,
+            Self::Des3Cbc => CipherScheme::Des3Cbc { iv: array(iv)?, padded: false },
+            Self::Des3CbcPad => CipherScheme::Des3Cbc { iv: array(iv)?, padded: true },
+            _ => return Err(Error::MechanismParamInvalid),
+        })
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::MechanismParamInvalid)
+}
+
+fn optional<const N: usize>(bytes: &[u8]) -> Result<Option<[u8; N]>> {
+    if bytes.is_empty() { Ok(None) } else { array(bytes).map(Some) }
+}
+
 /// A symmetric cipher with its parameter. AES keys have 16, 24 or 32 bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CipherScheme {
@@ -228,25 +281,18 @@ pub enum CipherScheme {
         /// The tweak (data unit sequence number), little-endian.
         tweak: [u8; 16],
     },
-    /// SP 800-38D GCM. The tag follows the ciphertext.
-    AesGcm {
-        /// The initialisation vector, 1 to 256 bytes.
-        iv: Nonce,
-        /// Additional authenticated data.
-        aad: Box<[u8]>,
-        /// The length of the tag in bytes: 4, 8, or 12 to 16.
-        tag_len: usize,
-    },
-    /// SP 800-38C CCM. The tag follows the ciphertext.
-    AesCcm {
-        /// The nonce, 7 to 13 bytes.
+    /// An authenticated cipher. The tag follows the ciphertext.
+    Aead {
+        /// The cipher.
+        cipher: AeadScheme,
+        /// The nonce or initialisation vector. [`AeadScheme::takes`] knows its lengths.
         nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
-        /// The length of the tag in bytes: 4, 6, … 16.
+        /// The length of the tag in bytes. [`AeadScheme::takes`] knows the lengths.
         tag_len: usize,
         /// The announced length of the message without the tag. A message of another length fails
-        /// with `DataLenRange`.
+        /// with `DataLenRange`. Only CCM uses it.
         data_len: usize,
     },
     /// SP 800-38F KW. The length of the message is a multiple of 8 bytes and at least 16.
@@ -278,16 +324,30 @@ pub enum CipherScheme {
         /// Whether to use PKCS #7 padding.
         padded: bool,
     },
-    /// ChaCha20-Poly1305 (RFC 8439). The tag of 16 bytes follows the ciphertext.
-    ChaCha20Poly1305 {
-        /// The nonce.
-        nonce: [u8; 12],
-        /// Additional authenticated data.
-        aad: Box<[u8]>,
-    },
 }
 
 impl CipherScheme {
+    /// Returns the mode.
+    pub fn mode(&self) -> CipherMode {
+        match self {
+            Self::AesEcb => CipherMode::AesEcb,
+            Self::AesCbc { padded: false, .. } => CipherMode::AesCbc,
+            Self::AesCbc { padded: true, .. } => CipherMode::AesCbcPad,
+            Self::AesCts { .. } => CipherMode::AesCts,
+            Self::AesCtr { .. } => CipherMode::AesCtr,
+            Self::AesOfb { .. } => CipherMode::AesOfb,
+            Self::AesCfb { bits, .. } => CipherMode::AesCfb(*bits),
+            Self::AesXts { .. } => CipherMode::AesXts,
+            Self::AesKw { .. } => CipherMode::AesKw,
+            Self::AesKwp { .. } => CipherMode::AesKwp,
+            Self::ChaCha20 { .. } => CipherMode::ChaCha20,
+            Self::Des3Ecb => CipherMode::Des3Ecb,
+            Self::Des3Cbc { padded: false, .. } => CipherMode::Des3Cbc,
+            Self::Des3Cbc { padded: true, .. } => CipherMode::Des3CbcPad,
+            Self::Aead { cipher, .. } => CipherMode::Aead(*cipher),
+        }
+    }
+
     /// Returns the length of the output for a whole message of `len` bytes. It is exact unless
     /// decryption removes a padding; then it is the largest possible length.
     pub fn output_len(&self, direction: Direction, len: usize) -> usize {
@@ -296,8 +356,7 @@ impl CipherScheme {
             Self::AesCbc { padded: true, .. } if encrypts => return len - len % 16 + 16,
             Self::Des3Cbc { padded: true, .. } if encrypts => return len - len % 8 + 8,
             Self::AesKwp { .. } if encrypts => return len.next_multiple_of(8) + 8,
-            Self::AesGcm { tag_len, .. } | Self::AesCcm { tag_len, .. } => *tag_len,
-            Self::ChaCha20Poly1305 { .. } => AeadScheme::POLY1305_TAG,
+            Self::Aead { tag_len, .. } => *tag_len,
             Self::AesKw { .. } | Self::AesKwp { .. } => 8,
             _ => 0,
         };

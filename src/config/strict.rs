@@ -7,10 +7,10 @@
 //! of PKCS#11" (2008); Bortolozzo, Centenaro, Focardi, Steel, "Attacking and fixing PKCS#11
 //! security tokens" (2010); NIST SP 800-38C, -38D, -57, -131A; FIPS 186-5.
 
-use crate::backend::Hash;
+use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
-use crate::mechanism::{Action, Derivation, Mechanism, MechanismInfo, Mode, Params, Primitive};
+use crate::mechanism::{Action, Derivation, Mechanism, MechanismInfo, Params, Primitive};
 
 /// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
 /// 5.2: a key has one purpose). Each pair of roles allows an attack:
@@ -85,11 +85,9 @@ pub fn refused(mechanism: &MechanismInfo) -> u64 {
         Action::Sign(_, Some(Hash::Sha1)) => ALL,
         // Modes without authentication accept any bytes as a key, reveal parts of keys, or reveal
         // the padding (Clulow: key conjuring; Bardou et al. 2012).
-        Action::Cipher(Mode::AesGcm | Mode::AesCcm | Mode::AesKw | Mode::AesKwp | Mode::ChaCha20Poly1305) => {
-            0
-        }
+        Action::Cipher(CipherMode::Aead(_) | CipherMode::AesKw | CipherMode::AesKwp) => 0,
         // SP 800-131A forbids encryption with triple DES.
-        Action::Cipher(Mode::Des3Ecb | Mode::Des3Cbc | Mode::Des3CbcPad) => ALL,
+        Action::Cipher(CipherMode::Des3Ecb | CipherMode::Des3Cbc | CipherMode::Des3CbcPad) => ALL,
         Action::Cipher(_) => WRAPS,
         // These reveal parts of keys, or make related keys (Clulow).
         Action::Derive(
@@ -120,10 +118,10 @@ pub fn least_size(mechanism: &MechanismInfo) -> u64 {
 pub fn check_parameter(mechanism: &Mechanism) -> Result<()> {
     let good = match (mechanism.info.action, &mechanism.params) {
         (Action::Sign(_, _), Params::Pss { hash, mgf, .. }) => *hash != Hash::Sha1 && *mgf != Hash::Sha1,
-        (Action::Cipher(Mode::AesGcm), Params::Aead { nonce, tag_len, .. }) => {
+        (_, Params::Cipher(CipherScheme::Aead { cipher: AeadScheme::AesGcm, nonce, tag_len, .. })) => {
             *tag_len >= GCM_TAG && nonce.len() >= GCM_IV
         }
-        (Action::Cipher(_), Params::Aead { tag_len, .. }) => *tag_len >= CODE,
+        (_, Params::Cipher(CipherScheme::Aead { tag_len, .. })) => *tag_len >= CODE,
         (Action::Mac(_), Params::Length(len)) => *len >= CODE,
         _ => true,
     };

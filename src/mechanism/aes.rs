@@ -1,6 +1,7 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
-use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismInfo, Mode, SIGNS, Shape, Wraps};
+use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismInfo, SIGNS, Shape, Wraps};
+use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, SIGN, UNWRAP, VERIFY, WRAP};
@@ -12,30 +13,30 @@ const BLOCK: usize = 16;
 
 pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::AES_KEY_GEN, GENERATE, Shape::None, Action::Generate),
-    zero_padded(mode(M::AES_ECB, Shape::None, Mode::AesEcb)),
-    zero_padded(mode(M::AES_CBC, Shape::Iv(BLOCK), Mode::AesCbc)),
-    mode(M::AES_CBC_PAD, Shape::Iv(BLOCK), Mode::AesCbcPad),
-    mode(M::AES_CTS, Shape::Iv(BLOCK), Mode::AesCts),
-    mode(M::AES_CTR, Shape::Counter, Mode::AesCtr),
-    mode(M::AES_OFB, Shape::Iv(BLOCK), Mode::AesOfb),
-    mode(M::AES_CFB1, Shape::Iv(BLOCK), Mode::AesCfb(1)),
-    mode(M::AES_CFB8, Shape::Iv(BLOCK), Mode::AesCfb(8)),
-    mode(M::AES_CFB64, Shape::Iv(BLOCK), Mode::AesCfb(64)),
-    mode(M::AES_CFB128, Shape::Iv(BLOCK), Mode::AesCfb(128)),
-    aead(mode(M::AES_GCM, Shape::Gcm, Mode::AesGcm)),
-    aead(mode(M::AES_CCM, Shape::Ccm, Mode::AesCcm)),
-    mode(M::AES_KEY_WRAP, Shape::OptionalIv(8), Mode::AesKw),
-    mode(M::AES_KEY_WRAP_KWP, Shape::OptionalIv(4), Mode::AesKwp),
+    zero_padded(mode(M::AES_ECB, Mode::AesEcb)),
+    zero_padded(mode(M::AES_CBC, Mode::AesCbc)),
+    mode(M::AES_CBC_PAD, Mode::AesCbcPad),
+    mode(M::AES_CTS, Mode::AesCts),
+    mode(M::AES_CTR, Mode::AesCtr),
+    mode(M::AES_OFB, Mode::AesOfb),
+    mode(M::AES_CFB1, Mode::AesCfb(1)),
+    mode(M::AES_CFB8, Mode::AesCfb(8)),
+    mode(M::AES_CFB64, Mode::AesCfb(64)),
+    mode(M::AES_CFB128, Mode::AesCfb(128)),
+    aead(mode(M::AES_GCM, Mode::Aead(AeadScheme::AesGcm))),
+    aead(mode(M::AES_CCM, Mode::Aead(AeadScheme::AesCcm))),
+    mode(M::AES_KEY_WRAP, Mode::AesKw),
+    mode(M::AES_KEY_WRAP_KWP, Mode::AesKwp),
     // The name in version 2.40 of a wrap with padding. It uses KWP, because other products can
     // unwrap KWP.
-    mode(M::AES_KEY_WRAP_PAD, Shape::OptionalIv(4), Mode::AesKwp),
+    mode(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
     MechanismInfo {
         id: M::AES_XTS,
         flags: CIPHER,
         wraps: Wraps::Any,
         sizes: (32, 64),
         key_type: Some(KeyType::AES_XTS),
-        shape: Shape::Iv(BLOCK),
+        shape: Shape::Cipher(Mode::AesXts),
         action: Action::Cipher(Mode::AesXts),
         ..MechanismInfo::BASE
     },
@@ -59,8 +60,8 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     mac(M::AES_XCBC_MAC_96, Shape::None, MacFunction::AesXcbc(12)),
 ];
 
-const fn mode(id: M, shape: Shape, mode: Mode) -> MechanismInfo {
-    MechanismInfo { wraps: Wraps::Any, ..row(id, CIPHER, shape, Action::Cipher(mode)) }
+const fn mode(id: M, mode: Mode) -> MechanismInfo {
+    MechanismInfo { wraps: Wraps::Any, ..row(id, CIPHER, Shape::Cipher(mode), Action::Cipher(mode)) }
 }
 
 const fn zero_padded(row: MechanismInfo) -> MechanismInfo {

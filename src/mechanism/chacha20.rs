@@ -1,7 +1,8 @@
 //! ChaCha20 and ChaCha20-Poly1305 (PKCS#11 3.2, "ChaCha20", "ChaCha20/Poly1305 and
 //! Salsa20/Poly1305").
 
-use super::{Action, CRYPTS_MESSAGES, MechanismInfo, Mode, Shape, Wraps};
+use super::{Action, CRYPTS_MESSAGES, MechanismInfo, Shape, Wraps};
+use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, UNWRAP, WRAP};
@@ -10,12 +11,12 @@ const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 
 pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::CHACHA20_KEY_GEN, GENERATE, Shape::None, Action::Generate),
-    mode(M::CHACHA20, CIPHER, Shape::ChaCha20, Mode::ChaCha20),
-    mode(M::CHACHA20_POLY1305, CIPHER | CRYPTS_MESSAGES, Shape::ChaCha20Poly1305, Mode::ChaCha20Poly1305),
+    mode(M::CHACHA20, CIPHER, Mode::ChaCha20),
+    mode(M::CHACHA20_POLY1305, CIPHER | CRYPTS_MESSAGES, Mode::Aead(AeadScheme::ChaCha20Poly1305)),
 ];
 
-const fn mode(id: M, flags: u64, shape: Shape, mode: Mode) -> MechanismInfo {
-    MechanismInfo { wraps: Wraps::Any, ..row(id, flags, shape, Action::Cipher(mode)) }
+const fn mode(id: M, flags: u64, mode: Mode) -> MechanismInfo {
+    MechanismInfo { wraps: Wraps::Any, ..row(id, flags, Shape::Cipher(mode), Action::Cipher(mode)) }
 }
 
 /// Builds a row. The sizes are in bits.

@@ -1,6 +1,7 @@
 //! Triple DES (PKCS#11 3.2, "Double and Triple-length DES"), with keys of three lengths.
 
-use super::{Action, MechanismInfo, Mode, Shape, Wraps};
+use super::{Action, MechanismInfo, Shape, Wraps};
+use crate::backend::CipherMode as Mode;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, UNWRAP, WRAP};
@@ -10,13 +11,13 @@ const BLOCK: usize = 8;
 
 pub(super) const ROWS: &[MechanismInfo] = &[
     row(M::DES3_KEY_GEN, GENERATE, Wraps::Nothing, Shape::None, Action::Generate),
-    mode(M::DES3_ECB, Wraps::SecretWithZeros(BLOCK), Shape::None, Mode::Des3Ecb),
-    mode(M::DES3_CBC, Wraps::SecretWithZeros(BLOCK), Shape::Iv(BLOCK), Mode::Des3Cbc),
-    mode(M::DES3_CBC_PAD, Wraps::Any, Shape::Iv(BLOCK), Mode::Des3CbcPad),
+    mode(M::DES3_ECB, Wraps::SecretWithZeros(BLOCK), Mode::Des3Ecb),
+    mode(M::DES3_CBC, Wraps::SecretWithZeros(BLOCK), Mode::Des3Cbc),
+    mode(M::DES3_CBC_PAD, Wraps::Any, Mode::Des3CbcPad),
 ];
 
-const fn mode(id: M, wraps: Wraps, shape: Shape, mode: Mode) -> MechanismInfo {
-    row(id, CIPHER, wraps, shape, Action::Cipher(mode))
+const fn mode(id: M, wraps: Wraps, mode: Mode) -> MechanismInfo {
+    row(id, CIPHER, wraps, Shape::Cipher(mode), Action::Cipher(mode))
 }
 
 /// Builds a row. It reports no key sizes.

@@ -1,17 +1,15 @@
 //! Message-based functions (PKCS#11 3.2, "Message-based encryption functions" and the sections
 //! after it). This file has the parameter of each message of an authenticated cipher.
 
-use super::{Action, MechanismInfo, Mode};
-use crate::backend::AeadScheme;
+use super::{Action, MechanismInfo};
+use crate::backend::{AeadScheme, CipherMode};
 use crate::error::{Error, Result};
 
 impl MechanismInfo {
     /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
     pub const fn aead(&self) -> Option<AeadScheme> {
         match self.action {
-            Action::Cipher(Mode::AesGcm) => Some(AeadScheme::AesGcm),
-            Action::Cipher(Mode::AesCcm) => Some(AeadScheme::AesCcm),
-            Action::Cipher(Mode::ChaCha20Poly1305) => Some(AeadScheme::ChaCha20Poly1305),
+            Action::Cipher(CipherMode::Aead(scheme)) => Some(scheme),
             _ => None,
         }
     }

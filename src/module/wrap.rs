@@ -280,7 +280,7 @@ fn wrap(
     let provider = token.provider();
     if let Action::Cipher(_) = mechanism.info.action {
         let value = key::secret(wrapping.attributes())?;
-        let mut cipher = provider.ciphers.cipher(&mechanism.cipher()?, Direction::Encrypt, value)?;
+        let mut cipher = provider.ciphers.cipher(mechanism.cipher()?, Direction::Encrypt, value)?;
         let written = cipher.update(plain, out).map_err(too_long)?;
         return Ok(written + cipher.finish(&mut out[written..]).map_err(too_long)?);
     }
@@ -312,16 +312,13 @@ fn unwrap(
     let mut plain = Secret::try_zeroed(wrapped.len().max(8))?;
     if let Action::Cipher(_) = mechanism.info.action {
         let value = key::secret(unwrapping.attributes())?;
-        let scheme = mechanism.cipher()?;
-        let (scheme, block) = match scheme.without_padding() {
-            Some((scheme, block)) => (scheme, Some(block)),
-            None => (scheme, None),
-        };
-        let mut cipher = provider.ciphers.cipher(&scheme, Direction::Decrypt, value)?;
+        let (given, unpadded) = (mechanism.cipher()?, mechanism.cipher()?.without_padding());
+        let scheme = unpadded.as_ref().map_or(given, |(scheme, _)| scheme);
+        let mut cipher = provider.ciphers.cipher(scheme, Direction::Decrypt, value)?;
         let written = cipher.update(wrapped, &mut plain)?;
         let len = written + cipher.finish(&mut plain[written..])?;
-        return match block {
-            Some(block) => unpadded(&plain[..len], block, &fits),
+        return match unpadded {
+            Some((_, block)) => without_padding(&plain[..len], block, &fits),
             None => Ok(Secret::from(&plain[..len]).into()),
         };
     }
@@ -352,7 +349,7 @@ fn unwrap(
 
 /// Removes PKCS #7 padding. A length that does not fit counts as a wrong padding and takes the same
 /// time.
-fn unpadded(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
+fn without_padding(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
     if plain.is_empty() {
         return Err(Error::WrappedKeyLenRange);
     }

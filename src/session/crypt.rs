@@ -56,9 +56,9 @@ impl Crypting {
     pub(super) fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
         let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
         let other = mechanism.cipher()?;
-        let kept = cipher.renew(&other)?;
+        let kept = cipher.renew(other)?;
         if kept {
-            *scheme = other;
+            scheme.clone_from(other);
         }
         Ok(kept)
     }

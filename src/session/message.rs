@@ -148,16 +148,12 @@ impl Begun {
 
 /// Returns the cipher scheme of one message.
 fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
-    let (nonce, aad, tag_len) = (params.nonce(), try_boxed(aad)?, params.tag().len());
-    Ok(match params.scheme() {
-        AeadScheme::AesGcm => CipherScheme::AesGcm { iv: nonce.into(), aad, tag_len },
-        AeadScheme::AesCcm => {
-            CipherScheme::AesCcm { nonce: nonce.into(), aad, tag_len, data_len: params.data_len() }
-        }
-        AeadScheme::ChaCha20Poly1305 => {
-            let nonce = nonce.try_into().map_err(|_| Error::MechanismParamInvalid)?;
-            CipherScheme::ChaCha20Poly1305 { nonce, aad }
-        }
+    Ok(CipherScheme::Aead {
+        cipher: params.scheme(),
+        nonce: params.nonce().into(),
+        aad: try_boxed(aad)?,
+        tag_len: params.tag().len(),
+        data_len: params.data_len(),
     })
 }
 

@@ -456,8 +456,8 @@ fn crypting(token: &Token, mechanism: &Mechanism, object: &Object, direction: Di
     let provider = token.provider();
     if let Action::Cipher(_) = mechanism.info.action {
         let scheme = mechanism.cipher()?;
-        let cipher = provider.ciphers.cipher(&scheme, direction, key::secret(object.attributes())?)?;
-        return Ok(Crypting::Cipher { cipher, scheme, direction });
+        let cipher = provider.ciphers.cipher(scheme, direction, key::secret(object.attributes())?)?;
+        return Ok(Crypting::Cipher { cipher, scheme: scheme.clone(), direction });
     }
     let scheme = mechanism.encryption()?;
     let key = match direction {

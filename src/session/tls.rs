@@ -41,12 +41,12 @@ fn expand(
     len: usize,
 ) -> Result<Secret> {
     let mut out = Secret::default();
-    let mut chain = provider.code(scheme, secret, seed)?;
+    let mut chain = provider.mac(scheme, secret, seed)?;
     while out.len() < len {
         let mut parts = vec![&chain[..]];
         parts.extend_from_slice(seed);
-        out.extend(&provider.code(scheme, secret, &parts)?)?;
-        chain = provider.code(scheme, secret, &[&chain])?;
+        out.extend(&provider.mac(scheme, secret, &parts)?)?;
+        chain = provider.mac(scheme, secret, &[&chain])?;
     }
     Ok(out[..len].into())
 }

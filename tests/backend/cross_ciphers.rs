@@ -1,7 +1,7 @@
 //! Ciphers and MACs, each backend against each: one decrypts the ciphertext of the other, in any
 //! parts.
 
-use jeton::backend::{Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
+use jeton::backend::{AeadScheme, Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
 
 use crate::support::{bytes, crypt, mac, pairs, run};
@@ -140,7 +140,13 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "GCM",
-        scheme: |_| CipherScheme::AesGcm { iv: IV[..12].into(), aad: IV[..5].into(), tag_len: 16 },
+        scheme: |_| CipherScheme::Aead {
+            cipher: AeadScheme::AesGcm,
+            nonce: IV[..12].into(),
+            aad: IV[..5].into(),
+            tag_len: 16,
+            data_len: 0,
+        },
         keys: AES,
         takes: ANY,
         refuses: &[],
@@ -149,7 +155,13 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "GCM with a long nonce and a short tag",
-        scheme: |_| CipherScheme::AesGcm { iv: vec![7; 256].into(), aad: Box::default(), tag_len: 4 },
+        scheme: |_| CipherScheme::Aead {
+            cipher: AeadScheme::AesGcm,
+            nonce: vec![7; 256].into(),
+            aad: Box::default(),
+            tag_len: 4,
+            data_len: 0,
+        },
         keys: AES,
         takes: ANY,
         refuses: &[],
@@ -158,7 +170,8 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "CCM",
-        scheme: |len| CipherScheme::AesCcm {
+        scheme: |len| CipherScheme::Aead {
+            cipher: AeadScheme::AesCcm,
             nonce: IV[..13].into(),
             aad: IV[..].into(),
             tag_len: 16,
@@ -172,7 +185,8 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "CCM with much additional data",
-        scheme: |len| CipherScheme::AesCcm {
+        scheme: |len| CipherScheme::Aead {
+            cipher: AeadScheme::AesCcm,
             nonce: IV[..7].into(),
             aad: vec![9; 0x1_0001].into(),
             tag_len: 6,
@@ -240,7 +254,13 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "ChaCha20-Poly1305",
-        scheme: |_| CipherScheme::ChaCha20Poly1305 { nonce: [5; 12], aad: IV[..3].into() },
+        scheme: |_| CipherScheme::Aead {
+            cipher: AeadScheme::ChaCha20Poly1305,
+            nonce: [5; 12].into(),
+            aad: IV[..3].into(),
+            tag_len: 16,
+            data_len: 0,
+        },
         keys: &[32],
         takes: ANY,
         refuses: &[],
@@ -347,9 +367,15 @@ fn keys_of_other_lengths_are_refused() {
 
 #[test]
 fn parameters_of_other_lengths_are_refused() {
-    let gcm =
-        |iv: usize, tag_len| CipherScheme::AesGcm { iv: bytes(iv).into(), aad: Box::default(), tag_len };
-    let ccm = |nonce: usize, tag_len, data_len| CipherScheme::AesCcm {
+    let gcm = |iv: usize, tag_len| CipherScheme::Aead {
+        cipher: AeadScheme::AesGcm,
+        nonce: bytes(iv).into(),
+        aad: Box::default(),
+        tag_len,
+        data_len: 0,
+    };
+    let ccm = |nonce: usize, tag_len, data_len| CipherScheme::Aead {
+        cipher: AeadScheme::AesCcm,
         nonce: bytes(nonce).into(),
         aad: Box::default(),
         tag_len,
@@ -398,8 +424,13 @@ fn wrong_padding_is_refused() {
 
 #[test]
 fn ccm_needs_the_announced_length() {
-    let scheme =
-        CipherScheme::AesCcm { nonce: bytes(12).into(), aad: Box::default(), tag_len: 8, data_len: 20 };
+    let scheme = CipherScheme::Aead {
+        cipher: AeadScheme::AesCcm,
+        nonce: bytes(12).into(),
+        aad: Box::default(),
+        tag_len: 8,
+        data_len: 20,
+    };
     for provider in Provider::ALL {
         for len in [0, 19, 21] {
             let outcome = crypt(provider, &scheme, Direction::Encrypt, &bytes(16), &bytes(len));

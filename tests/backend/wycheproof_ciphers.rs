@@ -24,10 +24,12 @@ fn both_ways(
 fn aes_gcm() {
     aead_set(aead::TestName::AesGcm, AeadScheme::AesGcm, |test, tag_len| {
         // PKCS#11 3.2, 6.13.2: CK_GCM_PARAMS has nonces of at most 256 bytes.
-        (test.nonce.len() <= 256).then(|| CipherScheme::AesGcm {
-            iv: test.nonce[..].into(),
+        (test.nonce.len() <= 256).then(|| CipherScheme::Aead {
+            cipher: AeadScheme::AesGcm,
+            nonce: test.nonce[..].into(),
             aad: test.aad[..].into(),
             tag_len,
+            data_len: 0,
         })
     });
 }
@@ -35,7 +37,8 @@ fn aes_gcm() {
 #[test]
 fn aes_ccm() {
     aead_set(aead::TestName::AesCcm, AeadScheme::AesCcm, |test, tag_len| {
-        Some(CipherScheme::AesCcm {
+        Some(CipherScheme::Aead {
+            cipher: AeadScheme::AesCcm,
             nonce: test.nonce[..].into(),
             aad: test.aad[..].into(),
             tag_len,
@@ -48,8 +51,14 @@ fn aes_ccm() {
 fn chacha20_poly1305() {
     aead_set(aead::TestName::ChaCha20Poly1305, AeadScheme::ChaCha20Poly1305, |test, _| {
         // Nonces of other lengths cannot be expressed.
-        let nonce = test.nonce[..].try_into().ok()?;
-        Some(CipherScheme::ChaCha20Poly1305 { nonce, aad: test.aad[..].into() })
+        let nonce = <[u8; 12]>::try_from(&test.nonce[..]).ok()?.into();
+        Some(CipherScheme::Aead {
+            cipher: AeadScheme::ChaCha20Poly1305,
+            nonce,
+            aad: test.aad[..].into(),
+            tag_len: 16,
+            data_len: 0,
+        })
     });
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
 use crate::process::{Process, directory, number, token, with};
-use crate::support::{Client, Directory, PIN, none, plain};
+use crate::support::{Client, Directory, PIN, aead_params, none, plain};
 
 const NAME: &str = "JETON_CRASH_NAME";
 const KIB: u64 = 1 << 10;
@@ -206,9 +206,9 @@ pub fn memory_child() {
         [Kind::Ed25519, Kind::MlDsa44].map(|kind| pair(&client, session, kind, &none()).1);
     let (data, module) = (vec![7; LONG], &client.module);
     let aead = |id, data_len| {
-        let nonce = vec![9; 7][..].into();
-        let params = Params::Aead { nonce, aad: Box::default(), tag_len: 16, data_len };
-        Mechanism { params, ..plain(id) }
+        let bare = plain(id);
+        let cipher = bare.info.aead().expect("an authenticated cipher");
+        Mechanism { params: aead_params(cipher, &[9; 7], &[], 16, data_len), ..bare }
     };
     limit(Resource::As, status("VmSize") + (LONG as u64) * 3 / 2);
     let expect = |what: &str, part: &dyn Fn() -> Result<usize, Error>| {

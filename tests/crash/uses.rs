@@ -1,6 +1,6 @@
 //! Every use of a key: each row of the mechanism table, with each of its functions.
 
-use jeton::backend::{AeadScheme, Direction, Hash};
+use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Direction, Hash};
 use jeton::error::{Error, Result};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
@@ -9,9 +9,7 @@ use jeton::id::{
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{
-    Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismInfo, Mode,
-};
+use jeton::mechanism::{Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismInfo};
 use jeton::mechanism::{Params, Primitive, Shape};
 use jeton::module::{Derived, Output};
 
@@ -112,13 +110,11 @@ impl Fixture<'_> {
         module.encrypt_final(session, Output::Buffer(&mut sealed)).map(drop)
     }
 
-    fn encipher(&mut self, mechanism: &Mechanism, mode: Mode) -> Result<()> {
+    fn encipher(&mut self, mechanism: &Mechanism, mode: CipherMode) -> Result<()> {
         self.encrypt(mechanism, 64)?;
         let scheme = match mode {
-            Mode::AesGcm => AeadScheme::AesGcm,
-            Mode::AesCcm => AeadScheme::AesCcm,
-            Mode::ChaCha20Poly1305 => AeadScheme::ChaCha20Poly1305,
-            Mode::ChaCha20 => return Ok(()),
+            CipherMode::Aead(scheme) => scheme,
+            CipherMode::ChaCha20 => return Ok(()),
             _ => return self.wrap(mechanism),
         };
         let (module, session) = (&self.client.module, self.session);
@@ -153,7 +149,7 @@ impl Fixture<'_> {
             }
             module.message_crypt_final(session, direction)?;
         }
-        if mode == Mode::AesGcm { self.wrap(mechanism) } else { Ok(()) }
+        if scheme == AeadScheme::AesGcm { self.wrap(mechanism) } else { Ok(()) }
     }
 
     /// Wraps the other key with this one, and unwraps it. The value of the result is already known.
@@ -236,21 +232,16 @@ impl Fixture<'_> {
             _ => Hash::Sha256,
         };
         let code = MacFunction::Hmac(Hash::Sha256);
-        let aead =
-            |len| Params::Aead { nonce: vec![9; len][..].into(), aad: bytes(5), tag_len: 16, data_len: 64 };
         match row.shape {
-            Shape::None | Shape::Eddsa | Shape::SignContext | Shape::OptionalIv(_) => Params::None,
+            Shape::None | Shape::Eddsa | Shape::SignContext => Params::None,
             Shape::HashSignContext => {
                 Params::SignContext { deterministic: true, context: bytes(3), hash: Some(Hash::Sha256) }
             }
             Shape::Pss => Params::Pss { hash, mgf: hash, salt_len: hash.len() },
             Shape::Oaep => Params::Oaep { hash, mgf: hash, label: bytes(3) },
             Shape::RsaAesWrap => Params::RsaAesWrap { aes_bits: 256, hash, mgf: hash, label: bytes(3) },
-            Shape::Iv(len) => Params::Iv(bytes(len)),
-            Shape::Counter => Params::Counter { block: [3; 16], bits: 64 },
-            Shape::Gcm | Shape::Ccm | Shape::ChaCha20Poly1305 => aead(12),
+            Shape::Cipher(mode) => Params::Cipher(cipher(mode)),
             Shape::Gmac => Params::Iv(bytes(12)),
-            Shape::ChaCha20 => Params::ChaCha20 { nonce: bytes(12), counter: 1 },
             Shape::Length => Params::Length(16),
             Shape::Ecdh => {
                 Params::Ecdh { kdf: Some(Hash::Sha256), shared: bytes(5), peer: self.peer[..].into() }
@@ -295,6 +286,23 @@ impl Fixture<'_> {
                 Params::Ike2PrfPlus { prf: code, seed_key: Some(self.other), seed: bytes(5) }
             }
             Shape::Version | Shape::Pbkdf2 => Params::None,
+        }
+    }
+}
+
+/// A cipher with a parameter for messages of 64 bytes.
+fn cipher(mode: CipherMode) -> CipherScheme {
+    let nonce = [9; 12];
+    match mode {
+        CipherMode::AesCtr => CipherScheme::AesCtr { block: [3; 16], bits: 64 },
+        CipherMode::ChaCha20 => CipherScheme::ChaCha20 { nonce: nonce.into(), counter: 1 },
+        CipherMode::Aead(cipher) => {
+            let aad = [3; 5].into();
+            CipherScheme::Aead { cipher, nonce: nonce.into(), aad, tag_len: 16, data_len: 64 }
+        }
+        mode => {
+            let schemes = [0, 4, 8, 16].map(|len| mode.scheme(&[3; 16][..len]));
+            schemes.into_iter().find_map(Result::ok).expect("an initialisation vector")
         }
     }
 }

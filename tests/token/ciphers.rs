@@ -1,14 +1,14 @@
 //! Every mechanism that encrypts with a secret key: in one part and in several, with short buffers,
 //! with invalid ciphertexts, re-armed, and with keys that lack the usage.
 
-use jeton::backend::des3;
+use jeton::backend::{AeadScheme, CipherScheme, des3};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, key_object, pair};
-use crate::support::{Client, each_backend, none, plain};
+use crate::support::{Client, aead_params, each_backend, none, plain, with_iv};
 
 /// A mechanism that encrypts.
 pub struct Case {
@@ -41,62 +41,67 @@ const IV: [u8; 16] = [7; 16];
 const CCM_LEN: usize = 100;
 
 pub fn cases() -> Vec<Case> {
-    let iv = || Params::Iv(IV.into());
-    let counter = |bits| Params::Counter { block: [0; 16], bits };
+    let aes_iv = |id, messages| case(with_iv(id, &IV), messages);
+    let counter = |bits| Params::Cipher(CipherScheme::AesCtr { block: [0; 16], bits });
     let blocks = || vec![16, 48, 1024];
     let any = || vec![1, 15, 16, 17, 100, 1000];
     let mut cases = vec![
-        Case { refused: vec![1, 15, 17], ..aes(M::AES_ECB, Params::None, blocks()) },
-        Case { refused: vec![1, 15, 17], ..aes(M::AES_CBC, iv(), blocks()) },
+        Case { refused: vec![1, 15, 17], ..case(plain(M::AES_ECB), blocks()) },
+        Case { refused: vec![1, 15, 17], ..aes_iv(M::AES_CBC, blocks()) },
         aes(M::AES_CTR, counter(128), any()),
         aes(M::AES_CTR, counter(32), any()),
-        aes(M::AES_OFB, iv(), any()),
-        aes(M::AES_CFB1, iv(), any()),
-        aes(M::AES_CFB8, iv(), any()),
-        Case { refused: vec![1, 9], ..aes(M::AES_CFB64, iv(), vec![8, 16, 24, 1000]) },
-        aes(M::AES_CFB128, iv(), any()),
-        Case { refused: vec![1, 15], ..aes(M::AES_CTS, iv(), vec![16, 17, 31, 32, 33, 1000]) },
-        Case { growth: 15, ..aes(M::AES_CBC_PAD, iv(), any()) },
+        aes_iv(M::AES_OFB, any()),
+        aes_iv(M::AES_CFB1, any()),
+        aes_iv(M::AES_CFB8, any()),
+        Case { refused: vec![1, 9], ..aes_iv(M::AES_CFB64, vec![8, 16, 24, 1000]) },
+        aes_iv(M::AES_CFB128, any()),
+        Case { refused: vec![1, 15], ..aes_iv(M::AES_CTS, vec![16, 17, 31, 32, 33, 1000]) },
+        Case { growth: 15, ..aes_iv(M::AES_CBC_PAD, any()) },
     ];
     for tag_len in [4, 12, 16] {
-        let params = aead(12, tag_len, 0);
+        let params = aead(AeadScheme::AesGcm, 12, tag_len, 0);
         cases.push(Case { growth: tag_len, ..authentic(aes(M::AES_GCM, params, any())) });
     }
-    cases.push(Case { growth: 16, ..authentic(aes(M::AES_GCM, aead(33, 16, 0), any())) });
+    cases.push(Case { growth: 16, ..authentic(aes(M::AES_GCM, aead(AeadScheme::AesGcm, 33, 16, 0), any())) });
     for (nonce, tag_len) in [(7, 4), (12, 8), (13, 16)] {
-        let case = authentic(aes(M::AES_CCM, aead(nonce, tag_len, CCM_LEN), vec![CCM_LEN]));
+        let case =
+            authentic(aes(M::AES_CCM, aead(AeadScheme::AesCcm, nonce, tag_len, CCM_LEN), vec![CCM_LEN]));
         cases.push(Case { growth: tag_len, refused: vec![CCM_LEN - 1, CCM_LEN + 1], ..case });
     }
-    for params in [Params::None, Params::Iv([3; 8].into())] {
-        let case = authentic(aes(M::AES_KEY_WRAP, params, vec![16, 24, 1000]));
+    for iv in [&[][..], &[3; 8]] {
+        let case = authentic(case(with_iv(M::AES_KEY_WRAP, iv), vec![16, 24, 1000]));
         cases.push(Case { growth: 8, refused: vec![8, 17], ..case });
     }
     for id in [M::AES_KEY_WRAP_KWP, M::AES_KEY_WRAP_PAD] {
-        for params in [Params::None, Params::Iv([3; 4].into())] {
-            cases.push(Case { growth: 15, ..authentic(aes(id, params, any())) });
+        for iv in [&[][..], &[3; 4]] {
+            cases.push(Case { growth: 15, ..authentic(case(with_iv(id, iv), any())) });
         }
     }
     for key in [32, 64] {
-        let case = aes(M::AES_XTS, iv(), vec![16, 17, 31, 32, 1000]);
+        let case = aes_iv(M::AES_XTS, vec![16, 17, 31, 32, 1000]);
         cases.push(Case { key_type: KeyType::AES_XTS, key, refused: vec![1, 15], ..case });
     }
     for nonce in [8, 12] {
-        let params = Params::ChaCha20 { nonce: vec![5; nonce].into(), counter: 1 };
+        let params = Params::Cipher(CipherScheme::ChaCha20 { nonce: vec![5; nonce].into(), counter: 1 });
         cases.push(Case { key_type: KeyType::CHACHA20, ..aes(M::CHACHA20, params, any()) });
     }
-    let iv = || Params::Iv([7; 8].into());
+    let iv = |id| with_iv(id, &[7; 8]);
     let des3 = |case| Case { key_type: KeyType::DES3, key: 24, ..case };
-    for (id, params) in [(M::DES3_ECB, Params::None), (M::DES3_CBC, iv())] {
-        cases.push(des3(Case { refused: vec![1, 7, 9, 15, 17], ..aes(id, params, vec![8, 16, 24, 1000]) }));
+    for mechanism in [plain(M::DES3_ECB), iv(M::DES3_CBC)] {
+        let refused = vec![1, 7, 9, 15, 17];
+        cases.push(des3(Case { refused, ..case(mechanism, vec![8, 16, 24, 1000]) }));
     }
-    cases.push(des3(Case { growth: 7, ..aes(M::DES3_CBC_PAD, iv(), any()) }));
-    let case = authentic(aes(M::CHACHA20_POLY1305, aead(12, 16, 0), any()));
+    cases.push(des3(Case { growth: 7, ..case(iv(M::DES3_CBC_PAD), any()) }));
+    let case = authentic(aes(M::CHACHA20_POLY1305, aead(AeadScheme::ChaCha20Poly1305, 12, 16, 0), any()));
     cases.push(Case { key_type: KeyType::CHACHA20, growth: 16, ..case });
     cases
 }
 
 fn aes(id: M, params: Params, messages: Vec<usize>) -> Case {
-    let mechanism = Mechanism { params, ..plain(id) };
+    case(Mechanism { params, ..plain(id) }, messages)
+}
+
+fn case(mechanism: Mechanism, messages: Vec<usize>) -> Case {
     Case {
         mechanism,
         key_type: KeyType::AES,
@@ -112,8 +117,8 @@ fn authentic(case: Case) -> Case {
     Case { flipped: Some(Error::EncryptedDataInvalid), ..case }
 }
 
-fn aead(nonce: usize, tag_len: usize, data_len: usize) -> Params {
-    Params::Aead { nonce: vec![9; nonce].into(), aad: b"known".as_slice().into(), tag_len, data_len }
+fn aead(cipher: AeadScheme, nonce: usize, tag_len: usize, data_len: usize) -> Params {
+    aead_params(cipher, &vec![9; nonce], b"known", tag_len, data_len)
 }
 
 pub fn message(len: usize) -> Vec<u8> {
@@ -424,9 +429,7 @@ fn invalid_padding_is_an_invalid_ciphertext() {
         let client = Client::new(provider);
         let session = client.user();
         let (key, _) = pair(&client, session, Kind::Aes, &none());
-        let iv = || Params::Iv(IV.into());
-        let bare = Mechanism { params: iv(), ..plain(M::AES_CBC) };
-        let padded = Mechanism { params: iv(), ..plain(M::AES_CBC_PAD) };
+        let (bare, padded) = (with_iv(M::AES_CBC, &IV), with_iv(M::AES_CBC_PAD, &IV));
         for last in [&[0; 16][..], &[17; 16], &[&[1; 14][..], &[2, 3]].concat()] {
             let last = [&[5; 16], last].concat();
             let sealed = Way::Encrypt.whole(&client, session, &bare, key, &last).expect("a ciphertext");
@@ -470,18 +473,25 @@ fn a_re_armed_cipher_starts_over() {
 /// Returns the mechanism with another initialisation vector, nonce, counter or associated data.
 /// `None` if it has no parameter.
 fn altered(params: &Params) -> Option<Params> {
-    let mut params = params.clone();
-    match &mut params {
-        Params::Iv(iv) => iv[0] ^= 1,
-        Params::Counter { block, .. } => block[0] ^= 1,
-        Params::ChaCha20 { nonce, .. } => nonce[0] ^= 1,
-        Params::Aead { nonce, aad, .. } => {
+    let Params::Cipher(scheme) = params else { return None };
+    let mut scheme = scheme.clone();
+    match &mut scheme {
+        CipherScheme::AesCbc { iv, .. }
+        | CipherScheme::AesCts { iv }
+        | CipherScheme::AesOfb { iv }
+        | CipherScheme::AesCfb { iv, .. }
+        | CipherScheme::AesXts { tweak: iv }
+        | CipherScheme::AesCtr { block: iv, .. } => iv[0] ^= 1,
+        CipherScheme::Des3Cbc { iv, .. } | CipherScheme::AesKw { iv: Some(iv) } => iv[0] ^= 1,
+        CipherScheme::AesKwp { iv: Some(iv) } => iv[0] ^= 1,
+        CipherScheme::ChaCha20 { nonce, .. } => nonce[0] ^= 1,
+        CipherScheme::Aead { nonce, aad, .. } => {
             nonce[0] ^= 1;
             *aad = b"other".as_slice().into();
         }
         _ => return None,
     }
-    Some(params)
+    Some(Params::Cipher(scheme))
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::mechanism::{Mechanism, Params};
+use jeton::mechanism::Mechanism;
 use jeton::module::Output;
 
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain, with_iv};
 
 const KEY: &str = "0123456789abcdef23456789abcdef01456789abcdef0123";
 const TEXT: &[u8] = b"The qufck brown fox jump";
@@ -16,7 +16,7 @@ fn key() -> Attributes {
 }
 
 fn with(id: M) -> Mechanism {
-    Mechanism { params: Params::Iv([0, 1, 2, 3, 4, 5, 6, 7].into()), ..plain(id) }
+    with_iv(id, &[0, 1, 2, 3, 4, 5, 6, 7])
 }
 
 /// ECB: SP 800-67, B.1. CBC: `openssl enc -des-ede3-cbc` of OpenSSL 3.0.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::derive::{derive, shown, value};
 use crate::keys::key_object;
-use crate::support::{Attributes, Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
+use crate::support::{Attributes, Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain, with_iv};
 
 const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
@@ -418,7 +418,7 @@ fn unwrapping_does_not_shorten_a_key() {
         let des = client.module.generate_key(session, &plain(M::DES3_KEY_GEN), &none().template());
         let des = des.expect("a key");
         let (public, private) = crate::keys::pair(&client, session, crate::keys::Kind::Rsa, &none());
-        let iv = |id, len| Mechanism { params: Params::Iv(vec![3; len].into()), ..plain(id) };
+        let iv = |id, len| with_iv(id, &vec![3; len]);
         for (mechanism, by, back) in [
             (plain(M::AES_ECB), aes, aes),
             (iv(M::AES_CBC, 16), aes, aes),

@@ -8,12 +8,12 @@ use jeton::id::{
     mechanism_flag as flag,
 };
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{self, Mechanism, Params};
+use jeton::mechanism::{self, Mechanism};
 use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
 use crate::keys::key_object;
-use crate::support::{Client, each_backend, hex, plain};
+use crate::support::{Client, aead_params, each_backend, hex, plain};
 
 const GCM: (M, AeadScheme) = (M::AES_GCM, AeadScheme::AesGcm);
 const CCM: (M, AeadScheme) = (M::AES_CCM, AeadScheme::AesCcm);
@@ -194,15 +194,8 @@ fn message_encryption_equals_a_single_operation() {
             for (nonce_len, tag_len) in lengths {
                 for len in [0, 1, 16, 100, 1000] {
                     let (data, nonce) = (message(len), vec![9; *nonce_len]);
-                    let mechanism = Mechanism {
-                        params: Params::Aead {
-                            nonce: nonce[..].into(),
-                            aad: AAD.into(),
-                            tag_len: *tag_len,
-                            data_len: len,
-                        },
-                        ..plain(id)
-                    };
+                    let mechanism =
+                        Mechanism { params: aead_params(scheme, &nonce, AAD, *tag_len, len), ..plain(id) };
                     let single =
                         Way::Encrypt.whole(&client, session, &mechanism, key, &data).expect("a ciphertext");
                     let (expected, tag) = single.split_at(len);
@@ -433,7 +426,7 @@ fn message_operations_run_beside_others_and_end_at_logout() {
         let (module, session) = (&client.module, client.user());
         let key = secret(&client, session, M::AES_GCM, &message(16));
         let gcm = plain(M::AES_GCM);
-        let single = Params::Aead { nonce: NONCE.into(), aad: AAD.into(), tag_len: 16, data_len: 0 };
+        let single = aead_params(AeadScheme::AesGcm, &NONCE, AAD, 16, 0);
         let single = Mechanism { params: single, ..plain(M::AES_GCM) };
         module.encrypt_init(session, &single, key).expect("an operation");
         module.message_crypt_init(session, Direction::Encrypt, &gcm, key).expect("an operation");

@@ -1,5 +1,6 @@
 //! Signatures with data recovery, signatures given before the data, and dual-function operations.
 
+use jeton::backend::CipherScheme;
 use jeton::error::Error;
 use jeton::id::MechanismType as M;
 use jeton::mechanism::{Mechanism, Params};
@@ -7,7 +8,7 @@ use jeton::module::Output;
 
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, pair};
-use crate::support::{Client, each_backend, none, plain};
+use crate::support::{Client, each_backend, none, plain, with_iv};
 
 #[test]
 fn verify_recover_returns_the_signed_data() {
@@ -83,7 +84,7 @@ fn dual_functions_equal_the_single_operations() {
         let (module, session) = (&client.module, client.user());
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (hmac, _) = pair(&client, session, Kind::Generic, &none());
-        let cbc = Mechanism { params: Params::Iv([7; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let cbc = with_iv(M::AES_CBC_PAD, &[7; 16]);
         let (sha, code) = (plain(M::SHA256), plain(M::SHA256_HMAC));
         let data = message(100);
         let sealed = Way::Encrypt.whole(&client, session, &cbc, aes, &data).expect("a ciphertext");
@@ -122,7 +123,10 @@ fn dual_functions_equal_the_single_operations() {
 
             // A block cipher returns its last block at the end, so that block is not digested. A
             // stream cipher returns everything before.
-            let ctr = Mechanism { params: Params::Counter { block: [1; 16], bits: 64 }, ..plain(M::AES_CTR) };
+            let ctr = Mechanism {
+                params: Params::Cipher(CipherScheme::AesCtr { block: [1; 16], bits: 64 }),
+                ..plain(M::AES_CTR)
+            };
             let sealed = Way::Encrypt.whole(&client, session, &ctr, aes, &data).expect("a ciphertext");
             module.decrypt_init(session, &ctr, aes).expect("an operation");
             let mut out = [0; 100];

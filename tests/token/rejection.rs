@@ -5,11 +5,11 @@ use std::cell::RefCell;
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
+use jeton::mechanism::Mechanism;
 
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, RSA, key_object, pair};
-use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain, with_iv};
 
 const VECTORS: &str = include_str!("rejection.txt");
 
@@ -241,7 +241,7 @@ fn unwrapping_does_not_reveal_whether_cbc_padding_is_valid() {
 }
 
 fn cbc_pad(id: M, block: usize) -> Mechanism {
-    Mechanism { params: Params::Iv(vec![3; block].into()), ..plain(id) }
+    with_iv(id, &vec![3; block])
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
 
@@ -11,7 +10,7 @@ use crate::ciphers::{self, Way};
 use crate::digest::KNOWN;
 use crate::keys::{Kind, RSA, pair};
 use crate::mechanisms;
-use crate::support::{Client, PIN, each_backend, none, plain};
+use crate::support::{Client, PIN, each_backend, none, plain, with_iv};
 
 const NO_KEY: ObjectHandle = ObjectHandle(0);
 
@@ -164,7 +163,7 @@ fn rsa_and_dual_operation_states_are_restored() {
         // own key.
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (generic, _) = pair(&client, session, Kind::Generic, &none());
-        let iv = Mechanism { params: Params::Iv([1; 16].into()), ..plain(M::AES_CBC_PAD) };
+        let iv = with_iv(M::AES_CBC_PAD, &[1; 16]);
         let code = plain(M::SHA256_HMAC);
         module.encrypt_init(session, &iv, aes).expect("an operation");
         module.sign_init(session, &code, generic).expect("an operation");

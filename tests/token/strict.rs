@@ -1,7 +1,7 @@
 //! The policy *strict*: a test for each rule of `src/config/strict.rs`, and that *compatible*
 //! allows the same.
 
-use jeton::backend::{Hash, Provider};
+use jeton::backend::{AeadScheme, Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle,
@@ -14,7 +14,9 @@ use jeton::object::template::{Given, Raw, Template};
 use crate::ciphers::Way;
 use crate::keys::{P256, key_object};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, Directory, SO_PIN, each_backend, none, plain};
+use crate::support::{
+    Attributes, Client, Directory, SO_PIN, aead_params, each_backend, none, plain, with_iv,
+};
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
@@ -344,7 +346,7 @@ fn an_old_key_with_several_roles_is_unusable_until_one_is_left() {
         client.create(session, &none_of(both, &[A::WRAP, A::UNWRAP, A::DERIVE])).expect("a key");
         let (client, session) = other(&client, provider, STRICT);
         let key = client.find_one(session, &none().label("both"));
-        let mechanism = Mechanism { params: Params::Iv([3; 16].into()), ..plain(M::AES_CBC) };
+        let mechanism = with_iv(M::AES_CBC, &[3; 16]);
         let refused = client.module.encrypt_init(session, &mechanism, key);
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
         let refused = client.module.sign_init(session, &plain(M::AES_CMAC), key);
@@ -483,7 +485,7 @@ fn short_tags_macs_and_ivs_are_refused() {
     each_policy(|client, session, strict| {
         let key = client.create(session, &none_of(aes(&[A::ENCRYPT]), &[A::SIGN])).expect("a key");
         let gcm = |nonce: &[u8], tag_len| {
-            let params = Params::Aead { nonce: nonce.into(), aad: Box::default(), tag_len, data_len: 0 };
+            let params = aead_params(AeadScheme::AesGcm, nonce, &[], tag_len, 0);
             Mechanism { params, ..plain(M::AES_GCM) }
         };
         let sealed =
@@ -492,8 +494,7 @@ fn short_tags_macs_and_ivs_are_refused() {
             expect(sealed(&mechanism), strict, Error::MechanismParamInvalid);
         }
         sealed(&gcm(&[1; 12], 12)).expect("a ciphertext");
-        let params =
-            |tag_len| Params::Aead { nonce: [1; 12].into(), aad: Box::default(), tag_len, data_len: 4 };
+        let params = |tag_len| aead_params(AeadScheme::AesCcm, &[1; 12], &[], tag_len, 4);
         let ccm = |tag_len| Mechanism { params: params(tag_len), ..plain(M::AES_CCM) };
         expect(sealed(&ccm(4)), strict, Error::MechanismParamInvalid);
         sealed(&ccm(8)).expect("a ciphertext");

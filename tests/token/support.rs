@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jeton::backend::Provider;
+use jeton::backend::{AeadScheme, CipherScheme, Provider};
 use jeton::error::Result;
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
-use jeton::mechanism::{self, Mechanism, Params};
+use jeton::mechanism::{self, Action, Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
@@ -234,7 +234,24 @@ impl Client {
 
 /// A mechanism without parameter.
 pub fn plain(id: MechanismType) -> Mechanism {
-    Mechanism { info: mechanism::find(id).expect("a row"), params: Params::None }
+    let info = mechanism::find(id).expect("a row");
+    let scheme = match info.action {
+        Action::Cipher(mode) => mode.scheme(&[]).ok(),
+        _ => None,
+    };
+    Mechanism { info, params: scheme.map_or(Params::None, Params::Cipher) }
+}
+
+/// A cipher whose parameter is an initialisation vector.
+pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
+    let info = mechanism::find(id).expect("a row");
+    let Action::Cipher(mode) = info.action else { panic!("{id} is no cipher") };
+    Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
+}
+
+/// The parameter of an authenticated cipher.
+pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Params {
+    Params::Cipher(CipherScheme::Aead { cipher, nonce: nonce.into(), aad: aad.into(), tag_len, data_len })
 }
 
 /// The attributes of a template.

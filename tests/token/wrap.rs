@@ -1,6 +1,6 @@
 //! Wrapped keys, and their unwrapping.
 
-use jeton::backend::Hash;
+use jeton::backend::{AeadScheme, Hash};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
@@ -10,7 +10,7 @@ use jeton::object::template::{Given, Raw};
 use crate::ciphers::{Way, message};
 use crate::keys::{Kind, P256, RSA, key_object, pair};
 use crate::rsa::oaep;
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, aead_params, each_backend, none, plain, with_iv};
 
 fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
@@ -26,10 +26,10 @@ fn with(id: M, params: Params) -> Mechanism {
 
 /// The mechanisms with which an AES key wraps keys of every kind, and the RSA pair's.
 fn every_kind() -> Vec<Mechanism> {
-    let gcm = Params::Aead { nonce: [1; 12].into(), aad: Box::default(), tag_len: 16, data_len: 0 };
+    let gcm = aead_params(AeadScheme::AesGcm, &[1; 12], &[], 16, 0);
     vec![
         plain(M::AES_KEY_WRAP_KWP),
-        with(M::AES_CBC_PAD, Params::Iv([3; 16].into())),
+        with_iv(M::AES_CBC_PAD, &[3; 16]),
         with(M::AES_GCM, gcm),
         with(
             M::RSA_AES_KEY_WRAP,
@@ -78,7 +78,7 @@ fn secret_keys_are_unwrapped_unchanged() {
         let session = client.user();
         let mut all = every_kind();
         all.extend([plain(M::AES_KEY_WRAP), plain(M::RSA_PKCS), oaep(Hash::Sha256, Hash::Sha256, b"")]);
-        all.extend([plain(M::AES_ECB), with(M::AES_CBC, Params::Iv([3; 16].into())), plain(M::RSA_X_509)]);
+        all.extend([plain(M::AES_ECB), with_iv(M::AES_CBC, &[3; 16]), plain(M::RSA_X_509)]);
         for mechanism in all {
             let id = mechanism.info.id;
             println!("{id}");
@@ -173,7 +173,7 @@ fn a_short_scalar_is_wrapped_at_full_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let iv = with(M::AES_CBC_PAD, Params::Iv([3; 16].into()));
+        let iv = with_iv(M::AES_CBC_PAD, &[3; 16]);
         let (by, _) = wrapping(&client, session, &iv);
         let key =
             key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).bytes(A::EC_PARAMS, P256).bytes(A::VALUE, &[5]);

@@ -3,14 +3,14 @@
 use jeton::backend::AeadScheme;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
+use jeton::mechanism::Mechanism;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Authenticated, Output};
 
 use crate::ciphers::message;
 use crate::keys::{RSA, key_object};
 use crate::messages::secret;
-use crate::support::{Attributes, Client, each_backend, none, plain};
+use crate::support::{Attributes, Client, aead_params, each_backend, none, plain};
 
 const CIPHERS: [(M, AeadScheme); 3] = [
     (M::AES_GCM, AeadScheme::AesGcm),
@@ -138,7 +138,7 @@ fn wrap_key_and_wrap_key_authenticated_give_the_same_output() {
         );
         for (id, scheme) in CIPHERS {
             let by = secret(client, session, id, &message(32));
-            let single = Params::Aead { nonce: NONCE.into(), aad: AAD.into(), tag_len: 16, data_len: 32 };
+            let single = aead_params(scheme, &NONCE, AAD, 16, 32);
             let mechanism = Mechanism { params: single, ..plain(id) };
             let mut expected = vec![0; 48];
             let out = Output::Buffer(&mut expected);

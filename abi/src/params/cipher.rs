@@ -1,6 +1,7 @@
 //! The parameters of ciphers with a secret key.
 
 use cryptoki_sys::*;
+use jeton::backend::{AeadScheme, CipherMode, CipherScheme, Nonce};
 use jeton::error::{Error, Result};
 use jeton::mechanism::Params;
 
@@ -11,8 +12,6 @@ use crate::number::wide;
 /// Maximum length of additional authenticated data in bytes. It is kept during the operation. Its
 /// purpose is protocol headers, which are a thousand times shorter.
 const MAX_AAD: u64 = 1 << 20;
-/// Maximum length of a GCM initialisation vector in bytes (PKCS#11 3.2, "AES-GCM").
-const MAX_GCM_IV: u64 = 256;
 /// Maximum length in bytes of a message that CCM may announce. CCM holds the full message in memory
 /// before it returns output.
 const MAX_CCM_MESSAGE: u64 = 1 << 31;
@@ -20,13 +19,6 @@ const MAX_CCM_MESSAGE: u64 = 1 << 31;
 /// nonces of 64 bits. They are too short to be random, and no RFC describes a construction that
 /// uses them.
 const CHACHA20_POLY1305_NONCE: u64 = 12;
-/// The length of a ChaCha20-Poly1305 tag in bytes.
-const POLY1305_TAG: usize = 16;
-
-/// The valid lengths of a GCM tag in bits (SP 800-38D, 5.2.1.2).
-const GCM_TAGS: [u64; 7] = [32, 64, 96, 104, 112, 120, 128];
-/// The valid lengths of a CCM tag in bytes (SP 800-38C, A.1).
-const CCM_TAGS: [u64; 7] = [4, 6, 8, 10, 12, 14, 16];
 /// The number of counter and nonce bits in the original ChaCha20 and in the IETF variant (PKCS#11
 /// 3.2, "ChaCha20: Nonce and block counter lengths").
 const CHACHA20: [(u64, u64); 2] = [(64, 64), (32, 96)];
@@ -42,17 +34,33 @@ pub(super) struct GcmWithoutBits {
     pub(super) tag_bits: CK_ULONG,
 }
 
-/// Reads an initialisation vector, which is the parameter itself.
-pub(super) fn iv(len: usize, parameter: &[u8]) -> Result<Params> {
-    if parameter.len() == len { Ok(Params::Iv(parameter.into())) } else { Err(Error::MechanismParamInvalid) }
+/// Reads the parameter of a cipher.
+///
+/// # Safety
+///
+/// The memory that the struct in `parameter` points to is readable.
+pub(super) unsafe fn cipher(mode: CipherMode, parameter: &[u8]) -> Result<Params> {
+    // SAFETY: the caller's promise.
+    let scheme = unsafe {
+        match mode {
+            CipherMode::AesCtr => counter(parameter),
+            CipherMode::ChaCha20 => chacha20(parameter),
+            CipherMode::Aead(AeadScheme::AesGcm) => gcm(parameter),
+            CipherMode::Aead(AeadScheme::AesCcm) => ccm(parameter),
+            CipherMode::Aead(AeadScheme::ChaCha20Poly1305) => chacha20_poly1305(parameter),
+            // The parameter is the initialisation vector itself.
+            mode => mode.scheme(parameter),
+        }
+    }?;
+    Ok(Params::Cipher(scheme))
 }
 
 /// Reads `CK_AES_CTR_PARAMS`.
-pub(super) fn counter(parameter: &[u8]) -> Result<Params> {
+fn counter(parameter: &[u8]) -> Result<CipherScheme> {
     // SAFETY: an integer and bytes.
     let given: CK_AES_CTR_PARAMS = unsafe { read(parameter) }?;
     match wide(given.ulCounterBits) {
-        bits @ 1..=128 => Ok(Params::Counter { block: given.cb, bits: bits as u32 }),
+        bits @ 1..=128 => Ok(CipherScheme::AesCtr { block: given.cb, bits: bits as u32 }),
         _ => Err(Error::MechanismParamInvalid),
     }
 }
@@ -62,7 +70,7 @@ pub(super) fn counter(parameter: &[u8]) -> Result<Params> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
+unsafe fn gcm(parameter: &[u8]) -> Result<CipherScheme> {
     let given = if parameter.len() == size_of::<GcmWithoutBits>() {
         // SAFETY: integers and pointers.
         unsafe { read(parameter) }?
@@ -77,16 +85,36 @@ pub(super) unsafe fn gcm(parameter: &[u8]) -> Result<Params> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<Params> {
+pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<CipherScheme> {
     let tag_bits = wide(given.tag_bits);
-    if given.iv_len == 0 || !GCM_TAGS.contains(&tag_bits) {
+    if !tag_bits.is_multiple_of(8) {
         return Err(Error::MechanismParamInvalid);
     }
     // SAFETY: the caller's promise.
-    let nonce = unsafe { nonce(In(given.iv, given.iv_len), MAX_GCM_IV) }?;
+    let nonce = unsafe { nonce_of(AeadScheme::AesGcm, In(given.iv, given.iv_len), tag_bits / 8) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.aad, given.aad_len), MAX_AAD) }?;
-    Ok(Params::Aead { nonce, aad, tag_len: tag_bits as usize / 8, data_len: 0 })
+    Ok(CipherScheme::Aead {
+        cipher: AeadScheme::AesGcm,
+        nonce,
+        aad,
+        tag_len: tag_bits as usize / 8,
+        data_len: 0,
+    })
+}
+
+/// Copies a nonce. Fails if nonce and tag do not have lengths of the cipher.
+///
+/// # Safety
+///
+/// The nonce is readable.
+unsafe fn nonce_of(cipher: AeadScheme, bytes: In, tag_len: u64) -> Result<Nonce> {
+    let len = wide(bytes.1);
+    match (usize::try_from(len), usize::try_from(tag_len)) {
+        // SAFETY: the caller's promise.
+        (Ok(nonce_len), Ok(tag_len)) if cipher.takes(nonce_len, tag_len) => unsafe { nonce(bytes, len) },
+        _ => Err(Error::MechanismParamInvalid),
+    }
 }
 
 /// Converts the form with `ulIvBits`. That field must be 0, as some clients leave it, or equal the
@@ -109,7 +137,7 @@ fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
+unsafe fn ccm(parameter: &[u8]) -> Result<CipherScheme> {
     // SAFETY: integers and pointers.
     let given: CK_CCM_PARAMS = unsafe { read(parameter) }?;
     // SAFETY: the caller's promise.
@@ -119,22 +147,23 @@ pub(super) unsafe fn ccm(parameter: &[u8]) -> Result<Params> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
-    let (data_len, nonce_len, tag_len) =
-        (wide(given.ulDataLen), wide(given.ulNonceLen), wide(given.ulMACLen));
-    let fits = (7..=13).contains(&nonce_len)
-        && data_len <= MAX_CCM_MESSAGE
-        // SP 800-38C, A.1: the length field of the message has 15 bytes minus the length of the
-        // nonce.
-        && data_len.checked_shr(8 * (15 - nonce_len as u32)).unwrap_or(0) == 0;
-    if !fits || !CCM_TAGS.contains(&tag_len) {
+pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<CipherScheme> {
+    let (data_len, tag_len) = (wide(given.ulDataLen), wide(given.ulMACLen));
+    // SAFETY: the caller's promise.
+    let nonce = unsafe { nonce_of(AeadScheme::AesCcm, In(given.pNonce, given.ulNonceLen), tag_len) }?;
+    if data_len > MAX_CCM_MESSAGE {
         return Err(Error::MechanismParamInvalid);
     }
-    // SAFETY: the caller's promise.
-    let nonce = unsafe { nonce(In(given.pNonce, given.ulNonceLen), nonce_len) }?;
+    AeadScheme::check_ccm_len(nonce.len(), data_len as usize)?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
-    Ok(Params::Aead { nonce, aad, tag_len: tag_len as usize, data_len: data_len as usize })
+    Ok(CipherScheme::Aead {
+        cipher: AeadScheme::AesCcm,
+        nonce,
+        aad,
+        tag_len: tag_len as usize,
+        data_len: data_len as usize,
+    })
 }
 
 /// Reads `CK_CHACHA20_PARAMS`.
@@ -142,7 +171,7 @@ pub(super) unsafe fn ccm_of(given: &CK_CCM_PARAMS) -> Result<Params> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
+unsafe fn chacha20(parameter: &[u8]) -> Result<CipherScheme> {
     // SAFETY: integers and pointers.
     let given: CK_CHACHA20_PARAMS = unsafe { read(parameter) }?;
     if !CHACHA20.contains(&(wide(given.blockCounterBits), wide(given.ulNonceBits))) {
@@ -156,7 +185,7 @@ pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
     // parameter.
     let mut counter = [0; 8];
     counter.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
-    Ok(Params::ChaCha20 { nonce, counter: u64::from_le_bytes(counter) })
+    Ok(CipherScheme::ChaCha20 { nonce, counter: u64::from_le_bytes(counter) })
 }
 
 /// Reads `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
@@ -164,7 +193,7 @@ pub(super) unsafe fn chacha20(parameter: &[u8]) -> Result<Params> {
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
+unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<CipherScheme> {
     // SAFETY: integers and pointers.
     let given: CK_SALSA20_CHACHA20_POLY1305_PARAMS = unsafe { read(parameter) }?;
     poly1305_nonce_len(given.ulNonceLen)?;
@@ -172,7 +201,8 @@ pub(super) unsafe fn chacha20_poly1305(parameter: &[u8]) -> Result<Params> {
     let nonce = unsafe { nonce(In(given.pNonce, NONCE_BYTES), CHACHA20_POLY1305_NONCE) }?;
     // SAFETY: the caller's promise.
     let aad = unsafe { copy(In(given.pAAD, given.ulAADLen), MAX_AAD) }?;
-    Ok(Params::Aead { nonce, aad, tag_len: POLY1305_TAG, data_len: 0 })
+    let tag_len = AeadScheme::POLY1305_TAG;
+    Ok(CipherScheme::Aead { cipher: AeadScheme::ChaCha20Poly1305, nonce, aad, tag_len, data_len: 0 })
 }
 
 /// Returns the length of a ChaCha20-Poly1305 nonce in bytes. PKCS#11 3.2 passes it in bits, but
@@ -241,21 +271,34 @@ mod tests {
         }
     }
 
-    fn aead(nonce: usize, aad: usize, tag_len: usize, data_len: usize) -> Result<Params> {
-        Ok(Params::Aead { nonce: BYTES[..nonce].into(), aad: BYTES[..aad].into(), tag_len, data_len })
+    fn aead(cipher: AeadScheme, nonce: usize, aad: usize, tag_len: usize, data_len: usize) -> Result<Params> {
+        let (nonce, aad) = (BYTES[..nonce].into(), BYTES[..aad].into());
+        Ok(Params::Cipher(CipherScheme::Aead { cipher, nonce, aad, tag_len, data_len }))
+    }
+
+    fn gcm_of(nonce: usize, aad: usize, tag_len: usize) -> Result<Params> {
+        aead(AeadScheme::AesGcm, nonce, aad, tag_len, 0)
     }
 
     #[test]
     fn an_initialisation_vector_has_its_length() {
         wants(CKM_AES_CBC_PAD, &[7_u8; 16]);
-        assert!(with(CKM_AES_CTS, &[7_u8; 16]) == Ok(Params::Iv([7; 16].into())));
+        assert!(with(CKM_AES_CTS, &[7_u8; 16]) == Ok(Params::Cipher(CipherScheme::AesCts { iv: [7; 16] })));
     }
 
     #[test]
     fn key_wrapping_takes_an_initial_value_or_none() {
-        for (id, len) in [(CKM_AES_KEY_WRAP, 8), (CKM_AES_KEY_WRAP_KWP, 4)] {
-            assert!(invoke(id, null(), 0) == Ok(Params::None));
-            assert!(invoke(id, SOME, len) == Ok(Params::Iv(BYTES[..len].into())));
+        for (id, len, none, some) in [
+            (CKM_AES_KEY_WRAP, 8, CipherScheme::AesKw { iv: None }, CipherScheme::AesKw { iv: Some([7; 8]) }),
+            (
+                CKM_AES_KEY_WRAP_KWP,
+                4,
+                CipherScheme::AesKwp { iv: None },
+                CipherScheme::AesKwp { iv: Some([7; 4]) },
+            ),
+        ] {
+            assert!(invoke(id, null(), 0) == Ok(Params::Cipher(none)));
+            assert!(invoke(id, SOME, len) == Ok(Params::Cipher(some)));
             for wrong in [1, len - 1, len + 1, usize::MAX] {
                 assert_eq!(invoke(id, SOME, wrong).err(), INVALID);
             }
@@ -269,7 +312,7 @@ mod tests {
         wants(CKM_AES_CTR, &of(32));
         for bits in [1, 128] {
             let params = with(CKM_AES_CTR, &of(bits));
-            assert!(params == Ok(Params::Counter { block: [7; 16], bits: bits as u32 }));
+            assert!(params == Ok(Params::Cipher(CipherScheme::AesCtr { block: [7; 16], bits: bits as u32 })));
         }
         for wrong in [0, 129, HUGE] {
             assert_eq!(with(CKM_AES_CTR, &of(wrong)).err(), INVALID);
@@ -279,9 +322,9 @@ mod tests {
     #[test]
     fn gcm_takes_both_forms_of_its_struct() {
         let old = |tag_bits| GcmWithoutBits { iv: SOME, iv_len: 12, aad: SOME, aad_len: 3, tag_bits };
-        assert!(with(CKM_AES_GCM, &old(128)) == aead(12, 3, 16, 0));
-        assert!(with(CKM_AES_GCM, &gcm_with(12, 96, 3, 128)) == aead(12, 3, 16, 0));
-        assert!(with(CKM_AES_GCM, &gcm_with(12, 0, 3, 96)) == aead(12, 3, 12, 0));
+        assert!(with(CKM_AES_GCM, &old(128)) == gcm_of(12, 3, 16));
+        assert!(with(CKM_AES_GCM, &gcm_with(12, 96, 3, 128)) == gcm_of(12, 3, 16));
+        assert!(with(CKM_AES_GCM, &gcm_with(12, 0, 3, 96)) == gcm_of(12, 3, 12));
         assert_eq!(with(CKM_AES_GCM, &old(HUGE)).err(), INVALID);
         wants(CKM_AES_GCM, &gcm_with(256, 2048, 0, 128));
         wants(CKM_AES_GCM, &old(128));
@@ -310,14 +353,16 @@ mod tests {
             assert_eq!(with(CKM_AES_GCM, &wrong).err(), INVALID);
         }
         let no_aad = CK_GCM_PARAMS { pAAD: null_mut(), ..gcm_with(12, 96, 0, 128) };
-        assert!(with(CKM_AES_GCM, &no_aad) == aead(12, 0, 16, 0));
+        assert!(with(CKM_AES_GCM, &no_aad) == gcm_of(12, 0, 16));
     }
 
     #[test]
     fn ccm_announces_what_its_nonce_leaves_room_for() {
         wants(CKM_AES_CCM, &ccm_with(32, 12, 3, 16));
-        assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == aead(7, 3, 4, 32));
-        assert!(with(CKM_AES_CCM, &ccm_with(0xffff, 13, 0, 16)) == aead(13, 0, 16, 0xffff));
+        assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == aead(AeadScheme::AesCcm, 7, 3, 4, 32));
+        assert!(
+            with(CKM_AES_CCM, &ccm_with(0xffff, 13, 0, 16)) == aead(AeadScheme::AesCcm, 13, 0, 16, 0xffff)
+        );
         for wrong in [
             ccm_with(0x1_0000, 13, 0, 16),
             ccm_with(HUGE, 7, 0, 16),
@@ -343,7 +388,9 @@ mod tests {
         wants(CKM_CHACHA20, &chacha20_of(&counter, 32, 96));
         let of =
             |counter_bits, nonce_bits| with(CKM_CHACHA20, &chacha20_of(&counter, counter_bits, nonce_bits));
-        let expected = |nonce: usize, counter| Ok(Params::ChaCha20 { nonce: BYTES[..nonce].into(), counter });
+        let expected = |nonce: usize, counter| {
+            Ok(Params::Cipher(CipherScheme::ChaCha20 { nonce: BYTES[..nonce].into(), counter }))
+        };
         assert!(of(32, 96) == expected(12, 0x0403_0201));
         assert!(of(64, 64) == expected(8, 0x0807_0605_0403_0201));
         for (counter_bits, nonce_bits) in
@@ -363,8 +410,14 @@ mod tests {
     #[test]
     fn chacha20_poly1305_takes_the_nonce_of_its_rfc() {
         wants(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3));
-        assert!(with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3)) == aead(12, 3, 16, 0));
-        assert!(with(CKM_CHACHA20_POLY1305, &poly1305_of(96, 3)) == aead(12, 3, 16, 0));
+        assert!(
+            with(CKM_CHACHA20_POLY1305, &poly1305_of(12, 3))
+                == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0)
+        );
+        assert!(
+            with(CKM_CHACHA20_POLY1305, &poly1305_of(96, 3))
+                == aead(AeadScheme::ChaCha20Poly1305, 12, 3, 16, 0)
+        );
         for wrong in [
             poly1305_of(0, 0),
             poly1305_of(8, 0),

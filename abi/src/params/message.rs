@@ -205,7 +205,7 @@ fn chacha20_poly1305(given: CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS) -> Result<F
         fixed_bits: 0,
         generator: CKG_NO_GENERATE,
         tag: given.pTag,
-        tag_len: AeadScheme::MAX_TAG as u64,
+        tag_len: AeadScheme::POLY1305_TAG as u64,
         data_len: 0,
     })
 }

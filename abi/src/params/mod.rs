@@ -79,9 +79,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::None if parameter.is_empty() => Ok(Params::None),
             Shape::None => Err(Error::MechanismParamInvalid),
             // The parameter is optional: "If no parameter is supplied …".
-            Shape::Eddsa | Shape::SignContext | Shape::OptionalIv(_) if parameter.is_empty() => {
-                Ok(Params::None)
-            }
+            Shape::Eddsa | Shape::SignContext if parameter.is_empty() => Ok(Params::None),
             Shape::Eddsa => sign::eddsa(parameter),
             Shape::SignContext => sign::context(parameter),
             Shape::HashSignContext => sign::hash_context(parameter),
@@ -90,12 +88,7 @@ unsafe fn params(shape: Shape, parameter: &[u8]) -> Result<Params> {
             Shape::Pss => rsa::pss(parameter),
             Shape::Oaep => rsa::oaep(parameter),
             Shape::RsaAesWrap => rsa::aes_wrap(parameter),
-            Shape::Iv(len) | Shape::OptionalIv(len) => cipher::iv(len, parameter),
-            Shape::Counter => cipher::counter(parameter),
-            Shape::Gcm => cipher::gcm(parameter),
-            Shape::Ccm => cipher::ccm(parameter),
-            Shape::ChaCha20 => cipher::chacha20(parameter),
-            Shape::ChaCha20Poly1305 => cipher::chacha20_poly1305(parameter),
+            Shape::Cipher(mode) => cipher::cipher(mode, parameter),
             Shape::Ecdh => derive::ecdh(parameter),
             Shape::Hkdf => derive::hkdf(parameter),
             Shape::Data => derive::data(parameter),
@@ -187,11 +180,10 @@ fn hash(given: CK_MECHANISM_TYPE) -> Result<Hash> {
 
 /// Returns the pseudo-random function that a MAC mechanism names.
 fn prf(given: CK_MECHANISM_TYPE) -> Result<MacFunction> {
-    let code = mechanism::mac_of_hmac(MechanismType(wide(given)));
-    let code = code.filter(|code| {
-        matches!(code, MacFunction::Hmac(_) | MacFunction::AesCmac | MacFunction::AesXcbc(16))
-    });
-    code.ok_or(Error::MechanismParamInvalid)
+    let prf = mechanism::mac_named(MechanismType(wide(given)));
+    let prf = prf
+        .filter(|prf| matches!(prf, MacFunction::Hmac(_) | MacFunction::AesCmac | MacFunction::AesXcbc(16)));
+    prf.ok_or(Error::MechanismParamInvalid)
 }
 
 /// Copies an array that a parameter struct points to, of at most `limit` items.

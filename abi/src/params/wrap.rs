@@ -5,11 +5,11 @@
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
-use jeton::backend::AeadScheme;
+use jeton::backend::{AeadScheme, CipherScheme};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{self, Mechanism, Params};
+use jeton::mechanism::{self, Mechanism, MechanismInfo, Params};
 
 use super::cipher::{GcmWithoutBits, ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
@@ -28,14 +28,12 @@ pub(crate) unsafe fn mechanism_that_wraps(
     pointer: *const CK_MECHANISM,
 ) -> Result<(Mechanism, Option<Message>)> {
     // SAFETY: the caller's promise.
-    let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
+    let Some((info, scheme, generated)) = unsafe { authenticated(pointer) }? else {
         // SAFETY: the caller's promise.
         return Ok((unsafe { mechanism_given(pointer) }?, None));
     };
-    // SAFETY: the caller's promise.
-    let (params, made) = unsafe { params(id, parameter) }?;
-    let message = message(id, &params, made)?;
-    Ok((invocation(id, params)?, Some(message)))
+    let message = message(&scheme, generated)?;
+    Ok((Mechanism { info, params: Params::Cipher(scheme) }, Some(message)))
 }
 
 /// Reads the mechanism of `C_UnwrapKey`. "The ulIvFixedBits and ivGenerator fields are ignored."
@@ -45,35 +43,38 @@ pub(crate) unsafe fn mechanism_that_wraps(
 /// As for [`mechanism_that_wraps`].
 pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     // SAFETY: the caller's promise.
-    let Some((id, parameter)) = unsafe { authenticated(pointer) }? else {
+    match unsafe { authenticated(pointer) }? {
+        Some((info, scheme, _)) => Ok(Mechanism { info, params: Params::Cipher(scheme) }),
         // SAFETY: the caller's promise.
-        return unsafe { mechanism_given(pointer) };
-    };
-    // SAFETY: the caller's promise.
-    invocation(id, unsafe { params(id, parameter) }?.0)
+        None => unsafe { mechanism_given(pointer) },
+    }
 }
 
-/// The address of the nonce, and its generator.
-struct Made {
+/// The address of a nonce, and its generator.
+struct Generated {
     nonce: *mut CK_BYTE,
     fixed_bits: u64,
     generator: CK_GENERATOR_FUNCTION,
 }
 
-/// Returns the mechanism and the parameter if the parameter is one of the two structs.
+/// Reads the mechanism and its parameter if the parameter is one of the two structs. The cipher of
+/// the mechanism and the length of the parameter show which one.
 ///
 /// # Safety
 ///
-/// `pointer` is `NULL` or readable, and so is the parameter in it.
-unsafe fn authenticated<'a>(pointer: *const CK_MECHANISM) -> Result<Option<(CK_MECHANISM_TYPE, &'a [u8])>> {
+/// As for [`mechanism_that_wraps`].
+unsafe fn authenticated(
+    pointer: *const CK_MECHANISM,
+) -> Result<Option<(&'static MechanismInfo, CipherScheme, Generated)>> {
     if pointer.is_null() {
         return Err(Error::ArgumentsBad);
     }
     // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };
-    let len = match given.mechanism {
-        CKM_AES_GCM => size_of::<CK_GCM_WRAP_PARAMS>(),
-        CKM_AES_CCM => size_of::<CK_CCM_WRAP_PARAMS>(),
+    let Some(info) = mechanism::find(MechanismType(wide(given.mechanism))) else { return Ok(None) };
+    let len = match info.aead() {
+        Some(AeadScheme::AesGcm) => size_of::<CK_GCM_WRAP_PARAMS>(),
+        Some(AeadScheme::AesCcm) => size_of::<CK_CCM_WRAP_PARAMS>(),
         _ => return Ok(None),
     };
     if wide(given.ulParameterLen) != len as u64 {
@@ -81,33 +82,33 @@ unsafe fn authenticated<'a>(pointer: *const CK_MECHANISM) -> Result<Option<(CK_M
     }
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
-    parameter.map(|parameter| Some((given.mechanism, parameter))).map_err(|_| Error::MechanismParamInvalid)
-}
-
-/// # Safety
-///
-/// The memory that the struct points to is readable.
-unsafe fn params(id: CK_MECHANISM_TYPE, parameter: &[u8]) -> Result<(Params, Made)> {
+    let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: both structs have only integers and pointers. The rest is the caller's promise.
-    unsafe { if id == CKM_AES_GCM { gcm(read(parameter)?) } else { ccm(read(parameter)?) } }
+    let (scheme, generated) = unsafe {
+        match info.aead() {
+            Some(AeadScheme::AesGcm) => gcm(read(parameter)?),
+            _ => ccm(read(parameter)?),
+        }
+    }?;
+    Ok(Some((info, scheme, generated)))
 }
 
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(Params, Made)> {
+unsafe fn gcm(given: CK_GCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
     let CK_GCM_WRAP_PARAMS { pIv, ulIvLen, ulIvFixedBits, ivGenerator, pAAD, ulAADLen, ulTagBits } = given;
-    let made = Made { nonce: pIv, fixed_bits: wide(ulIvFixedBits), generator: ivGenerator };
+    let generated = Generated { nonce: pIv, fixed_bits: wide(ulIvFixedBits), generator: ivGenerator };
     let given =
         GcmWithoutBits { iv: pIv, iv_len: ulIvLen, aad: pAAD, aad_len: ulAADLen, tag_bits: ulTagBits };
     // SAFETY: the caller's promise.
-    Ok((unsafe { gcm_of(&given) }?, made))
+    Ok((unsafe { gcm_of(&given) }?, generated))
 }
 
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(Params, Made)> {
+unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(CipherScheme, Generated)> {
     let CK_CCM_WRAP_PARAMS {
         ulDataLen,
         pNonce,
@@ -118,25 +119,22 @@ unsafe fn ccm(given: CK_CCM_WRAP_PARAMS) -> Result<(Params, Made)> {
         ulAADLen,
         ulMACLen,
     } = given;
-    let made = Made { nonce: pNonce, fixed_bits: wide(ulNonceFixedBits), generator: nonceGenerator };
+    let generated =
+        Generated { nonce: pNonce, fixed_bits: wide(ulNonceFixedBits), generator: nonceGenerator };
     let given = CK_CCM_PARAMS { ulDataLen, pNonce, ulNonceLen, pAAD, ulAADLen, ulMACLen };
     // SAFETY: the caller's promise.
-    Ok((unsafe { ccm_of(&given) }?, made))
+    Ok((unsafe { ccm_of(&given) }?, generated))
 }
 
 /// Returns the nonce as the nonce of a message, because the token generates both in the same way.
-fn message(id: CK_MECHANISM_TYPE, params: &Params, made: Made) -> Result<Message> {
-    let scheme = if id == CKM_AES_GCM { AeadScheme::AesGcm } else { AeadScheme::AesCcm };
-    let Params::Aead { nonce, tag_len, .. } = params else { return Err(Error::MechanismParamInvalid) };
-    let fixed_bits = usize::try_from(made.fixed_bits).map_err(|_| Error::MechanismParamInvalid)?;
-    let params = MessageParams::new(scheme, nonce, *tag_len)?;
-    let params = params.generated(named(&GENERATORS, made.generator)?, fixed_bits)?;
-    Ok(Message { params, nonce: made.nonce, tag: null_mut() })
-}
-
-fn invocation(id: CK_MECHANISM_TYPE, params: Params) -> Result<Mechanism> {
-    let mechanism = mechanism::find(MechanismType(wide(id))).ok_or(Error::MechanismInvalid)?;
-    Ok(Mechanism { info: mechanism, params })
+fn message(scheme: &CipherScheme, generated: Generated) -> Result<Message> {
+    let CipherScheme::Aead { cipher, nonce, tag_len, .. } = scheme else {
+        return Err(Error::MechanismParamInvalid);
+    };
+    let fixed_bits = usize::try_from(generated.fixed_bits).map_err(|_| Error::MechanismParamInvalid)?;
+    let params = MessageParams::new(*cipher, nonce, *tag_len)?;
+    let params = params.generated(named(&GENERATORS, generated.generator)?, fixed_bits)?;
+    Ok(Message { params, nonce: generated.nonce, tag: null_mut() })
 }
 
 #[cfg(test)]
@@ -175,7 +173,13 @@ mod tests {
 
     #[test]
     fn the_parameter_says_who_makes_the_nonce() {
-        let expected = Params::Aead { nonce: [7; 12].into(), aad: [7; 5].into(), tag_len: 12, data_len: 0 };
+        let expected = Params::Cipher(CipherScheme::Aead {
+            cipher: AeadScheme::AesGcm,
+            nonce: [7; 12].into(),
+            aad: [7; 5].into(),
+            tag_len: 12,
+            data_len: 0,
+        });
         let parameter = gcm_with(CKG_GENERATE_RANDOM, 16, 12);
         let (mechanism, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
         let message = message.expect("a nonce to make");
@@ -200,7 +204,13 @@ mod tests {
         let (mechanism, message) = wraps(CKM_AES_CCM, &ccm).expect("a parameter");
         assert!(
             mechanism.params
-                == Params::Aead { nonce: [7; 11].into(), aad: [].into(), tag_len: 8, data_len: 32 }
+                == Params::Cipher(CipherScheme::Aead {
+                    cipher: AeadScheme::AesCcm,
+                    nonce: [7; 11].into(),
+                    aad: [].into(),
+                    tag_len: 8,
+                    data_len: 32
+                })
         );
         assert!(message.is_some_and(|message| message.params.generator() == Generator::None));
     }

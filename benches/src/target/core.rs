@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use cryptoki_sys::CK_OBJECT_HANDLE;
+use jeton::backend::{AeadScheme, CipherScheme};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Mechanism, Params};
@@ -210,12 +211,14 @@ impl Target for CoreToken {
     }
 
     fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
-        let params = Params::Aead { nonce: [0; 12].into(), aad: Box::default(), tag_len: 16, data_len: 0 };
+        let cipher = AeadScheme::AesGcm;
+        let (nonce, aad) = ([0; 12].into(), Box::default());
+        let params = Params::Cipher(CipherScheme::Aead { cipher, nonce, aad, tag_len: 16, data_len: 0 });
         let mut mechanism = Mechanism { params, ..plain(M::AES_GCM.0)? };
         let (input, mut out, mut count) = (vec![0; len], vec![0; len + 16], 0u64);
         let mut seal = move || {
             count += 1;
-            if let Params::Aead { nonce, .. } = &mut mechanism.params {
+            if let Params::Cipher(CipherScheme::Aead { nonce, .. }) = &mut mechanism.params {
                 nonce[..8].copy_from_slice(&count.to_ne_bytes());
             }
             let key = ObjectHandle(key);

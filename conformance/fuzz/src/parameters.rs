@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use cryptoki_sys::*;
+use jeton::backend::{AeadScheme, CipherMode};
 use jeton::id::MechanismType;
 use jeton::mechanism::sp800_108::Kdf;
 use jeton::mechanism::{self, Shape};
@@ -121,8 +122,6 @@ impl Run<'_> {
     fn shaped(&mut self, shape: Shape) -> Parameter {
         match shape {
             Shape::None => (null_mut(), 0),
-            Shape::Iv(len) => self.flat(len),
-            Shape::OptionalIv(len) => self.flat(len),
             Shape::Gmac => self.flat(12),
             Shape::Integer => self.flat(128),
             Shape::Version => self.flat(2),
@@ -134,13 +133,9 @@ impl Run<'_> {
                 let key = self.object();
                 self.put(key)
             }
-            Shape::Counter => {
-                let bits = self.source.number();
-                self.put(CK_AES_CTR_PARAMS { ulCounterBits: bits, cb: [255; 16] })
-            }
             Shape::Pss | Shape::Oaep | Shape::RsaAesWrap => self.rsa(shape),
             Shape::Eddsa | Shape::SignContext | Shape::HashSignContext => self.context(shape),
-            Shape::Gcm | Shape::Ccm | Shape::ChaCha20 | Shape::ChaCha20Poly1305 => self.cipher(shape),
+            Shape::Cipher(mode) => self.cipher(mode),
             Shape::Ecdh | Shape::EcdhAesWrap | Shape::Hkdf | Shape::Data | Shape::CbcData => {
                 self.derivation(shape)
             }
@@ -192,16 +187,39 @@ impl Run<'_> {
         }
     }
 
-    fn cipher(&mut self, shape: Shape) -> Parameter {
+    fn cipher(&mut self, mode: CipherMode) -> Parameter {
+        let iv = (0..=16).rev().find(|len| mode.scheme(&[0; 16][..*len]).is_ok());
+        match (mode, iv) {
+            (CipherMode::Aead(cipher), _) => self.aead(cipher),
+            (CipherMode::AesCtr, _) => {
+                let bits = self.source.number();
+                self.put(CK_AES_CTR_PARAMS { ulCounterBits: bits, cb: [255; 16] })
+            }
+            (CipherMode::ChaCha20, _) => {
+                let (counter, nonce) = self.source.one(&[(64, 64), (32, 96), (32, 64), (0, 0)]);
+                let (pBlockCounter, pNonce) = (self.memory.copy(&[255; 8]), self.memory.copy(&[1; 12]));
+                self.put(CK_CHACHA20_PARAMS {
+                    pBlockCounter,
+                    blockCounterBits: counter,
+                    pNonce,
+                    ulNonceBits: nonce,
+                })
+            }
+            (_, Some(len)) if len > 0 => self.flat(len),
+            _ => (null_mut(), 0),
+        }
+    }
+
+    fn aead(&mut self, cipher: AeadScheme) -> Parameter {
         let ((pIv, ulIvLen), (pAAD, ulAADLen), tag) = (self.nonce(), self.input(), self.tag());
-        match shape {
-            Shape::Gcm if self.source.once_in(4) => {
+        match cipher {
+            AeadScheme::AesGcm if self.source.once_in(4) => {
                 // The structure without the length in bits.
                 let words =
                     [pIv.expose_provenance() as CK_ULONG, ulIvLen, pAAD.expose_provenance() as CK_ULONG];
                 self.put([words[0], words[1], words[2], ulAADLen, tag])
             }
-            Shape::Gcm if self.source.once_in(4) => {
+            AeadScheme::AesGcm if self.source.once_in(4) => {
                 let (ivGenerator, ulIvFixedBits) = self.generator();
                 self.put(CK_GCM_WRAP_PARAMS {
                     pIv,
@@ -213,11 +231,11 @@ impl Run<'_> {
                     ulTagBits: tag,
                 })
             }
-            Shape::Gcm => {
+            AeadScheme::AesGcm => {
                 let ulIvBits = if self.source.once_in(8) { self.source.number() } else { 0 };
                 self.put(CK_GCM_PARAMS { pIv, ulIvLen, ulIvBits, pAAD, ulAADLen, ulTagBits: tag })
             }
-            Shape::Ccm => {
+            AeadScheme::AesCcm => {
                 let ulDataLen = self.announced();
                 let (pNonce, ulNonceLen, ulMACLen) = (pIv, ulIvLen, tag);
                 if self.source.once_in(4) {
@@ -235,17 +253,7 @@ impl Run<'_> {
                 }
                 self.put(CK_CCM_PARAMS { ulDataLen, pNonce, ulNonceLen, pAAD, ulAADLen, ulMACLen })
             }
-            Shape::ChaCha20 => {
-                let (counter, nonce) = self.source.one(&[(64, 64), (32, 96), (32, 64), (0, 0)]);
-                let (pBlockCounter, pNonce) = (self.memory.copy(&[255; 8]), self.memory.copy(&[1; 12]));
-                self.put(CK_CHACHA20_PARAMS {
-                    pBlockCounter,
-                    blockCounterBits: counter,
-                    pNonce,
-                    ulNonceBits: nonce,
-                })
-            }
-            _ => {
+            AeadScheme::ChaCha20Poly1305 => {
                 let (pNonce, ulNonceLen) = self.poly1305_nonce();
                 self.put(CK_SALSA20_CHACHA20_POLY1305_PARAMS { pNonce, ulNonceLen, pAAD, ulAADLen })
             }

@@ -246,6 +246,7 @@ mod tests {
     use super::super::cipher::AllCiphers;
     use super::super::tests::hex;
     use super::*;
+    use crate::backend::AeadScheme;
     use crate::backend::{CipherScheme, Ciphers, Direction, Hash};
 
     fn mac(scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>> {
@@ -389,7 +390,13 @@ mod tests {
         for iv_len in [1, 12, 16, 256] {
             let iv: Box<[u8]> = vec![3; iv_len].into();
             let aad: Box<[u8]> = hex(PLAIN)[..45].into();
-            let gcm = CipherScheme::AesGcm { iv: (&iv).into(), aad: aad.clone(), tag_len: 16 };
+            let gcm = CipherScheme::Aead {
+                cipher: AeadScheme::AesGcm,
+                nonce: (&iv).into(),
+                aad: aad.clone(),
+                tag_len: 16,
+                data_len: 0,
+            };
             check(&MacScheme::AesGmac { iv }, &[5; 32], &aad, &sealed(&gcm, &[5; 32], b""));
         }
         for iv_len in [0, 257] {

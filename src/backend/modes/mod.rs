@@ -13,7 +13,7 @@ mod stream;
 mod xts;
 
 pub(super) use blocks::{Blocks, Chain, Ending};
-pub(super) use chain::{Cbc, Ecb, cs1};
+pub(super) use chain::*;
 pub(super) use collected::{Whole, collected};
 pub(super) use key_wrap::{Kw, Kwp};
 pub(super) use stream::{Cfb, Mode, Stream};

@@ -28,7 +28,7 @@ impl Module {
         let wanted = wanted(len)?;
         let work = Work { token: &token, session, rights, mechanism, base, wanted };
         // A data object is always readable.
-        if work.is_code() && work.named_keys()?.iter().any(|salt| unreadable(salt)) {
+        if work.is_mac() && work.named_keys()?.iter().any(|salt| unreadable(salt)) {
             return Err(Error::TemplateInconsistent);
         }
         if token.settings.is_strict() && base.flag(Flag::SENSITIVE) {
@@ -42,7 +42,7 @@ impl Module {
 impl Work<'_> {
     /// Returns whether the derived key is the HMAC under a key that the parameter names. If the
     /// caller could read it, they could sign with a key that has `CKA_SIGN` false.
-    pub(super) fn is_code(&self) -> bool {
+    pub(super) fn is_mac(&self) -> bool {
         matches!(self.mechanism.params, Params::Hkdf { expand: false, salt: HkdfSalt::Key(_), .. })
     }
 

@@ -136,9 +136,9 @@ impl Work<'_> {
             MacScheme::AesXcbc if key.len() < AES => joined(&[key, &[0; AES][key.len()..]]),
             // RFC 4434, 2, and RFC 4615, 3: any other key becomes the PRF of itself under a key of
             // zeros.
-            _ => provider.code(&scheme, &[0; AES], &[key])?,
+            _ => provider.mac(&scheme, &[0; AES], &[key])?,
         };
-        provider.code(&scheme, &key, parts)
+        provider.mac(&scheme, &key, parts)
     }
 }
 

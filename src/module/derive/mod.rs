@@ -119,7 +119,7 @@ impl Module {
         let others = work.named_keys()?;
         // PKCS#11 3.2, "HKDF derive", mentions only the base key. The salt counts if the derived
         // key is an HMAC under it.
-        let salt_alone = derivation == Derivation::Hkdf && !work.is_code();
+        let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
         let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
         let copied = match work.copies(derivation, template, &guard)? {
             true => Copied::of(&base, &others),
@@ -127,7 +127,7 @@ impl Module {
         };
         let template = work.with_flags(template, &copied.flags());
         let mut attributes = work.received(&template, &guard, work.default_type(&template)?)?;
-        if simple::inherits(derivation) || work.is_code() {
+        if simple::inherits(derivation) || work.is_mac() {
             guard.check(&attributes)?;
         }
         copied.bind(derivation, &mut attributes)?;
@@ -272,8 +272,8 @@ fn derivable(
 }
 
 /// Returns the pseudo-random function (PRF) that a parameter names by a MAC mechanism.
-fn prf_scheme(code: MacFunction) -> Result<MacScheme> {
-    match code {
+fn prf_scheme(prf: MacFunction) -> Result<MacScheme> {
+    match prf {
         MacFunction::Hmac(hash) => Ok(MacScheme::Hmac(hash)),
         MacFunction::AesCmac => Ok(MacScheme::AesCmac),
         MacFunction::AesXcbc(16) => Ok(MacScheme::AesXcbc),
@@ -313,5 +313,5 @@ fn digest(provider: &Provider, hash: Hash, parts: &[&[u8]]) -> Result<Secret> {
 }
 
 fn hmac(provider: &Provider, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Secret> {
-    provider.code(&MacScheme::Hmac(hash), key, parts)
+    provider.mac(&MacScheme::Hmac(hash), key, parts)
 }

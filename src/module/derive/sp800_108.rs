@@ -152,6 +152,6 @@ impl Pseudorandom<'_> {
     }
 
     fn apply(&self, input: &[u8]) -> Result<Secret> {
-        self.work.provider().code(&self.scheme, self.work.value()?, &[input])
+        self.work.provider().mac(&self.scheme, self.work.value()?, &[input])
     }
 }

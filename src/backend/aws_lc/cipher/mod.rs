@@ -39,19 +39,26 @@ impl Ciphers for AllCiphers {
                 Ok(Box::new(Stream(Cfb::new(cipher, direction, iv, *bits)?)))
             }
             S::AesXts { tweak } => xts(key, *tweak, direction),
-            S::AesGcm { iv, aad, tag_len } if encrypt => stream::gcm_seal(key, iv, aad, *tag_len),
-            S::AesGcm { iv, aad, tag_len } => whole::gcm_open(key, iv, aad, *tag_len),
-            S::AesCcm { nonce, aad, tag_len, data_len } => whole::ccm(
+            S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } if encrypt => {
+                stream::gcm_seal(key, nonce, aad, *tag_len)
+            }
+            S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
+                whole::gcm_open(key, nonce, aad, *tag_len)
+            }
+            S::Aead { cipher: AeadScheme::AesCcm, nonce, aad, tag_len, data_len } => whole::ccm(
                 key,
                 whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
                 direction,
             ),
+            S::Aead { cipher: AeadScheme::ChaCha20Poly1305, nonce, aad, tag_len, .. } => {
+                AeadScheme::ChaCha20Poly1305.check(nonce.len(), *tag_len)?;
+                whole::chacha20_poly1305(key, nonce, aad, direction)
+            }
             S::Des3Ecb => des3::ecb(key, direction),
             S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
             S::AesKw { iv } => collected(Kw::new(OneWay::new(key, direction)?, direction, *iv)),
             S::AesKwp { iv } => collected(Kwp::new(OneWay::new(key, direction)?, direction, *iv)),
             S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
-            S::ChaCha20Poly1305 { nonce, aad } => whole::chacha20_poly1305(key, nonce, aad, direction),
         }
     }
 

@@ -71,7 +71,16 @@ fn schemes() -> Vec<(S, usize)> {
             (S::AesCts { iv }, key),
             (S::AesCtr { block: iv, bits: 32 }, key),
             (S::AesOfb { iv }, key),
-            (S::AesGcm { iv: [1; 12].into(), aad: aad.clone(), tag_len: 16 }, key),
+            (
+                S::Aead {
+                    cipher: AeadScheme::AesGcm,
+                    nonce: [1; 12].into(),
+                    aad: aad.clone(),
+                    tag_len: 16,
+                    data_len: 0,
+                },
+                key,
+            ),
             (S::AesKw { iv: None }, key),
             (S::AesKwp { iv: Some([1, 2, 3, 4]) }, key),
         ]);
@@ -81,7 +90,16 @@ fn schemes() -> Vec<(S, usize)> {
     schemes.extend([
         (S::ChaCha20 { nonce: [1; 8].into(), counter: 1 << 40 }, 32),
         (S::ChaCha20 { nonce: [1; 12].into(), counter: 1 }, 32),
-        (S::ChaCha20Poly1305 { nonce: [1; 12], aad }, 32),
+        (
+            S::Aead {
+                cipher: AeadScheme::ChaCha20Poly1305,
+                nonce: [1; 12].into(),
+                aad,
+                tag_len: 16,
+                data_len: 0,
+            },
+            32,
+        ),
     ]);
     schemes
 }
@@ -373,7 +391,13 @@ fn gcm_of_its_specification() {
     for (key, iv, plain, aad, expected) in cases {
         let (plain, expected) = (hex(plain), hex(expected));
         for tag_len in [4, 8, 12, 13, 14, 15, 16] {
-            let scheme = S::AesGcm { iv: hex(iv).into(), aad: hex(aad).into(), tag_len };
+            let scheme = S::Aead {
+                cipher: AeadScheme::AesGcm,
+                nonce: hex(iv).into(),
+                aad: hex(aad).into(),
+                tag_len,
+                data_len: 0,
+            };
             check(&scheme, &hex(&key), &plain, &expected[..plain.len() + tag_len]);
         }
     }
@@ -397,13 +421,19 @@ fn sp_800_38c_ccm() {
         let aad: Vec<u8> = (0..aad).collect();
         let plain: Vec<u8> = (0x20..0x20 + plain).collect();
         let (nonce, aad) = (hex(nonce).into(), aad.into());
-        check(&S::AesCcm { nonce, aad, tag_len, data_len: plain.len() }, &key, &plain, &hex(expected));
+        check(
+            &S::Aead { cipher: AeadScheme::AesCcm, nonce, aad, tag_len, data_len: plain.len() },
+            &key,
+            &plain,
+            &hex(expected),
+        );
     }
 }
 
 #[test]
 fn ccm_takes_the_announced_length_alone() {
-    let scheme = |nonce: usize, tag_len, data_len| S::AesCcm {
+    let scheme = |nonce: usize, tag_len, data_len| S::Aead {
+        cipher: AeadScheme::AesCcm,
         nonce: vec![1; nonce].into(),
         aad: [].into(),
         tag_len,
@@ -546,9 +576,12 @@ fn chacha20_counts_across_32_bits_and_no_further_than_its_counter() {
 #[test]
 fn rfc_8439_chacha20_poly1305() {
     let key: Vec<u8> = (0x80..0xa0).collect();
-    let scheme = S::ChaCha20Poly1305 {
-        nonce: array("070000004041424344454647"),
+    let scheme = S::Aead {
+        cipher: AeadScheme::ChaCha20Poly1305,
+        nonce: hex("070000004041424344454647").into(),
         aad: hex("50515253c0c1c2c3c4c5c6c7").into(),
+        tag_len: 16,
+        data_len: 0,
     };
     let expected = hex("d31a8d34648e60db7b86afbc53ef7ec2a4aded51296e08fea9e2b5a736ee62d6\
          3dbea45e8ca9671282fafb69da92728b1a71de0a9e060b2905d6a5b67ecd3b36\
@@ -562,9 +595,36 @@ fn rfc_8439_chacha20_poly1305() {
 fn no_plaintext_leaves_before_its_tag_is_right() {
     let aad: Box<[u8]> = [5; 3].into();
     for (scheme, key_len) in [
-        (S::AesGcm { iv: [1; 12].into(), aad: aad.clone(), tag_len: 12 }, 16),
-        (S::AesCcm { nonce: [1; 12].into(), aad: aad.clone(), tag_len: 12, data_len: 40 }, 24),
-        (S::ChaCha20Poly1305 { nonce: [1; 12], aad: aad.clone() }, 32),
+        (
+            S::Aead {
+                cipher: AeadScheme::AesGcm,
+                nonce: [1; 12].into(),
+                aad: aad.clone(),
+                tag_len: 12,
+                data_len: 0,
+            },
+            16,
+        ),
+        (
+            S::Aead {
+                cipher: AeadScheme::AesCcm,
+                nonce: [1; 12].into(),
+                aad: aad.clone(),
+                tag_len: 12,
+                data_len: 40,
+            },
+            24,
+        ),
+        (
+            S::Aead {
+                cipher: AeadScheme::ChaCha20Poly1305,
+                nonce: [1; 12].into(),
+                aad: aad.clone(),
+                tag_len: 16,
+                data_len: 0,
+            },
+            32,
+        ),
         (S::AesKw { iv: None }, 32),
         (S::AesKwp { iv: None }, 32),
     ] {
@@ -594,7 +654,13 @@ fn keys_and_parameters_have_their_lengths() {
             assert_eq!(refused, Some(Error::KeySizeRange), "{key_len} {wrong}");
         }
     }
-    let gcm = |iv: usize, tag_len| S::AesGcm { iv: vec![1; iv].into(), aad: [].into(), tag_len };
+    let gcm = |iv: usize, tag_len| S::Aead {
+        cipher: AeadScheme::AesGcm,
+        nonce: vec![1; iv].into(),
+        aad: [].into(),
+        tag_len,
+        data_len: 0,
+    };
     for bad in [gcm(0, 16), gcm(257, 16), gcm(12, 0), gcm(12, 3), gcm(12, 5), gcm(12, 11), gcm(12, 17)] {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             assert_eq!(cipher(&bad, direction, &key(16)).err(), Some(Error::MechanismParamInvalid));

@@ -32,7 +32,10 @@ pub(super) fn renew_gcm(
     aad: &mut Box<[u8]>,
     tag_len: &mut usize,
 ) -> Result<bool> {
-    let CipherScheme::AesGcm { iv: new, aad: data, tag_len: tag } = scheme else { return Ok(false) };
+    let CipherScheme::Aead { cipher: AeadScheme::AesGcm, nonce: new, aad: data, tag_len: tag, .. } = scheme
+    else {
+        return Ok(false);
+    };
     AeadScheme::AesGcm.check(new.len(), *tag)?;
     if new.len() != iv.len() {
         return Ok(false);
@@ -127,10 +130,11 @@ impl Whole for Ccm {
 
 pub(super) fn chacha20_poly1305(
     key: &[u8],
-    nonce: &[u8; 12],
+    nonce: &[u8],
     aad: &[u8],
     direction: Direction,
 ) -> Result<Box<dyn Cipher>> {
+    let nonce = nonce.as_array().ok_or(Error::MechanismParamInvalid)?;
     let context = AeadCtx::chacha20_poly1305(key.as_array().ok_or(Error::KeySizeRange)?)?;
     collected(Poly1305 { context, nonce: *nonce, aad: aad.into(), direction })
 }

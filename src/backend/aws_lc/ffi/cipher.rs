@@ -162,18 +162,10 @@ impl CipherCtx {
     pub(crate) fn update_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         self.fits(data, data)?;
         for part in data.chunks_mut(LONGEST_PART) {
-            let mut written = 0;
+            let (mut written, len, part) = (0, part.len() as c_int, part.as_mut_ptr());
             // SAFETY: as in `part`. The function may write over its own input if both begin at the
             // same address.
-            let code = unsafe {
-                aws::EVP_CipherUpdate(
-                    self.context.as_ptr(),
-                    part.as_mut_ptr(),
-                    &mut written,
-                    part.as_ptr(),
-                    part.len() as c_int,
-                )
-            };
+            let code = unsafe { aws::EVP_CipherUpdate(self.context.as_ptr(), part, &mut written, part, len) };
             check("EVP_CipherUpdate", code)?;
         }
         Ok(())

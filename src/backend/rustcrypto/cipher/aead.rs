@@ -275,7 +275,9 @@ pub(super) struct ChaChaPoly<A> {
 }
 
 impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
-    pub(super) fn new(key: &[u8], nonce: &[u8; 12], aad: A) -> Result<Self> {
+    pub(super) fn new(key: &[u8], nonce: &[u8], aad: A, tag_len: usize) -> Result<Self> {
+        AeadScheme::ChaCha20Poly1305.check(nonce.len(), tag_len)?;
+        let nonce = nonce.as_array().ok_or(Error::MechanismParamInvalid)?;
         let cipher = ChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
         Ok(Self { cipher, nonce: *nonce, aad })
     }

@@ -26,11 +26,11 @@ enum Keyed {
 }
 
 /// The nonce, the additional data and the lengths of one message.
-struct Framing<'a> {
-    nonce: &'a [u8],
-    aad: &'a [u8],
-    tag_len: usize,
-    len: usize,
+pub(super) struct Framing<'a> {
+    pub(super) nonce: &'a [u8],
+    pub(super) aad: &'a [u8],
+    pub(super) tag_len: usize,
+    pub(super) len: usize,
 }
 
 impl Keyed {
@@ -39,10 +39,7 @@ impl Keyed {
         match self {
             Self::Gcm(aes) => work(&Gcm::new(aes.clone(), nonce, aad, tag_len)?),
             Self::Ccm(aes) => work(&Ccm::new(aes.clone(), nonce, aad, tag_len, len)?),
-            Self::Poly(key) => {
-                AeadScheme::ChaCha20Poly1305.check(nonce.len(), tag_len)?;
-                work(&ChaChaPoly::new(key, nonce.as_array().ok_or(Error::MechanismParamInvalid)?, aad)?)
-            }
+            Self::Poly(key) => work(&ChaChaPoly::new(key, nonce, aad, tag_len)?),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each method serves one [`Action`]. It fails with `MechanismInvalid` if the row has another
 //! action, and with `MechanismParamInvalid` if the parameter does not fit the row.
 
-use super::{Action, Asymmetric, MacFunction, Mechanism, Mode, Params, Primitive};
+use super::{Action, Asymmetric, MacFunction, Mechanism, Params, Primitive};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
 use crate::error::{Error, Result};
 
@@ -37,44 +37,14 @@ impl Mechanism {
         Ok((scheme, hash))
     }
 
-    /// Returns the cipher scheme.
-    pub fn cipher(&self) -> Result<CipherScheme> {
-        let Action::Cipher(mode) = self.info.action else { return Err(Error::MechanismInvalid) };
-        Ok(match (mode, &self.params) {
-            (Mode::AesEcb, Params::None) => CipherScheme::AesEcb,
-            (Mode::AesCbc, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: false },
-            (Mode::AesCbcPad, Params::Iv(iv)) => CipherScheme::AesCbc { iv: array(iv)?, padded: true },
-            (Mode::AesCts, Params::Iv(iv)) => CipherScheme::AesCts { iv: array(iv)? },
-            (Mode::AesCtr, Params::Counter { block, bits }) => {
-                CipherScheme::AesCtr { block: *block, bits: *bits }
-            }
-            (Mode::AesOfb, Params::Iv(iv)) => CipherScheme::AesOfb { iv: array(iv)? },
-            (Mode::AesCfb(bits), Params::Iv(iv)) => CipherScheme::AesCfb { iv: array(iv)?, bits },
-            (Mode::AesXts, Params::Iv(tweak)) => CipherScheme::AesXts { tweak: array(tweak)? },
-            (Mode::AesGcm, Params::Aead { nonce, aad, tag_len, .. }) => {
-                CipherScheme::AesGcm { iv: nonce.clone(), aad: aad.clone(), tag_len: *tag_len }
-            }
-            (Mode::AesCcm, Params::Aead { nonce, aad, tag_len, data_len }) => CipherScheme::AesCcm {
-                nonce: nonce.clone(),
-                aad: aad.clone(),
-                tag_len: *tag_len,
-                data_len: *data_len,
-            },
-            (Mode::AesKw, Params::None) => CipherScheme::AesKw { iv: None },
-            (Mode::AesKw, Params::Iv(iv)) => CipherScheme::AesKw { iv: Some(array(iv)?) },
-            (Mode::AesKwp, Params::None) => CipherScheme::AesKwp { iv: None },
-            (Mode::AesKwp, Params::Iv(iv)) => CipherScheme::AesKwp { iv: Some(array(iv)?) },
-            (Mode::Des3Ecb, Params::None) => CipherScheme::Des3Ecb,
-            (Mode::Des3Cbc, Params::Iv(iv)) => CipherScheme::Des3Cbc { iv: array(iv)?, padded: false },
-            (Mode::Des3CbcPad, Params::Iv(iv)) => CipherScheme::Des3Cbc { iv: array(iv)?, padded: true },
-            (Mode::ChaCha20, Params::ChaCha20 { nonce, counter }) => {
-                CipherScheme::ChaCha20 { nonce: nonce.clone(), counter: *counter }
-            }
-            (Mode::ChaCha20Poly1305, Params::Aead { nonce, aad, .. }) => {
-                CipherScheme::ChaCha20Poly1305 { nonce: array(nonce)?, aad: aad.clone() }
-            }
-            _ => return Err(Error::MechanismParamInvalid),
-        })
+    /// Returns the cipher scheme. Fails with `MechanismParamInvalid` if it is one of another
+    /// mechanism.
+    pub fn cipher(&self) -> Result<&CipherScheme> {
+        match (self.info.action, &self.params) {
+            (Action::Cipher(mode), Params::Cipher(scheme)) if scheme.mode() == mode => Ok(scheme),
+            (Action::Cipher(_), _) => Err(Error::MechanismParamInvalid),
+            _ => Err(Error::MechanismInvalid),
+        }
     }
 
     /// Returns the scheme of an RSA encryption. For `CKM_RSA_AES_KEY_WRAP` it is the OAEP part; the
@@ -94,12 +64,12 @@ impl Mechanism {
 
     /// Returns the scheme of a message authentication code.
     pub fn mac(&self) -> Result<MacRequest> {
-        let Action::Mac(code) = self.info.action else { return Err(Error::MechanismInvalid) };
+        let Action::Mac(function) = self.info.action else { return Err(Error::MechanismInvalid) };
         let len = match &self.params {
             Params::Length(len) => Some(*len),
             _ => None,
         };
-        let (scheme, len) = match (code, &self.params) {
+        let (scheme, len) = match (function, &self.params) {
             (MacFunction::AesGmac, Params::Iv(iv)) => (MacScheme::AesGmac { iv: iv.clone() }, None),
             (MacFunction::Hmac(hash), Params::None | Params::Length(_)) => (MacScheme::Hmac(hash), len),
             (MacFunction::AesCmac, Params::None | Params::Length(_)) => (MacScheme::AesCmac, len),
@@ -107,7 +77,7 @@ impl Mechanism {
             (MacFunction::AesCbcMac, Params::None) => (MacScheme::AesCbcMac, Some(8)),
             (MacFunction::AesCbcMac, Params::Length(_)) => (MacScheme::AesCbcMac, len),
             (MacFunction::AesXcbc(own), Params::None) => (MacScheme::AesXcbc, Some(own)),
-            // The codes of TLS get here only with a wrong parameter: the layer above the backend
+            // The MACs of TLS get here only with a wrong parameter: the layer above the backend
             // computes them.
             _ => return Err(Error::MechanismParamInvalid),
         };
@@ -153,10 +123,6 @@ fn eddsa(params: &Params, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
         (false, false) if context.is_empty() => (Scheme::Ed25519, None),
         (false, false) => (Scheme::Ed25519Context { prehash, context }, None),
     })
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| Error::MechanismParamInvalid)
 }
 
 #[cfg(test)]

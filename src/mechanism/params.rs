@@ -1,0 +1,292 @@
+//! The parameters of mechanisms, parsed.
+
+use super::password::Password;
+use super::sp800_108::Field;
+use super::tls::{Randoms, TlsPrf};
+use super::{MacFunction, MechanismInfo};
+use crate::backend::{CipherScheme, Hash};
+use crate::id::ObjectHandle;
+
+/// A mechanism's parameter, parsed.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Params {
+    /// The mechanism has no parameter.
+    None,
+    /// RSASSA-PSS.
+    Pss {
+        /// The hash of the message.
+        hash: Hash,
+        /// The hash of MGF1.
+        mgf: Hash,
+        /// The length of the salt in bytes.
+        salt_len: usize,
+    },
+    /// EdDSA.
+    Eddsa {
+        /// `phFlag`: Ed25519ph, Ed448ph.
+        prehash: bool,
+        /// The context, at most 255 bytes.
+        context: Box<[u8]>,
+    },
+    /// ML-DSA and SLH-DSA, also with a hash of the message.
+    SignContext {
+        /// `CKH_DETERMINISTIC_REQUIRED`.
+        deterministic: bool,
+        /// The context, at most 255 bytes.
+        context: Box<[u8]>,
+        /// The hash from `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
+        hash: Option<Hash>,
+    },
+    /// RSAES-OAEP.
+    Oaep {
+        /// The hash of the label.
+        hash: Hash,
+        /// The hash of MGF1.
+        mgf: Hash,
+        /// The label (`CKZ_DATA_SPECIFIED`), or empty.
+        label: Box<[u8]>,
+    },
+    /// `CKM_RSA_AES_KEY_WRAP`.
+    RsaAesWrap {
+        /// The size of the AES key in bits.
+        aes_bits: u64,
+        /// The hash of the OAEP label.
+        hash: Hash,
+        /// The hash of MGF1.
+        mgf: Hash,
+        /// The OAEP label.
+        label: Box<[u8]>,
+    },
+    /// A cipher with its parameter.
+    Cipher(CipherScheme),
+    /// The initialisation vector of GMAC.
+    Iv(Box<[u8]>),
+    /// A length in bytes.
+    Length(usize),
+    /// ECDH.
+    Ecdh {
+        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
+        /// secret itself.
+        kdf: Option<Hash>,
+        /// The shared information.
+        shared: Box<[u8]>,
+        /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
+        peer: Box<[u8]>,
+    },
+    /// HKDF.
+    Hkdf {
+        /// `bExtract`
+        extract: bool,
+        /// `bExpand`
+        expand: bool,
+        /// The hash.
+        hash: Hash,
+        /// The salt.
+        salt: HkdfSalt,
+        /// `pInfo`
+        info: Box<[u8]>,
+    },
+    /// Data for the derivation.
+    Data(Box<[u8]>),
+    /// An initialisation vector and data.
+    CbcData {
+        /// The initialisation vector.
+        iv: [u8; 16],
+        /// The data.
+        data: Box<[u8]>,
+    },
+    /// Another key.
+    Key(ObjectHandle),
+    /// The number of the first bit.
+    Bit(u64),
+    /// `CKM_ECDH_AES_KEY_WRAP` and its variants.
+    EcdhAesWrap {
+        /// The size of the AES key in bits: 128, 192 or 256.
+        aes_bits: usize,
+        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
+        /// secret itself.
+        kdf: Option<Hash>,
+        /// The shared information.
+        shared: Box<[u8]>,
+    },
+    /// One-time passwords.
+    Otp {
+        /// `CK_OTP_COUNTER`
+        counter: Option<[u8; 8]>,
+        /// `CK_OTP_OUTPUT_LENGTH`
+        digits: Option<u64>,
+        /// `CK_OTP_OUTPUT_FORMAT`
+        format: Option<u64>,
+        /// `CK_OTP_FLAGS`
+        flags: u64,
+    },
+    /// SP 800-108.
+    Sp800_108 {
+        /// The pseudo-random function.
+        prf: MacFunction,
+        /// The parts of its input, in this order.
+        fields: Vec<Field>,
+        /// The first iteration variable of the feedback mode.
+        iv: Box<[u8]>,
+    },
+    /// PBKDF2.
+    Pbkdf2 {
+        /// The hash of HMAC.
+        hash: Hash,
+        /// The salt.
+        salt: Box<[u8]>,
+        /// The number of iterations.
+        iterations: u32,
+        /// The password.
+        password: Password,
+    },
+    /// A TLS version, major and minor.
+    Version([u8; 2]),
+    /// The TLS master secret.
+    TlsMaster {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The random values of the handshake.
+        randoms: Randoms,
+    },
+    /// The extended master secret of TLS 1.2.
+    TlsExtendedMaster {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The hash of the handshake messages so far.
+        session_hash: Box<[u8]>,
+    },
+    /// The keys of a TLS connection. The lengths are in bytes; the client and the server each get
+    /// one of each.
+    TlsKeys {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The random values of the handshake.
+        randoms: Randoms,
+        /// The length of a MAC key.
+        mac_len: usize,
+        /// The length of an encryption key.
+        key_len: usize,
+        /// The length of an initialisation vector.
+        iv_len: usize,
+    },
+    /// The exporter of RFC 5705.
+    TlsKdf {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The label: the purpose of the key.
+        label: Box<[u8]>,
+        /// The random values of the handshake.
+        randoms: Randoms,
+        /// The context. An empty context is not the same as `None`.
+        context: Option<Box<[u8]>>,
+    },
+    /// A TLS "finished" message.
+    TlsMac {
+        /// The pseudo-random function.
+        prf: TlsPrf,
+        /// The length of `verify_data` in bytes.
+        len: usize,
+        /// Whether the server sends the message.
+        server: bool,
+    },
+    /// The pseudo-random function of TLS 1.0 and 1.1.
+    TlsPrf {
+        /// The seed.
+        seed: Box<[u8]>,
+        /// The label.
+        label: Box<[u8]>,
+        /// The length of the output in bytes.
+        len: usize,
+    },
+    /// The first key of IKE.
+    IkePrf {
+        /// The pseudo-random function.
+        prf: MacFunction,
+        /// Whether the nonces are the key of the function and the base key is its message.
+        data_as_key: bool,
+        /// Ni and Nr, concatenated.
+        nonces: Box<[u8]>,
+        /// The new key, when IKE replaces its keys.
+        new_key: Option<ObjectHandle>,
+    },
+    /// The later keys of IKEv1.
+    Ike1Prf {
+        /// The pseudo-random function.
+        prf: MacFunction,
+        /// The shared secret g^xy.
+        shared: ObjectHandle,
+        /// The key that was derived before.
+        previous: Option<ObjectHandle>,
+        /// CKYi and CKYr, concatenated.
+        cookies: Box<[u8]>,
+        /// The number of the key.
+        number: u8,
+    },
+    /// Longer keys of IKEv1, and the keys of its quick mode.
+    Ike1Extended {
+        /// The pseudo-random function.
+        prf: MacFunction,
+        /// The shared secret g^xy.
+        shared: Option<ObjectHandle>,
+        /// Extra data.
+        extra: Box<[u8]>,
+    },
+    /// The later keys of IKEv2.
+    Ike2PrfPlus {
+        /// The pseudo-random function.
+        prf: MacFunction,
+        /// The key at the start of the seed.
+        seed_key: Option<ObjectHandle>,
+        /// The rest of the seed.
+        seed: Box<[u8]>,
+    },
+}
+
+impl Params {
+    /// Checks whether both are equal. The inlined first test answers without a call for two empty
+    /// parameters, which most mechanisms have.
+    #[inline]
+    pub fn same(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::None, Self::None)) || self == other
+    }
+
+    /// Returns the handles of the keys in the parameter.
+    pub fn keys(&self) -> Vec<ObjectHandle> {
+        match self {
+            Self::Key(key) | Self::Hkdf { salt: HkdfSalt::Key(key), .. } => vec![*key],
+            Self::Sp800_108 { fields, .. } => fields.iter().filter_map(Field::key).collect(),
+            Self::IkePrf { new_key, .. } => new_key.iter().copied().collect(),
+            Self::Ike1Prf { shared, previous, .. } => [*shared].into_iter().chain(*previous).collect(),
+            Self::Ike1Extended { shared, .. } => shared.iter().copied().collect(),
+            Self::Ike2PrfPlus { seed_key, .. } => seed_key.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The salt of HKDF (`CKF_HKDF_SALT_*`).
+#[derive(Clone, PartialEq, Eq)]
+pub enum HkdfSalt {
+    /// Zeros, as many as the hash has bytes.
+    Null,
+    /// These bytes.
+    Data(Box<[u8]>),
+    /// The value of a key.
+    Key(ObjectHandle),
+}
+
+/// A mechanism and its parameter: the `CK_MECHANISM` of an `Init` function or a key generation.
+#[derive(Clone)]
+pub struct Mechanism {
+    /// The row of the mechanism table.
+    pub info: &'static MechanismInfo,
+    /// The parameter.
+    pub params: Params,
+}
+
+impl PartialEq for Mechanism {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.info, other.info) && self.params == other.params
+    }
+}

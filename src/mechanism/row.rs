@@ -1,0 +1,282 @@
+//! The columns of the mechanism table.
+
+use super::sp800_108::Kdf;
+use crate::backend::{CipherMode, Hash};
+use crate::id::{KeyType, MechanismType, mechanism_flag as does};
+
+/// A row of the mechanism table.
+pub struct MechanismInfo {
+    /// Its `CKM_*` number.
+    pub id: MechanismType,
+    /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`).
+    pub flags: u64,
+    /// The smallest and largest key size. The unit is the one that the specification names: bits
+    /// for RSA and EC, bytes for AES, 0 for digests.
+    pub sizes: (u64, u64),
+    /// The type of the keys that it uses or generates. `None` if it uses secret keys of every type,
+    /// or generates keys of several types.
+    pub key_type: Option<KeyType>,
+    /// A second type of keys that it uses.
+    pub other_key_type: Option<KeyType>,
+    /// The keys that it wraps.
+    pub wraps: Wraps,
+    /// The form of its parameter.
+    pub shape: Shape,
+    /// The computation.
+    pub action: Action,
+}
+
+impl MechanismInfo {
+    /// A row without a function. The other rows name their columns, and take the rest from this.
+    pub(super) const BASE: Self = Self {
+        id: MechanismType(u64::MAX),
+        flags: 0,
+        sizes: (0, 0),
+        key_type: None,
+        other_key_type: None,
+        wraps: Wraps::Nothing,
+        shape: Shape::None,
+        action: Action::Encapsulate,
+    };
+
+    /// Checks whether the mechanism uses keys of this type.
+    pub fn accepts(&self, key_type: Option<KeyType>, is_secret: bool) -> bool {
+        match self.key_type {
+            Some(_) => key_type == self.key_type || key_type.is_some() && key_type == self.other_key_type,
+            None => is_secret,
+        }
+    }
+}
+
+/// `CKF_*` of a mechanism that signs and verifies, also in the message-based functions.
+pub(super) const SIGNS: u64 =
+    does::SIGN | does::VERIFY | does::MESSAGE_SIGN | does::MESSAGE_VERIFY | does::MULTI_MESSAGE;
+
+/// `CKF_*` of an authenticated cipher in the message-based functions.
+pub(super) const CRYPTS_MESSAGES: u64 = does::MESSAGE_ENCRYPT | does::MESSAGE_DECRYPT | does::MULTI_MESSAGE;
+
+/// The keys that a mechanism wraps, and their form. A private key is wrapped as PKCS #8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wraps {
+    /// No keys.
+    Nothing,
+    /// Secret keys.
+    Secret,
+    /// Secret keys, and zeros after them up to whole blocks of this number of bytes. PKCS#11 3.2,
+    /// "AES-ECB", "AES-CBC": "padded on the trailing end with null bytes".
+    SecretWithZeros(usize),
+    /// Secret keys, and zeros before them up to the length of the modulus.
+    SecretAfterZeros,
+    /// Secret and private keys.
+    Any,
+}
+
+/// The computation of a mechanism.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Digests a message.
+    Digest(Hash),
+    /// Signs and verifies. If there is a hash, it is applied to the message first.
+    Sign(Primitive, Option<Hash>),
+    /// Computes and verifies message authentication codes.
+    Mac(MacFunction),
+    /// Encrypts and decrypts, wraps and unwraps, with a secret key.
+    Cipher(CipherMode),
+    /// Encrypts and decrypts, wraps and unwraps, with an RSA key pair.
+    Encrypt(Asymmetric),
+    /// Derives a key from another.
+    Derive(Derivation),
+    /// Encapsulates and decapsulates a key.
+    Encapsulate,
+    /// Generates a secret key of `key_type`.
+    Generate,
+    /// Generates a key pair of `key_type`.
+    GeneratePair,
+    /// Generates domain parameters of `key_type`.
+    GenerateParameters,
+    /// Generates and verifies one-time passwords.
+    Otp,
+    /// Generates a secret key from a password. Its type is `key_type`, or the one in the template.
+    GenerateFromPassword,
+    /// Generates a TLS pre-master secret. It begins with the version from the parameter.
+    GeneratePreMaster,
+}
+
+/// The signature primitive of a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the schemes'")]
+pub enum Primitive {
+    RsaRaw,
+    RsaPkcs1,
+    RsaPss,
+    Ecdsa,
+    Eddsa,
+    MlDsa,
+    /// HashML-DSA. The row or the parameter names the hash.
+    HashMlDsa,
+    SlhDsa,
+    /// HashSLH-DSA. The row or the parameter names the hash.
+    HashSlhDsa,
+}
+
+/// The message authentication code of a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the algorithms'")]
+pub enum MacFunction {
+    /// [`Params::Length`] truncates the output to that length.
+    Hmac(Hash),
+    AesCmac,
+    AesGmac,
+    /// Without [`Params::Length`] the output is half a block, as `CKM_AES_MAC` requires.
+    AesCbcMac,
+    /// The output is truncated to this number of bytes: 16 or 12.
+    AesXcbc(usize),
+    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`].
+    TlsFinished,
+    /// `CKM_TLS_PRF_GENERAL`: the output is as long as the caller's buffer.
+    TlsPrf,
+}
+
+/// The asymmetric encryption of a mechanism that cannot sign. `CKM_RSA_PKCS` and `CKM_RSA_X_509`
+/// are [`Action::Sign`], and encrypt with the same padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asymmetric {
+    /// RSAES-OAEP.
+    Oaep,
+    /// `CKM_RSA_AES_KEY_WRAP`: OAEP encrypts a new AES key, and KWP wraps the target key with that
+    /// AES key.
+    AesWrap,
+    /// `CKM_ECDH_AES_KEY_WRAP`: ECDH with an ephemeral pair gives an AES key, and KWP wraps the
+    /// target key with it.
+    EcdhAesWrap(PointForm),
+}
+
+/// The form of the ephemeral public key at the start of the output of `CKM_ECDH_AES_KEY_WRAP` and
+/// its variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointForm {
+    /// The uncompressed point, or the u-coordinate.
+    Bare,
+    /// A DER octet string that contains it.
+    Octets,
+}
+
+/// The method that derives a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum Derivation {
+    /// ECDH. Both mechanisms use it: the cofactor of every supported curve is 1 or part of the
+    /// curve's function.
+    Ecdh,
+    /// HKDF that creates a key.
+    Hkdf,
+    /// HKDF that creates a data object.
+    HkdfData,
+    /// `CKM_SHA256_KEY_DERIVATION` and its variants.
+    HashOfKey(Hash),
+    ConcatenateBaseAndKey,
+    ConcatenateBaseAndData,
+    ConcatenateDataAndBase,
+    XorBaseAndData,
+    ExtractKeyFromKey,
+    AesEcbEncryptData,
+    AesCbcEncryptData,
+    /// Diffie-Hellman of PKCS #3.
+    Dh,
+    /// The public key of a private key.
+    PublicKey,
+    Sp800_108(Kdf),
+    /// The master secret. With [`Params::TlsExtendedMaster`] it is the one of RFC 7627.
+    TlsMaster {
+        /// Whether the pre-master secret begins with the client's version: true for RSA, false for
+        /// Diffie-Hellman.
+        versioned: bool,
+    },
+    /// The MAC keys and encryption keys of a connection.
+    TlsKeys,
+    /// The exporter of RFC 5705.
+    TlsKdf,
+    /// The output of the pseudo-random function of TLS 1.0 and 1.1.
+    TlsPrf,
+    IkePrf,
+    Ike1Prf,
+    Ike1Extended,
+    Ike2PrfPlus,
+}
+
+/// The form of a mechanism's parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// No parameter.
+    None,
+    /// `CK_RSA_PKCS_PSS_PARAMS`.
+    Pss,
+    /// `CK_EDDSA_PARAMS`, optional.
+    Eddsa,
+    /// `CK_SIGN_ADDITIONAL_CONTEXT`, optional.
+    SignContext,
+    /// `CK_HASH_SIGN_ADDITIONAL_CONTEXT`.
+    HashSignContext,
+    /// `CK_RSA_PKCS_OAEP_PARAMS`.
+    Oaep,
+    /// `CK_RSA_AES_KEY_WRAP_PARAMS`.
+    RsaAesWrap,
+    /// The parameter of a cipher: [`Params::Cipher`]. It is an initialisation vector, or
+    /// `CK_AES_CTR_PARAMS`, `CK_GCM_PARAMS`, `CK_CCM_PARAMS`, `CK_CHACHA20_PARAMS` or
+    /// `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
+    Cipher(CipherMode),
+    /// The initialisation vector of GMAC: 1 to 256 bytes.
+    Gmac,
+    /// `CK_MAC_GENERAL_PARAMS`: a length in bytes.
+    Length,
+    /// `CK_ECDH1_DERIVE_PARAMS`. `CK_ECDH2_DERIVE_PARAMS` is not supported.
+    Ecdh,
+    /// `CK_HKDF_PARAMS`.
+    Hkdf,
+    /// `CK_KEY_DERIVATION_STRING_DATA`.
+    Data,
+    /// `CK_AES_CBC_ENCRYPT_DATA_PARAMS`.
+    CbcData,
+    /// `CK_OBJECT_HANDLE`.
+    Key,
+    /// `CK_EXTRACT_PARAMS`: the number of the first bit.
+    Bit,
+    /// A "Big integer": [`Params::Data`].
+    Integer,
+    /// `CK_ECDH_AES_KEY_WRAP_PARAMS`.
+    EcdhAesWrap,
+    /// `CK_OTP_PARAMS`.
+    Otp,
+    /// `CK_SP800_108_KDF_PARAMS` or `CK_SP800_108_FEEDBACK_KDF_PARAMS`.
+    Sp800_108(Kdf),
+    /// `CK_PKCS5_PBKD2_PARAMS2` or `CK_PKCS5_PBKD2_PARAMS`.
+    Pbkdf2,
+    /// `CK_VERSION`.
+    Version,
+    /// `CK_SSL3_MASTER_KEY_DERIVE_PARAMS`.
+    TlsMaster,
+    /// `CK_TLS12_MASTER_KEY_DERIVE_PARAMS`.
+    Tls12Master,
+    /// `CK_TLS12_EXTENDED_MASTER_KEY_DERIVE_PARAMS`.
+    Tls12ExtendedMaster,
+    /// `CK_SSL3_KEY_MAT_PARAMS`.
+    TlsKeys,
+    /// `CK_TLS12_KEY_MAT_PARAMS`.
+    Tls12Keys,
+    /// `CK_TLS12_KEY_MAT_PARAMS`. Its length of initialisation vectors is ignored and taken as 0.
+    Tls12SafeKeys,
+    /// `CK_TLS_KDF_PARAMS`.
+    TlsKdf,
+    /// `CK_TLS_MAC_PARAMS`.
+    TlsMac,
+    /// `CK_TLS_PRF_PARAMS`.
+    TlsPrf,
+    /// `CK_IKE_PRF_DERIVE_PARAMS`.
+    IkePrf,
+    /// `CK_IKE1_PRF_DERIVE_PARAMS`.
+    Ike1Prf,
+    /// `CK_IKE1_EXTENDED_DERIVE_PARAMS`.
+    Ike1Extended,
+    /// `CK_IKE2_PRF_PLUS_DERIVE_PARAMS`.
+    Ike2PrfPlus,
+}
