@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::{SessionInfo, User};
+use jeton::module::{Access, SessionInfo, User};
 
 use crate::call::{call, call_in};
 use crate::input::{In, Out, Place, produce};
@@ -26,10 +26,11 @@ pub(crate) unsafe extern "C" fn C_OpenSession(
         if flags & CKF_SERIAL_SESSION == 0 {
             return Err(Error::SessionParallelNotSupported);
         }
-        let (id, read_write) = (slot(id), flags & CKF_RW_SESSION != 0);
+        let id = slot(id);
+        let access = if flags & CKF_RW_SESSION == 0 { Access::ReadOnly } else { Access::ReadWrite };
         let session = match flags & CKF_ASYNC_SESSION {
-            0 => module.open_session(id, read_write),
-            _ => module.open_async_session(id, read_write),
+            0 => module.open_session(id, access),
+            _ => module.open_async_session(id, access),
         }?;
         // SAFETY: the contract of PKCS#11 for phSession.
         unsafe { place.put(narrow(session.0)) };
@@ -63,12 +64,12 @@ pub(crate) unsafe extern "C" fn C_GetSessionInfo(
 ) -> CK_RV {
     call_in(handle, |module| {
         let place = Place::at(info)?;
-        let SessionInfo { slot, state, read_write, asynchronous } = module.session(session(handle))?;
+        let SessionInfo { slot, state, access, asynchronous } = module.session(session(handle))?;
         let info = CK_SESSION_INFO {
             slotID: narrow(slot.0),
             state: narrow(state),
             flags: CKF_SERIAL_SESSION
-                | if read_write { CKF_RW_SESSION } else { 0 }
+                | if access == Access::ReadWrite { CKF_RW_SESSION } else { 0 }
                 | if asynchronous { CKF_ASYNC_SESSION } else { 0 },
             ulDeviceError: 0,
         };

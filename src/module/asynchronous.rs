@@ -249,7 +249,7 @@ impl Module {
     /// `C_AsyncComplete`. Returns the result of a pending function. Fails with `Pending` if the
     /// function is still running.
     pub fn async_complete(&self, session: SessionHandle, function: AsyncFunction) -> Result<Completed> {
-        self.recorded(session, Call::of("C_AsyncComplete", None, &[]), || {
+        self.record_call(session, Call::of("C_AsyncComplete", None, &[]), || {
             let (token, rights) = self.access(session)?;
             match self.jobs.take(session, function)? {
                 Made::One(key) => {

@@ -19,7 +19,7 @@ const SUCCESS: &str = "Ok";
 
 /// A result of a function that may contain new objects.
 pub(super) trait Makes {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         Vec::new()
     }
 
@@ -30,9 +30,9 @@ pub(super) trait Makes {
 }
 
 impl<T: Makes> Makes for Started<T> {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         match self {
-            Self::Done(done) => done.made(),
+            Self::Done(done) => done.handles(),
             Self::Pending => Vec::new(),
         }
     }
@@ -49,31 +49,31 @@ impl Makes for () {}
 impl Makes for usize {}
 
 impl Makes for ObjectHandle {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         vec![*self]
     }
 }
 
 impl Makes for (ObjectHandle, ObjectHandle) {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         vec![self.0, self.1]
     }
 }
 
 impl Makes for (usize, Option<ObjectHandle>) {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         self.1.into_iter().collect()
     }
 }
 
 impl Makes for Completed {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         [self.object].into_iter().chain(self.additional).collect()
     }
 }
 
 impl Makes for Derived {
-    fn made(&self) -> Vec<ObjectHandle> {
+    fn handles(&self) -> Vec<ObjectHandle> {
         match self {
             Self::Key(key) | Self::Master(key, _) => vec![*key],
             Self::Connection(connection) => {
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the objects that the call names, with the keys in the mechanism's parameter.
-    fn named(&self) -> Vec<ObjectHandle> {
+    fn list_objects(&self) -> Vec<ObjectHandle> {
         let parameter = self.mechanism.map(|mechanism| mechanism.params.keys()).unwrap_or_default();
         self.objects.iter().copied().chain(parameter).collect()
     }
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
 
 impl Module {
     /// Does the work of a function and records it if there is an audit log.
-    pub(super) fn recorded<T: Makes>(
+    pub(super) fn record_call<T: Makes>(
         &self,
         session: SessionHandle,
         call: Call<'_>,
@@ -126,10 +126,10 @@ impl Module {
         let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
         // The names are read before the work, because a destroyed object has no name afterwards.
         // They are read again after it, because a login gives more rights.
-        let mut objects = names(&token, rights, &call.named());
+        let mut objects = names(&token, rights, &call.list_objects());
         let outcome = work();
-        let rights = token.rights(rights.read_write);
-        objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::made).unwrap_or_default()));
+        let rights = token.rights(rights.access);
+        objects.extend(names(&token, rights, &outcome.as_ref().map(Makes::handles).unwrap_or_default()));
         if let Some(audit) = &token.settings.audit {
             let result = outcome.as_ref().map_or_else(describe_error, Makes::result);
             note(audit, &token, session, &call, objects, result);

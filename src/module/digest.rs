@@ -12,11 +12,11 @@ use crate::session::strong_enough;
 impl Module {
     /// `C_DigestKey`
     pub fn digest_key(&self, session: SessionHandle, key: ObjectHandle) -> Result<()> {
-        self.recorded(session, Call::of("C_DigestKey", None, &[key]), || {
+        self.record_call(session, Call::of("C_DigestKey", None, &[key]), || {
             self.sessions.with(session, |session| {
                 let digest = &mut session.operations.digest;
                 let mechanism = digest.mechanism().ok_or(Error::OperationNotInitialized)?;
-                let rights = session.token.rights(session.read_write);
+                let rights = session.token.rights(session.access);
                 let object = session.token.key_object(rights, key)?;
                 check_digestible(&object, mechanism)?;
                 digest.update(object.attributes().bytes(A::VALUE).unwrap_or_default())

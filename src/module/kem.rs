@@ -27,7 +27,7 @@ impl Module {
         template: &Template<'_>,
         out: Output<'_>,
     ) -> Result<(usize, Option<ObjectHandle>)> {
-        self.recorded(session, Call::of("C_EncapsulateKey", Some(mechanism), &[public]), || {
+        self.record_call(session, Call::of("C_EncapsulateKey", Some(mechanism), &[public]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let public = usable(&token, rights, mechanism, public, Usage::ENCAPSULATE)?;
@@ -39,7 +39,7 @@ impl Module {
             if make::conflicts(template, public.attributes().get(A::ENCAPSULATE_TEMPLATE)) {
                 return Err(Error::KeyHandleInvalid);
             }
-            let attributes = received(&token, &public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
+            let attributes = make_received(&token, &public, A::ENCAPSULATE_TEMPLATE, template, rights)?;
             let (ciphertext, secret) = public.public_key(token.provider())?.encapsulate()?;
             let attributes = make::put_secret(attributes, &secret, Cut::Trailing)?;
             check_received(&attributes)?;
@@ -58,11 +58,11 @@ impl Module {
         template: &Template<'_>,
         ciphertext: &[u8],
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_DecapsulateKey", Some(mechanism), &[private]), || {
+        self.record_call(session, Call::of("C_DecapsulateKey", Some(mechanism), &[private]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let private = usable(&token, rights, mechanism, private, Usage::DECAPSULATE)?;
-            let attributes = received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
+            let attributes = make_received(&token, &private, A::DECAPSULATE_TEMPLATE, template, rights)?;
             // PKCS#11 3.2, C_DecapsulateKey: a ciphertext of the wrong length gives
             // `CKR_WRAPPED_KEY_LEN_RANGE`.
             let secret =
@@ -80,7 +80,7 @@ impl Module {
 }
 
 /// Returns the attributes of the shared secret as its template gives them.
-fn received(
+fn make_received(
     token: &Token,
     pair: &Object,
     forced: A,

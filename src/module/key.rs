@@ -37,7 +37,7 @@ impl Module {
         mechanism: &Mechanism,
         template: &Template<'_>,
     ) -> Result<Started<ObjectHandle>> {
-        self.recorded(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
+        self.record_call(session, Call::of("C_GenerateKey", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
             token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
             let template = &token.named_usages(template, ObjectClass::SECRET_KEY, None);
@@ -89,7 +89,7 @@ impl Module {
         public: &Template<'_>,
         private: &Template<'_>,
     ) -> Result<Started<(ObjectHandle, ObjectHandle)>> {
-        self.recorded(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
+        self.record_call(session, Call::of("C_GenerateKeyPair", Some(mechanism), &[]), || {
             let (token, rights) = self.access(session)?;
             let key_type = makes(&token, mechanism, Action::GeneratePair)?;
             let public = token.named_usages(public, ObjectClass::PUBLIC_KEY, None);

@@ -40,6 +40,7 @@ mod wrap;
 mod wrap_authenticated;
 mod wrap_ecdh;
 
+pub use crate::object::policy::Access;
 pub use crate::session::operation::Output;
 pub use asynchronous::{AsyncFunction, Completed, Started};
 pub use derive::{Additional, Connection, Derived};

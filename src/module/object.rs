@@ -13,7 +13,7 @@ use crate::session::find::Find;
 impl Module {
     /// `C_CreateObject`
     pub fn create_object(&self, session: SessionHandle, template: &Template<'_>) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_CreateObject", None, &[]), || {
+        self.record_call(session, Call::of("C_CreateObject", None, &[]), || {
             let (token, rights) = self.access(session)?;
             let template = token.named_usages(template, ObjectClass::DATA, None);
             let attributes = make::create(&template, rights, token.provider())?;
@@ -28,7 +28,7 @@ impl Module {
         object: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_CopyObject", None, &[object]), || {
+        self.record_call(session, Call::of("C_CopyObject", None, &[object]), || {
             let (token, rights) = self.access(session)?;
             // Another process may have made the key sensitive. A copy of the old object would undo
             // that.
@@ -43,7 +43,7 @@ impl Module {
 
     /// `C_DestroyObject`
     pub fn destroy_object(&self, session: SessionHandle, object: ObjectHandle) -> Result<()> {
-        self.recorded(session, Call::of("C_DestroyObject", None, &[object]), || {
+        self.record_call(session, Call::of("C_DestroyObject", None, &[object]), || {
             let (token, rights) = self.access(session)?;
             token.remove(rights, object)
         })
@@ -66,7 +66,7 @@ impl Module {
         handle: ObjectHandle,
         template: &Template<'_>,
     ) -> Result<()> {
-        self.recorded(session, Call::of("C_SetAttributeValue", None, &[handle]), || {
+        self.record_call(session, Call::of("C_SetAttributeValue", None, &[handle]), || {
             let (token, rights) = self.access(session)?;
             token.replace(rights, handle, |object| {
                 policy::modifiable(object, rights)?;

@@ -9,7 +9,7 @@ use super::Module;
 use super::audit::Call;
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId, session_state as state};
-use crate::object::policy::Login;
+use crate::object::policy::{Access, Login};
 use crate::session::Session;
 use crate::store::Role;
 use crate::token::Token;
@@ -20,8 +20,8 @@ pub struct SessionInfo {
     pub slot: SlotId,
     /// The session state (`CKS_*`).
     pub state: u64,
-    /// True for a read/write session.
-    pub read_write: bool,
+    /// The type of the session.
+    pub access: Access,
     /// True for an asynchronous session.
     pub asynchronous: bool,
 }
@@ -50,16 +50,16 @@ impl User {
 
 impl Module {
     /// `C_OpenSession`
-    pub fn open_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
-        self.open(slot, read_write, false)
+    pub fn open_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
+        self.open(slot, access, false)
     }
 
     /// `C_OpenSession` with `CKF_ASYNC_SESSION`.
-    pub fn open_async_session(&self, slot: SlotId, read_write: bool) -> Result<SessionHandle> {
+    pub fn open_async_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
         if !self.may_be_asynchronous() {
             return Err(Error::SessionAsyncNotSupported);
         }
-        self.open(slot, read_write, true)
+        self.open(slot, access, true)
     }
 
     /// Records whether the application allows the module to create threads (PKCS#11 3.2,
@@ -73,18 +73,18 @@ impl Module {
         !self.single.load(Ordering::Acquire)
     }
 
-    fn open(&self, slot: SlotId, read_write: bool, asynchronous: bool) -> Result<SessionHandle> {
+    fn open(&self, slot: SlotId, access: Access, asynchronous: bool) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         self.sessions.open(|handle| {
-            token.open_session(read_write)?;
-            Ok(Session { asynchronous, ..Session::new(handle, token, read_write) })
+            token.open_session(access)?;
+            Ok(Session { asynchronous, ..Session::new(handle, token, access) })
         })
     }
 
     /// `C_CloseSession`
     pub fn close_session(&self, session: SessionHandle) -> Result<()> {
         let session = self.sessions.close(session)?;
-        session.token.close_session(session.handle, session.read_write);
+        session.token.close_session(session.handle, session.access);
         if session.asynchronous {
             self.jobs.close_session(session.handle);
         }
@@ -109,15 +109,15 @@ impl Module {
     pub fn session(&self, session: SessionHandle) -> Result<SessionInfo> {
         self.sessions.with(session, |session| {
             let rights = session.rights();
-            let state = match (rights.login, rights.read_write) {
-                (Login::Public, false) => state::RO_PUBLIC_SESSION,
-                (Login::User, false) => state::RO_USER_FUNCTIONS,
-                (Login::Public, true) => state::RW_PUBLIC_SESSION,
-                (Login::User, true) => state::RW_USER_FUNCTIONS,
+            let state = match (rights.login, rights.access) {
+                (Login::Public, Access::ReadOnly) => state::RO_PUBLIC_SESSION,
+                (Login::User, Access::ReadOnly) => state::RO_USER_FUNCTIONS,
+                (Login::Public, Access::ReadWrite) => state::RW_PUBLIC_SESSION,
+                (Login::User, Access::ReadWrite) => state::RW_USER_FUNCTIONS,
                 (Login::SecurityOfficer, _) => state::RW_SO_FUNCTIONS,
             };
             let (slot, asynchronous) = (session.token.slot, session.asynchronous);
-            Ok(SessionInfo { slot, state, read_write: rights.read_write, asynchronous })
+            Ok(SessionInfo { slot, state, access: rights.access, asynchronous })
         })
     }
 
@@ -132,7 +132,7 @@ impl Module {
 
     /// `C_Login`
     pub fn login(&self, session: SessionHandle, user: User, pin: &[u8]) -> Result<()> {
-        self.recorded(session, Call { user: Some(user.name()), ..Call::of("C_Login", None, &[]) }, || {
+        self.record_call(session, Call { user: Some(user.name()), ..Call::of("C_Login", None, &[]) }, || {
             let (token, _) = self.access(session)?;
             match user {
                 User::SecurityOfficer => token.log_in(Role::SecurityOfficer, pin),
@@ -163,7 +163,7 @@ impl Module {
 
     /// `C_Logout`
     pub fn logout(&self, session: SessionHandle) -> Result<()> {
-        self.recorded(session, Call::of("C_Logout", None, &[]), || {
+        self.record_call(session, Call::of("C_Logout", None, &[]), || {
             let (token, _) = self.access(session)?;
             token.logout()?;
             self.sessions.for_each(|session| {

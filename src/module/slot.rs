@@ -11,6 +11,7 @@ use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
+use crate::object::policy::Access;
 use crate::store::place::Stamp;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Change, PinState};
@@ -210,9 +211,9 @@ impl Module {
 
     /// `C_InitPIN`
     pub fn init_pin(&self, session: SessionHandle, pin: &[u8]) -> Result<()> {
-        self.recorded(session, Call::of("C_InitPIN", None, &[]), || {
+        self.record_call(session, Call::of("C_InitPIN", None, &[]), || {
             let (token, rights) = self.access(session)?;
-            if !rights.read_write {
+            if rights.access == Access::ReadOnly {
                 return Err(Error::SessionReadOnly);
             }
             token.init_pin(pin)
@@ -221,9 +222,9 @@ impl Module {
 
     /// `C_SetPIN`
     pub fn set_pin(&self, session: SessionHandle, old: &[u8], new: &[u8]) -> Result<()> {
-        self.recorded(session, Call::of("C_SetPIN", None, &[]), || {
+        self.record_call(session, Call::of("C_SetPIN", None, &[]), || {
             let (token, rights) = self.access(session)?;
-            if !rights.read_write {
+            if rights.access == Access::ReadOnly {
                 return Err(Error::SessionReadOnly);
             }
             token.set_pin(old, new)
@@ -268,7 +269,7 @@ fn describe(info: &mut TokenInfo, token: &Token) -> Result<()> {
     info.sessions = sessions.all;
     info.rw_sessions = sessions.read_write;
     info.flags |= flag::TOKEN_INITIALIZED;
-    if token.write_protected() {
+    if token.is_write_protected() {
         info.flags |= flag::WRITE_PROTECTED;
     }
     if !header.user.record.is_empty() {

@@ -31,12 +31,16 @@ impl Module {
         encryption: ObjectHandle,
         authentication: ObjectHandle,
     ) -> Result<()> {
-        self.recorded(session, Call::of("C_SetOperationState", None, &[encryption, authentication]), || {
-            self.sessions.with(session, |session| {
-                let snapshot = self.states.find(&session.token, state)?;
-                let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-                session.restore(&snapshot, encryption, authentication)
-            })
-        })
+        self.record_call(
+            session,
+            Call::of("C_SetOperationState", None, &[encryption, authentication]),
+            || {
+                self.sessions.with(session, |session| {
+                    let snapshot = self.states.find(&session.token, state)?;
+                    let snapshot = snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+                    session.restore(&snapshot, encryption, authentication)
+                })
+            },
+        )
     }
 }

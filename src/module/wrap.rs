@@ -32,7 +32,7 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        self.recorded(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
+        self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
             let (token, rights) = self.access(session)?;
             let wrapping = wrapping_key(&token, rights, mechanism, wrapping)?;
             let plain = leaving(&token, rights, mechanism, &wrapping, key)?;
@@ -54,7 +54,7 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
+        self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
             let unwrapping = unwrapping_key(&token, rights, mechanism, unwrapping)?;
             let attributes = wanted(&token, &unwrapping, template, rights)?;

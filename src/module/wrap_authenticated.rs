@@ -40,7 +40,7 @@ impl Module {
         key: ObjectHandle,
         out: Output<'_>,
     ) -> Result<usize> {
-        self.recorded(
+        self.record_call(
             session,
             Call::of("C_WrapKeyAuthenticated", Some(how.mechanism), &[wrapping, key]),
             || {
@@ -76,7 +76,7 @@ impl Module {
         wrapped: &[u8],
         template: &Template<'_>,
     ) -> Result<ObjectHandle> {
-        self.recorded(
+        self.record_call(
             session,
             Call::of("C_UnwrapKeyAuthenticated", Some(how.mechanism), &[unwrapping]),
             || {

@@ -17,13 +17,22 @@ pub enum Login {
     SecurityOfficer,
 }
 
+/// The type of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// A read-only session, which cannot write token objects.
+    ReadOnly,
+    /// A read/write session.
+    ReadWrite,
+}
+
 /// The rights of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     /// The role that is logged in.
     pub login: Login,
-    /// Whether the session is read/write.
-    pub read_write: bool,
+    /// The type of the session.
+    pub access: Access,
 }
 
 impl Rights {
@@ -38,7 +47,7 @@ impl Rights {
     pub fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));
-        if token && !self.read_write {
+        if token && self.access == Access::ReadOnly {
             return Err(Error::SessionReadOnly);
         }
         if private && self.login != Login::User || token && self.login == Login::Public {

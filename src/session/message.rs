@@ -73,7 +73,7 @@ impl Messages {
                 self.aead.seal(nonce, aad, input, out, tag)
             }
             Direction::Decrypt => {
-                self.aead.open(params.nonce(), aad, input, params.tag(), out).map_err(unauthentic)
+                self.aead.open(params.nonce(), aad, input, params.tag(), out).map_err(refuse_tag)
             }
         }
     }
@@ -89,21 +89,21 @@ impl Messages {
         Ok(())
     }
 
-    fn begun(&mut self) -> Result<&mut Begun> {
+    fn active_message(&mut self) -> Result<&mut Begun> {
         self.begun.as_mut().ok_or(Error::GeneralError)
     }
 
     fn end(&mut self, params: &mut MessageParams, input: &[u8], out: &mut [u8]) -> Result<usize> {
         self.check(params)?;
         let direction = self.direction;
-        let begun = self.begun()?;
+        let begun = self.active_message()?;
         if params.tag().len() != begun.tag_len {
             return Err(Error::MechanismParamInvalid);
         }
         let place = place(out, begun.end_len(input.len()))?;
         let outcome = match direction {
             Direction::Encrypt => begun.seal(params, input, place),
-            Direction::Decrypt => begun.open(params, input, place).map_err(unauthentic),
+            Direction::Decrypt => begun.open(params, input, place).map_err(refuse_tag),
         };
         self.begun = None;
         outcome.map(|()| place.len())
@@ -158,7 +158,7 @@ fn cipher_scheme(params: &MessageParams, aad: &[u8]) -> Result<CipherScheme> {
 }
 
 /// PKCS#11 3.2, C_DecryptMessage: a wrong tag has its own error, `CKR_AEAD_DECRYPT_FAILED`.
-fn unauthentic(error: Error) -> Error {
+fn refuse_tag(error: Error) -> Error {
     match error {
         Error::EncryptedDataInvalid => Error::AeadDecryptFailed,
         other => other,
@@ -206,7 +206,7 @@ impl Operation<Messages> {
                 engine.begun.as_ref().map_or(0, |begun| begun.cipher.update_len(input.len()))
             });
         };
-        self.message_part(|engine| engine.begun()?.part(input, out))
+        self.message_part(|engine| engine.active_message()?.part(input, out))
     }
 
     /// `C_EncryptMessageNext` and `C_DecryptMessageNext` with `CKF_END_OF_MESSAGE`.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as does};
 use crate::mechanism::{Action, MacFunction, Mechanism, Params};
 use crate::object::bits::Flag;
-use crate::object::policy::Rights;
+use crate::object::policy::{Access, Rights};
 use crate::object::{Object, curve, key, strict};
 use crate::secret::try_boxed;
 use crate::token::Token;
@@ -51,8 +51,8 @@ pub struct Session {
     pub(crate) handle: SessionHandle,
     /// The token that the session is open on.
     pub(crate) token: Arc<Token>,
-    /// True for a read/write session, which may write token objects.
-    pub(crate) read_write: bool,
+    /// The type of the session.
+    pub(crate) access: Access,
     /// True for an asynchronous session, in which key generation may return `CKR_PENDING`.
     pub(crate) asynchronous: bool,
     /// The active search.
@@ -94,13 +94,13 @@ impl Usage {
 
 impl Session {
     /// Returns a session without active operations.
-    pub fn new(handle: SessionHandle, token: Arc<Token>, read_write: bool) -> Self {
-        Self { handle, token, read_write, asynchronous: false, find: None, operations: Operations::default() }
+    pub fn new(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
+        Self { handle, token, access, asynchronous: false, find: None, operations: Operations::default() }
     }
 
     /// Returns what the session may do with the current login.
     pub fn rights(&self) -> Rights {
-        self.token.rights(self.read_write)
+        self.token.rights(self.access)
     }
 
     /// `C_DigestInit`
@@ -117,12 +117,12 @@ impl Session {
 
     /// `C_SignInit`
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, read_write, .. } = self;
+        let Self { token, operations, access, .. } = self;
         let make = |object: Arc<Object>| match mechanism.info.action {
-            Action::Otp => Otp::signing(token, *read_write, mechanism, key, object).map(Signing::Otp),
+            Action::Otp => Otp::signing(token, *access, mechanism, key, object).map(Signing::Otp),
             _ => signing(token, mechanism, &object),
         };
-        arm(&mut operations.sign, (token, *read_write), mechanism, key, Usage::SIGN, never_renew, make)
+        arm(&mut operations.sign, (token, *access), mechanism, key, Usage::SIGN, never_renew, make)
     }
 
     /// `C_SignRecoverInit`
@@ -131,7 +131,7 @@ impl Session {
         let make = |key: Arc<Object>| signing(token, mechanism, &key);
         arm(
             &mut operations.sign_recover,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::SIGN_RECOVER,
@@ -147,15 +147,7 @@ impl Session {
             Action::Otp => Otp::verifying(token, mechanism, key, object).map(Verifying::Otp),
             _ => verifying(token, mechanism, &object),
         };
-        arm(
-            &mut operations.verify,
-            (token, self.read_write),
-            mechanism,
-            key,
-            Usage::VERIFY,
-            never_renew,
-            make,
-        )
+        arm(&mut operations.verify, (token, self.access), mechanism, key, Usage::VERIFY, never_renew, make)
     }
 
     /// `C_VerifySignatureInit`
@@ -170,7 +162,7 @@ impl Session {
         let Self { token, operations, .. } = self;
         let operation = &mut operations.verify_signature;
         let make = |key: Arc<Object>| verifying(token, mechanism, &key).map(VerifyingSignature::new);
-        arm(operation, (token, self.read_write), mechanism, key, Usage::VERIFY, never_renew, make)?;
+        arm(operation, (token, self.access), mechanism, key, Usage::VERIFY, never_renew, make)?;
         operation.set_signature(signature)
     }
 
@@ -183,7 +175,7 @@ impl Session {
         };
         arm(
             &mut operations.verify_recover,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::VERIFY_RECOVER,
@@ -198,7 +190,7 @@ impl Session {
         let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Encrypt);
         arm(
             &mut operations.encrypt,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::ENCRYPT,
@@ -213,7 +205,7 @@ impl Session {
         let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Decrypt);
         arm(
             &mut operations.decrypt,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::DECRYPT,
@@ -228,7 +220,7 @@ impl Session {
         let make = |key: Arc<Object>| signing(token, mechanism, &key);
         arm(
             &mut operations.message_sign,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::MESSAGE_SIGN,
@@ -243,7 +235,7 @@ impl Session {
         let make = |key: Arc<Object>| verifying(token, mechanism, &key);
         arm(
             &mut operations.message_verify,
-            (token, self.read_write),
+            (token, self.access),
             mechanism,
             key,
             Usage::MESSAGE_VERIFY,
@@ -268,7 +260,7 @@ impl Session {
             let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
             Messages::new(token.provider(), scheme, direction, key)
         };
-        arm(operation, (token, self.read_write), mechanism, key, usage, never_renew, make)?;
+        arm(operation, (token, self.access), mechanism, key, usage, never_renew, make)?;
         operation.engine()?.renew();
         Ok(())
     }
@@ -317,7 +309,7 @@ impl Session {
 /// Starts an operation with a key. Reuses the kept engine if mechanism, key and epoch are the same.
 fn arm<E: Engine>(
     operation: &mut Operation<E>,
-    (token, read_write): (&Token, bool),
+    (token, access): (&Token, Access),
     mechanism: &Mechanism,
     key: ObjectHandle,
     usage: Usage,
@@ -330,7 +322,7 @@ fn arm<E: Engine>(
         return Ok(());
     }
     check_offered(token, mechanism)?;
-    let object = find_permitted(token, token.rights(read_write), mechanism, key, usage)?;
+    let object = find_permitted(token, token.rights(access), mechanism, key, usage)?;
     // Only private keys have this attribute.
     let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
     let engine = make(object)?;

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, otp, value as number};
 use crate::mechanism::{Mechanism, Params};
 use crate::object::bits::Flag;
+use crate::object::policy::Access;
 use crate::object::value::Value;
 use crate::object::{Object, key};
 use crate::secret::Secret;
@@ -22,7 +23,7 @@ const COUNTER: usize = 8;
 /// The engine that generates and verifies the passwords of an HOTP key.
 pub struct Otp {
     token: Arc<Token>,
-    read_write: bool,
+    access: Access,
     handle: ObjectHandle,
     key: Arc<Object>,
     /// The counter in the mechanism parameter. If it is `None`, the counter of the key is used.
@@ -35,7 +36,7 @@ impl Otp {
     /// parameter do not agree.
     pub fn signing(
         token: &Arc<Token>,
-        read_write: bool,
+        access: Access,
         mechanism: &Mechanism,
         handle: ObjectHandle,
         key: Arc<Object>,
@@ -58,7 +59,7 @@ impl Otp {
             return Err(Error::MechanismParamInvalid);
         }
         let counter = counter.filter(|_| requirement != number::OTP_PARAM_IGNORED);
-        Ok(Self { token: Arc::clone(token), read_write, handle, key, counter, digits: digits as usize })
+        Ok(Self { token: Arc::clone(token), access, handle, key, counter, digits: digits as usize })
     }
 
     /// Returns an engine for a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the
@@ -69,7 +70,7 @@ impl Otp {
         handle: ObjectHandle,
         key: Arc<Object>,
     ) -> Result<Self> {
-        let mut otp = Self::signing(token, false, mechanism, handle, key)?;
+        let mut otp = Self::signing(token, Access::ReadOnly, mechanism, handle, key)?;
         match mechanism.params {
             Params::Otp { counter: Some(counter), .. } => otp.counter = Some(counter),
             _ => return Err(Error::MechanismParamInvalid),
@@ -114,7 +115,7 @@ impl Otp {
     /// counter, even in different processes.
     fn count(&self) -> Result<[u8; COUNTER]> {
         let now = Cell::new([0; COUNTER]);
-        self.token.rewrite(self.token.rights(self.read_write), self.handle, |object| {
+        self.token.rewrite(self.token.rights(self.access), self.handle, |object| {
             let mut attributes = object.attributes().duplicate();
             let counter = attributes.bytes(A::OTP_COUNTER).and_then(|bytes| bytes.as_array().copied());
             let counter = counter.ok_or(Error::GeneralError)?;

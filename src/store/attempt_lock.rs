@@ -20,11 +20,10 @@ pub(super) const MODE: u32 = 0o600;
 pub struct AttemptLock(Option<File>);
 
 impl AttemptLock {
-    /// Takes the lock of the database at `path`. With `alone`, waits up to `file_lock::LIMIT` until
-    /// no other process or thread holds it.
-    pub(super) fn beside(path: &Path, alone: bool) -> Result<Self> {
+    /// Takes the lock of the database at `path`. `Mode::Exclusive` waits up to `file_lock::LIMIT`
+    /// until no other process or thread holds it.
+    pub(super) fn beside(path: &Path, mode: Mode) -> Result<Self> {
         let name = name(path);
-        let mode = if alone { Mode::Exclusive } else { Mode::Shared };
         // The file is opened each time, so that threads of one process also wait for each other.
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(MODE);

@@ -27,9 +27,9 @@ impl Counter {
     /// Returns the last state that was noted; the first state if there is no file.
     pub fn read(&self) -> Result<Change> {
         match fs::read_to_string(&self.0) {
-            Ok(text) => text.trim().parse().map(Change).map_err(|_| self.failed(&"not a number")),
+            Ok(text) => text.trim().parse().map(Change).map_err(|_| self.log_failure(&"not a number")),
             Err(reason) if reason.kind() == ErrorKind::NotFound => Ok(Change(0)),
-            Err(reason) => Err(self.failed(&reason)),
+            Err(reason) => Err(self.log_failure(&reason)),
         }
     }
 
@@ -38,9 +38,13 @@ impl Counter {
     /// The file is not synced. After a power cut the counter may have an earlier state, which
     /// causes no false alarm.
     pub fn note(&self, change: Change) -> Result<()> {
-        let lock = self.lock().map_err(|reason| self.failed(&reason))?;
+        let lock = self.lock().map_err(|reason| self.log_failure(&reason))?;
         let outcome = self.read().and_then(|noted| {
-            if noted < change { self.write(change).map_err(|reason| self.failed(&reason)) } else { Ok(()) }
+            if noted < change {
+                self.write(change).map_err(|reason| self.log_failure(&reason))
+            } else {
+                Ok(())
+            }
         });
         // Closing the file would not release the lock: a child that was forked in the meantime has
         // the file open too.
@@ -67,7 +71,7 @@ impl Counter {
         fs::rename(&fresh, &self.0)
     }
 
-    fn failed(&self, reason: &dyn std::fmt::Display) -> Error {
+    fn log_failure(&self, reason: &dyn std::fmt::Display) -> Error {
         error!(file = %self.0.display(), "counter: {reason}");
         Error::DeviceError
     }

@@ -5,6 +5,7 @@
 //! another store: the interface has batches and a change counter, and does not assume a local file.
 
 use crate::error::Result;
+use crate::file_lock::Mode;
 
 pub mod attempt_lock;
 pub mod counter;
@@ -43,9 +44,9 @@ pub trait Store: Send + Sync {
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>>;
 
-    /// Takes the lock that is held while a PIN of this token is tried. `alone` waits until no other
+    /// Takes the lock that is held while a PIN of this token is tried. `Mode::Exclusive` waits until no other
     /// process and no other thread holds it.
-    fn lock_attempt(&self, alone: bool) -> Result<AttemptLock>;
+    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock>;
 
     /// Counts a failure *before* a PIN is tried, so that killing the process does not save the
     /// attempt. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
@@ -59,7 +60,7 @@ pub trait Store: Send + Sync {
     fn take_back(&self, role: Role, count: u32) -> Result<()>;
 
     /// Returns whether the store is currently read-only.
-    fn write_protected(&self) -> bool;
+    fn is_write_protected(&self) -> bool;
 
     /// Calls `each` with every row, in order of their numbers. Returns the state that the rows
     /// belong to.

@@ -36,7 +36,7 @@ impl Probe {
     pub(super) fn beside(path: &Path) -> Self {
         let mut name = path.as_os_str().to_owned();
         name.push("-shm");
-        Self { file: shared(Path::new(&name)), seen: Mutex::default() }
+        Self { file: open_shared(Path::new(&name)), seen: Mutex::default() }
     }
 
     /// Returns a probe without a file: each check asks SQLite.
@@ -53,20 +53,20 @@ impl Probe {
 
     /// Returns whether this is the header of the last known state.
     pub(super) fn remembers(&self, header: Option<Header>) -> bool {
-        header.is_some() && *self.seen() == header
+        header.is_some() && *self.lock_seen() == header
     }
 
     /// Remembers the header of a known state. The header must have been read before the state.
     pub(super) fn remember(&self, header: Option<Header>) {
-        *self.seen() = header;
+        *self.lock_seen() = header;
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Header>> {
+    fn lock_seen(&self) -> MutexGuard<'_, Option<Header>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn shared(path: &Path) -> Option<Arc<File>> {
+fn open_shared(path: &Path) -> Option<Arc<File>> {
     // A thread of the parent may have held the lock at the fork. Then there is no probe, and each
     // check asks SQLite.
     let mut open = OPEN.try_lock().ok()?;

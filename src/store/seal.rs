@@ -414,7 +414,7 @@ impl PinRecord {
 
     fn params(&self) -> Result<Params> {
         let PinParameters { memory_kib, passes, .. } = self.parameters;
-        Params::new(memory_kib, passes, 1, Some(AEAD_KEY)).map_err(argon2_failed)
+        Params::new(memory_kib, passes, 1, Some(AEAD_KEY)).map_err(log_argon2_failure)
     }
 
     fn derive(&self, pin: &[u8], sealing: Option<&SealingKey>, mut memory: Memory) -> Result<Secret> {
@@ -425,7 +425,7 @@ impl PinRecord {
                 let salt = &self.parameters.salt;
                 argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.0)
             })
-            .map_err(argon2_failed)?;
+            .map_err(log_argon2_failure)?;
         Ok(key)
     }
 
@@ -436,7 +436,7 @@ impl PinRecord {
     }
 }
 
-fn argon2_failed(reason: argon2::Error) -> Error {
+fn log_argon2_failure(reason: argon2::Error) -> Error {
     error!("Argon2id: {reason}");
     Error::DeviceError
 }

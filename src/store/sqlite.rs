@@ -22,7 +22,7 @@ use super::schema;
 use super::still::{Still, is_out_of_room};
 use super::{Change, Committed, Header, PinState, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
 use crate::error::{Error, Result};
-use crate::file_lock;
+use crate::file_lock::{self, Mode};
 
 /// The format version of the file. A file of a newer version is not touched. Since version 3, no
 /// record has a secret attribute in clear, and a PIN record may need a sealing key.
@@ -175,7 +175,7 @@ impl SqliteStore {
             Ok(())
         };
         if let Err(reason) = look() {
-            failed_io(path, "open", &reason);
+            log_io_failure(path, "open", &reason);
             return Err(Error::TokenNotRecognized);
         }
         // A process that was killed may have left old bytes in the write-ahead log.
@@ -189,8 +189,8 @@ impl SqliteStore {
             opened => opened,
         }
         .or_else(|reason| Self::only_read(path, reason))
-        .map_err(|reason| failed(path, "open", &reason))?;
-        let place = Place::of(path).map_err(|reason| failed_io(path, "open", &reason))?;
+        .map_err(|reason| log_failure(path, "open", &reason))?;
+        let place = Place::of(path).map_err(|reason| log_io_failure(path, "open", &reason))?;
         let only_read = AtomicBool::new(opened.is_only_read());
         let Connections { writer, reader, still } = opened;
         let store = Self {
@@ -227,7 +227,7 @@ impl SqliteStore {
 
     /// Reserves disk space for the time when the disk is full. A token without a reserve works too.
     fn take_reserve(&self) {
-        if !self.write_protected()
+        if !self.is_write_protected()
             && let Err(reason) = reserve::take(&self.path)
         {
             warn!(file = %self.path.display(), "no disk space is reserved for a full disk: {reason}");
@@ -239,7 +239,7 @@ impl SqliteStore {
     pub fn create(dir: &Path, header: &Header) -> Result<Self> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
         let fresh = path.with_extension(FRESH);
-        let fail = |reason: &std::io::Error| failed_io(&path, "create", reason);
+        let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
         // SQLite would create a file that every user can read. Its journal files take the mode of
         // this file.
@@ -250,7 +250,7 @@ impl SqliteStore {
             .open(&fresh)
             .map_err(|reason| fail(&reason))?;
         let named = begin(&fresh, header)
-            .map_err(|reason| failed(&path, "create", &reason))
+            .map_err(|reason| log_failure(&path, "create", &reason))
             .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
         if let Err(error) = named {
             // The partial file is useless, and harmless if it cannot be removed. The same holds for
@@ -282,11 +282,11 @@ impl SqliteStore {
 
     /// Opens the file again if it was read-only. Fails with the reason if it is still read-only.
     fn expect_writable(&self) -> Result<()> {
-        if !self.write_protected() {
+        if !self.is_write_protected() {
             return Ok(());
         }
         self.reopen()?;
-        if !self.write_protected() {
+        if !self.is_write_protected() {
             return Ok(());
         }
         Err(self.still().as_ref().map_or(Error::TokenWriteProtected, |still| still.reason))
@@ -297,7 +297,8 @@ impl SqliteStore {
         let (mut writer, mut reader) = (lock(&self.writer), lock(&self.reader));
         // The old connections are closed first: read-only descriptors cannot take the locks of a
         // writer (abi/src/locks.rs).
-        let nothing = || Connection::open_in_memory().map_err(|reason| failed(&self.path, "reopen", &reason));
+        let nothing =
+            || Connection::open_in_memory().map_err(|reason| log_failure(&self.path, "reopen", &reason));
         (*writer, *reader) = (nothing()?, nothing()?);
         let opened = connect(&self.path).or_else(|reason| Self::only_read(&self.path, reason));
         match opened {
@@ -307,16 +308,16 @@ impl SqliteStore {
                 *self.still() = opened.still;
                 // SQLite has created new files beside the token.
                 let place = Place::of(&self.path);
-                *self.place() = place.map_err(|reason| failed_io(&self.path, "reopen", &reason))?;
+                *self.place() = place.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
                 self.schema.store(UNKNOWN, Ordering::Release);
                 self.data_version.store(UNKNOWN, Ordering::Release);
                 self.others_wrote.store(true, Ordering::Release);
                 Ok(())
             }
             Err(reason) => {
-                let error = failed(&self.path, "reopen", &reason);
+                let error = log_failure(&self.path, "reopen", &reason);
                 // The next read tries to open it again.
-                *self.still() = Some(Still::closed(error));
+                *self.still() = Some(Still::without_file(error));
                 Err(error)
             }
         }
@@ -357,7 +358,7 @@ impl SqliteStore {
 
     /// Checks that the schema is still ours, before a transaction changes anything. Also notes
     /// whether another connection wrote.
-    fn begun(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    fn check_schema(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let version = schema::version(transaction)?;
         if version != self.schema.load(Ordering::Acquire) {
             schema::verify(transaction, SCHEMA)?;
@@ -396,7 +397,7 @@ impl SqliteStore {
         let mut connection = lock(&self.writer);
         let attempt = || {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            self.begun(&transaction)?;
+            self.check_schema(&transaction)?;
             let done = work(&transaction)?;
             self.place().verify().map_err(|reason| {
                 error!(file = %self.path.display(), "store, {what}: nothing is written: {reason}");
@@ -408,7 +409,7 @@ impl SqliteStore {
         let outcome: Outcome<T> = attempt();
         outcome.map_err(|fault| match fault {
             Fault::Refused(error) => error,
-            Fault::Sqlite(reason) => failed(&self.path, what, &reason),
+            Fault::Sqlite(reason) => log_failure(&self.path, what, &reason),
         })
     }
 
@@ -457,7 +458,7 @@ impl SqliteStore {
 
     fn read<T>(&self, what: &str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let connection = self.current_reader()?;
-        let done = work(&connection).map_err(|reason| failed(&self.path, what, &reason))?;
+        let done = work(&connection).map_err(|reason| log_failure(&self.path, what, &reason))?;
         self.expect_still(what).map(|()| done)
     }
 
@@ -543,8 +544,9 @@ impl Store for SqliteStore {
         Ok(done)
     }
 
-    fn lock_attempt(&self, alone: bool) -> Result<AttemptLock> {
-        AttemptLock::beside(&self.path, alone).map_err(|reason| failed_io(&self.path, "try a PIN", &reason))
+    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
+        AttemptLock::beside(&self.path, mode)
+            .map_err(|reason| log_io_failure(&self.path, "try a PIN", &reason))
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {
@@ -580,7 +582,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn write_protected(&self) -> bool {
+    fn is_write_protected(&self) -> bool {
         self.only_read.load(Ordering::Acquire)
     }
 
@@ -606,7 +608,7 @@ impl Store for SqliteStore {
             snapshot(&transaction)
         };
         let loaded: rusqlite::Result<_> = load();
-        let loaded = loaded.map_err(|reason| failed(&self.path, "load", &reason))?;
+        let loaded = loaded.map_err(|reason| log_failure(&self.path, "load", &reason))?;
         self.expect_still("load")?;
         self.probe.remember(header);
         let end = Instant::now();
@@ -645,7 +647,7 @@ impl Store for SqliteStore {
     }
 
     fn tidy(&self) {
-        if !self.write_protected() {
+        if !self.is_write_protected() {
             self.scrub_if_due();
         }
     }
@@ -885,7 +887,7 @@ fn sync_dir(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn failed(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
+fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
     error!(file = %path.display(), "store, {what}: {reason}");
     match reason.sqlite_error_code() {
         _ if is_out_of_room(reason) => Error::DeviceMemory,
@@ -896,7 +898,7 @@ fn failed(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
     }
 }
 
-fn failed_io(path: &Path, what: &str, reason: &std::io::Error) -> Error {
+fn log_io_failure(path: &Path, what: &str, reason: &std::io::Error) -> Error {
     use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     error!(file = %path.display(), "store, {what}: {reason}");
     match reason.kind() {

@@ -44,7 +44,7 @@ impl Still {
     }
 
     /// Returns the state of a file that could not be opened at all.
-    pub(super) fn closed(reason: Error) -> Self {
+    pub(super) fn without_file(reason: Error) -> Self {
         Self { stamp: None, reason }
     }
 

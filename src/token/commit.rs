@@ -61,12 +61,13 @@ impl Token {
         let outcome = self.notice_altered_rows(change).and_then(|()| self.commit(change, key, &writes));
         drop(writes);
         for (job, objects) in jobs.iter().zip(objects) {
-            let made = || objects.into_iter().map(|(object, stored)| self.entered(object, stored)).collect();
+            let made =
+                || objects.into_iter().map(|(object, stored)| self.insert_sealed(object, stored)).collect();
             let _ = job.done.set(outcome.as_ref().map(|_| made()).map_err(|error| *error));
         }
     }
 
-    fn entered(&self, object: Object, stored: Option<Sealed>) -> ObjectHandle {
+    fn insert_sealed(&self, object: Object, stored: Option<Sealed>) -> ObjectHandle {
         let entry = match stored {
             Some((row, _)) => Entry { object: Some(Arc::new(object)), ..Entry::of_row(row) },
             None => self.entry(object, Tag::default()),
@@ -102,7 +103,7 @@ impl Token {
         let moves: Vec<_> = writes.iter().map(|write| self.moves(key, write)).collect();
         let incarnation = self.state().incarnation;
         let summarise = |before: &Snapshot, applied: &[bool]| {
-            self.resealed(key, incarnation, before, |summary| {
+            self.reseal_summary(key, incarnation, before, |summary| {
                 for ((comes, goes), _) in moves.iter().zip(applied).filter(|(_, applied)| **applied) {
                     goes.iter().for_each(|hash| summary.subtract(*hash));
                     comes.iter().for_each(|hash| summary.add(*hash));
@@ -125,7 +126,7 @@ impl Token {
         old: Option<&[u8]>,
         record: &[u8],
     ) -> Result<bool> {
-        let summarise = |before: &Snapshot| self.resealed(key, incarnation, before, |_| {});
+        let summarise = |before: &Snapshot| self.reseal_summary(key, incarnation, before, |_| {});
         let before = self.store.set_pin(role, old, record, &summarise);
         let before = before.inspect_err(|_| self.end_rolled_back_login(change))?;
         before.into_iter().for_each(|before| self.acknowledge(before));
@@ -134,7 +135,7 @@ impl Token {
 
     /// Returns the sealed summary of the state after `before`. Fails with `DeviceRemoved` if the
     /// token is in another incarnation than the key.
-    pub(super) fn resealed(
+    pub(super) fn reseal_summary(
         &self,
         key: &TokenKey,
         incarnation: i64,
@@ -159,7 +160,7 @@ impl Token {
     }
 
     /// Notes in the counter that the store has reached this state.
-    pub(super) fn reached(&self, change: Change) {
+    pub(super) fn count_change(&self, change: Change) {
         if let Some(counter) = &self.counter {
             // A failure of the counter is in the log. The commit is valid anyway.
             let _ = counter.note(change);
@@ -168,7 +169,7 @@ impl Token {
 
     /// Notes that the store is in the state after `before`.
     pub(super) fn acknowledge(&self, before: Change) {
-        self.reached(before.next());
+        self.count_change(before.next());
         let mut state = self.state();
         state.latest = state.latest.max(before.next());
         // If another process wrote in between, `seen` keeps its value, so that the next look loads

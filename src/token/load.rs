@@ -69,7 +69,7 @@ impl Token {
 
     /// Loads the changes of other processes. Fails once with `DeviceRemoved` if another process
     /// initialised the token or gave it a new key: the login ends.
-    pub(super) fn poll_locked(&self, change: &ChangeGuard<'_>) -> Result<()> {
+    pub(super) fn load_changes(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let (seen, key, incarnation) = {
             let state = self.state();
             (state.seen, state.key.clone(), state.incarnation)
@@ -98,14 +98,14 @@ impl Token {
     pub(super) fn notice_altered_rows(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let seen = self.state().seen;
         match seen {
-            Some(seen) if self.store.suspicious_since(seen)? => self.poll_locked(change),
+            Some(seen) if self.store.suspicious_since(seen)? => self.load_changes(change),
             _ => Ok(()),
         }
     }
 
     /// Loads all rows at a login, and verifies them.
     pub(super) fn load_all(&self, change: &ChangeGuard<'_>, key: &Arc<TokenKey>, login: Login) -> Result<()> {
-        let noted = self.noted()?;
+        let noted = self.read_counter()?;
         self.load_rows(change, Some(key), login, Cached::Forget)?;
         let seen = self.state().seen;
         seen.map_or(Ok(()), |seen| self.expect_not_before(noted, seen))
@@ -113,7 +113,7 @@ impl Token {
 
     /// Returns the token's header. Fails if the file was rolled back to an earlier state.
     pub(super) fn current_header(&self) -> Result<Header> {
-        let noted = self.noted()?;
+        let noted = self.read_counter()?;
         let header = self.store.header()?;
         self.expect_not_before(noted, header.change)?;
         self.expect_no_roll_back(header.change)?;
@@ -122,7 +122,7 @@ impl Token {
 
     /// Returns the state in the counter. Callers read it before the store, because other processes
     /// may note later states in the meantime.
-    fn noted(&self) -> Result<Option<Change>> {
+    fn read_counter(&self) -> Result<Option<Change>> {
         self.counter.as_ref().map(Counter::read).transpose()
     }
 

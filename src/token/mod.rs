@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use crate::object::bits::Flag;
-use crate::object::policy::{self, Login, Rights};
+use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::Value;
 use crate::object::{Attributes, Home, Object, built_in, computed, strict};
@@ -164,8 +164,8 @@ impl Token {
     }
 
     /// Returns whether the store is currently read-only.
-    pub fn write_protected(&self) -> bool {
-        self.store.write_protected()
+    pub fn is_write_protected(&self) -> bool {
+        self.store.is_write_protected()
     }
 
     /// Returns the role that is logged in.
@@ -180,8 +180,8 @@ impl Token {
     }
 
     /// Returns the rights of a session of this token.
-    pub fn rights(&self, read_write: bool) -> Rights {
-        Rights { login: self.login_state(), read_write }
+    pub fn rights(&self, access: Access) -> Rights {
+        Rights { login: self.login_state(), access }
     }
 
     /// Returns the numbers of open sessions.
@@ -191,26 +191,26 @@ impl Token {
     }
 
     /// Counts a new session. Fails if it is read-only and the SO is logged in.
-    pub fn open_session(&self, read_write: bool) -> Result<()> {
+    pub fn open_session(&self, access: Access) -> Result<()> {
         let mut state = self.state();
         // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
-        if !read_write && self.login_state() == Login::SecurityOfficer {
+        if access == Access::ReadOnly && self.login_state() == Login::SecurityOfficer {
             return Err(Error::SessionReadWriteSoExists);
         }
         state.sessions += 1;
-        state.read_write_sessions += u64::from(read_write);
+        state.read_write_sessions += u64::from(access == Access::ReadWrite);
         Ok(())
     }
 
     /// Removes a session from the count, with its objects. The last session ends the login.
-    pub fn close_session(&self, session: SessionHandle, read_write: bool) {
+    pub fn close_session(&self, session: SessionHandle, access: Access) {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
             self.bump();
         }
         let mut state = self.state();
         state.sessions -= 1;
-        state.read_write_sessions -= u64::from(read_write);
+        state.read_write_sessions -= u64::from(access == Access::ReadWrite);
         let last = state.sessions == 0 && self.login_state() != Login::Public;
         drop(state);
         if last {
@@ -299,7 +299,7 @@ impl Token {
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
         let token = attributes.flag(A::TOKEN) == Some(true);
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
-        self.made(home, attributes)
+        self.make_object(home, attributes)
     }
 
     /// Returns a template for a new key. Under the policy *strict*, sets the usages that the
@@ -367,14 +367,14 @@ impl Token {
         change: impl Fn(&Object) -> Result<Attributes>,
     ) -> Result<()> {
         let guard = self.lock_changes();
-        self.poll_locked(&guard)?;
+        self.load_changes(&guard)?;
         loop {
             let (tag, old) = self.current(&guard, rights, handle)?;
             if old.is_locked() {
                 return Err(Error::UserNotLoggedIn);
             }
             let attributes = change(&old)?;
-            let new = self.made(old.home, attributes)?;
+            let new = self.make_object(old.home, attributes)?;
             let entry = match old.home {
                 Home::Session(_) | Home::BuiltIn => Some(self.entry(new, tag)),
                 Home::Token(id) => self.commit_replacement(&guard, id, tag, new)?,
@@ -385,7 +385,7 @@ impl Token {
                 return Ok(());
             }
             // Another process was faster: try again with the object that it wrote.
-            self.poll_locked(&guard)?;
+            self.load_changes(&guard)?;
         }
     }
 
@@ -409,7 +409,7 @@ impl Token {
                 self.forget(handle);
                 return Ok(());
             }
-            self.poll_locked(&change)?;
+            self.load_changes(&change)?;
         }
     }
 
@@ -443,7 +443,7 @@ impl Token {
             // Another process has changed it since the rows were read.
             None => {
                 let change = self.lock_changes();
-                self.poll_locked(&change)?;
+                self.load_changes(&change)?;
                 self.current(&change, rights, handle).map(|(_, object)| object)
             }
         }
@@ -460,7 +460,7 @@ impl Token {
             if let Some(found) = self.look_up(rights, handle)? {
                 return Ok(found);
             }
-            self.poll_locked(change)?;
+            self.load_changes(change)?;
         }
         // Row and record contradict each other, although no process is writing.
         if let Some(Known { home: Home::Token(id), .. }) = self.objects.get(handle) {
@@ -542,7 +542,7 @@ impl Token {
 
     /// Returns an object with these attributes. Fails if the template's values of computed
     /// attributes are wrong.
-    fn made(&self, home: Home, attributes: Attributes) -> Result<Object> {
+    fn make_object(&self, home: Home, attributes: Attributes) -> Result<Object> {
         let object = Object::new(home, attributes, self.provider())?;
         computed::verify(object.attributes(), object.object_type(), self.provider())?;
         Ok(object)
@@ -577,7 +577,7 @@ impl Token {
         {
             return Ok(());
         }
-        self.poll_locked(&self.lock_changes())
+        self.load_changes(&self.lock_changes())
     }
 
     fn lock_changes(&self) -> ChangeGuard<'_> {

@@ -282,9 +282,9 @@ impl Objects {
         load: impl Fn(ObjectHandle) -> Option<Arc<Object>>,
     ) -> Vec<ObjectHandle> {
         let mut found = match plan.index_keys.iter().min_by_key(|wanted| self.reach(wanted)) {
-            None => self.walked(plan),
+            None => self.walk_all(plan),
             Some(shortest) => {
-                let mut found = self.posted(shortest);
+                let mut found = self.collect_posted(shortest);
                 if plan.index_keys.len() > 1 || plan.token.is_some() || plan.private.is_some() {
                     found.retain(|handle| self.by_handle.get(handle).is_some_and(|entry| fits(plan, &entry)));
                 }
@@ -298,7 +298,7 @@ impl Objects {
     }
 
     /// Returns every visible object that has the wanted flags.
-    fn walked(&self, plan: &Plan<'_>) -> Vec<ObjectHandle> {
+    fn walk_all(&self, plan: &Plan<'_>) -> Vec<ObjectHandle> {
         let fits = |place: &Place| {
             (plan.all || !place.private())
                 && plan.token.is_none_or(|token| token == place.token())
@@ -313,7 +313,7 @@ impl Objects {
         index_keys.iter().filter_map(|key| self.index.get(&key)).map(|posting| posting.len()).sum()
     }
 
-    fn posted(&self, index_keys: &WantedKeys) -> Vec<ObjectHandle> {
+    fn collect_posted(&self, index_keys: &WantedKeys) -> Vec<ObjectHandle> {
         let mut found = Vec::new();
         for key in index_keys.iter() {
             if let Some(posting) = self.index.get(&key) {

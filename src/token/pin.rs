@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 use super::Token;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
+use crate::file_lock::Mode;
 use crate::object::policy::Login;
 use crate::store::attempt_lock::AttemptLock;
 use crate::store::seal::{self, TokenKey};
@@ -105,7 +106,7 @@ impl Token {
             Self::header(old.serial, old.slot, label, so_pin, &self.settings, old.change.next_incarnation())?;
         let change = self.lock_changes();
         self.store.initialize(&header)?;
-        self.poll_locked(&change)
+        self.load_changes(&change)
     }
 
     /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
@@ -308,11 +309,11 @@ impl Token {
     fn count(&self, role: Role, failures: u32) -> Result<Counted> {
         self.settle(role);
         let limit = self.settings.pins.retries.saturating_sub(self.tally(role).uncounted);
-        let lock = self.store.lock_attempt(false)?;
+        let lock = self.store.lock_attempt(Mode::Shared)?;
         let outcome = match self.store.attempt(role, limit) {
             Err(Error::PinLocked) => {
                 drop(lock);
-                let alone = self.store.lock_attempt(true)?;
+                let alone = self.store.lock_attempt(Mode::Exclusive)?;
                 self.store.attempt(role, limit).map(|()| alone)
             }
             outcome => outcome.map(|()| lock),

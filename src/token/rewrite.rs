@@ -88,7 +88,7 @@ impl Token {
             pins: Some(pins),
         };
         let before = self.store.rewrite(&mut rekey)?;
-        self.reached(before.next_incarnation());
+        self.count_change(before.next_incarnation());
         info!(token = self.serial, "the token has a new key");
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Rewriter for Upgrade<'_> {
     }
 
     fn finish(&mut self, before: &Snapshot) -> Result<Rewritten> {
-        let summary = self.token.resealed(self.key, self.incarnation, before, |summary| {
+        let summary = self.token.reseal_summary(self.key, self.incarnation, before, |summary| {
             for (goes, comes) in &self.moves {
                 summary.subtract(*goes);
                 summary.add(*comes);

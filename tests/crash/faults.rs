@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::keys::Kind;
@@ -118,7 +118,7 @@ fn quiet(directory: &Directory) -> Result<Client, Error> {
 fn make(client: &Client) -> Said {
     let mut said = Said::new();
     said.push(("initialise", client.module.init_token(client.slot, SO_PIN, LABEL)));
-    let Ok(session) = client.module.open_session(client.slot, true) else { return said };
+    let Ok(session) = client.module.open_session(client.slot, Access::ReadWrite) else { return said };
     said.push(("SO", client.module.login(session, User::SecurityOfficer, SO_PIN)));
     said.push(("set", client.module.init_pin(session, PIN)));
     let _ = client.module.logout(session);
@@ -143,7 +143,7 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     if fault.count == 1 && counted != (0, 0) {
         return Err(format!("failures are {counted:?} without a wrong PIN"));
     }
-    let session = client.module.open_session(client.slot, true).map_err(told("a session"))?;
+    let session = client.module.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     client.module.login(session, User::SecurityOfficer, SO_PIN).map_err(told("the SO"))?;
     client.module.logout(session).map_err(told("a logout"))?;
     match client.module.login(session, User::User, PIN) {
@@ -177,7 +177,7 @@ fn prepare_use(directory: &Directory) {
 /// Uses the token as the user, and ends with a wrong PIN.
 fn work(client: &Client) -> Said {
     let mut said = Said::new();
-    let Ok(session) = client.module.open_session(client.slot, true) else { return said };
+    let Ok(session) = client.module.open_session(client.slot, Access::ReadWrite) else { return said };
     said.push(("user", client.module.login(session, User::User, PIN)));
     said.push(("create", client.create(session, &data("created").stored()).map(drop)));
     let both = none().stored().label("pair");
@@ -212,7 +212,7 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     if so != 0 || !(least..=most).contains(&user) {
         return Err(format!("{user} failures"));
     }
-    let session = client.module.open_session(client.slot, true).map_err(told("a session"))?;
+    let session = client.module.open_session(client.slot, Access::ReadWrite).map_err(told("a session"))?;
     let changed = acknowledged(said, "new PIN");
     let old = client.module.login(session, User::User, PIN);
     match (old, changed) {

@@ -6,7 +6,7 @@ use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
-use jeton::module::{Module, Output, User};
+use jeton::module::{Access, Module, Output, User};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
@@ -39,7 +39,7 @@ pub fn locks_child() {
         let more = format!(", log = {{ file = '{}' }}", log.display());
         module.initialize(Some(&directory.parameters(Provider::ALL[0], &more))).expect("a module");
         let slot = module.slots(true).expect("slots")[0];
-        let session = module.open_session(slot, true).expect("a session");
+        let session = module.open_session(slot, Access::ReadWrite).expect("a session");
         module.login(session, User::User, PIN).expect("the user");
         module.finalize().expect("a module");
     }

@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jeton::module::Access;
+
 use crate::model::Model;
 use crate::process::{Process, Random, client, directory, number, token, unlock};
 use crate::support::Directory;
@@ -173,8 +175,10 @@ fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 fn check(directory: &Arc<Directory>, model: &Model) -> Result<usize, String> {
     let client = client(directory, u32::MAX);
     let (acknowledged, in_doubt) = model.pins(0);
-    let session =
-        client.module.open_session(client.slot, true).map_err(|error| format!("no token: {error:?}"))?;
+    let session = client
+        .module
+        .open_session(client.slot, Access::ReadWrite)
+        .map_err(|error| format!("no token: {error:?}"))?;
     let opens = |number| try_log_in(&client, session, number).map_err(|error| format!("login: {error:?}"));
     if !opens(acknowledged)? && in_doubt.is_none_or(|number| opens(number) != Ok(true)) {
         return Err(format!("PIN {acknowledged} was acknowledged, and {in_doubt:?} in doubt"));

@@ -14,7 +14,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{self, Action, MechanismInfo};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use jeton::object::template::{Given, Raw, Template};
 use rusqlite::{Connection, OpenFlags};
@@ -499,7 +499,7 @@ fn set_up(directory: &Arc<Directory>, plan: &Plan) {
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
     let slot = module.slots(true).expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
     module.init_token(slot, &plan.pins[0].bytes(), LABEL).expect("a token");
-    let session = module.open_session(slot, true).expect("a session");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
     module.login(session, User::SecurityOfficer, &plan.pins[0].bytes()).expect("the SO");
     module.init_pin(session, &plan.pins[1].bytes()).expect("the user's PIN");
     module.finalize().expect("a module");

@@ -6,14 +6,14 @@ use std::time::Duration;
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, SessionHandle, token_flag};
 use jeton::module::AsyncFunction::{self, GenerateKey, GenerateKeyPair};
-use jeton::module::{Completed, Module, User, Wait};
+use jeton::module::{Access, Completed, Module, User, Wait};
 
 use crate::keys::Kind;
 use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, each_backend, none, plain};
 
 /// An asynchronous session with the user logged in.
 fn session(client: &Client) -> SessionHandle {
-    let session = client.module.open_async_session(client.slot, true).expect("a session");
+    let session = client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
     client.login(session);
     session
 }
@@ -107,7 +107,7 @@ fn close_cancel_and_logout_leave_no_objects_of_a_pending_generation() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, watching) = (&client.module, client.user());
-        let open = || module.open_async_session(client.slot, true).expect("a session");
+        let open = || module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
         let closed = open();
         assert_eq!(begin(&client, closed, Kind::P256), Err(Error::Pending));
         module.close_session(closed).expect("a session");
@@ -155,7 +155,7 @@ fn more_generations_than_threads_all_complete() {
         let client = Client::new(provider);
         let _login = client.user();
         let sessions: Vec<_> = (0..40)
-            .map(|_| client.module.open_async_session(client.slot, true).expect("a session"))
+            .map(|_| client.module.open_async_session(client.slot, Access::ReadWrite).expect("a session"))
             .collect();
         for session in &sessions {
             assert_eq!(begin(&client, *session, Kind::MlDsa44), Err(Error::Pending));
@@ -176,7 +176,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
         module.initialize(Some(&directory.parameters(provider, ""))).expect("a module");
         let slot = module.slots(true).expect("slots")[0];
         module.init_token(slot, SO_PIN, LABEL).expect("a token");
-        assert_eq!(module.open_async_session(slot, true), Err(Error::SessionAsyncNotSupported));
+        assert_eq!(module.open_async_session(slot, Access::ReadWrite), Err(Error::SessionAsyncNotSupported));
         let flags = module.token(slot).expect("a token").flags;
         assert_eq!(flags & token_flag::ASYNC_SESSION_SUPPORTED, 0);
     });
@@ -197,7 +197,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
             assert_eq!(waiting.join().expect("a thread"), Ok(free));
             // The event was returned; the token is there.
             assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
-            assert!(module.open_session(free, true).is_ok());
+            assert!(module.open_session(free, Access::ReadWrite).is_ok());
 
             // A token that a slot list has found is an event too.
             let free = *other.module.slots(true).expect("slots").last().expect("a slot");

@@ -9,7 +9,7 @@ use jeton::admin::{Pins, SealingChange, TokenFile};
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use rusqlite::Connection;
 
 use crate::keys::key_object;
@@ -173,7 +173,7 @@ fn a_file_of_a_newer_format_is_left_alone() {
     let path = file(client.directory.path());
     Connection::open(&path).expect("the file").pragma_update(None, "user_version", 4).expect("a change");
     let other = Client::beside(&client.directory, provider, "");
-    assert_eq!(other.module.open_session(other.slot, true), Err(Error::TokenNotRecognized));
+    assert_eq!(other.module.open_session(other.slot, Access::ReadWrite), Err(Error::TokenNotRecognized));
 }
 
 #[test]

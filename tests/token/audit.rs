@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jeton::backend::{Hash, Provider};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use jeton::object::AttributeView;
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
         single.allow_threads(false);
         let parameters = client.directory.parameters(provider, &configuration);
         single.initialize(Some(&parameters)).expect("a module");
-        let session = single.open_session(client.slot, true).expect("a session");
+        let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");
         single.create_object(session, &data("a").template()).expect("an object");
         client.module.finalize().expect("a module");
         assert_eq!(records(&file, provider).len(), 1 + 4 * 50 + 1);

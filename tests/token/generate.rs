@@ -3,6 +3,7 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle, value};
+use jeton::module::Access;
 
 use crate::keys::{Kind, P256, P384};
 use crate::support::{Attributes, Client, each_backend, none, plain};
@@ -191,7 +192,7 @@ fn generation_needs_the_session_and_login_that_storing_needs() {
         assert_eq!(make(session, p256(), none()), Err(Error::UserNotLoggedIn));
         make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
         client.login(session);
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         assert_eq!(make(read_only, p256().stored(), none()), Err(Error::SessionReadOnly));
         assert_eq!(make(read_only, p256(), none().stored()), Err(Error::SessionReadOnly));
         make(read_only, p256(), none()).expect("a pair of the session");

@@ -3,7 +3,7 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::{Output, User};
+use jeton::module::{Access, Output, User};
 use jeton::object::template::{Given, Raw, Template};
 
 use crate::keys::{Kind, key_object, pair};
@@ -282,7 +282,7 @@ fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
-        let session = module.open_async_session(client.slot, true).expect("a session");
+        let session = module.open_async_session(client.slot, Access::ReadWrite).expect("a session");
         module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         let template = none().number(A::VALUE_LEN, 16).flag(A::PRIVATE, false).flag(A::TRUSTED, true);
         let pending = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template());

@@ -2,7 +2,7 @@
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, value};
-use jeton::module::User;
+use jeton::module::{Access, User};
 
 use crate::keys::{Kind, RSA, key_object, pair};
 use crate::support::{Attributes, Client, SO_PIN, data, each_backend, none};
@@ -79,7 +79,7 @@ fn write_access_depends_on_session_and_login() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         let private = data("a").flag(A::PRIVATE, true);
         assert_eq!(client.create(session, &private), Err(Error::UserNotLoggedIn));
         assert_eq!(client.create(session, &data("a").stored()), Err(Error::UserNotLoggedIn));

@@ -6,7 +6,7 @@ use std::ffi::c_ulong;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
-use jeton::module::Output;
+use jeton::module::{Access, Output};
 
 use crate::keys::key_object;
 use crate::support::{Attributes, Client, each_backend, none, plain};
@@ -153,7 +153,7 @@ fn the_hotp_counter_survives_the_process_and_never_repeats() {
         assert_eq!(counters, (0..40).collect());
         let three = Client::beside(&one.directory, provider, "");
         // The counter increases in a read-only session too.
-        let reading = three.module.open_session(three.slot, false).expect("a session");
+        let reading = three.module.open_session(three.slot, Access::ReadOnly).expect("a session");
         three.login(reading);
         let key = three.find_one(reading, &none().label("shared"));
         assert_eq!(password(&three, reading, &own(), key).map(|(_, at)| at), Ok(40));

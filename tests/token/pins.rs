@@ -8,7 +8,7 @@ use jeton::backend::Provider;
 use jeton::config::Settings;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, token_flag as flag};
-use jeton::module::{Module, User};
+use jeton::module::{Access, Module, User};
 use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
@@ -23,7 +23,10 @@ fn there_is_always_a_free_slot_that_becomes_a_token() {
         let client = Client::beside(&Directory::new(), provider, "");
         let free = client.module.token(client.slot).expect("a token to be initialised");
         assert_eq!((free.label, free.flags & flag::TOKEN_INITIALIZED), ([b' '; 32], 0));
-        assert_eq!(client.module.open_session(client.slot, true), Err(Error::TokenNotRecognized));
+        assert_eq!(
+            client.module.open_session(client.slot, Access::ReadWrite),
+            Err(Error::TokenNotRecognized)
+        );
         assert_eq!(client.module.init_token(client.slot, b"123", LABEL), Err(Error::PinLenRange));
 
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
@@ -122,7 +125,7 @@ fn a_login_strengthens_only_a_weak_pin_record() {
             let text = format!("token-dir = '{place}', backend = '{name}', pin = {{ {rules} }}");
             let module = Module::new();
             module.initialize(Some(&text)).expect("a module");
-            let session = module.open_session(client.slot, true).expect("a session");
+            let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
             module.login(session, user, pin)
         };
         assert_eq!(log_in(16, 2, User::User, WRONG), Err(Error::PinIncorrect));
@@ -155,7 +158,7 @@ fn a_login_succeeds_if_its_pin_record_cannot_be_strengthened() {
         let place = client.directory.path().display();
         let text = format!("token-dir = '{place}', pin = {{ memory-kib = 16, passes = 1 }}");
         module.initialize(Some(&text)).expect("a module");
-        let session = module.open_session(client.slot, true).expect("a session");
+        let session = module.open_session(client.slot, Access::ReadWrite).expect("a session");
         assert_eq!(module.login(session, User::User, PIN), Ok(()));
         assert_eq!(record(&client), made);
     });
@@ -191,7 +194,7 @@ fn a_locked_so_pin_blocks_init_token() {
 fn set_pin_changes_only_the_pin_of_the_caller() {
     each_backend(|provider| {
         let client = Client::new(provider);
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         assert_eq!(client.module.set_pin(read_only, PIN, b"another"), Err(Error::SessionReadOnly));
         assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
         client.module.close_session(read_only).expect("a session");
@@ -335,7 +338,7 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         for _ in 0..5 {
             let refused = client.module.login(session, User::SecurityOfficer, SO_PIN);
             assert_eq!(refused, Err(Error::SessionReadOnlyExists));

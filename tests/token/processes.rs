@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use jeton::store::Store;
 use jeton::store::sqlite::SqliteStore;
 
@@ -192,7 +192,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
         assert_eq!(serials, [serial, String::new()]);
         // The token is in the slot in which it was initialised.
         assert_eq!((slots[0], slots[1]), (one.slot, jeton::id::SlotId(one.slot.0 + 1)));
-        let session = two.module.open_session(slots[0], true).expect("a session");
+        let session = two.module.open_session(slots[0], Access::ReadWrite).expect("a session");
         two.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         two.module.init_pin(session, PIN).expect("the user's PIN");
         one.user();

@@ -2,7 +2,7 @@
 
 use jeton::error::Error;
 use jeton::id::{MechanismType as M, SessionHandle, SlotId, session_state as state};
-use jeton::module::User;
+use jeton::module::{Access, User};
 
 use crate::keys::{Kind, pair};
 use crate::support::{Client, PIN, SO_PIN, data, each_backend, none, plain};
@@ -12,7 +12,7 @@ fn the_session_state_follows_login_and_session_flags() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         let states = || {
             let of = |session| client.module.session(session).expect("a session").state;
             (of(session), of(read_only))
@@ -23,12 +23,12 @@ fn the_session_state_follows_login_and_session_flags() {
         client.module.logout(read_only).expect("the user");
         assert_eq!(states(), (state::RW_PUBLIC_SESSION, state::RO_PUBLIC_SESSION));
         let info = client.module.session(read_only).expect("a session");
-        assert_eq!((info.slot, info.read_write), (client.slot, false));
+        assert_eq!((info.slot, info.access), (client.slot, Access::ReadOnly));
 
         client.module.close_session(read_only).expect("a session");
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
         let info = client.module.session(session).expect("a session");
-        assert_eq!((info.state, info.read_write), (state::RW_SO_FUNCTIONS, true));
+        assert_eq!((info.state, info.access), (state::RW_SO_FUNCTIONS, Access::ReadWrite));
     });
 }
 
@@ -36,13 +36,13 @@ fn the_session_state_follows_login_and_session_flags() {
 fn read_only_sessions_and_the_so_exclude_each_other() {
     each_backend(|provider| {
         let client = Client::new(provider);
-        let read_only = client.module.open_session(client.slot, false).expect("a session");
+        let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         let session = client.open();
         let login = || client.module.login(session, User::SecurityOfficer, SO_PIN);
         assert_eq!(login(), Err(Error::SessionReadOnlyExists));
         client.module.close_session(read_only).expect("a session");
         assert_eq!(login(), Ok(()));
-        let refused = client.module.open_session(client.slot, false);
+        let refused = client.module.open_session(client.slot, Access::ReadOnly);
         assert_eq!(refused, Err(Error::SessionReadWriteSoExists));
         client.open();
     });
@@ -58,7 +58,7 @@ fn the_token_counts_its_sessions() {
         };
         assert_eq!(counts(), (0, 0));
         let session = client.open();
-        client.module.open_session(client.slot, false).expect("a session");
+        client.module.open_session(client.slot, Access::ReadOnly).expect("a session");
         assert_eq!(counts(), (2, 1));
         client.module.close_session(session).expect("a session");
         assert_eq!(counts(), (1, 0));
@@ -125,7 +125,7 @@ fn unknown_slots_are_refused() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let unknown = SlotId(4711);
-        assert_eq!(client.module.open_session(unknown, true), Err(Error::SlotIdInvalid));
+        assert_eq!(client.module.open_session(unknown, Access::ReadWrite), Err(Error::SlotIdInvalid));
         assert_eq!(client.module.token(unknown).err(), Some(Error::SlotIdInvalid));
         assert_eq!(client.module.slot(unknown).err(), Some(Error::SlotIdInvalid));
         assert_eq!(client.module.mechanisms(unknown).err(), Some(Error::SlotIdInvalid));

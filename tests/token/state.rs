@@ -3,7 +3,7 @@
 
 use jeton::error::{Error, Result};
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::{Output, User};
+use jeton::module::{Access, Output, User};
 use jeton::session::state::{MAX_COLLECTED, MAX_STATES, STATE_LEN};
 
 use crate::ciphers::{self, Way};
@@ -217,7 +217,7 @@ fn a_digest_state_moves_to_a_read_only_session_and_back() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
-        let read_only = module.open_session(client.slot, false).expect("a session");
+        let read_only = module.open_session(client.slot, Access::ReadOnly).expect("a session");
         for (from, to) in [(session, read_only), (read_only, session)] {
             module.digest_init(from, &plain(M::SHA256)).expect("an operation");
             module.digest_update(from, b"a").expect("a part");
@@ -256,7 +256,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         // Another token of the same module.
         let free = *module.slots(true).expect("slots").last().expect("a free slot");
         module.init_token(free, b"another", &[b' '; 32]).expect("a token");
-        let neighbour = module.open_session(free, true).expect("a session");
+        let neighbour = module.open_session(free, Access::ReadWrite).expect("a session");
         assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));
         // A refused state does not end the active operation.
         assert_eq!(module.digest_update(session, b"abc"), Ok(()));

@@ -9,7 +9,7 @@ use jeton::backend::{AeadScheme, CipherScheme, Provider};
 use jeton::error::Result;
 use jeton::id::{AttributeType as A, MechanismType, ObjectClass, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Action, Mechanism, Params};
-use jeton::module::{Output, User};
+use jeton::module::{Access, Output, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template};
 pub use jeton_vectors::hex;
@@ -109,7 +109,7 @@ impl Client {
 
     /// A read/write session.
     pub fn open(&self) -> SessionHandle {
-        self.module.open_session(self.slot, true).expect("a session")
+        self.module.open_session(self.slot, Access::ReadWrite).expect("a session")
     }
 
     /// A read/write session with the user logged in.

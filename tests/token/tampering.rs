@@ -8,7 +8,7 @@ use std::time::Duration;
 use jeton::backend::Provider;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle};
-use jeton::module::User;
+use jeton::module::{Access, User};
 use jeton::store::Change;
 use jeton::store::counter::Counter;
 use rusqlite::{Connection, params};
@@ -181,7 +181,7 @@ fn a_file_with_another_schema_is_refused() {
             client.module.finalize().expect("a module");
             tamper(&client, statements);
             let other = Client::beside(&client.directory, provider, "");
-            let refused = other.module.open_session(other.slot, true);
+            let refused = other.module.open_session(other.slot, Access::ReadWrite);
             assert_eq!(refused.err(), Some(Error::TokenNotRecognized), "{statements}");
         });
     }
@@ -211,7 +211,7 @@ fn a_file_with_a_rollback_journal_beside_it_is_refused() {
         let path = file(&client.directory);
         std::fs::write(path.with_extension("jeton-journal"), b"a journal").expect("a file");
         let other = Client::beside(&client.directory, provider, "");
-        let refused = other.module.open_session(other.slot, true);
+        let refused = other.module.open_session(other.slot, Access::ReadWrite);
         assert_eq!(refused.err(), Some(Error::TokenNotRecognized));
     });
 }
@@ -434,7 +434,7 @@ fn older_files_during_a_login_are_repaired_or_refused_and_keep_the_counter() {
         assert!(counted(&counters) >= before);
         client.module.finalize().expect("a module");
         let other = Client::beside(&client.directory, provider, &with_counter(&counters));
-        let session = other.module.open_session(other.slot, true);
+        let session = other.module.open_session(other.slot, Access::ReadWrite);
         let accepted = session.and_then(|session| other.module.login(session, User::User, PIN)).is_ok();
         assert!(counted(&counters) >= before);
         if accepted {
@@ -471,7 +471,7 @@ type Told = (Vec<u8>, Vec<u8>, bool);
 /// Returns all results that a user gets for the objects.
 fn told(module: &Functions) -> Result<Vec<Told>, Error> {
     let slot = module.slots(true)?[0];
-    let session = module.open_session(slot, true)?;
+    let session = module.open_session(slot, Access::ReadWrite)?;
     module.login(session, User::User, PIN)?;
     module.find_init(session, &none().template())?;
     let mut found = [ObjectHandle(0); 16];

@@ -9,7 +9,7 @@ use jeton::backend::{AeadScheme, CipherScheme};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Mechanism, Params};
-use jeton::module::{Module, Output, Started, User};
+use jeton::module::{Access, Module, Output, Started, User};
 use jeton::object::AttributeView;
 use jeton::object::template::{Given, Raw, Template as CoreTemplate};
 use jeton::session::{Operations, Session};
@@ -46,7 +46,7 @@ impl CoreToken {
         let mut label = [b' '; 32];
         label[..5].copy_from_slice(b"bench");
         module.init_token(slot, SO_PIN, &label)?;
-        let session = module.open_session(slot, true)?;
+        let session = module.open_session(slot, Access::ReadWrite)?;
         module.login(session, User::SecurityOfficer, SO_PIN)?;
         module.init_pin(session, PIN)?;
         module.logout(session)?;
@@ -254,7 +254,7 @@ impl Target for CoreToken {
 
     fn sessions(&self) -> Outcome<Boxed<'_>> {
         Ok(repeated(move || {
-            let session = done(self.module.open_session(self.slot, true));
+            let session = done(self.module.open_session(self.slot, Access::ReadWrite));
             done(self.module.close_session(session));
         }))
     }

@@ -82,10 +82,10 @@ impl Module {
     ) -> Result<Derived> {
         let call = || Call::of("C_DeriveKey", Some(mechanism), std::slice::from_ref(&base));
         let derived =
-            self.recorded(session, call(), || self.derive_all(session, mechanism, base, template, more))?;
+            self.record_call(session, call(), || self.derive_all(session, mechanism, base, template, more))?;
         // Each further key of the call gets its own audit record.
         for key in more.iter().filter_map(|additional| additional.key) {
-            self.recorded(session, call(), || Ok(key))?;
+            self.record_call(session, call(), || Ok(key))?;
         }
         Ok(derived)
     }
