@@ -1,9 +1,10 @@
 //! Jeton's core: the semantics of PKCS#11 in ordinary Rust, without C types.
 //!
 //! The C interface is in `abi/`; it uses [`module::Module`] and its [`session::Session`]s. The tool
-//! `jeton` administers token files through [`admin`]. Imports run in one direction: `error`, `file_lock`, `id`,
-//! `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <- `object` <- `store` <-
-//! `token` <- `session` <- `module`, `admin`. CI checks this, and `docs/design.md` explains it.
+//! `jeton` administers token files through [`admin`]. Imports run in one direction: `error`,
+//! `file_lock`, `id`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <-
+//! `object` <- `store` <- `token` <- `session` <- `module`, `admin`. CI checks this, and
+//! `docs/design.md` explains it.
 
 #![deny(unsafe_code)]
 

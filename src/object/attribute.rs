@@ -6,7 +6,7 @@
 use super::value::Kind;
 use crate::id::{AttributeType as A, value};
 
-pub use by_type::ObjectRules;
+pub(crate) use by_type::ObjectRules;
 pub use object_types::{ObjectTypes, secret_class};
 
 mod by_type;
@@ -159,12 +159,12 @@ pub fn rules(object_type: ObjectTypes) -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Returns whether only the SO can set the flag to true.
-pub fn is_set_by_so(id: A) -> bool {
+pub(crate) fn is_set_by_so(id: A) -> bool {
     table().any(|rule| rule.id == id && rule.change == Change::SecurityOfficer)
 }
 
 /// Returns the form of an attribute's value, which is the same for all objects.
-pub fn kind(id: A) -> Option<Kind> {
+pub(crate) fn kind(id: A) -> Option<Kind> {
     table().find(|rule| rule.id == id).map(|rule| rule.kind)
 }
 

@@ -4,7 +4,7 @@ use crate::id::AttributeType as A;
 
 /// The bit number of a flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Flag(u8);
+pub(crate) struct Flag(u8);
 
 /// The flags in the order of their bits. The bits are never stored, so this order may change.
 const FLAGS: [A; 25] = [
@@ -49,57 +49,55 @@ static PLACES: [u8; 0x640] = {
 const NO_FLAG: u8 = u8::MAX;
 
 impl Flag {
-    /// `CKA_TOKEN`
-    pub const TOKEN: Self = Self::at(A::TOKEN);
     /// `CKA_PRIVATE`
-    pub const PRIVATE: Self = Self::at(A::PRIVATE);
+    pub(crate) const PRIVATE: Self = Self::at(A::PRIVATE);
     /// `CKA_MODIFIABLE`
-    pub const MODIFIABLE: Self = Self::at(A::MODIFIABLE);
+    pub(crate) const MODIFIABLE: Self = Self::at(A::MODIFIABLE);
     /// `CKA_COPYABLE`
-    pub const COPYABLE: Self = Self::at(A::COPYABLE);
+    pub(crate) const COPYABLE: Self = Self::at(A::COPYABLE);
     /// `CKA_DESTROYABLE`
-    pub const DESTROYABLE: Self = Self::at(A::DESTROYABLE);
+    pub(crate) const DESTROYABLE: Self = Self::at(A::DESTROYABLE);
     /// `CKA_SENSITIVE`
-    pub const SENSITIVE: Self = Self::at(A::SENSITIVE);
+    pub(crate) const SENSITIVE: Self = Self::at(A::SENSITIVE);
     /// `CKA_EXTRACTABLE`
-    pub const EXTRACTABLE: Self = Self::at(A::EXTRACTABLE);
+    pub(crate) const EXTRACTABLE: Self = Self::at(A::EXTRACTABLE);
     /// `CKA_SIGN`
-    pub const SIGN: Self = Self::at(A::SIGN);
+    pub(crate) const SIGN: Self = Self::at(A::SIGN);
     /// `CKA_VERIFY`
-    pub const VERIFY: Self = Self::at(A::VERIFY);
+    pub(crate) const VERIFY: Self = Self::at(A::VERIFY);
     /// `CKA_ENCRYPT`
-    pub const ENCRYPT: Self = Self::at(A::ENCRYPT);
+    pub(crate) const ENCRYPT: Self = Self::at(A::ENCRYPT);
     /// `CKA_DECRYPT`
-    pub const DECRYPT: Self = Self::at(A::DECRYPT);
+    pub(crate) const DECRYPT: Self = Self::at(A::DECRYPT);
     /// `CKA_WRAP`
-    pub const WRAP: Self = Self::at(A::WRAP);
+    pub(crate) const WRAP: Self = Self::at(A::WRAP);
     /// `CKA_UNWRAP`
-    pub const UNWRAP: Self = Self::at(A::UNWRAP);
+    pub(crate) const UNWRAP: Self = Self::at(A::UNWRAP);
     /// `CKA_DERIVE`
-    pub const DERIVE: Self = Self::at(A::DERIVE);
+    pub(crate) const DERIVE: Self = Self::at(A::DERIVE);
     /// `CKA_SIGN_RECOVER`
-    pub const SIGN_RECOVER: Self = Self::at(A::SIGN_RECOVER);
+    pub(crate) const SIGN_RECOVER: Self = Self::at(A::SIGN_RECOVER);
     /// `CKA_VERIFY_RECOVER`
-    pub const VERIFY_RECOVER: Self = Self::at(A::VERIFY_RECOVER);
+    pub(crate) const VERIFY_RECOVER: Self = Self::at(A::VERIFY_RECOVER);
     /// `CKA_ENCAPSULATE`
-    pub const ENCAPSULATE: Self = Self::at(A::ENCAPSULATE);
+    pub(crate) const ENCAPSULATE: Self = Self::at(A::ENCAPSULATE);
     /// `CKA_DECAPSULATE`
-    pub const DECAPSULATE: Self = Self::at(A::DECAPSULATE);
+    pub(crate) const DECAPSULATE: Self = Self::at(A::DECAPSULATE);
     /// `CKA_WRAP_WITH_TRUSTED`
-    pub const WRAP_WITH_TRUSTED: Self = Self::at(A::WRAP_WITH_TRUSTED);
+    pub(crate) const WRAP_WITH_TRUSTED: Self = Self::at(A::WRAP_WITH_TRUSTED);
     /// `CKA_TRUSTED`
-    pub const TRUSTED: Self = Self::at(A::TRUSTED);
+    pub(crate) const TRUSTED: Self = Self::at(A::TRUSTED);
     /// `CKA_ALWAYS_SENSITIVE`
-    pub const ALWAYS_SENSITIVE: Self = Self::at(A::ALWAYS_SENSITIVE);
+    pub(crate) const ALWAYS_SENSITIVE: Self = Self::at(A::ALWAYS_SENSITIVE);
     /// `CKA_NEVER_EXTRACTABLE`
-    pub const NEVER_EXTRACTABLE: Self = Self::at(A::NEVER_EXTRACTABLE);
+    pub(crate) const NEVER_EXTRACTABLE: Self = Self::at(A::NEVER_EXTRACTABLE);
     /// `CKA_OTP_USER_FRIENDLY_MODE`
-    pub const OTP_USER_FRIENDLY_MODE: Self = Self::at(A::OTP_USER_FRIENDLY_MODE);
+    pub(crate) const OTP_USER_FRIENDLY_MODE: Self = Self::at(A::OTP_USER_FRIENDLY_MODE);
     /// `CKA_ALWAYS_AUTHENTICATE`
-    pub const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
+    pub(crate) const ALWAYS_AUTHENTICATE: Self = Self::at(A::ALWAYS_AUTHENTICATE);
 
     /// Returns the bit of an attribute; `None` if it is not a flag.
-    pub fn of(id: A) -> Option<Self> {
+    pub(crate) fn of(id: A) -> Option<Self> {
         let place = *PLACES.get(usize::try_from(id.0).ok()?)?;
         (place != NO_FLAG).then_some(Self(place))
     }
@@ -115,31 +113,31 @@ impl Flag {
 
 /// The flags of one object with their values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bits {
+pub(crate) struct Bits {
     present: u32,
     set: u32,
 }
 
 impl Bits {
     /// Returns the flag's value; `None` if the flag is absent.
-    pub fn get(self, flag: Flag) -> Option<bool> {
+    pub(crate) fn get(self, flag: Flag) -> Option<bool> {
         (self.present >> flag.0 & 1 != 0).then_some(self.set >> flag.0 & 1 != 0)
     }
 
     /// Sets a flag.
-    pub fn put(&mut self, flag: Flag, value: bool) {
+    pub(crate) fn put(&mut self, flag: Flag, value: bool) {
         self.present |= 1 << flag.0;
         self.set = self.set & !(1 << flag.0) | u32::from(value) << flag.0;
     }
 
     /// Sets each flag that is absent to its value in `defaults`.
-    pub fn complete(&mut self, defaults: Self) {
+    pub(crate) fn complete(&mut self, defaults: Self) {
         self.set |= defaults.set & !self.present;
         self.present |= defaults.present;
     }
 
     /// Returns the flags that are present, with their values.
-    pub fn iter(self) -> impl Iterator<Item = (A, bool)> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = (A, bool)> {
         (0u8..).zip(FLAGS).filter_map(move |(place, id)| self.get(Flag(place)).map(|value| (id, value)))
     }
 }
@@ -153,8 +151,8 @@ mod tests {
         let mut bits = Bits::default();
         assert_eq!(bits.get(Flag::SIGN), None);
         bits.put(Flag::SIGN, true);
-        bits.put(Flag::TOKEN, false);
-        assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::TOKEN)), (Some(true), Some(false)));
+        bits.put(Flag::PRIVATE, false);
+        assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::PRIVATE)), (Some(true), Some(false)));
         bits.put(Flag::SIGN, false);
         let mut defaults = Bits::default();
         defaults.put(Flag::SIGN, true);

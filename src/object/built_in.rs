@@ -21,13 +21,13 @@ const PROFILES: [(u64, &str); 4] = [
 ];
 
 /// The classes of the built-in objects. Applications cannot create objects of these classes.
-pub const CLASSES: [ObjectClass; 4] =
+pub(crate) const CLASSES: [ObjectClass; 4] =
     [ObjectClass::PROFILE, ObjectClass::MECHANISM, ObjectClass::HW_FEATURE, ObjectClass::VALIDATION];
 
 /// Returns a profile object for each profile, a mechanism object for each of these mechanisms, and
 /// the clock. There is no counter, no display and no validation object: the token has no
 /// validation.
-pub fn objects(
+pub(crate) fn objects(
     mechanisms: impl Iterator<Item = MechanismType>,
     provider: &'static Provider,
 ) -> Result<Vec<Object>> {

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the time in UTC as `YYYYMMDDhhmmss00` (PKCS#11 3.2, "Clock").
-pub fn now() -> [u8; 16] {
+pub(crate) fn now() -> [u8; 16] {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     written(seconds)
 }

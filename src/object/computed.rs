@@ -16,7 +16,7 @@ const CHECK_LEN: usize = 3;
 const VERIFIED: [A; 2] = [A::CHECK_VALUE, A::PUBLIC_KEY_INFO];
 
 /// Returns whether an attribute of this class and type is computed.
-pub fn is(id: A, object_type: ObjectTypes) -> bool {
+pub(crate) fn is(id: A, object_type: ObjectTypes) -> bool {
     // This list is a shortcut: for most attributes the lookup of the rule is unnecessary.
     matches!(id, A::CHECK_VALUE | A::PUBLIC_KEY_INFO | A::OBJECT_VALIDATION_FLAGS | A::VALUE)
         && attribute::rule(id, object_type).is_some_and(|rule| rule.default == Default::Computed)
@@ -24,7 +24,12 @@ pub fn is(id: A, object_type: ObjectTypes) -> bool {
 
 /// Returns the value of a computed attribute; `None` if the object lacks an attribute that it is
 /// computed from.
-pub fn value(id: A, attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Option<Value> {
+pub(crate) fn value(
+    id: A,
+    attributes: &Attributes,
+    object_type: ObjectTypes,
+    provider: &Provider,
+) -> Option<Value> {
     match id {
         A::CHECK_VALUE => check_value(attributes, object_type, provider).map(Value::Bytes),
         A::PUBLIC_KEY_INFO => Some(Value::Bytes(public_key_info(attributes, object_type, provider))),
@@ -38,7 +43,7 @@ pub fn value(id: A, attributes: &Attributes, object_type: ObjectTypes, provider:
 /// value is ignored. PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects"
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
 /// decides it.
-pub fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
+pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
     for id in VERIFIED.into_iter().filter(|id| !(object_type.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
         if !is(id, object_type) {

@@ -56,13 +56,13 @@ pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve
 }
 
 /// Returns whether an Edwards key is on edwards448. Otherwise it is an Ed25519 key.
-pub fn is_edwards448(attributes: &Attributes) -> bool {
+pub(crate) fn is_edwards448(attributes: &Attributes) -> bool {
     named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
 }
 
 /// Returns the length of a public key on the key's curve: an uncompressed point, or the encoding of
 /// RFC 8032 or RFC 7748.
-pub fn point_len(attributes: &Attributes) -> Result<usize> {
+pub(crate) fn point_len(attributes: &Attributes) -> Result<usize> {
     Ok(match named_curve(attributes)?.group {
         Group::Ec(curve) => 1 + 2 * curve.len(),
         Group::Ed25519 | Group::X25519 => 32,
@@ -73,7 +73,7 @@ pub fn point_len(attributes: &Attributes) -> Result<usize> {
 
 /// Returns the point or u-coordinate of a public key for key agreement. Fails with
 /// `KeyTypeInconsistent` for other keys.
-pub fn point_of(parts: &PublicParts) -> Result<&[u8]> {
+pub(crate) fn point_of(parts: &PublicParts) -> Result<&[u8]> {
     match parts {
         PublicParts::Ec { point, .. } => Ok(point),
         PublicParts::X25519 { point } => Ok(point),
@@ -146,7 +146,7 @@ fn point(group: Group, bytes: &[u8]) -> Result<&[u8]> {
 }
 
 /// Returns the content of a DER octet string. Returns bytes in any other form unchanged.
-pub fn octets(bytes: &[u8]) -> Result<&[u8]> {
+pub(crate) fn octets(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::AttributeValueInvalid);
     }

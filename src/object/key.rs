@@ -14,7 +14,7 @@ use crate::secret::{Secret, with_wiped_frame};
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
 
 /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
-pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
+pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {
     Ok(match key_type(public)? {
         KeyType::RSA => PairSpec::Rsa {
             bits: public
@@ -48,7 +48,7 @@ pub fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<Pai
 
 /// Returns the parts of a public key object. Fails with `AttributeValueInvalid` if an attribute is
 /// malformed.
-pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
+pub(crate) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
     Ok(match key_type(attributes)? {
         KeyType::RSA => PublicParts::Rsa {
             n: bytes(attributes, A::MODULUS)?.to_vec(),
@@ -77,7 +77,7 @@ pub fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
 }
 
 /// Returns the parts of a private key object.
-pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
+pub(crate) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     Ok(match key_type(attributes)? {
         KeyType::RSA => PrivateParts::Rsa(RsaPrivate {
             n: bytes(attributes, A::MODULUS)?.to_vec(),
@@ -111,7 +111,7 @@ pub fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
 
 /// Returns the parts of the public key of a key object, which is that public key or its private
 /// half.
-pub fn public_half(
+pub(crate) fn public_half(
     attributes: &Attributes,
     object_type: ObjectTypes,
     provider: &Provider,
@@ -125,7 +125,11 @@ pub fn public_half(
 /// Checks that the backend accepts a created key, and normalises its attributes. The curve becomes
 /// its object identifier, the point a DER octet string. An ML-DSA or ML-KEM key is expanded from
 /// its seed.
-pub fn check(attributes: &mut Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
+pub(crate) fn check(
+    attributes: &mut Attributes,
+    object_type: ObjectTypes,
+    provider: &Provider,
+) -> Result<()> {
     if object_type.is_secret() {
         return check_secret(attributes, object_type);
     }
@@ -148,18 +152,18 @@ pub fn check(attributes: &mut Attributes, object_type: ObjectTypes, provider: &P
 }
 
 /// Returns `CKA_VALUE` of a secret key.
-pub fn secret(attributes: &Attributes) -> Result<&[u8]> {
+pub(crate) fn secret(attributes: &Attributes) -> Result<&[u8]> {
     value(attributes)
 }
 
 /// Returns the length of an RSA modulus in bytes.
-pub fn modulus_len(attributes: &Attributes) -> Result<usize> {
+pub(crate) fn modulus_len(attributes: &Attributes) -> Result<usize> {
     bytes(attributes, A::MODULUS).map(<[u8]>::len)
 }
 
 /// Sets the attributes that hold a public key. Fails with `TemplateInconsistent` if the template
 /// has other values for them.
-pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
+pub(crate) fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()> {
     match parts {
         PublicParts::Rsa { n, e } => {
             put_same(attributes, A::MODULUS, n)?;
@@ -188,7 +192,11 @@ pub fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Result<()
 
 /// Sets the attributes that hold a private key, and those of the public key that a private key
 /// object also has.
-pub fn put_private(attributes: &mut Attributes, public: &PublicParts, parts: PrivateParts) -> Result<()> {
+pub(crate) fn put_private(
+    attributes: &mut Attributes,
+    public: &PublicParts,
+    parts: PrivateParts,
+) -> Result<()> {
     match parts {
         PrivateParts::Rsa(key) => {
             put_same(attributes, A::MODULUS, &key.n)?;
@@ -247,7 +255,7 @@ fn put_seeded(attributes: &mut Attributes, set: u64, seed: Option<Secret>, key: 
 }
 
 /// Returns whether a secret key of this type may have this number of bytes.
-pub fn secret_len_fits(object_type: ObjectTypes, len: usize) -> bool {
+pub(crate) fn secret_len_fits(object_type: ObjectTypes, len: usize) -> bool {
     match object_type {
         ObjectTypes::AES => matches!(len, 16 | 24 | 32),
         ObjectTypes::AES_XTS => matches!(len, 32 | 64),
@@ -304,7 +312,7 @@ fn expand_seed(attributes: &mut Attributes, object_type: ObjectTypes, provider: 
 }
 
 /// Converts a backend's error about a key, or about a parameter of a new key, that the caller gave.
-pub fn refused(error: Error) -> Error {
+pub(crate) fn refused(error: Error) -> Error {
     match error {
         Error::DataInvalid | Error::DataLenRange => Error::AttributeValueInvalid,
         other => other,

@@ -27,26 +27,26 @@ pub(super) enum Use {
 }
 
 /// Facts about the source of a key that is unwrapped or derived from another key.
-pub struct Origin<'a> {
+pub(crate) struct Origin<'a> {
     /// The attributes that the other key's `CKA_UNWRAP_TEMPLATE`, or a similar attribute, forces
     /// upon the new key.
-    pub forced: Option<&'a Value>,
+    pub(crate) forced: Option<&'a Value>,
     /// The default of `CKA_EXTRACTABLE`. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
-    pub extractable: bool,
+    pub(crate) extractable: bool,
     /// The default of `CKA_SENSITIVE` for a secret key. A derived key takes it from its base keys.
     /// An unwrapped, encapsulated or decapsulated key takes it from the policy: true under
     /// *strict*.
-    pub sensitive: bool,
+    pub(crate) sensitive: bool,
     /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the base key. Both are false if the
     /// new key's value was outside the token.
-    pub history: (bool, bool),
+    pub(crate) history: (bool, bool),
     /// The key type if the template has none.
-    pub key_type: Option<KeyType>,
+    pub(crate) key_type: Option<KeyType>,
 }
 
 /// Returns the attributes of an object of `C_CreateObject`. The provider parses keys, so that an
 /// invalid key is refused here and not at its first use.
-pub fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> Result<Attributes> {
+pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> Result<Attributes> {
     let object_type = object_type(template)?;
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
     complete(&mut attributes, object_type, Use::Create)?;
@@ -63,7 +63,7 @@ pub fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> R
 
 /// Returns the attributes of a secret key of `C_GenerateKey`. Calls `value` to generate the key
 /// once its length is known and checked.
-pub fn generate_secret(
+pub(crate) fn generate_secret(
     template: &Template<'_>,
     key_type: KeyType,
     mechanism: MechanismType,
@@ -80,19 +80,27 @@ pub fn generate_secret(
 
 /// Returns the attributes of the public key of `C_GenerateKeyPair`, before the pair exists. They
 /// say which pair to generate.
-pub fn generate_public(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
+pub(crate) fn generate_public(
+    template: &Template<'_>,
+    key_type: KeyType,
+    rights: Rights,
+) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PUBLIC_KEY.0), (A::KEY_TYPE, key_type.0)];
     generated(template, &identity, rights)
 }
 
 /// Returns the attributes of the private key of `C_GenerateKeyPair`, before the pair exists.
-pub fn generate_private(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
+pub(crate) fn generate_private(
+    template: &Template<'_>,
+    key_type: KeyType,
+    rights: Rights,
+) -> Result<Attributes> {
     let identity = [(A::CLASS, ObjectClass::PRIVATE_KEY.0), (A::KEY_TYPE, key_type.0)];
     generated(template, &identity, rights)
 }
 
 /// Sets the key attributes of a new pair in the attributes of its two objects.
-pub fn put_pair(
+pub(crate) fn put_pair(
     public: Attributes,
     private: Attributes,
     parts: (PublicParts, PrivateParts),
@@ -106,7 +114,7 @@ pub fn put_pair(
 
 /// Returns the attributes of a key that is unwrapped or derived with another key, before its value
 /// is known. They follow from the template and the other key.
-pub fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Rights) -> Result<Attributes> {
+pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Rights) -> Result<Attributes> {
     let forced: &[(A, Value)] = match origin.forced {
         Some(Value::Template(forced)) => forced,
         _ => &[],
@@ -155,7 +163,7 @@ pub fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Rights) -> 
 }
 
 /// Returns whether a template contradicts the attributes that another key forces upon the new key.
-pub fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
+pub(crate) fn conflicts(template: &Template<'_>, forced: Option<&Value>) -> bool {
     let Some(Value::Template(forced)) = forced else { return false };
     let differs = |given: &Given<'_>, (id, value): &(A, Value)| {
         let own = kind_of(given.id).map(|kind| Value::read(kind, &given.value, &kind_of));
@@ -172,7 +180,7 @@ fn gives(id: A, object_type: ObjectTypes) -> bool {
 
 /// Returns the attributes of a data object that is derived from a key, before its value is known.
 /// Also returns the length that the template asks for: data objects have no `CKA_VALUE_LEN`.
-pub fn derived_data(
+pub(crate) fn derived_data(
     template: &Template<'_>,
     forced: Option<&Value>,
     rights: Rights,
@@ -201,7 +209,7 @@ pub fn derived_data(
 }
 
 /// Sets the value of a derived data object: the first `len` bytes, or all of them.
-pub fn put_data(mut attributes: Attributes, value: &Secret, len: Option<usize>) -> Result<Attributes> {
+pub(crate) fn put_data(mut attributes: Attributes, value: &Secret, len: Option<usize>) -> Result<Attributes> {
     let value = value.get(..len.unwrap_or(value.len())).ok_or(Error::TemplateInconsistent)?;
     attributes.put(A::VALUE, Value::Bytes(value.into()));
     Ok(attributes)
@@ -221,7 +229,7 @@ fn force(attributes: &mut Attributes, forced: &[(A, Value)]) -> Result<()> {
 
 /// Returns whether the value of an unwrapped or derived secret key may have this number of bytes,
 /// by its type and its template.
-pub fn fits(attributes: &Attributes, len: usize) -> bool {
+pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
     attributes.number(A::VALUE_LEN).is_none_or(|wanted| wanted == len as u64)
         && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
 }
@@ -229,7 +237,7 @@ pub fn fits(attributes: &Attributes, len: usize) -> bool {
 /// Sets the value of a secret key that comes out of another key: `CKA_VALUE_LEN` bytes of it, cut
 /// as `cut` says, or all of it. Fails with `TemplateInconsistent` if the secret is too short or
 /// must not be cut, and with `KeySizeRange` if the key type has no such length.
-pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
+pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
     let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
     let spare = len.and_then(|len| secret.len().checked_sub(len)).ok_or(Error::TemplateInconsistent)?;
@@ -264,7 +272,7 @@ pub fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Resu
 /// Which end of a secret is cut off if the key is shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Cut {
+pub(crate) enum Cut {
     Leading,
     Trailing,
     /// The zeros before a key that `CKM_RSA_X_509` wrapped. Any other byte belongs to the key.
@@ -284,7 +292,7 @@ fn are_zeros(bytes: &[u8]) -> bool {
 
 /// Sets the attributes that an unwrapped private key has. Fails with `TemplateInconsistent` if the
 /// template has other values for them.
-pub fn put_private_key(
+pub(crate) fn put_private_key(
     mut attributes: Attributes,
     parts: Vec<(A, Value)>,
     provider: &Provider,
@@ -301,18 +309,18 @@ pub fn put_private_key(
 }
 
 /// Returns the attributes of the copy that `C_CopyObject` makes.
-pub fn copy(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+pub(crate) fn copy(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
     changed(object, template, rights, true)
 }
 
 /// Returns the attributes of the object after `C_SetAttributeValue`.
-pub fn change(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
+pub(crate) fn change(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
     changed(object, template, rights, false)
 }
 
 /// Reads a search template. Returns `None` if it has an unknown attribute: no object has that
 /// attribute, so the search finds nothing.
-pub fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
+pub(crate) fn search(template: &Template<'_>) -> Result<Option<Vec<(A, Value)>>> {
     let mut wanted = Vec::with_capacity(template.0.len());
     for given in &template.0 {
         let Some(kind) = kind_of(given.id) else { return Ok(None) };

@@ -14,20 +14,20 @@ use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType, ObjectClass, SessionHandle};
 
 pub mod attribute;
-pub mod bits;
-pub mod built_in;
-pub mod clock;
-pub mod computed;
-pub mod curve;
-pub mod key;
-pub mod make;
-pub mod otp;
-pub mod parameters;
-pub mod pkcs8;
-pub mod policy;
-pub mod public_half;
-pub mod spki;
-pub mod strict;
+pub(crate) mod bits;
+pub(crate) mod built_in;
+pub(crate) mod clock;
+pub(crate) mod computed;
+pub(crate) mod curve;
+pub(crate) mod key;
+pub(crate) mod make;
+pub(crate) mod otp;
+pub(crate) mod parameters;
+pub(crate) mod pkcs8;
+pub(crate) mod policy;
+pub(crate) mod public_half;
+pub(crate) mod spki;
+pub(crate) mod strict;
 pub mod template;
 pub mod value;
 mod whole;
@@ -39,7 +39,7 @@ use value::{Kind, Value};
 
 /// Where an object lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Home {
+pub(crate) enum Home {
     /// A session object. It is in memory and ends with the session that created it.
     Session(SessionHandle),
     /// A token object, in the token's store under this number.
@@ -51,7 +51,7 @@ pub enum Home {
 /// A PKCS#11 object: its attributes, and its key in the backend's form once the key was used.
 pub struct Object {
     /// Where the object lives.
-    pub home: Home,
+    pub(crate) home: Home,
     object_type: ObjectTypes,
     attributes: Attributes,
     /// Whether it is a key without its secret parts: see [`Object::is_locked`].
@@ -65,7 +65,7 @@ pub struct Object {
 impl Object {
     /// Makes an object of attributes that are known to be complete. Fails with `GeneralError` if
     /// their class or type is unknown. A newer version may have written such a record.
-    pub fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
+    pub(crate) fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         attributes.fit();
         let locked = object_type.is_hidden()
@@ -75,23 +75,23 @@ impl Object {
     }
 
     /// Returns the object's class together with its key, certificate or feature type.
-    pub fn object_type(&self) -> ObjectTypes {
+    pub(crate) fn object_type(&self) -> ObjectTypes {
         self.object_type
     }
 
     /// Returns all attributes that the object stores, secret ones too.
-    pub fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
     /// Returns whether it is a key whose secret parts are encrypted until a login: a token object
     /// with `CKA_PRIVATE` false while no one is logged in.
-    pub fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         self.locked
     }
 
     /// Returns a flag's value. A flag that the object does not have is false.
-    pub fn flag(&self, flag: Flag) -> bool {
+    pub(crate) fn flag(&self, flag: Flag) -> bool {
         self.attributes.bits.get(flag).unwrap_or(false)
     }
 
@@ -112,7 +112,7 @@ impl Object {
 
     /// Returns whether the object shows the attribute with this value. A hidden attribute matches
     /// no value, so that no search can guess it.
-    pub fn shows(&self, id: A, value: &Value) -> bool {
+    pub(crate) fn shows(&self, id: A, value: &Value) -> bool {
         if self.hides(id) {
             return false;
         }
@@ -140,7 +140,7 @@ impl Object {
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
     /// sensitive or not extractable. A locked key shows no secret part, and no check value, which
     /// is computed from one. (PKCS#11 3.2, C_GetAttributeValue, has no `CKR_USER_NOT_LOGGED_IN`.)
-    pub fn hides(&self, id: A) -> bool {
+    pub(crate) fn hides(&self, id: A) -> bool {
         if self.locked && id == A::CHECK_VALUE {
             return true;
         }
@@ -149,13 +149,13 @@ impl Object {
     }
 
     /// Returns the key type; `None` if the object is not a key.
-    pub fn key_type(&self) -> Option<KeyType> {
+    pub(crate) fn key_type(&self) -> Option<KeyType> {
         self.object_type.is_key().then(|| self.attributes.number(A::KEY_TYPE).map(KeyType)).flatten()
     }
 
     /// Returns whether `CKA_ALLOWED_MECHANISMS` allows the mechanism. A key without the list, or
     /// with an empty list, allows all mechanisms.
-    pub fn allows(&self, mechanism: MechanismType) -> bool {
+    pub(crate) fn allows(&self, mechanism: MechanismType) -> bool {
         match self.attributes.get(A::ALLOWED_MECHANISMS) {
             Some(Value::Numbers(allowed)) if !allowed.is_empty() => allowed.contains(&mechanism.0),
             _ => true,
@@ -163,7 +163,7 @@ impl Object {
     }
 
     /// Returns the private key in the backend's form. The first call parses it.
-    pub fn private_key(&self, provider: &Provider) -> Result<Arc<dyn PrivateKey>> {
+    pub(crate) fn private_key(&self, provider: &Provider) -> Result<Arc<dyn PrivateKey>> {
         if let Some(key) = self.private_key.get() {
             return Ok(Arc::clone(key));
         }
@@ -172,7 +172,7 @@ impl Object {
     }
 
     /// Returns the public key in the backend's form. The first call parses it.
-    pub fn public_key(&self, provider: &Provider) -> Result<Arc<dyn PublicKey>> {
+    pub(crate) fn public_key(&self, provider: &Provider) -> Result<Arc<dyn PublicKey>> {
         if let Some(key) = self.public_key.get() {
             return Ok(Arc::clone(key));
         }
@@ -181,7 +181,7 @@ impl Object {
     }
 
     /// Returns the approximate size in bytes, for `C_GetObjectSize`.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.attributes.iter().map(|(_, value)| 8 + value.size()).sum::<usize>()
             + self.attributes.bits.iter().count() * 9
     }
@@ -212,18 +212,18 @@ impl Attributes {
     }
 
     /// Returns the value of an attribute that is not a flag.
-    pub fn get(&self, id: A) -> Option<&Value> {
+    pub(crate) fn get(&self, id: A) -> Option<&Value> {
         let at = self.values.binary_search_by_key(&id, |(known, _)| *known).ok()?;
         Some(&self.values[at].1)
     }
 
     /// Returns the value of a flag.
-    pub fn flag(&self, id: A) -> Option<bool> {
+    pub(crate) fn flag(&self, id: A) -> Option<bool> {
         Flag::of(id).and_then(|flag| self.bits.get(flag))
     }
 
     /// Returns the value of an attribute that is a number.
-    pub fn number(&self, id: A) -> Option<u64> {
+    pub(crate) fn number(&self, id: A) -> Option<u64> {
         match self.get(id) {
             Some(Value::Number(number)) => Some(*number),
             _ => None,
@@ -231,7 +231,7 @@ impl Attributes {
     }
 
     /// Returns the value of an attribute that is bytes.
-    pub fn bytes(&self, id: A) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, id: A) -> Option<&[u8]> {
         match self.get(id) {
             Some(Value::Bytes(bytes)) => Some(bytes),
             _ => None,
@@ -239,12 +239,12 @@ impl Attributes {
     }
 
     /// Returns whether the attribute is present, as a flag or as a value.
-    pub fn has(&self, id: A) -> bool {
+    pub(crate) fn has(&self, id: A) -> bool {
         self.flag(id).is_some() || self.get(id).is_some()
     }
 
     /// Returns whether the attribute is present with this value.
-    pub fn is(&self, id: A, value: &Value) -> bool {
+    pub(crate) fn is(&self, id: A, value: &Value) -> bool {
         match value {
             Value::Flag(flag) => self.flag(id) == Some(*flag),
             value => self.get(id).is_some_and(|own| own.equals(value)),
@@ -252,7 +252,7 @@ impl Attributes {
     }
 
     /// Sets an attribute. Replaces an older value.
-    pub fn put(&mut self, id: A, value: Value) {
+    pub(crate) fn put(&mut self, id: A, value: Value) {
         if let (Value::Flag(flag), Some(place)) = (&value, Flag::of(id)) {
             return self.bits.put(place, *flag);
         }
@@ -280,29 +280,29 @@ impl Attributes {
     }
 
     /// Removes and wipes the values for which `keep` is false.
-    pub fn retain(&mut self, keep: impl Fn(A) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(A) -> bool) {
         self.values.retain(|(id, _)| keep(*id));
     }
 
     /// Returns the attributes that are not flags, in order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (A, &Value)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (A, &Value)> {
         self.values.iter().map(|(id, value)| (*id, value))
     }
 
     /// Returns the flags that are present, with their values.
-    pub fn flags(&self) -> impl Iterator<Item = (A, bool)> {
+    pub(crate) fn flags(&self) -> impl Iterator<Item = (A, bool)> {
         self.bits.iter()
     }
 
     /// Returns a copy. There is no `Clone`, so that each copy of a secret is visible in the code.
-    pub fn duplicate(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         let values = self.values.iter().map(|(id, value)| (*id, value.duplicate())).collect();
         Self { bits: self.bits, values }
     }
 
     /// Returns the class and type of the object that the attributes describe; `None` if they are
     /// unknown.
-    pub fn object_type(&self) -> Option<ObjectTypes> {
+    pub(crate) fn object_type(&self) -> Option<ObjectTypes> {
         let class = ObjectClass(self.number(A::CLASS)?);
         let kind = match class {
             ObjectClass::CERTIFICATE => self.number(A::CERTIFICATE_TYPE),

@@ -67,7 +67,7 @@ struct DhParameter<'a> {
 
 /// Encodes a private key object as DER. Fails with `KeyNotWrappable` if the object lacks a part of
 /// the encoding.
-pub fn encode(attributes: &Attributes) -> Result<Secret> {
+pub(crate) fn encode(attributes: &Attributes) -> Result<Secret> {
     let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
     let group = if key_type == KeyType::DH { dh_parameter(attributes)? } else { Secret::default() };
     let (oid, parameters, inner) = match key_type {
@@ -102,7 +102,7 @@ pub(super) fn set_identifier(key_type: KeyType, set: u64) -> Result<ObjectIdenti
 
 /// Decodes the DER of a private key to attributes, with `CKA_KEY_TYPE` first. Fails with
 /// `WrappedKeyInvalid` if it is not a known private key.
-pub fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
     let info = PrivateKeyInfoRef::from_der(bytes).map_err(invalid)?;
     let (oid, key) = (info.algorithm.oid, info.private_key.as_bytes());
     if oid == RSA {

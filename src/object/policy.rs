@@ -8,7 +8,7 @@ use crate::id::AttributeType as A;
 
 /// Which role is logged in to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Login {
+pub(crate) enum Login {
     /// No login.
     Public,
     /// The normal user.
@@ -28,23 +28,18 @@ pub enum Access {
 
 /// The rights of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rights {
+pub(crate) struct Rights {
     /// The role that is logged in.
-    pub login: Login,
+    pub(crate) login: Login,
     /// The type of the session.
-    pub access: Access,
+    pub(crate) access: Access,
 }
 
 impl Rights {
-    /// Returns whether a session sees an object. Only a session of the user sees private objects.
-    pub fn see(self, object: &Object) -> bool {
-        !object.flag(Flag::PRIVATE) || self.login == Login::User
-    }
-
     /// Checks that a session may create, change or destroy an object with these attributes. PKCS#11
     /// allows a public session to write public token objects. Here each write is authenticated with
     /// the token key, which only a login unwraps, so that the file can be trusted.
-    pub fn write(self, attributes: &Attributes) -> Result<()> {
+    pub(crate) fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));
         if token && self.access == Access::ReadOnly {
@@ -59,7 +54,7 @@ impl Rights {
     /// Checks that a session may create an object with these attributes. Only the SO creates
     /// trusted objects. Each function checks this in its template; this check covers them all, with
     /// the current rights. The SO may log out between `C_GenerateKey` and `C_AsyncComplete`.
-    pub fn make(self, attributes: &Attributes) -> Result<()> {
+    pub(crate) fn make(self, attributes: &Attributes) -> Result<()> {
         if attributes.flag(A::TRUSTED) == Some(true) && !self.is_so() {
             return Err(Error::AttributeReadOnly);
         }
@@ -67,7 +62,7 @@ impl Rights {
     }
 
     /// Returns whether the SO is logged in.
-    pub fn is_so(self) -> bool {
+    pub(crate) fn is_so(self) -> bool {
         self.login == Login::SecurityOfficer
     }
 }
@@ -76,7 +71,7 @@ impl Rights {
 /// "Trusted certificates cannot be modified". The SO can still withdraw the trust. The same holds
 /// for keys. A user who gave `CKA_DECRYPT` to a trusted wrapping key would read every key that has
 /// `CKA_WRAP_WITH_TRUSTED`.
-pub fn modifiable(object: &Object, rights: Rights) -> Result<()> {
+pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
     if object.flag(Flag::TRUSTED) && !rights.is_so() {
         return Err(Error::ActionProhibited);
     }
@@ -84,12 +79,12 @@ pub fn modifiable(object: &Object, rights: Rights) -> Result<()> {
 }
 
 /// Checks that an object may be copied: `CKA_COPYABLE`.
-pub fn copyable(object: &Object) -> Result<()> {
+pub(crate) fn copyable(object: &Object) -> Result<()> {
     permit(object, Flag::COPYABLE)
 }
 
 /// Checks that an object may be destroyed: `CKA_DESTROYABLE`.
-pub fn destroyable(object: &Object) -> Result<()> {
+pub(crate) fn destroyable(object: &Object) -> Result<()> {
     permit(object, Flag::DESTROYABLE)
 }
 

@@ -29,7 +29,7 @@ const TAKEN_OVER: [(A, A); 12] = [
 
 /// Returns the attributes of the public key. The template must follow the rules of `C_CreateObject`
 /// and must not contradict the private key.
-pub fn attributes(
+pub(crate) fn attributes(
     template: &Template<'_>,
     private: &Attributes,
     parts: &PublicParts,

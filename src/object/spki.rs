@@ -17,7 +17,7 @@ use crate::mechanism::curve::{Group, named_group};
 use crate::mechanism::{ml_dsa_number, ml_kem_number, slh_dsa_number};
 
 /// Returns the DER of a public key.
-pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
+pub(crate) fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
     match parts {
         PublicParts::Rsa { n, e } => {
             let (modulus, public_exponent) =
@@ -46,7 +46,7 @@ pub fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
 
 /// Returns the DER of the public key in an X.509 certificate (RFC 5280, 4.1). It is the seventh
 /// field, or the sixth if the certificate has no version field.
-pub fn of_certificate(certificate: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn of_certificate(certificate: &[u8]) -> Result<Vec<u8>> {
     let outer = AnyRef::from_der(certificate).map_err(wrong)?;
     let mut outer = SliceReader::new(sequence(&outer)?).map_err(wrong)?;
     let inner = AnyRef::decode(&mut outer).map_err(wrong)?;

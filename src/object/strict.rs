@@ -35,7 +35,7 @@ fn usages(class: ObjectClass) -> &'static [A] {
 
 /// Returns the template with each usage that it does not contain set to false: no usage is a
 /// default. `forced` is the template of the base key, which may contain usages too.
-pub fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
+pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
     let class = match template.bytes(A::CLASS).map(value::number) {
         Some(Ok(class)) => ObjectClass(class),
         _ => class,
@@ -47,7 +47,7 @@ pub fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Va
 }
 
 /// Fails unless a new object follows the policy: a key has at most one role, and a safe size.
-pub fn admit(attributes: &Attributes) -> Result<()> {
+pub(crate) fn admit(attributes: &Attributes) -> Result<()> {
     let Some(object_type) = attributes.object_type() else { return Ok(()) };
     if object_type.is_hidden() && roles(|id| attributes.flag(id) == Some(true)) > 1 {
         return Err(Error::TemplateInconsistent);
@@ -57,7 +57,7 @@ pub fn admit(attributes: &Attributes) -> Result<()> {
 
 /// Fails if a change or a copy adds a usage to the object. A usage that was removed cannot return:
 /// the key would have one role after the other (Delaune, Kremer, Steel 2008).
-pub fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
+pub(crate) fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
     let raised =
         |id: &&A| attributes.flag(**id) == Some(true) && object.attributes().flag(**id) != Some(true);
     let found = ROLES.iter().flat_map(|role| role.usages).find(raised);
@@ -65,7 +65,7 @@ pub fn only_lowered(object: &Object, attributes: &Attributes) -> Result<()> {
 }
 
 /// Fails if the two keys of a new pair have usages that exclude each other.
-pub fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
+pub(crate) fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
     let both = |(one, other): &(A, A)| public.flag(*one) == Some(true) && private.flag(*other) == Some(true);
     if PAIRS.iter().any(both) { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }
@@ -73,7 +73,7 @@ pub fn admit_pair(public: &Attributes, private: &Attributes) -> Result<()> {
 /// Fails if the policy does not allow any use of a key. A key of an older store, or one that was
 /// made under *compatible*, may have several roles. Such a key is unusable until the user removes
 /// all roles but one.
-pub fn usable(object: &Object) -> Result<()> {
+pub(crate) fn usable(object: &Object) -> Result<()> {
     let has = |id| object.attributes().flag(id) == Some(true);
     if object.object_type().is_hidden() && roles(has) > 1 {
         let names: Vec<_> = ROLES.iter().filter(|role| role.usages.iter().any(|id| has(*id))).collect();
@@ -85,7 +85,7 @@ pub fn usable(object: &Object) -> Result<()> {
 }
 
 /// Fails if a key from a sensitive base key is explicitly not sensitive.
-pub fn hidden(attributes: &Attributes) -> Result<()> {
+pub(crate) fn hidden(attributes: &Attributes) -> Result<()> {
     let shown = attributes.flag(A::SENSITIVE) == Some(false);
     if shown { Err(Error::TemplateInconsistent) } else { Ok(()) }
 }

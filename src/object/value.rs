@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// The value of an attribute. Bytes are wiped when they are dropped, whether they are secret or
 /// not.
-pub enum Value {
+pub(crate) enum Value {
     /// [`Kind::Flag`]
     Flag(bool),
     /// [`Kind::Number`]
@@ -88,7 +88,11 @@ const ULONG: usize = size_of::<c_ulong>();
 impl Value {
     /// Reads a caller's value. Fails with `AttributeValueInvalid` if it does not have the form
     /// `kind`. `kind_of` returns the forms of nested attributes.
-    pub fn read(kind: Kind, raw: &Raw<'_>, kind_of: &dyn Fn(AttributeType) -> Option<Kind>) -> Result<Self> {
+    pub(crate) fn read(
+        kind: Kind,
+        raw: &Raw<'_>,
+        kind_of: &dyn Fn(AttributeType) -> Option<Kind>,
+    ) -> Result<Self> {
         match (kind, raw) {
             (Kind::Template, Raw::Template(template)) => Self::nested(template, kind_of),
             (Kind::Template, Raw::Bytes([])) => Ok(Self::Template(Vec::new())),
@@ -98,7 +102,7 @@ impl Value {
     }
 
     /// Returns the value in the caller's representation.
-    pub fn view(&self) -> AttributeView<'_> {
+    pub(crate) fn view(&self) -> AttributeView<'_> {
         match self {
             Self::Flag(flag) => AttributeView::flag(*flag),
             Self::Number(number) => AttributeView::Bytes(Shown::Number(native(*number))),
@@ -113,7 +117,7 @@ impl Value {
     }
 
     /// Returns a copy. There is no `Clone`, so that each copy of a secret is visible in the code.
-    pub fn duplicate(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         match self {
             Self::Flag(flag) => Self::Flag(*flag),
             Self::Number(number) => Self::Number(*number),
@@ -126,7 +130,7 @@ impl Value {
     }
 
     /// Returns whether two values are equal.
-    pub fn equals(&self, other: &Self) -> bool {
+    pub(crate) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Flag(a), Self::Flag(b)) => a == b,
             (Self::Number(a), Self::Number(b)) => a == b,
@@ -140,7 +144,7 @@ impl Value {
     }
 
     /// Returns the approximate number of bytes in the value.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::Flag(_) => 1,
             Self::Number(_) => 8,
@@ -188,12 +192,12 @@ impl Value {
 
 impl AttributeView<'_> {
     /// Returns the view of a `CK_BBOOL`.
-    pub fn flag(flag: bool) -> Self {
+    pub(crate) fn flag(flag: bool) -> Self {
         Self::Bytes(Shown::Held(if flag { &[1] } else { &[0] }))
     }
 
     /// Returns the same view with its own copy of the bytes.
-    pub fn into_owned(self) -> AttributeView<'static> {
+    pub(crate) fn into_owned(self) -> AttributeView<'static> {
         match self {
             Self::Bytes(bytes) => AttributeView::Bytes(Shown::Made(bytes.into_owned())),
             Self::Template(within) => AttributeView::Template(
@@ -214,13 +218,13 @@ fn is_date(bytes: &[u8]) -> bool {
 }
 
 /// Returns a big-endian integer without its leading zero bytes.
-pub fn unpadded(bytes: &[u8]) -> &[u8] {
+pub(crate) fn unpadded(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]
 }
 
 /// Reads a `CK_ULONG` in the caller's byte order. Fails with `AttributeValueInvalid` if the length
 /// is wrong.
-pub fn number(bytes: &[u8]) -> Result<u64> {
+pub(crate) fn number(bytes: &[u8]) -> Result<u64> {
     let bytes: [u8; ULONG] = bytes.try_into().map_err(|_| Error::AttributeValueInvalid)?;
     #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
     Ok(u64::from(c_ulong::from_ne_bytes(bytes)))
@@ -228,7 +232,7 @@ pub fn number(bytes: &[u8]) -> Result<u64> {
 
 /// Writes a number as a `CK_ULONG` in the caller's byte order.
 #[allow(clippy::cast_possible_truncation, reason = "on a 32-bit platform CK_ULONG itself has 32 bits")]
-pub fn native(number: u64) -> [u8; ULONG] {
+pub(crate) fn native(number: u64) -> [u8; ULONG] {
     (number as c_ulong).to_ne_bytes()
 }
 

@@ -14,7 +14,7 @@ pub struct Digesting {
 
 impl Digesting {
     /// Returns a digest by that hash, without data.
-    pub fn new(provider: &'static Provider, hash: Hash) -> Self {
+    pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
         Self { provider, hash, hasher: None }
     }
 }

@@ -4,18 +4,18 @@ use crate::id::ObjectHandle;
 
 /// The results of a search that the caller has not received yet. They are the objects that existed
 /// when the search began.
-pub struct Find {
+pub(crate) struct Find {
     found: std::vec::IntoIter<ObjectHandle>,
 }
 
 impl Find {
     /// Returns a search with these results, in this order.
-    pub fn new(found: Vec<ObjectHandle>) -> Self {
+    pub(crate) fn new(found: Vec<ObjectHandle>) -> Self {
         Self { found: found.into_iter() }
     }
 
     /// Moves the next results into `out`. Returns their number.
-    pub fn next(&mut self, out: &mut [ObjectHandle]) -> usize {
+    pub(crate) fn next(&mut self, out: &mut [ObjectHandle]) -> usize {
         let mut given = 0;
         for (place, handle) in out.iter_mut().zip(&mut self.found) {
             *place = handle;

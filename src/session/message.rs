@@ -40,7 +40,7 @@ struct Begun {
 
 impl Messages {
     /// Returns an engine with a secret key.
-    pub fn new(
+    pub(crate) fn new(
         provider: &'static Provider,
         scheme: AeadScheme,
         direction: Direction,
@@ -51,7 +51,7 @@ impl Messages {
     }
 
     /// Forgets the generated nonces, because a new operation starts.
-    pub fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         self.nonces = Nonces::default();
     }
 

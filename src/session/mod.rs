@@ -66,40 +66,41 @@ const MIN_SENSITIVE: usize = 14;
 
 /// A use of a key: the flag of the mechanism and the flag of the key that permit it.
 #[derive(Clone, Copy)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// The flag that the mechanism must have (`CKF_*`).
-    pub mechanism: u64,
+    pub(crate) mechanism: u64,
     /// The flag that the key must have.
-    pub key: Flag,
+    pub(crate) key: Flag,
 }
 
 #[allow(missing_docs, reason = "the names are the specification's")]
 impl Usage {
-    pub const SIGN: Self = Self { mechanism: does::SIGN, key: Flag::SIGN };
-    pub const SIGN_RECOVER: Self = Self { mechanism: does::SIGN_RECOVER, key: Flag::SIGN_RECOVER };
-    pub const VERIFY_RECOVER: Self = Self { mechanism: does::VERIFY_RECOVER, key: Flag::VERIFY_RECOVER };
-    pub const VERIFY: Self = Self { mechanism: does::VERIFY, key: Flag::VERIFY };
-    pub const ENCRYPT: Self = Self { mechanism: does::ENCRYPT, key: Flag::ENCRYPT };
-    pub const DECRYPT: Self = Self { mechanism: does::DECRYPT, key: Flag::DECRYPT };
-    pub const WRAP: Self = Self { mechanism: does::WRAP, key: Flag::WRAP };
-    pub const UNWRAP: Self = Self { mechanism: does::UNWRAP, key: Flag::UNWRAP };
-    pub const DERIVE: Self = Self { mechanism: does::DERIVE, key: Flag::DERIVE };
-    pub const ENCAPSULATE: Self = Self { mechanism: does::ENCAPSULATE, key: Flag::ENCAPSULATE };
-    pub const DECAPSULATE: Self = Self { mechanism: does::DECAPSULATE, key: Flag::DECAPSULATE };
-    pub const MESSAGE_ENCRYPT: Self = Self { mechanism: does::MESSAGE_ENCRYPT, key: Flag::ENCRYPT };
-    pub const MESSAGE_DECRYPT: Self = Self { mechanism: does::MESSAGE_DECRYPT, key: Flag::DECRYPT };
-    pub const MESSAGE_SIGN: Self = Self { mechanism: does::MESSAGE_SIGN, key: Flag::SIGN };
-    pub const MESSAGE_VERIFY: Self = Self { mechanism: does::MESSAGE_VERIFY, key: Flag::VERIFY };
+    pub(crate) const SIGN: Self = Self { mechanism: does::SIGN, key: Flag::SIGN };
+    pub(crate) const SIGN_RECOVER: Self = Self { mechanism: does::SIGN_RECOVER, key: Flag::SIGN_RECOVER };
+    pub(crate) const VERIFY_RECOVER: Self =
+        Self { mechanism: does::VERIFY_RECOVER, key: Flag::VERIFY_RECOVER };
+    pub(crate) const VERIFY: Self = Self { mechanism: does::VERIFY, key: Flag::VERIFY };
+    pub(crate) const ENCRYPT: Self = Self { mechanism: does::ENCRYPT, key: Flag::ENCRYPT };
+    pub(crate) const DECRYPT: Self = Self { mechanism: does::DECRYPT, key: Flag::DECRYPT };
+    pub(crate) const WRAP: Self = Self { mechanism: does::WRAP, key: Flag::WRAP };
+    pub(crate) const UNWRAP: Self = Self { mechanism: does::UNWRAP, key: Flag::UNWRAP };
+    pub(crate) const DERIVE: Self = Self { mechanism: does::DERIVE, key: Flag::DERIVE };
+    pub(crate) const ENCAPSULATE: Self = Self { mechanism: does::ENCAPSULATE, key: Flag::ENCAPSULATE };
+    pub(crate) const DECAPSULATE: Self = Self { mechanism: does::DECAPSULATE, key: Flag::DECAPSULATE };
+    pub(crate) const MESSAGE_ENCRYPT: Self = Self { mechanism: does::MESSAGE_ENCRYPT, key: Flag::ENCRYPT };
+    pub(crate) const MESSAGE_DECRYPT: Self = Self { mechanism: does::MESSAGE_DECRYPT, key: Flag::DECRYPT };
+    pub(crate) const MESSAGE_SIGN: Self = Self { mechanism: does::MESSAGE_SIGN, key: Flag::SIGN };
+    pub(crate) const MESSAGE_VERIFY: Self = Self { mechanism: does::MESSAGE_VERIFY, key: Flag::VERIFY };
 }
 
 impl Session {
     /// Returns a session without active operations.
-    pub fn new(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
+    pub(crate) fn new(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
         Self { handle, token, access, asynchronous: false, find: None, operations: Operations::default() }
     }
 
     /// Returns what the session may do with the current login.
-    pub fn rights(&self) -> Rights {
+    pub(crate) fn rights(&self) -> Rights {
         self.token.rights(self.access)
     }
 
@@ -352,7 +353,7 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
 /// Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate no operation,
 /// so there is no moment for this login. `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED` if no
 /// operation waits for it.
-pub fn usable(
+pub(crate) fn usable(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,
@@ -438,7 +439,7 @@ fn mac(token: &Token, mechanism: &Mechanism, object: &Object) -> Result<sign::Ma
 /// Fails with `KeySizeRange` if a sensitive key is too short for a MAC. NIST SP 800-131A asks for
 /// 112 bits in a key of HMAC. The MAC under a shorter key reveals the key to a caller who tries all
 /// values: 256 attempts find one byte. A verification confirms a guess in the same way.
-pub fn strong_enough(object: &Object) -> Result<()> {
+pub(crate) fn strong_enough(object: &Object) -> Result<()> {
     let short = || key::secret(object.attributes()).map(|value| value.len() < MIN_SENSITIVE);
     if object.flag(Flag::SENSITIVE) && short()? { Err(Error::KeySizeRange) } else { Ok(()) }
 }

@@ -18,7 +18,7 @@ const LEAST_RANDOM_BITS: usize = 64;
 
 /// The state of the generators of one operation.
 #[derive(Default)]
-pub struct Nonces {
+pub(crate) struct Nonces {
     counted: Counting,
     /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
     /// never get the same nonce. Messages of two operations get it as rarely as with random nonces
@@ -42,7 +42,7 @@ struct Base {
 impl Nonces {
     /// Generates the bits of the nonce that are not fixed. Fails with `MechanismParamInvalid` if no
     /// unused nonce is left.
-    pub fn generate(&mut self, random: &dyn Random, params: &mut MessageParams) -> Result<()> {
+    pub(crate) fn generate(&mut self, random: &dyn Random, params: &mut MessageParams) -> Result<()> {
         let fixed_bits = params.fixed_bits();
         let generator = params.generator();
         let nonce = params.nonce_mut();

@@ -339,6 +339,6 @@ pub(super) fn save_hasher(hasher: Option<&dyn Hasher>) -> Result<Progress> {
 }
 
 /// Returns the part of the buffer for a result of `needed` bytes. Fails before any work is done.
-pub fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
+pub(crate) fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8]> {
     out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })
 }

@@ -34,7 +34,7 @@ pub struct Otp {
 impl Otp {
     /// Returns an engine for a signature. Fails with `MechanismParamInvalid` if the key and the
     /// parameter do not agree.
-    pub fn signing(
+    pub(crate) fn signing(
         token: &Arc<Token>,
         access: Access,
         mechanism: &Mechanism,
@@ -64,7 +64,7 @@ impl Otp {
 
     /// Returns an engine for a verification. PKCS#11 3.2, "HOTP OTP generation and validation": the
     /// counter must be provided.
-    pub fn verifying(
+    pub(crate) fn verifying(
         token: &Arc<Token>,
         mechanism: &Mechanism,
         handle: ObjectHandle,
@@ -80,18 +80,18 @@ impl Otp {
 
     /// Fails with `DataLenRange` if there is data. PKCS#11 3.2, "OATH HOTP": the operation takes no
     /// data.
-    pub fn update(&self, data: &[u8]) -> Result<()> {
+    pub(crate) fn update(&self, data: &[u8]) -> Result<()> {
         if data.is_empty() { Ok(()) } else { Err(Error::DataLenRange) }
     }
 
     /// Returns the length of the `CK_OTP_SIGNATURE_INFO` with its parameters and their values.
-    pub fn info_len(&self) -> usize {
+    pub(crate) fn info_len(&self) -> usize {
         STRUCT + 2 * PARAM + COUNTER + self.digits
     }
 
     /// Writes a `CK_OTP_SIGNATURE_INFO` of `info_len` bytes with the password and its counter. The
     /// counter of the key is incremented on disk before the caller gets the password.
-    pub fn write(&self, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn write(&self, out: &mut [u8]) -> Result<()> {
         let counter = match self.counter {
             Some(counter) => counter,
             None => self.count()?,
@@ -102,7 +102,7 @@ impl Otp {
     }
 
     /// Compares the caller's password with the expected one.
-    pub fn verify(&self, given: &[u8]) -> Result<()> {
+    pub(crate) fn verify(&self, given: &[u8]) -> Result<()> {
         if given.len() != self.digits {
             return Err(Error::SignatureLenRange);
         }

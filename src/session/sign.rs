@@ -41,7 +41,7 @@ pub struct MacEngine {
 impl MacEngine {
     /// Returns a MAC that is truncated to `len` bytes. Fails with `MechanismParamInvalid` if the
     /// MAC is shorter than that.
-    pub fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
+    pub(crate) fn new(mac: Box<dyn Mac>, len: Option<usize>) -> Result<Self> {
         let whole = Secret::zeroed(mac.mac_len());
         let len = len.unwrap_or(whole.len());
         if len == 0 || len > whole.len() {
@@ -51,7 +51,7 @@ impl MacEngine {
     }
 
     /// Returns a MAC that is as long as the caller's buffer. `mac` must be able to fill any length.
-    pub fn of_any_length(mac: Box<dyn Mac>) -> Result<Self> {
+    pub(crate) fn of_any_length(mac: Box<dyn Mac>) -> Result<Self> {
         Ok(Self { any_len: true, ..Self::new(mac, None)? })
     }
 

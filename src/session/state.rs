@@ -59,13 +59,13 @@ impl Progress {
 }
 
 /// A saved operation.
-pub struct Saved {
+pub(crate) struct Saved {
     /// The mechanism that the operation was started with.
-    pub mechanism: Mechanism,
+    pub(crate) mechanism: Mechanism,
     /// The handle of the key, or 0.
-    pub key: ObjectHandle,
+    pub(crate) key: ObjectHandle,
     /// The progress, or `None` before the first part.
-    pub progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
 }
 
 /// Which argument of `C_SetOperationState` names the key.
@@ -87,7 +87,7 @@ pub(super) struct Savable {
 }
 
 /// The saved operations of a session.
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     login: Login,
     operations: Vec<(&'static Savable, Saved)>,
     /// `CKA_UNIQUE_ID` of the key that encrypts or decrypts.
@@ -101,7 +101,7 @@ pub struct Snapshot {
 impl Session {
     /// Saves the active operations. Fails with `OperationNotInitialized` if no operation is active
     /// that can be saved.
-    pub fn save(&self) -> Result<Snapshot> {
+    pub(crate) fn save(&self) -> Result<Snapshot> {
         let mut operations = Vec::new();
         for savable in SAVABLE {
             operations.extend((savable.save)(&self.operations)?.map(|saved| (savable, saved)));
@@ -140,7 +140,7 @@ impl Session {
     /// The two sessions "should have a common session state" (`C_SetOperationState`). A read-only
     /// session can still restore the state of a read/write session and the reverse, because no
     /// saved operation writes. OpenSSL's pkcs11-provider does this.
-    pub fn restore(
+    pub(crate) fn restore(
         &mut self,
         state: &Snapshot,
         encryption: ObjectHandle,
@@ -211,7 +211,7 @@ impl Session {
 
 /// The saved states of a module, the oldest first.
 #[derive(Default)]
-pub struct SavedStates(Mutex<VecDeque<Entry>>);
+pub(crate) struct SavedStates(Mutex<VecDeque<Entry>>);
 
 struct Entry {
     ticket: Ticket,
@@ -226,7 +226,7 @@ struct Entry {
 
 impl SavedStates {
     /// Stores a state. Returns the number that identifies it.
-    pub fn keep(&self, token: &Arc<Token>, snapshot: Snapshot) -> Result<Ticket> {
+    pub(crate) fn keep(&self, token: &Arc<Token>, snapshot: Snapshot) -> Result<Ticket> {
         let progress = snapshot.operations.iter().filter_map(|(_, saved)| saved.progress.as_ref());
         let collected = progress.map(Progress::collected).sum();
         if collected > MAX_COLLECTED {
@@ -250,19 +250,19 @@ impl SavedStates {
     }
 
     /// Returns the state with that number if a session of that token saved it.
-    pub fn find(&self, token: &Arc<Token>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
+    pub(crate) fn find(&self, token: &Arc<Token>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
         let entries = self.entries();
         let found = entries.iter().find(|entry| entry.ticket == ticket && Arc::ptr_eq(&entry.token, token));
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
     /// Removes the states of that token that were saved while a user was logged in.
-    pub fn end_login(&self, token: &Arc<Token>) {
+    pub(crate) fn end_login(&self, token: &Arc<Token>) {
         self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }
 
     /// Removes all states.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.entries().clear();
     }
 

@@ -13,7 +13,7 @@ use crate::id::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
 /// Maximum number of sessions at the same time.
-pub const MAX_SESSIONS: usize = SEGMENTS * SEGMENT;
+pub(crate) const MAX_SESSIONS: usize = SEGMENTS * SEGMENT;
 /// Slots are allocated in groups of this number.
 const SEGMENT: usize = 256;
 const SEGMENTS: usize = 256;

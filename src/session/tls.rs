@@ -10,7 +10,7 @@ const MASTER: usize = 48;
 
 /// Returns `len` bytes of a PRF (RFC 5246, 5, or RFC 2246, 5). In RFC 2246 the two halves of the
 /// secret are the keys of two functions.
-pub fn prf(
+pub(crate) fn prf(
     provider: &Provider,
     prf: TlsPrf,
     secret: &[u8],
@@ -52,7 +52,7 @@ fn expand(
 }
 
 /// A PRF that is used as a MAC. The signed data is the seed.
-pub struct Finished {
+pub(crate) struct Finished {
     provider: &'static Provider,
     prf: TlsPrf,
     label: &'static [u8],
@@ -64,14 +64,14 @@ pub struct Finished {
 impl Finished {
     /// Returns the MAC of `CKM_TLS_PRF_GENERAL`, which NSS defines. It is the PRF of TLS 1.0 and
     /// 1.1, and the signed data is its label and seed.
-    pub fn general(provider: &'static Provider, secret: &[u8]) -> Self {
+    pub(crate) fn general(provider: &'static Provider, secret: &[u8]) -> Self {
         let (prf, label) = (TlsPrf::Md5Sha1, &b""[..]);
         Self { provider, prf, label, secret: secret.into(), len: MASTER, seed: Secret::default() }
     }
 
     /// Returns the MAC for `verify_data` in a "finished" message of the server or the client. It
     /// has `len` bytes and signs the hash of a handshake.
-    pub fn new(
+    pub(crate) fn new(
         provider: &'static Provider,
         prf: TlsPrf,
         label: &'static [u8],

@@ -19,18 +19,18 @@ const INDEXED: [A; 8] =
     [A::CLASS, A::KEY_TYPE, A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
 
 /// The length of a namer's key in bytes.
-pub const INDEXER_KEY: usize = 16;
+pub(crate) const INDEXER_KEY: usize = 16;
 
 /// The index keys of an object; a cryptographic key has three or four. They are stored inline: with
 /// a million objects, each pointer would cause a cache miss.
-pub type IndexKeys = SmallVec<[u64; 6]>;
+pub(crate) type IndexKeys = SmallVec<[u64; 6]>;
 
 /// Computes index keys with a secret key.
-pub struct Indexer(Secret);
+pub(crate) struct Indexer(Secret);
 
 impl Indexer {
     /// Returns a namer with this key.
-    pub fn new(key: &[u8; INDEXER_KEY]) -> Self {
+    pub(crate) fn new(key: &[u8; INDEXER_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
@@ -41,7 +41,7 @@ impl Indexer {
 
     /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value
     /// has none either: most objects have it by default, so it would not narrow a search.
-    pub fn index_key(&self, id: A, value: &Value) -> Option<u64> {
+    pub(crate) fn index_key(&self, id: A, value: &Value) -> Option<u64> {
         if !INDEXED.contains(&id) {
             return None;
         }
@@ -53,7 +53,7 @@ impl Indexer {
     }
 
     /// Returns all index keys of an object.
-    pub fn index_keys(&self, attributes: &Attributes) -> IndexKeys {
+    pub(crate) fn index_keys(&self, attributes: &Attributes) -> IndexKeys {
         let named = INDEXED.into_iter().filter_map(|id| self.index_key(id, attributes.get(id)?));
         named.collect()
     }

@@ -7,15 +7,15 @@
 use crate::error::Result;
 use crate::file_lock::Mode;
 
-pub mod attempt_lock;
+pub(crate) mod attempt_lock;
 pub mod counter;
-pub mod index;
-pub mod place;
+pub(crate) mod index;
+pub(crate) mod place;
 mod probe;
 mod reserve;
 mod schema;
 pub mod seal;
-pub mod sealing;
+pub(crate) mod sealing;
 pub mod sqlite;
 mod still;
 pub mod summary;
@@ -44,8 +44,8 @@ pub trait Store: Send + Sync {
         summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
     ) -> Result<Option<Change>>;
 
-    /// Takes the lock that is held while a PIN of this token is tried. `Mode::Exclusive` waits until no other
-    /// process and no other thread holds it.
+    /// Takes the lock that is held while a PIN of this token is tried. `Mode::Exclusive` waits
+    /// until no other process and no other thread holds it.
     fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock>;
 
     /// Counts a failure *before* a PIN is tried, so that killing the process does not save the
@@ -96,7 +96,7 @@ pub trait Store: Send + Sync {
 
 /// Makes the summary of the state after a commit. Takes the state before, and for each write
 /// whether it was done.
-pub type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
+pub(crate) type Summarise<'a> = dyn Fn(&Snapshot, &[bool]) -> Result<Vec<u8>> + 'a;
 
 /// Supplies the new content when a token is rewritten.
 pub trait Rewriter {
@@ -111,19 +111,19 @@ pub trait Rewriter {
 /// The state after [`Store::rewrite`].
 pub struct Rewritten {
     /// The number of the new state.
-    pub change: Change,
+    pub(crate) change: Change,
     /// The sealed summary of the rows.
-    pub summary: Vec<u8>,
+    pub(crate) summary: Vec<u8>,
     /// The new PIN records; `None` leaves both as they are.
-    pub pins: Option<NewPins>,
+    pub(crate) pins: Option<NewPins>,
 }
 
 /// The PIN records of a new token key.
-pub struct NewPins {
+pub(crate) struct NewPins {
     /// The record of the SO PIN that was opened, and the new one.
-    pub so: (Vec<u8>, Vec<u8>),
+    pub(crate) so: (Vec<u8>, Vec<u8>),
     /// The same for the user PIN. Both are empty if the user has no PIN.
-    pub user: (Vec<u8>, Vec<u8>),
+    pub(crate) user: (Vec<u8>, Vec<u8>),
 }
 
 /// A state of the store. Later states are greater. A damaged file may contain any number; at the
@@ -136,17 +136,17 @@ impl Change {
     const INCARNATION: i64 = 1 << 40;
 
     /// Returns the state after the next commit.
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
     /// Returns how often the token was initialised again or got a new key.
-    pub const fn incarnation(self) -> i64 {
+    pub(crate) const fn incarnation(self) -> i64 {
         self.0 / Self::INCARNATION
     }
 
     /// Returns the first state after the token is initialised again or gets a new key.
-    pub const fn next_incarnation(self) -> Self {
+    pub(crate) const fn next_incarnation(self) -> Self {
         Self((self.incarnation() + 1).saturating_mul(Self::INCARNATION))
     }
 }
@@ -154,65 +154,65 @@ impl Change {
 /// The state of the rows that were loaded, with their summary.
 pub struct Snapshot {
     /// The number of the state.
-    pub change: Change,
+    pub(crate) change: Change,
     /// The sealed [`summary::Summary`].
-    pub summary: Vec<u8>,
+    pub(crate) summary: Vec<u8>,
 }
 
 /// The result of a commit.
 pub struct Committed {
     /// The state before.
-    pub before: Change,
+    pub(crate) before: Change,
     /// For each write, whether it was done.
-    pub applied: Vec<bool>,
+    pub(crate) applied: Vec<bool>,
 }
 
 /// The authentication tag of an object's record. Each write of the object changes it.
-pub type Tag = [u8; 16];
+pub(crate) type Tag = [u8; 16];
 
 /// The row of an object.
 pub struct Row {
     /// The number of the object.
-    pub id: i64,
+    pub(crate) id: i64,
     /// `CKA_PRIVATE`. If true, the whole record is encrypted.
-    pub private: bool,
+    pub(crate) private: bool,
     /// The tag of its record.
-    pub tag: Tag,
+    pub(crate) tag: Tag,
     /// The hashes that a search finds the object by: see [`index`].
-    pub index_keys: index::IndexKeys,
+    pub(crate) index_keys: index::IndexKeys,
 }
 
 /// The facts about a token, without its objects.
 #[derive(Clone)]
 pub struct Header {
     /// The serial number: 16 hexadecimal digits.
-    pub serial: String,
+    pub(crate) serial: String,
     /// The slot ID that the token asks for.
-    pub slot: u64,
+    pub(crate) slot: u64,
     /// The label: UTF-8, padded with blanks.
-    pub label: [u8; 32],
+    pub(crate) label: [u8; 32],
     /// The SO PIN, with the token key wrapped under it.
-    pub so: PinState,
+    pub(crate) so: PinState,
     /// The user PIN, with the token key wrapped under it. The record is empty before `C_InitPIN`.
-    pub user: PinState,
+    pub(crate) user: PinState,
     /// The state of the store.
-    pub change: Change,
+    pub(crate) change: Change,
     /// The sealed summary of no rows, for a new token. Empty in a header that was read.
-    pub summary: Vec<u8>,
+    pub(crate) summary: Vec<u8>,
 }
 
 /// The stored data of a PIN.
 #[derive(Clone, Default)]
-pub struct PinState {
+pub(crate) struct PinState {
     /// The PIN record; empty if the PIN was never set.
-    pub record: Vec<u8>,
+    pub(crate) record: Vec<u8>,
     /// The number of consecutive wrong PINs.
-    pub failures: u32,
+    pub(crate) failures: u32,
 }
 
 impl Header {
     /// Returns the PIN of a role.
-    pub fn pin(&self, role: Role) -> &PinState {
+    pub(crate) fn pin(&self, role: Role) -> &PinState {
         match role {
             Role::SecurityOfficer => &self.so,
             Role::User => &self.user,

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 /// The identity of a file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId {
+pub(crate) struct FileId {
     device: u64,
     inode: u64,
 }
 
 /// A stamp of a token file. It differs after the file was changed or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// The identity of the token file.
-    pub file: FileId,
+    pub(crate) file: FileId,
     /// The length and the time of the last change (ctime), of the file and of its journal.
     changes: [Option<(u64, i64, i64)>; 2],
 }

@@ -41,7 +41,7 @@ const TAG: usize = 16;
 
 /// The protection of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Encrypted.
     Private,
     /// Readable and authenticated.
@@ -64,7 +64,7 @@ impl Kind {
     }
 
     /// Returns the protection of a record; `None` if this version does not know its format.
-    pub fn of(record: &[u8]) -> Option<Self> {
+    pub(crate) fn of(record: &[u8]) -> Option<Self> {
         let [FORMAT, kind, ..] = record else { return None };
         Self::ALL.iter().find(|(byte, _)| byte == kind).map(|(_, kind)| *kind)
     }
@@ -79,7 +79,7 @@ impl Kind {
 }
 
 /// Returns random bytes from the operating system.
-pub fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     fill_random(&mut bytes)?;
     Ok(bytes)
@@ -93,7 +93,7 @@ fn fill_random(bytes: &mut [u8]) -> Result<()> {
 }
 
 /// The token key, with the keys for index keys and row hashes.
-pub struct TokenKey {
+pub(crate) struct TokenKey {
     bytes: Secret,
     indexer: Indexer,
     row_hasher: RowHasher,
@@ -101,7 +101,7 @@ pub struct TokenKey {
 
 impl TokenKey {
     /// Generates a token key.
-    pub fn generate() -> Result<Self> {
+    pub(crate) fn generate() -> Result<Self> {
         let mut key = Secret::zeroed(KEY);
         fill_random(&mut key)?;
         Self::new(key).ok_or(Error::GeneralError)
@@ -119,22 +119,22 @@ impl TokenKey {
     }
 
     /// Returns the namer for private objects.
-    pub fn indexer(&self) -> &Indexer {
+    pub(crate) fn indexer(&self) -> &Indexer {
         &self.indexer
     }
 
     /// Returns the marker for rows.
-    pub fn row_hasher(&self) -> &RowHasher {
+    pub(crate) fn row_hasher(&self) -> &RowHasher {
         &self.row_hasher
     }
 
     /// Seals the summary of a token's rows.
-    pub fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
+    pub(crate) fn seal_summary(&self, serial: &str, summary: &Summary) -> Result<Vec<u8>> {
         seal(self.aead(), SUMMARY, &[], serial.as_bytes(), &summary.encode()?)
     }
 
     /// Opens the summary of this state; `None` if it was altered or belongs to another state.
-    pub fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
+    pub(crate) fn open_summary(&self, serial: &str, change: Change, sealed: &[u8]) -> Option<Summary> {
         let opened = open(self.aead(), &[], serial.as_bytes(), sealed)?;
         let right = sealed.get(1) == Some(&SUMMARY);
         Summary::decode(&opened).filter(|summary| right && summary.change == change.0)
@@ -142,7 +142,7 @@ impl TokenKey {
 
     /// Seals an object as the record with this number. Returns the record and its row. `open`
     /// computes the index keys of public objects.
-    pub fn seal(
+    pub(crate) fn seal(
         &self,
         serial: &str,
         id: i64,
@@ -175,7 +175,7 @@ impl TokenKey {
     }
 
     /// Opens and verifies a record; `None` if it was altered.
-    pub fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
+    pub(crate) fn open(&self, serial: &str, id: i64, record: &[u8]) -> Option<Attributes> {
         let context = context(serial, id);
         match Kind::of(record)? {
             Kind::Private => decode(&open(self.aead(), &[], &context, record)?),
@@ -195,7 +195,7 @@ impl TokenKey {
     }
 
     /// Wraps the key under a PIN, and also under a sealing key if there is one.
-    pub fn wrap(
+    pub(crate) fn wrap(
         &self,
         serial: &str,
         role: Role,
@@ -216,22 +216,10 @@ impl TokenKey {
         record.encode()
     }
 
-    /// Unwraps the key. Fails with `PinIncorrect` if the PIN is wrong or the record was altered,
-    /// which cannot be distinguished. `sealing` is the key that [`sealing_id`] names.
-    pub fn unwrap(
-        serial: &str,
-        role: Role,
-        pin: &[u8],
-        record: &[u8],
-        sealing: Option<SealingKey>,
-    ) -> Result<Self> {
-        Self::prepare(role, record, sealing)?.open(serial, pin)
-    }
-
     /// Reads a PIN record and allocates the memory for one attempt. Every failure that is not a
     /// wrong PIN happens here. So the caller counts a failure after this call and before
     /// [`Unwrapping::open`].
-    pub fn prepare(role: Role, record: &[u8], sealing: Option<SealingKey>) -> Result<Unwrapping> {
+    pub(crate) fn prepare(role: Role, record: &[u8], sealing: Option<SealingKey>) -> Result<Unwrapping> {
         let record = PinRecord::decode(record).ok_or_else(|| {
             error!(?role, "the PIN record is damaged");
             Error::TokenNotRecognized
@@ -242,7 +230,7 @@ impl TokenKey {
 }
 
 /// A PIN record and the memory of Argon2id, ready for one attempt.
-pub struct Unwrapping {
+pub(crate) struct Unwrapping {
     role: Role,
     record: PinRecord,
     sealing: Option<SealingKey>,
@@ -250,8 +238,9 @@ pub struct Unwrapping {
 }
 
 impl Unwrapping {
-    /// Tries a PIN, like [`TokenKey::unwrap`].
-    pub fn open(self, serial: &str, pin: &[u8]) -> Result<TokenKey> {
+    /// Tries a PIN. Fails with `PinIncorrect` if it is wrong or the record was altered, which
+    /// cannot be distinguished.
+    pub(crate) fn open(self, serial: &str, pin: &[u8]) -> Result<TokenKey> {
         let Self { role, record, sealing, memory } = self;
         let key = record.derive(pin, sealing.as_ref(), memory)?;
         let wrapped = &record.parameters.wrapped;
@@ -287,7 +276,7 @@ impl Drop for Memory {
 
 /// Returns the rules for a stronger PIN record: the greater of its own parameters and the
 /// configured ones. Returns `None` if the record is already strong enough.
-pub fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
+pub(crate) fn stronger(record: &[u8], rules: &PinRules) -> Option<PinRules> {
     let PinParameters { memory_kib, passes, .. } = postcard::from_bytes(record).ok()?;
     let weak = memory_kib < rules.memory_kib || passes < rules.passes;
     weak.then(|| PinRules {
@@ -307,13 +296,13 @@ pub struct PinCost {
 }
 
 /// Reads the parameters of Argon2id in a PIN record; `None` if it is malformed.
-pub fn pin_cost(record: &[u8]) -> Option<PinCost> {
+pub(crate) fn pin_cost(record: &[u8]) -> Option<PinCost> {
     let PinParameters { memory_kib, passes, .. } = PinRecord::decode(record)?.parameters;
     Some(PinCost { memory_kib, passes })
 }
 
 /// Returns the ID of the sealing key that a PIN record needs; `None` if it needs none.
-pub fn sealing_id(record: &[u8]) -> Option<SealingId> {
+pub(crate) fn sealing_id(record: &[u8]) -> Option<SealingId> {
     PinRecord::decode(record)?.sealing
 }
 
@@ -347,7 +336,7 @@ pub fn peek(record: &[u8]) -> Option<Attributes> {
 }
 
 /// Returns whether a record has a secret attribute in clear, as older versions stored it.
-pub fn is_clear_key(record: &[u8], attributes: &Attributes) -> bool {
+pub(crate) fn is_clear_key(record: &[u8], attributes: &Attributes) -> bool {
     Kind::of(record) == Some(Kind::Public) && Kind::for_object(attributes) != Kind::Public
 }
 
@@ -608,6 +597,16 @@ mod tests {
             && a.iter().zip(b.iter()).all(|((i, x), (j, y))| i == j && x.equals(y))
     }
 
+    fn unwrap(
+        serial: &str,
+        role: Role,
+        pin: &[u8],
+        record: &[u8],
+        sealing: Option<SealingKey>,
+    ) -> Result<TokenKey> {
+        TokenKey::prepare(role, record, sealing)?.open(serial, pin)
+    }
+
     #[test]
     fn what_was_sealed_opens_again() {
         let key = TokenKey::generate().expect("random bytes");
@@ -723,7 +722,7 @@ mod tests {
         let asking = |memory_kib, passes| {
             let parameters = PinParameters { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
             let record = PinRecord { parameters, sealing: None }.encode().expect("encoded");
-            TokenKey::unwrap("serial", Role::User, b"1234", &record, None).err()
+            unwrap("serial", Role::User, b"1234", &record, None).err()
         };
         assert_eq!(asking(8, 1), Some(Error::PinIncorrect));
         for (memory_kib, passes) in [(u32::MAX, 1), ((1 << 20) + 1, 1), (8, u32::MAX), (8, 0), (0, 1)] {
@@ -735,14 +734,14 @@ mod tests {
     fn a_pin_opens_its_own_record_alone() {
         let key = TokenKey::generate().expect("random bytes");
         let record = key.wrap("serial", Role::User, b"1234", &RULES, None).expect("wrapped");
-        let opened = TokenKey::unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
+        let opened = unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
         assert_eq!(opened.bytes[..], key.bytes[..]);
         for (serial, role, pin) in [
             ("serial", Role::User, &b"1235"[..]),
             ("serial", Role::SecurityOfficer, b"1234"),
             ("other", Role::User, b"1234"),
         ] {
-            assert_eq!(TokenKey::unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
+            assert_eq!(unwrap(serial, role, pin, &record, None).err(), Some(Error::PinIncorrect));
         }
     }
 

@@ -16,15 +16,15 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// The shortest sealing key in bytes.
-pub const SHORTEST: usize = 32;
+pub(crate) const SHORTEST: usize = 32;
 /// The longest sealing key in bytes.
 const LONGEST: usize = 4096;
 
 /// The ID of a sealing key. It is not secret.
-pub type SealingId = [u8; 8];
+pub(crate) type SealingId = [u8; 8];
 
 /// A sealing key with its ID.
-pub struct SealingKey {
+pub(crate) struct SealingKey {
     bytes: Secret,
     id: SealingId,
 }
@@ -32,7 +32,7 @@ pub struct SealingKey {
 impl SealingKey {
     /// Reads the key from its configured location. Fails with `DeviceError` if it cannot be read or
     /// is not safe to use; the log names the reason.
-    pub fn read(source: &SealingSource) -> Result<Self> {
+    pub(crate) fn read(source: &SealingSource) -> Result<Self> {
         let read = match source {
             SealingSource::File(path) => read_private(path),
             SealingSource::Credential(name) => match credentials() {
@@ -64,12 +64,12 @@ impl SealingKey {
     }
 
     /// Returns the ID.
-    pub fn id(&self) -> SealingId {
+    pub(crate) fn id(&self) -> SealingId {
         self.id
     }
 
     /// Returns a copy. There is no `Clone`, so that each copy of a secret is visible in the code.
-    pub fn duplicate(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         Self { bytes: self.bytes.duplicate(), id: self.id }
     }
 
@@ -80,7 +80,7 @@ impl SealingKey {
 }
 
 /// Returns an ID in hexadecimal.
-pub fn text(id: SealingId) -> String {
+pub(crate) fn text(id: SealingId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

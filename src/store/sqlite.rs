@@ -118,7 +118,7 @@ impl Connections {
 impl SqliteStore {
     /// Checks the permissions of a token directory. Fails with `DeviceError` if every user may
     /// replace files in it.
-    pub fn check_directory(dir: &Path) -> Result<()> {
+    pub(crate) fn check_directory(dir: &Path) -> Result<()> {
         let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
         match place::exposure(&data) {
             Some(Exposure::Everybody) => {
@@ -157,7 +157,7 @@ impl SqliteStore {
     }
 
     /// Returns the stamp of a token file; `None` if the file does not exist.
-    pub fn stamp(path: &Path) -> Option<Stamp> {
+    pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
         Stamp::of(path, &path.with_extension(JOURNAL))
     }
 
@@ -236,7 +236,7 @@ impl SqliteStore {
 
     /// Creates a token file with this header. Only its owner may read it. The file has another name
     /// until it is complete. So no process sees a partial file, and a crash leaves no token.
-    pub fn create(dir: &Path, header: &Header) -> Result<Self> {
+    pub(crate) fn create(dir: &Path, header: &Header) -> Result<Self> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
         let fresh = path.with_extension(FRESH);
         let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
@@ -266,13 +266,8 @@ impl SqliteStore {
         Self::open(&path)
     }
 
-    /// Returns the path of the token file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns the identity of the token file.
-    pub fn file(&self) -> FileId {
+    pub(crate) fn file(&self) -> FileId {
         self.file
     }
 

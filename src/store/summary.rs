@@ -23,21 +23,21 @@ use crate::secret::Secret;
 /// group suspect.
 const SUMS: usize = 64;
 /// The length of the key of row hashes in bytes.
-pub const ROW_HASH_KEY: usize = 16;
+pub(crate) const ROW_HASH_KEY: usize = 16;
 
 /// Computes row hashes with a key.
-pub struct RowHasher(Secret);
+pub(crate) struct RowHasher(Secret);
 
 /// The hash of a row, and the number of its sum.
 #[derive(Clone, Copy)]
-pub struct RowHash {
+pub(crate) struct RowHash {
     sum: usize,
     value: u128,
 }
 
 impl RowHasher {
     /// Returns a hasher with this key.
-    pub fn new(key: &[u8; ROW_HASH_KEY]) -> Self {
+    pub(crate) fn new(key: &[u8; ROW_HASH_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
 
@@ -47,7 +47,7 @@ impl RowHasher {
     }
 
     /// Returns the hash of a row.
-    pub fn hash(&self, row: &Row) -> RowHash {
+    pub(crate) fn hash(&self, row: &Row) -> RowHash {
         let mut hasher = SipHasher24::new_with_key(self.key());
         // The integer methods of Hasher depend on the machine's byte order; hashes are stored.
         hasher.write(&row.id.to_le_bytes());
@@ -62,39 +62,39 @@ impl RowHasher {
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 pub struct Summary {
     /// The state of the store.
-    pub change: i64,
+    pub(crate) change: i64,
     sums: Vec<u128>,
 }
 
 impl Summary {
     /// Returns the summary of no rows.
-    pub fn empty(change: Change) -> Self {
+    pub(crate) fn empty(change: Change) -> Self {
         Self { change: change.0, sums: vec![0; SUMS] }
     }
 
     /// Adds a row.
-    pub fn add(&mut self, hash: RowHash) {
+    pub(crate) fn add(&mut self, hash: RowHash) {
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_add(hash.value);
     }
 
     /// Subtracts a row.
-    pub fn subtract(&mut self, hash: RowHash) {
+    pub(crate) fn subtract(&mut self, hash: RowHash) {
         self.sums[hash.sum] = self.sums[hash.sum].wrapping_sub(hash.value);
     }
 
     /// Returns whether the row with this number belongs to a sum that differs from the sum of
     /// `other`.
-    pub fn group_differs(&self, other: &Self, id: i64) -> bool {
+    pub(crate) fn group_differs(&self, other: &Self, id: i64) -> bool {
         self.sums[bucket(id)] != other.sums[bucket(id)]
     }
 
     /// Returns whether any sum differs from that of `other`.
-    pub fn differs(&self, other: &Self) -> bool {
+    pub(crate) fn differs(&self, other: &Self) -> bool {
         self.sums != other.sums
     }
 
     /// Encodes the summary.
-    pub fn encode(&self) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         postcard::to_allocvec(self).map_err(|_| Error::GeneralError)
     }
 

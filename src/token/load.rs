@@ -53,7 +53,7 @@ impl Token {
     /// Loads the changes of other processes, at most once a second. So a client that keeps a key
     /// handle and never searches notices that the key was destroyed or the token was replaced.
     #[inline]
-    pub fn poll_occasionally(&self) -> Result<()> {
+    pub(crate) fn poll_occasionally(&self) -> Result<()> {
         let now = second();
         if self.next_poll.due(now) { self.poll_due() } else { Ok(()) }
     }

@@ -32,8 +32,8 @@ mod rewrite;
 mod search;
 mod walk;
 
-pub use pin::fits;
-pub use rewrite::Sealing;
+pub(crate) use pin::fits;
+pub(crate) use rewrite::Sealing;
 
 use commit::Queue;
 use epoch::Epoch;
@@ -45,9 +45,9 @@ use search::{Plan, in_session};
 /// A token in its slot.
 pub struct Token {
     /// The slot ID.
-    pub slot: SlotId,
+    pub(crate) slot: SlotId,
     /// The configuration of the module.
-    pub settings: Arc<Settings>,
+    pub(crate) settings: Arc<Settings>,
     serial: String,
     store: Box<dyn Store>,
     objects: Objects,
@@ -94,11 +94,11 @@ struct State {
 
 /// The numbers of open sessions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     /// All sessions.
-    pub all: u64,
+    pub(crate) all: u64,
     /// The read/write sessions.
-    pub read_write: u64,
+    pub(crate) read_write: u64,
 }
 
 impl Token {
@@ -131,7 +131,7 @@ impl Token {
 
     /// Returns the header of a new token, with a new token key wrapped under the SO PIN. `change`
     /// is the first state of the store.
-    pub fn header(
+    pub(crate) fn header(
         serial: String,
         slot: u64,
         label: [u8; 32],
@@ -149,49 +149,49 @@ impl Token {
     }
 
     /// Returns the serial number.
-    pub fn serial(&self) -> &str {
+    pub(crate) fn serial(&self) -> &str {
         &self.serial
     }
 
     /// Returns the backend of this token.
-    pub fn provider(&self) -> &'static Provider {
+    pub(crate) fn provider(&self) -> &'static Provider {
         self.settings.provider
     }
 
     /// Reads the current header from the store, with the changes of other processes.
-    pub fn stored_header(&self) -> Result<Header> {
+    pub(crate) fn stored_header(&self) -> Result<Header> {
         self.store.header()
     }
 
     /// Returns whether the store is currently read-only.
-    pub fn is_write_protected(&self) -> bool {
+    pub(crate) fn is_write_protected(&self) -> bool {
         self.store.is_write_protected()
     }
 
     /// Returns the role that is logged in.
-    pub fn login_state(&self) -> Login {
+    pub(crate) fn login_state(&self) -> Login {
         self.epoch.login()
     }
 
     /// Returns a number that changes whenever a handle, a right or a parsed key that a session
     /// remembers may be invalid.
-    pub fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.epoch.get()
     }
 
     /// Returns the rights of a session of this token.
-    pub fn rights(&self, access: Access) -> Rights {
+    pub(crate) fn rights(&self, access: Access) -> Rights {
         Rights { login: self.login_state(), access }
     }
 
     /// Returns the numbers of open sessions.
-    pub fn sessions(&self) -> Sessions {
+    pub(crate) fn sessions(&self) -> Sessions {
         let state = self.state();
         Sessions { all: state.sessions, read_write: state.read_write_sessions }
     }
 
     /// Counts a new session. Fails if it is read-only and the SO is logged in.
-    pub fn open_session(&self, access: Access) -> Result<()> {
+    pub(crate) fn open_session(&self, access: Access) -> Result<()> {
         let mut state = self.state();
         // PKCS#11 3.2, C_OpenSession: no read-only session is allowed while the SO is logged in.
         if access == Access::ReadOnly && self.login_state() == Login::SecurityOfficer {
@@ -203,7 +203,7 @@ impl Token {
     }
 
     /// Removes a session from the count, with its objects. The last session ends the login.
-    pub fn close_session(&self, session: SessionHandle, access: Access) {
+    pub(crate) fn close_session(&self, session: SessionHandle, access: Access) {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
             self.bump();
@@ -225,7 +225,7 @@ impl Token {
     }
 
     /// Ends the login. Wipes private objects from memory and destroys private session objects.
-    pub fn logout(&self) -> Result<()> {
+    pub(crate) fn logout(&self) -> Result<()> {
         let change = self.lock_changes();
         let mut state = self.state();
         if self.login_state() == Login::Public {
@@ -238,7 +238,7 @@ impl Token {
     }
 
     /// Creates an object from attributes that the rules have checked.
-    pub fn insert(
+    pub(crate) fn insert(
         &self,
         rights: Rights,
         session: SessionHandle,
@@ -254,7 +254,7 @@ impl Token {
     }
 
     /// Creates several objects, or no object if one fails.
-    pub fn insert_all<const N: usize>(
+    pub(crate) fn insert_all<const N: usize>(
         &self,
         rights: Rights,
         session: SessionHandle,
@@ -265,7 +265,7 @@ impl Token {
     }
 
     /// Like `insert_all`, for a number of objects that is only known at run time.
-    pub fn insert_list(
+    pub(crate) fn insert_list(
         &self,
         rights: Rights,
         session: SessionHandle,
@@ -304,7 +304,7 @@ impl Token {
 
     /// Returns a template for a new key. Under the policy *strict*, sets the usages that the
     /// template does not contain to false. `forced` is the template of the base key.
-    pub fn named_usages<'a>(
+    pub(crate) fn named_usages<'a>(
         &self,
         template: &Template<'a>,
         class: ObjectClass,
@@ -314,12 +314,12 @@ impl Token {
     }
 
     /// Fails if a change or a copy of an object adds a usage that the policy does not allow.
-    pub fn check_change(&self, object: &Object, attributes: &Attributes) -> Result<()> {
+    pub(crate) fn check_change(&self, object: &Object, attributes: &Attributes) -> Result<()> {
         if self.settings.is_strict() { strict::only_lowered(object, attributes) } else { Ok(()) }
     }
 
     /// Fails if the policy does not allow a pair with these usages.
-    pub fn check_pair(&self, public: &Attributes, private: &Attributes) -> Result<()> {
+    pub(crate) fn check_pair(&self, public: &Attributes, private: &Attributes) -> Result<()> {
         if self.settings.is_strict() { strict::admit_pair(public, private) } else { Ok(()) }
     }
 
@@ -344,7 +344,7 @@ impl Token {
     /// Replaces an object with the result of `change`. `change` gets the current object, with the
     /// changes of other processes. With an older object it could undo, for example, that a key
     /// became sensitive.
-    pub fn replace(
+    pub(crate) fn replace(
         &self,
         rights: Rights,
         handle: ObjectHandle,
@@ -360,7 +360,7 @@ impl Token {
     /// Like `replace`, for attributes that the token itself updates, which needs no right to write.
     /// `change` may be called again if another process wrote in the meantime. The result of the
     /// last call is stored.
-    pub fn rewrite(
+    pub(crate) fn rewrite(
         &self,
         rights: Rights,
         handle: ObjectHandle,
@@ -390,7 +390,7 @@ impl Token {
     }
 
     /// Destroys an object. Fails if it is not destroyable or the session may not write it.
-    pub fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
+    pub(crate) fn remove(&self, rights: Rights, handle: ObjectHandle) -> Result<()> {
         let seen = self.visible(rights, handle)?;
         let check = |object: &Object| {
             rights.write(object.attributes())?;
@@ -422,13 +422,13 @@ impl Token {
     /// Returns the object of a handle if a session with these rights sees it. Fails with
     /// `UserNotLoggedIn` for a token key with `CKA_PRIVATE` false before a login: its secret parts
     /// are encrypted.
-    pub fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+    pub(crate) fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         let object = self.visible(rights, handle)?;
         if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }
     }
 
     /// Like `object`, for a key that is about to be used: other errors become `KeyHandleInvalid`.
-    pub fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+    pub(crate) fn key_object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         self.object(rights, handle).map_err(|error| match error {
             Error::UserNotLoggedIn => error,
             _ => Error::KeyHandleInvalid,
@@ -437,7 +437,7 @@ impl Token {
 
     /// Returns the object of a handle to read its attributes. It may be a key whose secret parts
     /// are encrypted until a login.
-    pub fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
+    pub(crate) fn visible(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         match self.look_up(rights, handle)? {
             Some((_, object)) => Ok(object),
             // Another process has changed it since the rows were read.
@@ -527,7 +527,7 @@ impl Token {
     }
 
     /// Returns the objects that have all of these attributes, in the order of their handles.
-    pub fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
+    pub(crate) fn search(&self, rights: Rights, wanted: &[(A, Value)]) -> Vec<ObjectHandle> {
         let built_in = built_in::CLASSES.map(|class| Value::Number(class.0));
         if wanted
             .iter()
@@ -570,7 +570,7 @@ impl Token {
     }
 
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
-    pub fn poll(&self) -> Result<()> {
+    pub(crate) fn poll(&self) -> Result<()> {
         let seen = self.state().seen;
         if let Some(seen) = seen
             && !self.store.changed_since(seen)?
@@ -643,6 +643,6 @@ impl UniqueIds {
 }
 
 /// Returns a new serial number: 64 random bits in hexadecimal.
-pub fn new_serial() -> Result<String> {
+pub(crate) fn new_serial() -> Result<String> {
     seal::random::<8>().map(|bytes| format!("{:016x}", u64::from_be_bytes(bytes)))
 }

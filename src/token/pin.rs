@@ -95,7 +95,7 @@ const SHORT: usize = 8;
 impl Token {
     /// Initialises the token again. Needs the current SO PIN. Destroys all objects and the user
     /// PIN.
-    pub fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
+    pub(crate) fn reinitialize(&self, so_pin: &[u8], label: [u8; 32]) -> Result<()> {
         if self.sessions().all != 0 {
             return Err(Error::SessionExists);
         }
@@ -111,7 +111,7 @@ impl Token {
 
     /// Logs in: unwraps the token key with the PIN, and makes the private objects visible to the
     /// user.
-    pub fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
+    pub(crate) fn log_in(&self, role: Role, pin: &[u8]) -> Result<()> {
         self.may_log_in(role)?;
         let Unwrapped { key, incarnation, record } = self.unwrap(role, pin)?;
         let key = Arc::new(key);
@@ -181,7 +181,7 @@ impl Token {
     }
 
     /// Verifies the user's PIN again, for one use of a key with `CKA_ALWAYS_AUTHENTICATE`.
-    pub fn authenticate(&self, pin: &[u8]) -> Result<()> {
+    pub(crate) fn authenticate(&self, pin: &[u8]) -> Result<()> {
         if self.login_state() != Login::User {
             return Err(Error::UserNotLoggedIn);
         }
@@ -189,7 +189,7 @@ impl Token {
     }
 
     /// `C_InitPIN`: sets the user's PIN for the SO. This also unlocks the PIN.
-    pub fn init_pin(&self, pin: &[u8]) -> Result<()> {
+    pub(crate) fn init_pin(&self, pin: &[u8]) -> Result<()> {
         if self.login_state() != Login::SecurityOfficer {
             return Err(Error::UserNotLoggedIn);
         }
@@ -199,7 +199,7 @@ impl Token {
     }
 
     /// `C_SetPIN`: changes the SO PIN if the SO is logged in, and the user PIN otherwise.
-    pub fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
+    pub(crate) fn set_pin(&self, old: &[u8], new: &[u8]) -> Result<()> {
         self.poll()?;
         let role = match self.login_state() {
             Login::SecurityOfficer => Role::SecurityOfficer,
@@ -224,7 +224,7 @@ impl Token {
     }
 
     /// Fails with `PinLenRange` if the PIN is too short or too long.
-    pub fn fits(&self, pin: &[u8]) -> Result<()> {
+    pub(crate) fn fits(&self, pin: &[u8]) -> Result<()> {
         fits(pin, &self.settings.pins)
     }
 
@@ -433,7 +433,7 @@ pub(super) fn warn_if_short(token: &str, role: Role, pin: &[u8]) {
 }
 
 /// Fails with `PinLenRange` if the rules do not allow the length of the PIN.
-pub fn fits(pin: &[u8], rules: &PinRules) -> Result<()> {
+pub(crate) fn fits(pin: &[u8], rules: &PinRules) -> Result<()> {
     let fits = (rules.min_length..=rules.max_length).contains(&pin.len());
     if fits { Ok(()) } else { Err(Error::PinLenRange) }
 }

@@ -14,7 +14,7 @@ use crate::store::summary::{RowHash, Summary};
 use crate::store::{Change, NewPins, Rewriter, Rewritten, Role, Row, Snapshot};
 
 /// The sealing key that a token needs after [`Token::rekey`].
-pub enum Sealing {
+pub(crate) enum Sealing {
     /// The configured one. The token needs no sealing key if the configuration has none.
     Configured,
     /// No sealing key, even if the configuration has one.
@@ -47,7 +47,7 @@ impl Token {
     /// Makes a new token key, and replaces all records and both PIN records in one transaction.
     /// Needs the user's PIN if it is set. Logs out every process, as `C_InitToken` does. `old` is
     /// another sealing key that the current PIN records may need.
-    pub fn rekey(
+    pub(crate) fn rekey(
         &self,
         so_pin: &[u8],
         user_pin: Option<&[u8]>,

@@ -8,32 +8,32 @@ use crate::id::AttributeType as A;
 use crate::object::bits::{Bits, Flag};
 
 /// The rules for one class and type of object.
-pub struct ObjectRules {
+pub(crate) struct ObjectRules {
     /// All rules, sorted by attribute number.
     by_id: Vec<&'static Rule>,
     /// The defaults of its flags. No flag is required in a template.
-    pub flags: Bits,
+    pub(crate) flags: Bits,
     /// The other attributes that are required in a template or have a default.
-    pub filled: Vec<&'static Rule>,
+    pub(crate) filled: Vec<&'static Rule>,
     /// The attributes that a key hides.
-    pub secret: Vec<A>,
+    pub(crate) secret: Vec<A>,
 }
 
 impl ObjectRules {
     /// Returns the rules for one class and type. `object_type` must not be a union.
-    pub fn of(object_type: ObjectTypes) -> &'static Self {
+    pub(crate) fn of(object_type: ObjectTypes) -> &'static Self {
         static OBJECT_TYPES: [OnceLock<ObjectRules>; 64] = [const { OnceLock::new() }; 64];
         OBJECT_TYPES[object_type.place()].get_or_init(|| Self::new(object_type))
     }
 
     /// Returns the rule of an attribute; `None` if these objects do not have it.
-    pub fn get(&self, id: A) -> Option<&'static Rule> {
+    pub(crate) fn get(&self, id: A) -> Option<&'static Rule> {
         let at = self.by_id.binary_search_by_key(&id, |rule| rule.id).ok()?;
         Some(self.by_id[at])
     }
 
     /// Returns all rules.
-    pub fn iter(&self) -> impl Iterator<Item = &'static Rule> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Rule> {
         self.by_id.iter().copied()
     }
 

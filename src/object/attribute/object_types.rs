@@ -12,40 +12,40 @@ pub struct ObjectTypes(u64);
 impl ObjectTypes {
     pub const DATA: Self = Self(1);
     pub const X_509: Self = Self(1 << 1);
-    pub const RSA_PUBLIC: Self = Self(1 << 2);
-    pub const EC_PUBLIC: Self = Self(1 << 3);
-    pub const EDWARDS_PUBLIC: Self = Self(1 << 4);
-    pub const MONTGOMERY_PUBLIC: Self = Self(1 << 5);
-    pub const ML_DSA_PUBLIC: Self = Self(1 << 6);
-    pub const SLH_DSA_PUBLIC: Self = Self(1 << 7);
-    pub const ML_KEM_PUBLIC: Self = Self(1 << 8);
-    pub const RSA_PRIVATE: Self = Self(1 << 10);
-    pub const EC_PRIVATE: Self = Self(1 << 11);
-    pub const EDWARDS_PRIVATE: Self = Self(1 << 12);
-    pub const MONTGOMERY_PRIVATE: Self = Self(1 << 13);
-    pub const ML_DSA_PRIVATE: Self = Self(1 << 14);
-    pub const SLH_DSA_PRIVATE: Self = Self(1 << 15);
-    pub const ML_KEM_PRIVATE: Self = Self(1 << 16);
-    pub const AES: Self = Self(1 << 20);
-    pub const GENERIC_SECRET: Self = Self(1 << 21);
-    pub const AES_XTS: Self = Self(1 << 22);
-    pub const CHACHA20: Self = Self(1 << 23);
-    pub const HKDF: Self = Self(1 << 24);
+    pub(crate) const RSA_PUBLIC: Self = Self(1 << 2);
+    pub(crate) const EC_PUBLIC: Self = Self(1 << 3);
+    pub(crate) const EDWARDS_PUBLIC: Self = Self(1 << 4);
+    pub(crate) const MONTGOMERY_PUBLIC: Self = Self(1 << 5);
+    pub(crate) const ML_DSA_PUBLIC: Self = Self(1 << 6);
+    pub(crate) const SLH_DSA_PUBLIC: Self = Self(1 << 7);
+    pub(crate) const ML_KEM_PUBLIC: Self = Self(1 << 8);
+    pub(crate) const RSA_PRIVATE: Self = Self(1 << 10);
+    pub(crate) const EC_PRIVATE: Self = Self(1 << 11);
+    pub(crate) const EDWARDS_PRIVATE: Self = Self(1 << 12);
+    pub(crate) const MONTGOMERY_PRIVATE: Self = Self(1 << 13);
+    pub(crate) const ML_DSA_PRIVATE: Self = Self(1 << 14);
+    pub(crate) const SLH_DSA_PRIVATE: Self = Self(1 << 15);
+    pub(crate) const ML_KEM_PRIVATE: Self = Self(1 << 16);
+    pub(crate) const AES: Self = Self(1 << 20);
+    pub(crate) const GENERIC_SECRET: Self = Self(1 << 21);
+    pub(crate) const AES_XTS: Self = Self(1 << 22);
+    pub(crate) const CHACHA20: Self = Self(1 << 23);
+    pub(crate) const HKDF: Self = Self(1 << 24);
     /// The key types of the HMACs.
-    pub const HMAC: Self = Self(1 << 25);
-    pub const DH_PUBLIC: Self = Self(1 << 40);
-    pub const DH_PRIVATE: Self = Self(1 << 41);
+    pub(crate) const HMAC: Self = Self(1 << 25);
+    pub(crate) const DH_PUBLIC: Self = Self(1 << 40);
+    pub(crate) const DH_PRIVATE: Self = Self(1 << 41);
     pub const DH_PARAMETERS: Self = Self(1 << 42);
-    pub const HOTP: Self = Self(1 << 43);
+    pub(crate) const HOTP: Self = Self(1 << 43);
     pub const X_509_ATTRIBUTE: Self = Self(1 << 44);
     pub const WTLS: Self = Self(1 << 45);
     pub const TRUST: Self = Self(1 << 46);
-    pub const PROFILE: Self = Self(1 << 47);
-    pub const MECHANISM: Self = Self(1 << 48);
+    pub(crate) const PROFILE: Self = Self(1 << 47);
+    pub(crate) const MECHANISM: Self = Self(1 << 48);
     /// The clock, the only hardware feature.
-    pub const CLOCK: Self = Self(1 << 49);
-    pub const VALIDATION: Self = Self(1 << 50);
-    pub const DES3: Self = Self(1 << 51);
+    pub(crate) const CLOCK: Self = Self(1 << 49);
+    pub(crate) const VALIDATION: Self = Self(1 << 50);
+    pub(crate) const DES3: Self = Self(1 << 51);
 
     pub(super) const CURVE_PUBLIC: Self =
         Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
@@ -114,7 +114,7 @@ impl ObjectTypes {
     }
 
     /// Returns the union of two sets.
-    pub const fn or(self, other: Self) -> Self {
+    pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -144,7 +144,7 @@ impl ObjectTypes {
     }
 
     /// Returns whether it is a certificate.
-    pub const fn is_certificate(self) -> bool {
+    pub(crate) const fn is_certificate(self) -> bool {
         Self::CERTIFICATES.has(self)
     }
 

@@ -28,7 +28,7 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Processes a message in a single part.
-    pub fn message_once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(crate) fn message_once<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         match self.stage {
             Stage::Ready => self.message_over(work),
             // PKCS#11 3.2, C_SignMessage: it "cannot be called in the middle of a multi-part
@@ -39,7 +39,7 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Begins a message in several parts.
-    pub fn message_begin(&mut self, work: impl FnOnce(&mut E) -> Result<()>) -> Result<()> {
+    pub(crate) fn message_begin(&mut self, work: impl FnOnce(&mut E) -> Result<()>) -> Result<()> {
         match self.stage {
             Stage::Ready => work(self.engine()?)?,
             Stage::Parts => return Err(Error::OperationActive),
@@ -50,7 +50,7 @@ impl<E: Engine> Operation<E> {
     }
 
     /// Processes a part that is not the last. An error ends the message, except `BufferTooSmall`.
-    pub fn message_part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(crate) fn message_part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         self.in_message()?;
         let outcome = work(self.engine()?);
         if !matches!(outcome, Ok(_) | Err(Error::BufferTooSmall { .. })) {
@@ -61,7 +61,7 @@ impl<E: Engine> Operation<E> {
 
     /// Processes the last part. The message ends, whether the call succeeds or fails, unless the
     /// buffer is too small.
-    pub fn message_end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+    pub(crate) fn message_end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
         self.in_message()?;
         self.message_over(work)
     }
