@@ -12,17 +12,19 @@ use crate::info::{padded, version};
 use crate::input::{In, Place, list};
 use crate::number::{narrow, session, slot, wide};
 
+/// `tokenPresent` is not used: every slot has a token.
+///
 /// # Safety
 ///
 /// The contract of PKCS#11.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_GetSlotList(
-    present: CK_BBOOL,
+    _: CK_BBOOL,
     slots: *mut CK_SLOT_ID,
     count: *mut CK_ULONG,
 ) -> CK_RV {
     call(|module| {
-        let ids = module.slots(present != CK_FALSE)?;
+        let ids = module.slots()?;
         // SAFETY: the contract of PKCS#11 for pSlotList and pulCount.
         unsafe { list(slots, count, ids.iter().map(|id| narrow(id.0))) }
     })

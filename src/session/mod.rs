@@ -118,37 +118,26 @@ impl Session {
 
     /// `C_SignInit`
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, access, .. } = self;
-        let make = |object: Arc<Object>| match mechanism.info.action {
-            Action::Otp => Otp::signing(token, *access, mechanism, key, object).map(Signing::Otp),
-            _ => signing(token, mechanism, &object),
-        };
-        arm(&mut operations.sign, (token, *access), mechanism, key, Usage::SIGN, never_renew, make)
+        let (start, operations) = self.prepare(mechanism, key, Usage::SIGN);
+        start.arm(&mut operations.sign, |object| match mechanism.info.action {
+            Action::Otp => Otp::signing(start.token, start.access, mechanism, key, object).map(Signing::Otp),
+            _ => signing(start.token, mechanism, &object),
+        })
     }
 
     /// `C_SignRecoverInit`
     pub fn sign_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| signing(token, mechanism, &key);
-        arm(
-            &mut operations.sign_recover,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::SIGN_RECOVER,
-            never_renew,
-            make,
-        )
+        let (start, operations) = self.prepare(mechanism, key, Usage::SIGN_RECOVER);
+        start.arm(&mut operations.sign_recover, |key| signing(start.token, mechanism, &key))
     }
 
     /// `C_VerifyInit`
     pub fn verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |object: Arc<Object>| match mechanism.info.action {
-            Action::Otp => Otp::verifying(token, mechanism, key, object).map(Verifying::Otp),
-            _ => verifying(token, mechanism, &object),
-        };
-        arm(&mut operations.verify, (token, self.access), mechanism, key, Usage::VERIFY, never_renew, make)
+        let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
+        start.arm(&mut operations.verify, |object| match mechanism.info.action {
+            Action::Otp => Otp::verifying(start.token, mechanism, key, object).map(Verifying::Otp),
+            _ => verifying(start.token, mechanism, &object),
+        })
     }
 
     /// `C_VerifySignatureInit`
@@ -160,89 +149,45 @@ impl Session {
     ) -> Result<()> {
         // The caller chose the length of the signature, so the copy may not fit in memory.
         let signature = try_boxed(signature)?;
-        let Self { token, operations, .. } = self;
+        let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY);
         let operation = &mut operations.verify_signature;
-        let make = |key: Arc<Object>| verifying(token, mechanism, &key).map(VerifyingSignature::new);
-        arm(operation, (token, self.access), mechanism, key, Usage::VERIFY, never_renew, make)?;
+        start.arm(operation, |key| verifying(start.token, mechanism, &key).map(VerifyingSignature::new))?;
         operation.set_signature(signature)
     }
 
     /// `C_VerifyRecoverInit`
     pub fn verify_recover_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| {
+        let (start, operations) = self.prepare(mechanism, key, Usage::VERIFY_RECOVER);
+        start.arm(&mut operations.verify_recover, |key| {
             let padded = mechanism.encryption()? == Encryption::Pkcs1;
-            Ok(Recovering { key: key.public_key(token.provider())?, padded })
-        };
-        arm(
-            &mut operations.verify_recover,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::VERIFY_RECOVER,
-            never_renew,
-            make,
-        )
+            Ok(Recovering { key: key.public_key(start.token.provider())?, padded })
+        })
     }
 
     /// `C_EncryptInit`
     pub fn encrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Encrypt);
-        arm(
-            &mut operations.encrypt,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::ENCRYPT,
-            |engine| engine.renew(mechanism),
-            make,
-        )
+        let (start, operations) = self.prepare(mechanism, key, Usage::ENCRYPT);
+        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, Direction::Encrypt);
+        start.renew_or_arm(&mut operations.encrypt, |engine| engine.renew(mechanism), make)
     }
 
     /// `C_DecryptInit`
     pub fn decrypt_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| crypting(token, mechanism, &key, Direction::Decrypt);
-        arm(
-            &mut operations.decrypt,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::DECRYPT,
-            |engine| engine.renew(mechanism),
-            make,
-        )
+        let (start, operations) = self.prepare(mechanism, key, Usage::DECRYPT);
+        let make = |key: Arc<Object>| crypting(start.token, mechanism, &key, Direction::Decrypt);
+        start.renew_or_arm(&mut operations.decrypt, |engine| engine.renew(mechanism), make)
     }
 
     /// `C_MessageSignInit`
     pub fn message_sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| signing(token, mechanism, &key);
-        arm(
-            &mut operations.message_sign,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::MESSAGE_SIGN,
-            never_renew,
-            make,
-        )
+        let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_SIGN);
+        start.arm(&mut operations.message_sign, |key| signing(start.token, mechanism, &key))
     }
 
     /// `C_MessageVerifyInit`
     pub fn message_verify_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let make = |key: Arc<Object>| verifying(token, mechanism, &key);
-        arm(
-            &mut operations.message_verify,
-            (token, self.access),
-            mechanism,
-            key,
-            Usage::MESSAGE_VERIFY,
-            never_renew,
-            make,
-        )
+        let (start, operations) = self.prepare(mechanism, key, Usage::MESSAGE_VERIFY);
+        start.arm(&mut operations.message_verify, |key| verifying(start.token, mechanism, &key))
     }
 
     /// `C_MessageEncryptInit`, `C_MessageDecryptInit`
@@ -252,26 +197,34 @@ impl Session {
         mechanism: &Mechanism,
         key: ObjectHandle,
     ) -> Result<()> {
-        let Self { token, operations, .. } = self;
-        let (operation, usage) = match direction {
-            Direction::Encrypt => (&mut operations.message_encrypt, Usage::MESSAGE_ENCRYPT),
-            Direction::Decrypt => (&mut operations.message_decrypt, Usage::MESSAGE_DECRYPT),
+        let usage = match direction {
+            Direction::Encrypt => Usage::MESSAGE_ENCRYPT,
+            Direction::Decrypt => Usage::MESSAGE_DECRYPT,
         };
-        let make = |key: Arc<Object>| {
+        let (start, operations) = self.prepare(mechanism, key, usage);
+        let operation = operations.messages(direction);
+        start.arm(operation, |key| {
             let scheme = mechanism.info.aead().ok_or(Error::MechanismInvalid)?;
-            Messages::new(token.provider(), scheme, direction, key)
-        };
-        arm(operation, (token, self.access), mechanism, key, usage, never_renew, make)?;
+            Messages::new(start.token.provider(), scheme, direction, key)
+        })?;
         operation.engine()?.renew();
         Ok(())
     }
 
+    /// Returns the start of an operation with a key, and the operations.
+    fn prepare<'a>(
+        &'a mut self,
+        mechanism: &'a Mechanism,
+        key: ObjectHandle,
+        usage: Usage,
+    ) -> (Start<'a>, &'a mut Operations) {
+        let Self { token, access, operations, .. } = self;
+        (Start { token, access: *access, mechanism, key, usage }, operations)
+    }
+
     /// Returns the message-based encryption or decryption operation.
     pub fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
-        match direction {
-            Direction::Encrypt => &mut self.operations.message_encrypt,
-            Direction::Decrypt => &mut self.operations.message_decrypt,
-        }
+        self.operations.messages(direction)
     }
 
     /// Ends the search and the operations that `flags` name, as in `CK_MECHANISM_INFO`.
@@ -307,29 +260,57 @@ impl Session {
     }
 }
 
-/// Starts an operation with a key. Reuses the kept engine if mechanism, key and epoch are the same.
-fn arm<E: Engine>(
-    operation: &mut Operation<E>,
-    (token, access): (&Token, Access),
-    mechanism: &Mechanism,
+impl Operations {
+    fn messages(&mut self, direction: Direction) -> &mut Operation<Messages> {
+        match direction {
+            Direction::Encrypt => &mut self.message_encrypt,
+            Direction::Decrypt => &mut self.message_decrypt,
+        }
+    }
+}
+
+/// The start of an operation with a key.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    token: &'a Arc<Token>,
+    access: Access,
+    mechanism: &'a Mechanism,
     key: ObjectHandle,
     usage: Usage,
-    renew: impl FnOnce(&mut E) -> Result<bool>,
-    make: impl FnOnce(Arc<Object>) -> Result<E>,
-) -> Result<()> {
-    token.poll_occasionally()?;
-    let epoch = token.epoch();
-    if operation.rearm(mechanism, key, epoch, renew)? {
-        return Ok(());
+}
+
+impl Start<'_> {
+    /// Starts the operation. Reuses the kept engine if mechanism, key and epoch are the same.
+    fn arm<E: Engine>(
+        self,
+        operation: &mut Operation<E>,
+        make: impl FnOnce(Arc<Object>) -> Result<E>,
+    ) -> Result<()> {
+        self.renew_or_arm(operation, never_renew, make)
     }
-    check_offered(token, mechanism)?;
-    let object = find_permitted(token, token.rights(access), mechanism, key, usage)?;
-    // Only private keys have this attribute.
-    let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
-    let engine = make(object)?;
-    let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
-    operation.start(mechanism, key, reuse, engine);
-    Ok(())
+
+    /// Like `arm`. If only the parameter differs, `renew` passes it to the kept engine.
+    fn renew_or_arm<E: Engine>(
+        self,
+        operation: &mut Operation<E>,
+        renew: impl FnOnce(&mut E) -> Result<bool>,
+        make: impl FnOnce(Arc<Object>) -> Result<E>,
+    ) -> Result<()> {
+        let Self { token, access, mechanism, key, usage } = self;
+        token.poll_occasionally()?;
+        let epoch = token.epoch();
+        if operation.rearm(mechanism, key, epoch, renew)? {
+            return Ok(());
+        }
+        check_offered(token, mechanism)?;
+        let object = find_permitted(token, token.rights(access), mechanism, key, usage)?;
+        // Only private keys have this attribute.
+        let always = object.flag(Flag::ALWAYS_AUTHENTICATE);
+        let engine = make(object)?;
+        let reuse = if always { Reuse::never() } else { Reuse::Epoch(epoch) };
+        operation.start(mechanism, key, reuse, engine);
+        Ok(())
+    }
 }
 
 /// The parameter of a kept engine cannot be replaced.

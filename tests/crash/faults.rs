@@ -110,7 +110,7 @@ fn quiet(directory: &Directory) -> Result<Client, Error> {
         path.display()
     );
     module.initialize(Some(&text))?;
-    let slot = module.slots(true)?[0];
+    let slot = module.slots()?[0];
     Ok(Client { module, slot, directory: Directory::lent(path) })
 }
 
@@ -130,7 +130,7 @@ fn check_made(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     let client = quiet(directory).map_err(told("a module"))?;
     let made = acknowledged(said, "initialise");
     // The last slot has no token.
-    let tokens = client.module.slots(true).map_err(told("slots"))?.len() - 1;
+    let tokens = client.module.slots().map_err(told("slots"))?.len() - 1;
     if tokens > 1 || made && tokens == 0 {
         return Err(format!("{tokens} tokens"));
     }

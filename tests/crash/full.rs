@@ -68,7 +68,7 @@ fn slow(directory: &Arc<Directory>) -> Client {
          pin = {{ memory-kib = 8, passes = 1, retries = {LIMIT}, uncounted-delay = {DELAY} }}"
     );
     module.initialize(Some(&text)).expect("a module");
-    let slot = module.slots(true).expect("slots")[0];
+    let slot = module.slots().expect("slots")[0];
     Client { module, slot, directory: Arc::clone(directory) }
 }
 
@@ -159,7 +159,7 @@ pub fn full_child() {
     assert!(time >= Duration::from_secs(DELAY), "{time:?}");
     signs(&client, session);
     assert_eq!(client.create(session, &data("new").stored()), Err(Error::DeviceMemory));
-    let free = client.module.slots(true).expect("slots")[1];
+    let free = client.module.slots().expect("slots")[1];
     assert_eq!(client.module.init_token(free, SO_PIN, LABEL), Err(Error::DeviceMemory));
     client.module.logout(session).expect("a logout");
     lock_in_memory(&client, session, Error::DeviceMemory);
@@ -169,7 +169,7 @@ pub fn full_child() {
     let client = slow(&directory);
     let session = client.user();
     stored(&client, session, 1);
-    let free = client.module.slots(true).expect("slots")[1];
+    let free = client.module.slots().expect("slots")[1];
     client.module.init_token(free, SO_PIN, LABEL).expect("a token");
     println!("a full disk of 2 MiB: listed, logged in, signed, 20 objects destroyed");
 }

@@ -38,7 +38,7 @@ pub fn locks_child() {
     for _ in 0..2 {
         let more = format!(", log = {{ file = '{}' }}", log.display());
         module.initialize(Some(&directory.parameters(Provider::ALL[0], &more))).expect("a module");
-        let slot = module.slots(true).expect("slots")[0];
+        let slot = module.slots().expect("slots")[0];
         let session = module.open_session(slot, Access::ReadWrite).expect("a session");
         module.login(session, User::User, PIN).expect("the user");
         module.finalize().expect("a module");

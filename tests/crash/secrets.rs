@@ -221,7 +221,7 @@ impl Run {
             directory.path().display()
         );
         module.initialize(Some(&parameters)).expect("a module");
-        let slot = module.slots(true).expect("slots")[0];
+        let slot = module.slots().expect("slots")[0];
         let client = Client { module, slot, directory: Arc::clone(directory) };
         let plan = Plan::read(directory);
         let names = ["the SO's PIN", "a PIN", "its successor", "a wrong PIN"];
@@ -497,7 +497,7 @@ pub fn case() {
 fn set_up(directory: &Arc<Directory>, plan: &Plan) {
     let module = Functions::new();
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");
-    let slot = module.slots(true).expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
+    let slot = module.slots().expect("slots").first().copied().unwrap_or(jeton::id::SlotId(0));
     module.init_token(slot, &plan.pins[0].bytes(), LABEL).expect("a token");
     let session = module.open_session(slot, Access::ReadWrite).expect("a session");
     module.login(session, User::SecurityOfficer, &plan.pins[0].bytes()).expect("the SO");

@@ -174,7 +174,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
         let module = Module::new();
         module.allow_threads(false);
         module.initialize(Some(&directory.parameters(provider, ""))).expect("a module");
-        let slot = module.slots(true).expect("slots")[0];
+        let slot = module.slots().expect("slots")[0];
         module.init_token(slot, SO_PIN, LABEL).expect("a token");
         assert_eq!(module.open_async_session(slot, Access::ReadWrite), Err(Error::SessionAsyncNotSupported));
         let flags = module.token(slot).expect("a token").flags;
@@ -192,7 +192,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
             let other = Client::beside(&client.directory, provider, "");
-            let free = *other.module.slots(true).expect("slots").last().expect("a slot");
+            let free = *other.module.slots().expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert_eq!(waiting.join().expect("a thread"), Ok(free));
             // The event was returned; the token is there.
@@ -200,9 +200,9 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
             assert!(module.open_session(free, Access::ReadWrite).is_ok());
 
             // A token that a slot list has found is an event too.
-            let free = *other.module.slots(true).expect("slots").last().expect("a slot");
+            let free = *other.module.slots().expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
-            assert!(module.slots(true).expect("slots").contains(&free));
+            assert!(module.slots().expect("slots").contains(&free));
             assert_eq!(module.wait_for_slot_event(Wait::Never), Ok(free));
         });
     });

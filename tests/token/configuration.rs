@@ -74,8 +74,8 @@ fn an_invalid_configuration_is_refused_and_a_valid_one_works_afterwards() {
         assert_eq!(module.initialize(Some(wrong)), Err(Error::GeneralError), "{wrong}");
         let alike = format!("{place}, {wrong}");
         assert_eq!(module.initialize(Some(&alike)), Err(Error::GeneralError), "{alike}");
-        assert_eq!(module.slots(true), Err(Error::NotInitialized), "{wrong}");
+        assert_eq!(module.slots(), Err(Error::NotInitialized), "{wrong}");
     }
     assert_eq!(module.initialize(Some(&place)), Ok(()));
-    assert_eq!(module.slots(true).map(|slots| slots.len()), Ok(1));
+    assert_eq!(module.slots().map(|slots| slots.len()), Ok(1));
 }

@@ -30,7 +30,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 fn tokens(module: &Module) -> Vec<SlotId> {
     let has_token =
         |slot: &SlotId| module.token(*slot).expect("a slot").flags & token_flag::TOKEN_INITIALIZED != 0;
-    module.slots(true).expect("slots").into_iter().filter(has_token).collect()
+    module.slots().expect("slots").into_iter().filter(has_token).collect()
 }
 
 /// Returns the descriptors of this process for files of a directory.
@@ -56,10 +56,10 @@ fn a_copy_or_link_of_a_token_file_is_not_a_token() {
                 client.user();
                 let path = file(&client.directory);
                 plant(&path, &path.with_file_name(name));
-                let slots = client.module.slots(true).expect("slots");
+                let slots = client.module.slots().expect("slots");
                 let open = descriptors(&client.directory);
                 for _ in 0..1500 {
-                    assert_eq!(client.module.slots(true).expect("slots"), slots);
+                    assert_eq!(client.module.slots().expect("slots"), slots);
                 }
                 assert_eq!(slots.len(), 2, "the token's slot and the free one");
                 assert_eq!(descriptors(&client.directory), open);

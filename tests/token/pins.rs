@@ -34,7 +34,7 @@ fn there_is_always_a_free_slot_that_becomes_a_token() {
         assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
         let always = flag::RNG | flag::LOGIN_REQUIRED | flag::CLOCK_ON_TOKEN | flag::ASYNC_SESSION_SUPPORTED;
         assert_eq!(client.flags(), always | flag::TOKEN_INITIALIZED);
-        let slots = client.module.slots(true).expect("slots");
+        let slots = client.module.slots().expect("slots");
         assert_eq!((slots[0], slots.len()), (client.slot, 2));
         assert_eq!(client.module.token(slots[1]).expect("a token").serial, "");
     });

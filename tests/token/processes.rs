@@ -186,7 +186,7 @@ fn the_slot_list_shows_a_token_of_another_process() {
         let two = Client::beside(&directory, provider, "");
         one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
         let serial = one.module.token(one.slot).expect("a token").serial;
-        let slots = two.module.slots(true).expect("slots");
+        let slots = two.module.slots().expect("slots");
         let serials: Vec<_> =
             slots.iter().map(|slot| two.module.token(*slot).expect("a token").serial).collect();
         assert_eq!(serials, [serial, String::new()]);
@@ -283,7 +283,7 @@ fn a_token_is_visible_only_after_its_initialisation() {
         std::thread::scope(|scope| {
             let maker = scope.spawn(|| {
                 for _ in 0..TOKENS {
-                    let free = *client.module.slots(false).expect("slots").last().expect("a free one");
+                    let free = *client.module.slots().expect("slots").last().expect("a free one");
                     client.module.init_token(free, SO_PIN, LABEL).expect("a token");
                 }
             });

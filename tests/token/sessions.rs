@@ -142,7 +142,7 @@ fn finalize_ends_sessions_and_login() {
         assert_eq!(client.module.initialize(Some(&parameters)), Err(Error::AlreadyInitialized));
         client.module.finalize().expect("a module");
         assert_eq!(client.module.finalize(), Err(Error::NotInitialized));
-        assert_eq!(client.module.slots(true), Err(Error::NotInitialized));
+        assert_eq!(client.module.slots(), Err(Error::NotInitialized));
         client.module.initialize(Some(&parameters)).expect("a module");
         assert_eq!(client.module.session(session).err(), Some(Error::SessionHandleInvalid));
         let state = client.module.session(client.open()).expect("a session").state;

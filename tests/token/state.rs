@@ -254,7 +254,7 @@ fn an_altered_state_or_one_of_another_token_or_login_is_refused() {
         let refused = elsewhere.module.set_operation_state(elsewhere.open(), &state, NO_KEY, NO_KEY);
         assert_eq!(refused, Err(Error::SavedStateInvalid));
         // Another token of the same module.
-        let free = *module.slots(true).expect("slots").last().expect("a free slot");
+        let free = *module.slots().expect("slots").last().expect("a free slot");
         module.init_token(free, b"another", &[b' '; 32]).expect("a token");
         let neighbour = module.open_session(free, Access::ReadWrite).expect("a session");
         assert_eq!(restore(neighbour, &state), Err(Error::SavedStateInvalid));

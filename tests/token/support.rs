@@ -103,7 +103,7 @@ impl Client {
     pub fn beside(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
         let module = Functions::new();
         module.initialize(Some(&directory.parameters(provider, configuration))).expect("a module");
-        let slot = module.slots(true).expect("slots")[0];
+        let slot = module.slots().expect("slots")[0];
         Self { module, slot, directory: Arc::clone(directory) }
     }
 

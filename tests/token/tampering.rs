@@ -470,7 +470,7 @@ type Told = (Vec<u8>, Vec<u8>, bool);
 
 /// Returns all results that a user gets for the objects.
 fn told(module: &Functions) -> Result<Vec<Told>, Error> {
-    let slot = module.slots(true)?[0];
+    let slot = module.slots()?[0];
     let session = module.open_session(slot, Access::ReadWrite)?;
     module.login(session, User::User, PIN)?;
     module.find_init(session, &none().template())?;

@@ -42,7 +42,7 @@ impl CoreToken {
     fn make(directory: &Path) -> Result<Self, Error> {
         let module = Module::new();
         module.initialize(Some(&crate::artefacts::parameters(directory, "aws-lc")))?;
-        let slot = module.slots(true)?[0];
+        let slot = module.slots()?[0];
         let mut label = [b' '; 32];
         label[..5].copy_from_slice(b"bench");
         module.init_token(slot, SO_PIN, &label)?;
