@@ -90,7 +90,8 @@ pub struct MechanismInfo {
 }
 
 impl Module {
-    /// `C_GetSlotList`. Every slot has a token, or one that can be initialised. Adds the tokens that other processes have created since the last call.
+    /// `C_GetSlotList`. Every slot has a token, or one that can be initialised. Adds the tokens
+    /// that other processes have created since the last call.
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
         let mut slots = state.slots();

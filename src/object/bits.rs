@@ -146,13 +146,15 @@ impl Bits {
 mod tests {
     use super::*;
 
+    const TOKEN: Flag = Flag::at(A::TOKEN);
+
     #[test]
     fn a_flag_is_absent_until_it_is_put() {
         let mut bits = Bits::default();
         assert_eq!(bits.get(Flag::SIGN), None);
         bits.put(Flag::SIGN, true);
-        bits.put(Flag::PRIVATE, false);
-        assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::PRIVATE)), (Some(true), Some(false)));
+        bits.put(TOKEN, false);
+        assert_eq!((bits.get(Flag::SIGN), bits.get(TOKEN)), (Some(true), Some(false)));
         bits.put(Flag::SIGN, false);
         let mut defaults = Bits::default();
         defaults.put(Flag::SIGN, true);
