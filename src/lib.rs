@@ -1,10 +1,33 @@
-//! Jeton's core: the semantics of PKCS#11 in ordinary Rust, without C types.
+//! Jeton's core: the semantics of PKCS#11 in Rust, without C pointers.
 //!
-//! The C interface is in `abi/`; it uses [`module::Module`] and its [`session::Session`]s. The tool
-//! `jeton` administers token files through [`admin`]. Imports run in one direction: `error`,
-//! `file_lock`, `id`, `sync` <- `secret` <- `backend` <- `mechanism` <- `audit` <- `config` <-
-//! `object` <- `store` <- `token` <- `session` <- `module`, `admin`. CI checks this, and
-//! `docs/design.md` explains it.
+//! The shared library `libjeton_pkcs11.so` (package `jeton-pkcs11`, `abi/`) reads the pointers of a
+//! C caller and calls this crate. The tool `jeton` administers token files through [`admin`].
+//!
+//! # A tour, from the caller down
+//!
+//! 1. [`module::Module`] is one process's use of PKCS#11, from `C_Initialize` to `C_Finalize`. It
+//!    has the slots and the sessions. Start here.
+//! 2. [`session::Session`] is an open session. It has one operation of each kind: sign, verify,
+//!    encrypt, decrypt, digest, search.
+//! 3. [`token::Token`] is an initialised token: PINs, login, and its objects in memory.
+//! 4. [`store::Store`] keeps the objects on disk. [`store::sqlite`] is the implementation, and
+//!    [`store::seal`] the format of the sealed records.
+//! 5. [`object::Object`] is a list of attributes. [`object::attribute`] is the table of the rules
+//!    of every attribute.
+//! 6. [`mechanism::MechanismInfo`] is a row of the mechanism table: what it computes, with which
+//!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
+//! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
+//! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.
+//!
+//! Beside these, [`config`] reads the configuration and the environment, [`audit`] writes the audit
+//! log, [`id`] has the numbers of the specification as types, and [`error::Error`] is a return code
+//! (`CKR_*`) other than `CKR_OK`.
+//!
+//! # Imports
+//!
+//! Imports run in one direction: `error`, `file_lock`, `id`, `sync` <- `secret` <- `backend` <-
+//! `mechanism` <- `audit` <- `config` <- `object` <- `store` <- `token` <- `session` <- `module`,
+//! `admin`. The test `arrows` checks this. `docs/design.md` explains each part.
 
 #![deny(unsafe_code)]
 
