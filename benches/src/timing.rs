@@ -325,6 +325,7 @@ fn report(
     }
     let (all, most) = (welch(&times, f64::INFINITY), cropped(&times));
     let verdict = match most.abs() {
+        _ if times.iter().any(|class| class.len() < FEWEST) => "too few samples",
         t if t > LIMITS[0] => "leak",
         t if t > LIMITS[1] => "perhaps",
         _ => "",
