@@ -81,6 +81,12 @@ fn main() {
 }
 
 fn two_copies_in_one_process_lose_nothing() {
+    // The sanitizer needs an executable that exports its symbols. Both copies then resolve theirs
+    // to the executable, and are one module.
+    if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__asan_init".as_ptr()) }.is_null() {
+        println!("SKIPPED: under AddressSanitizer two copies share their state");
+        return;
+    }
     let directory = Directory::new("two");
     let written = directory.run("copies").wait();
     directory.check(&written, 4);
