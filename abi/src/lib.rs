@@ -3,7 +3,8 @@
 //!
 //! Each chapter of the specification's "Functions" is a file. Each function takes a few lines: it
 //! converts C memory to typed values (`input`, `params`), calls the module or a session
-//! (`operation`), and converts the result to a `CK_RV` (`call`). The core implements sessions, objects and tokens without C.
+//! (`operation`), and converts the result to a `CK_RV` (`call`). The core implements sessions,
+//! objects and tokens without C.
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! A token whose file an attacker altered who can write to it and does not have a PIN.
+//! An attacker alters the file of a token. The attacker can write to the file and has no PIN.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn an_altered_public_record_is_refused_at_the_login() {
         let client = Client::new(provider);
         let session = client.user();
         let (public, private) = pair(&client, session, Kind::P256, &none().stored());
-        // The last byte of the public record is one of an attribute's value, after nonce and tag.
+        // The last byte of the public record belongs to the value of an attribute.
         let connection = connect(&client);
         let read = "SELECT id, body FROM object JOIN record USING (id) WHERE private = 0";
         let (id, mut body): (i64, Vec<u8>) =
@@ -109,8 +109,8 @@ fn a_removed_row_affects_few_other_objects() {
         assert_eq!(seen(&client.directory, provider), LABELS);
         tamper(&client, "DELETE FROM object WHERE id = (SELECT max(id) FROM object)");
         let left = seen(&client.directory, provider);
-        // Objects whose numbers share the low six bits with the removed one are missing too, rarely
-        // one of seven.
+        // The token also leaves out objects whose numbers have the same low six bits as the removed
+        // one. With seven objects left this is rare.
         assert!((1..=7).contains(&left.len()), "{left:?}");
     });
 }
@@ -532,7 +532,7 @@ fn named(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Puts the files there, in place of what is there.
+/// Replaces the files by these.
 fn restore(path: &Path, files: &Files) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(named(path, suffix));

@@ -1,5 +1,5 @@
 //! The files of Jeton's tokens. PKCS#11 has no function that deletes a token, so the tool removes
-//! the files. It knows their documented place only.
+//! the files. It knows only their documented place.
 
 use std::env;
 use std::ffi::OsString;

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_output_is_told_the_length_it_needs() {
+    fn a_short_output_fails_with_the_needed_length() {
         let (_, private) = generate(PairSpec::Ed25519);
         let mut signer = signer(&private, &Scheme::Ed25519).unwrap();
         assert_eq!(signer.sign(b"message", &mut [0; 63]), Err(Error::BufferTooSmall { needed: 64 }));

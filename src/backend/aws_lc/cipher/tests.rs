@@ -154,7 +154,7 @@ fn cbc_with_padding_is_cbc_of_the_padded_message() {
 }
 
 #[test]
-fn wrong_padding_and_half_blocks_are_told_apart() {
+fn wrong_padding_and_half_blocks_have_different_errors() {
     let (iv, key) = (array(IV), key(16));
     let padded = S::AesCbc { iv, padded: true };
     for end in [&[0][..], &[17], &[1, 2], &[3, 2, 3], &[0xff], &[15, 16]] {
