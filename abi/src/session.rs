@@ -115,6 +115,9 @@ pub(crate) unsafe extern "C" fn C_SetOperationState(
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pOperationState.
         let state = unsafe { In(state, state_len).bytes() }?;
+        if state.is_empty() {
+            return Err(Error::ArgumentsBad);
+        }
         let (encryption, authentication) = (object(encryption_key), object(authentication_key));
         module.set_operation_state(session(handle), state, encryption, authentication)
     })

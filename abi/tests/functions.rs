@@ -140,6 +140,7 @@ fn a_state_is_bytes(session: CK_SESSION_HANDLE) {
     let len = state.len() as CK_ULONG;
     let mut set = |len, one, other| rv!(C_SetOperationState(session, state.as_mut_ptr(), len, one, other));
     assert_eq!(set(len - 1, 0, 0), CKR_SAVED_STATE_INVALID);
+    assert_eq!(set(0, 0, 0), CKR_ARGUMENTS_BAD);
     assert_eq!(set(len, 1, 0), CKR_KEY_NOT_NEEDED);
     assert_eq!(set(len, 0, 1), CKR_KEY_NOT_NEEDED);
     assert_eq!(set(len, 0, 0), CKR_OK);

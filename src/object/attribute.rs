@@ -4,6 +4,7 @@
 //! objects. The columns are the footnotes of its attribute tables.
 
 use super::value::Kind;
+use crate::error::Error;
 use crate::id::{AttributeType as A, value};
 
 pub(crate) use by_type::ObjectRules;
@@ -151,6 +152,16 @@ pub fn table() -> impl Iterator<Item = &'static Rule> {
 /// Returns the rule of an attribute for an object's class and type.
 pub fn rule(id: A, object_type: ObjectTypes) -> Option<&'static Rule> {
     ObjectRules::of(object_type).get(id)
+}
+
+/// Returns the error for an attribute in a template whose object cannot have it. PKCS#11 3.2,
+/// "Objects": `AttributeTypeInvalid` if the specification has no such attribute, and
+/// `TemplateInconsistent` if other objects have it.
+pub(crate) fn misplaced(id: A) -> Error {
+    match kind(id) {
+        Some(_) => Error::TemplateInconsistent,
+        None => Error::AttributeTypeInvalid,
+    }
 }
 
 /// Returns the rules for an object's class and type.

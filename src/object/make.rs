@@ -407,7 +407,7 @@ pub(super) fn read<'a>(
 ) -> Result<Attributes> {
     let (mut attributes, rules) = (Attributes::with_room(), ObjectRules::of(object_type));
     for given in template {
-        let rule = rules.get(given.id).ok_or(Error::AttributeTypeInvalid)?;
+        let rule = rules.get(given.id).ok_or_else(|| attribute::misplaced(given.id))?;
         if need(rule, usage) == Need::Never {
             return Err(Error::AttributeReadOnly);
         }
@@ -501,7 +501,8 @@ fn changed(object: &Object, template: &Template<'_>, rights: Rights, copying: bo
         attributes.put(A::TRUSTED, Value::Flag(false));
     }
     for given in &template.0 {
-        let rule = attribute::rule(given.id, object.object_type()).ok_or(Error::AttributeTypeInvalid)?;
+        let rule = attribute::rule(given.id, object.object_type());
+        let rule = rule.ok_or_else(|| attribute::misplaced(given.id))?;
         let value = given_value(rule, given)?;
         // PKCS#11 3.2, "The CKA_UNIQUE_ID attribute": no caller may set it, not even to its own
         // value.

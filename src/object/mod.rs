@@ -106,8 +106,21 @@ impl Object {
         }
         match self.computed(id) {
             Some(value) => Ok(value.view().into_owned()),
-            None => self.attributes.get(id).map(Value::view).ok_or(Error::AttributeTypeInvalid),
+            None => self
+                .attributes
+                .get(id)
+                .map(Value::view)
+                .or_else(|| self.unrestricted(id))
+                .ok_or(Error::AttributeTypeInvalid),
         }
+    }
+
+    /// Returns the empty list for `CKA_ALLOWED_MECHANISMS` of a key that was made without it. The
+    /// key then allows every mechanism. Without a value, OpenSSL's provider takes the attribute for
+    /// unknown to the token.
+    fn unrestricted(&self, id: A) -> Option<AttributeView<'static>> {
+        let empty = AttributeView::Bytes(Shown::Held(&[]));
+        (id == A::ALLOWED_MECHANISMS && self.object_type.is_key()).then_some(empty)
     }
 
     /// Returns whether the object shows the attribute with this value. A hidden attribute matches

@@ -366,9 +366,11 @@ fn find_permitted(
     }
     // Only private keys can have CKA_SIGN and only public keys CKA_VERIFY. So the flag also selects
     // the half of a key pair.
-    let permitted = object.flag(usage.key) && object.allows(mechanism.info.id);
-    if !permitted {
+    if !object.flag(usage.key) {
         return Err(Error::KeyFunctionNotPermitted);
+    }
+    if !object.allows(mechanism.info.id) {
+        return Err(Error::MechanismInvalid);
     }
     if token.settings.is_strict() {
         policy::check_parameter(mechanism)?;

@@ -300,6 +300,14 @@ fn encrypt_data_derivation_makes_a_key() {
         for mechanism in [ecb, cbc] {
             assert_eq!(value(&client, session, mechanism, aes, &none()).as_ref(), Ok(&known));
         }
+        // PKCS#11 3.2, "Key derivation by data encryption": the data is shorter than the key.
+        for mechanism in [
+            (M::AES_ECB_ENCRYPT_DATA, Params::Data(data[..].into())),
+            (M::AES_CBC_ENCRYPT_DATA, Params::CbcData { iv: [0; 16], data: data[..].into() }),
+        ] {
+            let longer = none().number(A::VALUE_LEN, 17);
+            assert_eq!(value(&client, session, mechanism, aes, &longer), Err(Error::DataLenRange));
+        }
         let odd = (M::AES_ECB_ENCRYPT_DATA, Params::Data([0; 15].into()));
         assert_eq!(value(&client, session, odd, aes, &none()), Err(Error::MechanismParamInvalid));
     });

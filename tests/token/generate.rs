@@ -161,7 +161,7 @@ fn impossible_generation_templates_are_refused() {
         refuses(ec, p256(), another_type, Error::TemplateInconsistent);
         refuses(ec, p256(), none().bytes(A::VALUE, &[1; 32]), Error::AttributeReadOnly);
         refuses(ec, p256().flag(A::LOCAL, true), none(), Error::AttributeReadOnly);
-        refuses(ec, p256(), none().flag(A::VERIFY, true), Error::AttributeTypeInvalid);
+        refuses(ec, p256(), none().flag(A::VERIFY, true), Error::TemplateInconsistent);
         refuses(ec, p256().bytes(A::EC_POINT, &[4; 65]), none(), Error::TemplateInconsistent);
         refuses(ec, p256(), none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent);
         let another_set = Kind::MlDsa65.request();

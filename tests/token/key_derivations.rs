@@ -109,7 +109,7 @@ fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
             let answer = |other| derived(&client, session, with_other(other)[at].clone(), base).map(drop);
             let refused = Err(Error::KeyFunctionNotPermitted);
             assert_eq!(answer(create(none().flag(A::DERIVE, false))), refused, "{id}");
-            assert_eq!(answer(create(only(M::SHA256_HMAC))), refused, "{id}");
+            assert_eq!(answer(create(only(M::SHA256_HMAC))), Err(Error::MechanismInvalid), "{id}");
             assert_eq!(answer(create(only(id))), Ok(()), "{id}");
             assert_eq!(answer(ObjectHandle(0)), Err(Error::KeyHandleInvalid), "{id}");
         }
@@ -292,10 +292,8 @@ fn a_derivation_that_copies_a_key_gains_no_usage() {
         let listed = create(none().bytes(A::ALLOWED_MECHANISMS, &native(&both)));
         let key = xor(listed, &none()).expect("a key");
         assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&both)));
-        assert_eq!(
-            client.module.encrypt_init(session, &plain(M::AES_CBC_PAD), key),
-            Err(Error::KeyFunctionNotPermitted)
-        );
+        let refused_mode = client.module.encrypt_init(session, &plain(M::AES_CBC_PAD), key);
+        assert_eq!(refused_mode, Err(Error::MechanismInvalid));
         let some = none().bytes(A::ALLOWED_MECHANISMS, &native(&[M::AES_ECB, M::AES_GCM]));
         let key = xor(listed, &some).expect("a key");
         assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(native(&[M::AES_ECB])));

@@ -52,9 +52,9 @@ fn an_incomplete_template_is_refused() {
             (RSA.public.clone().number(A::MODULUS_BITS, 2048), Error::AttributeReadOnly),
             (RSA.public.clone().flag(A::TRUSTED, true), Error::AttributeReadOnly),
             // Attributes of another object type.
-            (data("a").flag(A::SIGN, true), Error::AttributeTypeInvalid),
-            (aes().bytes(A::MODULUS, &[1]), Error::AttributeTypeInvalid),
-            (RSA.public.clone().flag(A::SENSITIVE, true), Error::AttributeTypeInvalid),
+            (data("a").flag(A::SIGN, true), Error::TemplateInconsistent),
+            (aes().bytes(A::MODULUS, &[1]), Error::TemplateInconsistent),
+            (RSA.public.clone().flag(A::SENSITIVE, true), Error::TemplateInconsistent),
             (data("a").bytes(A(0x8000_0001), b"x"), Error::AttributeTypeInvalid),
             // Malformed.
             (none().bytes(A::CLASS, &[0]), Error::AttributeValueInvalid),
@@ -149,7 +149,7 @@ fn attributes_change_only_in_allowed_directions() {
         ] {
             assert_eq!(set(refused), Err(Error::AttributeReadOnly));
         }
-        assert_eq!(set(none().flag(A::SIGN_RECOVER, true)), Err(Error::AttributeTypeInvalid));
+        assert_eq!(set(none().flag(A::SIGN_RECOVER, true)), Err(Error::TemplateInconsistent));
         assert_eq!(set(none().bytes(A::SENSITIVE, b"")), Err(Error::AttributeValueInvalid));
         // If one attribute is refused, no attribute changes.
         let mixed = none().label("mixed").bytes(A::VALUE, &[8; 32]);

@@ -51,10 +51,29 @@ fn allowed_mechanisms_restrict_a_key() {
         assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
         for other in [M::ECDSA, M::ECDSA_SHA384].map(plain) {
             let refused = client.module.sign_init(session, &other, private);
-            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+            assert_eq!(refused, Err(Error::MechanismInvalid));
             let refused = client.module.verify_init(session, &other, public);
-            assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
+            assert_eq!(refused, Err(Error::MechanismInvalid));
         }
+        assert_eq!(
+            client.read(session, private, A::ALLOWED_MECHANISMS).expect("a list").len(),
+            size_of::<usize>()
+        );
+    });
+}
+
+#[test]
+fn an_unrestricted_key_has_an_empty_list_of_allowed_mechanisms() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (public, private) = pair(&client, session, Kind::P256, &none());
+        for key in [public, private] {
+            assert_eq!(client.read(session, key, A::ALLOWED_MECHANISMS), Ok(Vec::new()));
+        }
+        client.sign(session, &plain(M::ECDSA_SHA256), private, b"data").expect("a signature");
+        let other = client.create(session, &data("not a key")).expect("data");
+        assert_eq!(client.read(session, other, A::ALLOWED_MECHANISMS), Err(Error::AttributeTypeInvalid));
     });
 }
 

@@ -141,14 +141,14 @@ fn a_key_works_only_with_its_allowed_mechanisms() {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());
         let only = |id: M| none().number(A::ALLOWED_MECHANISMS, id.0);
-        let refused = Err(Error::KeyFunctionNotPermitted);
+        let refused = Err(Error::MechanismInvalid);
         let aes = |id| client.create(session, &secret(KeyType::AES, &[7; 16]).and(&only(id))).expect("a key");
         let encrypt = |key| module.encrypt_init(session, &plain(M::AES_ECB), key);
         assert_eq!(encrypt(aes(M::AES_CBC)), refused);
         assert_eq!(encrypt(aes(M::AES_ECB)), Ok(()));
         let open = client.create(session, &secret(KeyType::AES, &[1; 16]).flag(A::EXTRACTABLE, true));
         let open = open.expect("a key");
-        assert_eq!(wrap(&client, session, aes(M::AES_ECB), open), Err(Error::KeyFunctionNotPermitted));
+        assert_eq!(wrap(&client, session, aes(M::AES_ECB), open), Err(Error::MechanismInvalid));
         assert!(wrap(&client, session, aes(M::AES_KEY_WRAP_KWP), open).is_ok());
         let derive = |id| {
             let base = secret(KeyType::GENERIC_SECRET, &[1; 32]).flag(A::DERIVE, true).and(&only(id));

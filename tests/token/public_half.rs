@@ -84,7 +84,7 @@ fn omitted_attributes_come_from_the_private_key() {
             (none().number(A::KEY_TYPE, KeyType::RSA.0), Error::TemplateInconsistent),
             (none().bytes(A::EC_PARAMS, P384), Error::TemplateInconsistent),
             (none().bytes(A::EC_POINT, &[4, 1, 2]), Error::TemplateInconsistent),
-            (none().flag(A::SENSITIVE, true), Error::AttributeTypeInvalid),
+            (none().flag(A::SENSITIVE, true), Error::TemplateInconsistent),
             (none().flag(A::LOCAL, true), Error::AttributeReadOnly),
             (none().flag(A::TRUSTED, true), Error::AttributeReadOnly),
         ] {

@@ -2,7 +2,7 @@
 
 use jeton::backend::CipherScheme;
 use jeton::error::Error;
-use jeton::id::MechanismType as M;
+use jeton::id::{MechanismType as M, token_flag};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::Output;
 
@@ -81,6 +81,9 @@ fn verify_signature_takes_the_signature_first() {
 fn dual_functions_equal_the_single_operations() {
     each_backend(|provider| {
         let client = Client::new(provider);
+        // PKCS#11 3.2, "CK_TOKEN_INFO": CKF_DUAL_CRYPTO_OPERATIONS.
+        let info = client.module.token(client.slot).expect("a token");
+        assert_ne!(info.flags & token_flag::DUAL_CRYPTO_OPERATIONS, 0);
         let (module, session) = (&client.module, client.user());
         let (aes, _) = pair(&client, session, Kind::Aes, &none());
         let (hmac, _) = pair(&client, session, Kind::Generic, &none());

@@ -42,7 +42,7 @@ impl Module {
             return Err(Error::KeyTypeInconsistent);
         }
         if !private.allows(mechanism.info.id) {
-            return Err(Error::KeyFunctionNotPermitted);
+            return Err(Error::MechanismInvalid);
         }
         // An RSA key that was imported without its public exponent gives no public key.
         let parts = private.private_key(token.provider())?.public().map_err(|error| match error {

@@ -133,6 +133,7 @@ impl Module {
         copied.bind(derivation, &mut attributes)?;
         work.wanted = wanted(attributes.number(A::VALUE_LEN))?;
         let (secret, cut) = work.secret(derivation)?;
+        simple::check_data(derivation, secret.len(), work.wanted)?;
         let whole = if simple::joins(derivation) { secret.len() } else { work.value_len() };
         copied.check_len(derivation, work.wanted.unwrap_or(secret.len()), whole)?;
         let attributes = make::put_secret(attributes, &secret, cut)?;
