@@ -123,15 +123,16 @@ pub enum Primitive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the algorithms'")]
 pub enum MacFunction {
-    /// [`Params::Length`] truncates the output to that length.
+    /// [`Params::Length`](super::Params::Length) truncates the output to that length.
     Hmac(Hash),
     AesCmac,
     AesGmac,
-    /// Without [`Params::Length`] the output is half a block, as `CKM_AES_MAC` requires.
+    /// Without [`Params::Length`](super::Params::Length) the output is half a block, as
+    /// `CKM_AES_MAC` requires.
     AesCbcMac,
     /// The output is truncated to this number of bytes: 16 or 12.
     AesXcbc(usize),
-    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`].
+    /// `verify_data` of a TLS "finished" message, with [`Params::TlsMac`](super::Params::TlsMac).
     TlsFinished,
     /// `CKM_TLS_PRF_GENERAL`: the output is as long as the caller's buffer.
     TlsPrf,
@@ -186,7 +187,8 @@ pub enum Derivation {
     /// The public key of a private key.
     PublicKey,
     Sp800_108(Kdf),
-    /// The master secret. With [`Params::TlsExtendedMaster`] it is the one of RFC 7627.
+    /// The master secret. With [`Params::TlsExtendedMaster`](super::Params::TlsExtendedMaster) it
+    /// is the one of RFC 7627.
     TlsMaster {
         /// Whether the pre-master secret begins with the client's version: true for RSA, false for
         /// Diffie-Hellman.
@@ -221,9 +223,9 @@ pub enum Shape {
     Oaep,
     /// `CK_RSA_AES_KEY_WRAP_PARAMS`.
     RsaAesWrap,
-    /// The parameter of a cipher: [`Params::Cipher`]. It is an initialisation vector, or
-    /// `CK_AES_CTR_PARAMS`, `CK_GCM_PARAMS`, `CK_CCM_PARAMS`, `CK_CHACHA20_PARAMS` or
-    /// `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
+    /// The parameter of a cipher: [`Params::Cipher`](super::Params::Cipher). It is an
+    /// initialisation vector, or `CK_AES_CTR_PARAMS`, `CK_GCM_PARAMS`, `CK_CCM_PARAMS`,
+    /// `CK_CHACHA20_PARAMS` or `CK_SALSA20_CHACHA20_POLY1305_PARAMS`.
     Cipher(CipherMode),
     /// The initialisation vector of GMAC: 1 to 256 bytes.
     Gmac,
@@ -241,7 +243,7 @@ pub enum Shape {
     Key,
     /// `CK_EXTRACT_PARAMS`: the number of the first bit.
     Bit,
-    /// A "Big integer": [`Params::Data`].
+    /// A "Big integer": [`Params::Data`](super::Params::Data).
     Integer,
     /// `CK_ECDH_AES_KEY_WRAP_PARAMS`.
     EcdhAesWrap,

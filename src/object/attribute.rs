@@ -65,7 +65,7 @@ pub enum Default {
     Empty,
     /// This number.
     Number(u64),
-    /// The token computes it when a caller reads it ([`computed`](super::computed)), unless the
+    /// The token computes it when a caller reads it (`computed.rs`), unless the
     /// object stores a value.
     Computed,
 }

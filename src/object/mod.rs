@@ -1,11 +1,11 @@
 //! Objects. An object never changes: each modification creates a new object that replaces the old
 //! one.
 //!
-//! [`attribute`] holds the attribute rules as a table. [`template`] holds the caller's input.
-//! [`make`] builds the attributes of new objects. [`key`] converts between attributes and the parts
-//! of a key, and [`curve`] does this for keys on curves. [`computed`] computes attributes from
-//! other attributes. [`built_in`] makes the objects that describe the token itself. [`policy`]
-//! decides which session may see and change an object. [`strict`] applies the policy *strict*.
+//! `attribute` holds the attribute rules as a table. `template` holds the caller's input.
+//! `make` builds the attributes of new objects. `key` converts between attributes and the parts
+//! of a key, and `curve` does this for keys on curves. `computed` computes attributes from
+//! other attributes. `built_in` makes the objects that describe the token itself. `policy`
+//! decides which session may see and change an object. `strict` applies the policy *strict*.
 
 use std::sync::{Arc, OnceLock};
 
