@@ -215,6 +215,8 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
         ok!(C_Initialize(nothing()));
         create(user(), b"of a parent that is killed");
         if unsafe { libc::fork() } == 0 {
+            // The handlers of the fork have run here.
+            tell(to_tester);
             // Until the tester writes or ends.
             unsafe {
                 libc::close(to_grandchild);
@@ -222,7 +224,6 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
                 libc::_exit(0)
             };
         }
-        tell(to_tester);
         loop {
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
