@@ -13,8 +13,8 @@ use std::time::Duration;
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
 use jeton::module::Module;
+use jeton::store::fork;
 
-use crate::fork;
 use crate::number::session;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, sleep};
 

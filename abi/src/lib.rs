@@ -17,11 +17,8 @@
 #![allow(non_snake_case, reason = "the exported names are the specification's")]
 
 mod call;
-mod fork;
 mod input;
 mod list;
-#[cfg(target_os = "linux")]
-mod locks;
 mod number;
 mod operation;
 mod params;

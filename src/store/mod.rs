@@ -9,7 +9,10 @@ use crate::file_lock::Mode;
 
 pub(crate) mod attempt_lock;
 pub mod counter;
+pub mod fork;
 pub(crate) mod index;
+#[cfg(target_os = "linux")]
+mod locks;
 pub(crate) mod place;
 mod probe;
 mod reserve;

@@ -291,7 +291,7 @@ impl SqliteStore {
     fn reopen(&self) -> Result<()> {
         let (mut writer, mut reader) = (lock(&self.writer), lock(&self.reader));
         // The old connections are closed first: read-only descriptors cannot take the locks of a
-        // writer (abi/src/locks.rs).
+        // writer (`locks.rs`).
         let nothing =
             || Connection::open_in_memory().map_err(|reason| log_failure(&self.path, "reopen", &reason));
         (*writer, *reader) = (nothing()?, nothing()?);

@@ -85,17 +85,19 @@ pub mod object {
     }
 }
 
-/// The handlers of SQLite's part, which has its own tests in `abi/tests/fork.rs`.
-mod fork {
-    pub(crate) fn prepare() -> crate::error::Result<()> {
-        Ok(())
+mod store {
+    /// The handlers of SQLite's part, which has its own tests in `abi/tests/fork.rs`.
+    pub(crate) mod fork {
+        pub(crate) fn prepare() -> crate::error::Result<()> {
+            Ok(())
+        }
+
+        pub(crate) unsafe extern "C" fn hold() {}
+
+        pub(crate) unsafe extern "C" fn release() {}
+
+        pub(crate) fn count() {}
     }
-
-    pub(crate) unsafe extern "C" fn hold() {}
-
-    pub(crate) unsafe extern "C" fn release() {}
-
-    pub(crate) fn count() {}
 }
 
 type Handler = Option<unsafe extern "C" fn()>;

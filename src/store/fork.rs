@@ -12,16 +12,18 @@
 //! During a fork no thread is inside the global state of SQLite, because its static mutexes are
 //! held.
 
+#![allow(unsafe_code, reason = "SQLite takes replacements of system calls and its mutexes only through C")]
+
 #[cfg(target_os = "linux")]
 use std::ffi::c_void;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use jeton::error::{Error, Result};
 use rusqlite::ffi;
 
 #[cfg(target_os = "linux")]
-use crate::locks;
+use super::locks;
+use crate::error::{Error, Result};
 
 /// The number of forks between this process and the one that registered the handlers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -40,15 +42,16 @@ const MUTEXES: [c_int; 10] = [
     LOCKS,
 ];
 
-/// The mutex of [`crate::locks`], which SQLite reserves for applications.
-pub(crate) const LOCKS: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
+/// The mutex of the table in [`super::locks`], which SQLite reserves for applications.
+pub(super) const LOCKS: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
 
 /// True when SQLite has the functions of this module.
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Gives SQLite the functions of this crate for `stat`, for `fstat` and for locking. Must run
-/// before the first file is opened, and in one thread at a time.
-pub(crate) fn prepare() -> Result<()> {
+/// before the first file is opened, and in one thread at a time. Fails with `GeneralError` if
+/// SQLite refuses one of them.
+pub fn prepare() -> Result<()> {
     if PREPARED.load(Ordering::Acquire) {
         return Ok(());
     }
@@ -69,7 +72,7 @@ pub(crate) fn prepare() -> Result<()> {
     type Control = unsafe extern "C" fn(c_int, c_int, *mut c_void) -> c_int;
     // SAFETY: SQLite calls a function under such a name with the arguments of the C function of
     // that name, and these functions take the same arguments. All are functions of this object,
-    // which is never unmapped (build.rs: nodelete).
+    // which is a program or a library that is never unmapped (abi/build.rs: nodelete).
     let outcomes = unsafe {
         let stat =
             std::mem::transmute::<unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int, Call>(stat);
@@ -94,7 +97,10 @@ pub(crate) fn prepare() -> Result<()> {
 }
 
 /// Runs before a fork. Waits until no thread is inside SQLite's global state.
-pub(crate) unsafe extern "C" fn hold() {
+///
+/// # Safety
+/// The same thread calls [`release`] after the fork, in both processes.
+pub unsafe extern "C" fn hold() {
     for id in MUTEXES {
         // SAFETY: the static mutexes live as long as the process.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(id)) };
@@ -102,7 +108,10 @@ pub(crate) unsafe extern "C" fn hold() {
 }
 
 /// Runs after the fork, in the parent and in the child.
-pub(crate) unsafe extern "C" fn release() {
+///
+/// # Safety
+/// This thread called [`hold`] before the fork.
+pub unsafe extern "C" fn release() {
     for id in MUTEXES.into_iter().rev() {
         // SAFETY: `hold` took them in this thread, which continues in both processes.
         unsafe { ffi::sqlite3_mutex_leave(ffi::sqlite3_mutex_alloc(id)) };
@@ -110,7 +119,7 @@ pub(crate) unsafe extern "C" fn release() {
 }
 
 /// Runs in the child, because the files that were open belong to the parent.
-pub(crate) fn count() {
+pub fn count() {
     #[cfg(target_os = "linux")]
     locks::forget_parent();
     FORKS.fetch_add(1, Ordering::AcqRel);
@@ -121,7 +130,7 @@ unsafe extern "C" fn stat(path: *const c_char, to: *mut libc::stat) -> c_int {
     // SAFETY: SQLite's own arguments, unchanged.
     let outcome = unsafe { libc::stat(path, to) };
     // SAFETY: SQLite provides the memory for the result.
-    unsafe { told(outcome, to) }
+    unsafe { report_device(outcome, to) }
 }
 
 /// Calls fstat(2) for SQLite.
@@ -129,14 +138,14 @@ unsafe extern "C" fn fstat(file: c_int, to: *mut libc::stat) -> c_int {
     // SAFETY: SQLite's own arguments, unchanged.
     let outcome = unsafe { libc::fstat(file, to) };
     // SAFETY: SQLite provides the memory for the result.
-    unsafe { told(outcome, to) }
+    unsafe { report_device(outcome, to) }
 }
 
-/// Returns the result with the device number that this process reports.
+/// Changes the result to the device number that this process reports. Returns the outcome.
 ///
 /// # Safety
 /// `to` is writable, and filled if the outcome is 0.
-unsafe fn told(outcome: c_int, to: *mut libc::stat) -> c_int {
+unsafe fn report_device(outcome: c_int, to: *mut libc::stat) -> c_int {
     if outcome == 0 {
         // Device numbers of Linux have at most 44 bits.
         let forks = FORKS.load(Ordering::Acquire) << 44;

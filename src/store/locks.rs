@@ -21,6 +21,8 @@
 //! The kernel lets both kinds of locks conflict. So `sqlite3` and older versions of this module
 //! wait for this version, and this version waits for them.
 
+#![allow(unsafe_code, reason = "SQLite's system calls and its mutex are C functions")]
+
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -28,7 +30,7 @@ use std::io::{Error, ErrorKind};
 
 use rusqlite::ffi;
 
-use crate::fork::LOCKS;
+use super::fork::LOCKS;
 
 /// The number of attempts to open a file whose name meanwhile leads to another file.
 const TRIES: usize = 8;
@@ -75,7 +77,7 @@ fn with_table<T>(work: impl FnOnce(&mut Table) -> T) -> T {
 /// Closes the inherited descriptors of the parent's locks in the child of a fork. The parent held
 /// the mutex during the fork, and keeps its locks. Async-signal-safe: closes descriptors and frees
 /// no memory.
-pub(crate) fn forget_parent() {
+pub(super) fn forget_parent() {
     // SAFETY: the thread that forked holds the mutex, and is the only thread in the child.
     let Some(table) = (unsafe { (*TABLE.0.get()).as_mut() }) else { return };
     for lock in table.locks.values() {
@@ -87,7 +89,7 @@ pub(crate) fn forget_parent() {
 }
 
 /// Calls open(2) for SQLite, which always passes the mode. Also opens the lock of the file.
-pub(crate) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
+pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
     for _ in 0..TRIES {
         // SAFETY: SQLite's own arguments, unchanged.
         let file = unsafe { libc::open(path, flags, mode) };
@@ -118,7 +120,7 @@ pub(crate) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
 }
 
 /// Calls close(2) for SQLite. Closes the lock with the last descriptor of the file.
-pub(crate) unsafe extern "C" fn close(file: c_int) -> c_int {
+pub(super) unsafe extern "C" fn close(file: c_int) -> c_int {
     // This comes before the descriptor is free, because another thread may get its number at once.
     with_table(|table| table.remove(file));
     // SAFETY: SQLite's own argument, unchanged.
@@ -127,7 +129,7 @@ pub(crate) unsafe extern "C" fn close(file: c_int) -> c_int {
 
 /// Calls fcntl(2) for SQLite. The argument is a number or the address of a `flock`. Both are passed
 /// in a register.
-pub(crate) unsafe extern "C" fn fcntl(file: c_int, operation: c_int, argument: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn fcntl(file: c_int, operation: c_int, argument: *mut c_void) -> c_int {
     let own = match operation {
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
@@ -193,7 +195,7 @@ impl Table {
         if lock.users > 0 {
             return;
         }
-        let mut all = whole(libc::F_UNLCK);
+        let mut all = full_range(libc::F_UNLCK);
         // A child process that was created without the fork handlers (clone(2)) may share the
         // description. Then closing alone would not release the lock.
         // SAFETY: `all` is live. `adopt` opened the descriptor, and no other code uses it any more.
@@ -238,12 +240,12 @@ fn open_lock(path: &CStr, flags: c_int) -> std::io::Result<c_int> {
 /// Returns whether the system supports these locks. Linux 3.15 and later do. Some systems that
 /// imitate Linux do not.
 fn supported(lock: c_int) -> bool {
-    let mut all = whole(libc::F_RDLCK);
+    let mut all = full_range(libc::F_RDLCK);
     // SAFETY: `all` is live.
     unsafe { libc::fcntl(lock, libc::F_OFD_GETLK, &raw mut all) == 0 }
 }
 
-/// Returns a `flock` of that type for the full file.
-fn whole(kind: c_int) -> libc::flock {
+/// Returns a `flock` of this type for every byte of a file.
+fn full_range(kind: c_int) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 }
 }
