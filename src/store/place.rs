@@ -5,6 +5,9 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// The extension of a token file's write-ahead log.
+pub(super) const JOURNAL: &str = "jeton-wal";
+
 /// The identity of a file, independent of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
@@ -22,11 +25,11 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of the file at `path`; `None` if the file does not exist.
-    pub(super) fn of(path: &Path, journal: &Path) -> Option<Self> {
+    /// Returns the stamp of the token file at `path`; `None` if the file does not exist.
+    pub(super) fn of(path: &Path) -> Option<Self> {
         let change = |data: &Metadata| (data.len(), data.ctime(), data.ctime_nsec());
         let data = std::fs::metadata(path).ok()?;
-        let journal = std::fs::metadata(journal).ok();
+        let journal = std::fs::metadata(path.with_extension(JOURNAL)).ok();
         Some(Self { file: FileId::from(&data), changes: [Some(change(&data)), journal.as_ref().map(change)] })
     }
 

@@ -17,6 +17,29 @@ const SETTINGS: [(DbConfig, bool); 5] = [
     (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
 ];
 
+/// The tables of a token file.
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE token(
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        serial TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        label BLOB NOT NULL,
+        so_pin BLOB NOT NULL,
+        so_failures INTEGER NOT NULL,
+        user_pin BLOB NOT NULL,
+        user_failures INTEGER NOT NULL,
+        change INTEGER NOT NULL,
+        summary BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE object(
+        id INTEGER PRIMARY KEY,
+        private INTEGER NOT NULL,
+        tag BLOB NOT NULL,
+        names BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE record(id INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+";
+
 /// The size of the page cache in KiB. Otherwise a file can set the size for every process that
 /// reads it.
 const CACHE: i64 = 2000;
@@ -35,10 +58,9 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
 }
 
-/// Fails unless the file has exactly the tables of `schema`, a list of statements with semicolons
-/// between them.
-pub(super) fn verify(connection: &Connection, schema: &str) -> rusqlite::Result<()> {
-    let mut missing: Vec<_> = schema.split(';').map(plain).filter(|sql| !sql.is_empty()).collect();
+/// Fails unless the file has exactly the tables of [`SCHEMA`].
+pub(super) fn verify(connection: &Connection) -> rusqlite::Result<()> {
+    let mut missing: Vec<_> = SCHEMA.split(';').map(plain).filter(|sql| !sql.is_empty()).collect();
     let mut roots = Vec::new();
     let mut statement = connection.prepare("SELECT type, name, rootpage, sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;

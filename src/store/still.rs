@@ -14,7 +14,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::place::Stamp;
 use super::schema;
-use super::sqlite::{SCHEMA, SqliteStore};
 use crate::error::Error;
 
 /// The state of a file that is open read-only.
@@ -36,7 +35,7 @@ impl Still {
         } else {
             return None;
         };
-        let stamp = SqliteStore::stamp(path)?;
+        let stamp = Stamp::of(path)?;
         if stamp.journal_len() > 0 {
             return None;
         }
@@ -50,7 +49,7 @@ impl Still {
 
     /// Returns whether the file is unchanged since it was opened.
     pub(super) fn is_current(&self, path: &Path) -> bool {
-        SqliteStore::stamp(path) == self.stamp
+        Stamp::of(path) == self.stamp
     }
 }
 
@@ -61,7 +60,7 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(uri(path), flags)?;
     connection.set_prepared_statement_cache_capacity(32);
     schema::harden(&connection)?;
-    schema::verify(&connection, SCHEMA)?;
+    schema::verify(&connection)?;
     Ok(connection)
 }
 

@@ -1,0 +1,43 @@
+//! Notices the commits of other connections and other processes.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use rusqlite::Connection;
+
+use super::{SqliteStore, UNKNOWN};
+
+/// The shortest pause between two loads that only look for altered rows, as a multiple of the
+/// duration of a load.
+const SHARE: u32 = 16;
+
+impl SqliteStore {
+    /// Notes whether another connection committed since the writer's connection was last used.
+    pub(super) fn note_others(&self, writer: &Connection) -> rusqlite::Result<()> {
+        let version = data_version(writer)?;
+        let known = self.data_version.swap(version, Ordering::AcqRel);
+        if known != version && known != UNKNOWN {
+            self.others_wrote.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Returns whether another connection committed since the rows were loaded, and it is time to
+    /// look at the rows. The looks take a small part of the time, also in large tokens.
+    pub(super) fn is_look_due(&self) -> bool {
+        // Otherwise the thread that holds the writer's connection notes it.
+        if let Ok(writer) = self.writer.try_lock()
+            && self.note_others(&writer).is_err()
+        {
+            return false;
+        }
+        let last = *self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let rested = last.is_none_or(|(end, took)| end.elapsed() >= SHARE * took);
+        self.others_wrote.load(Ordering::Acquire) && rested
+    }
+}
+
+/// Returns a number that changes whenever another connection commits.
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}

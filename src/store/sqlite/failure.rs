@@ -1,0 +1,30 @@
+//! Logs a failure of SQLite or of the operating system, and converts it to an error of the core.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+use tracing::error;
+
+use crate::error::Error;
+use crate::store::still::is_out_of_room;
+
+pub(super) fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
+    error!(file = %path.display(), "store, {what}: {reason}");
+    match reason.sqlite_error_code() {
+        _ if is_out_of_room(reason) => Error::DeviceMemory,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::TokenWriteProtected,
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Error::TokenNotRecognized,
+        Some(ErrorCode::OutOfMemory) => Error::HostMemory,
+        _ => Error::DeviceError,
+    }
+}
+
+pub(super) fn log_io_failure(path: &Path, what: &str, reason: &std::io::Error) -> Error {
+    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    error!(file = %path.display(), "store, {what}: {reason}");
+    match reason.kind() {
+        StorageFull | QuotaExceeded => Error::DeviceMemory,
+        PermissionDenied | ReadOnlyFilesystem => Error::TokenWriteProtected,
+        _ => Error::DeviceError,
+    }
+}

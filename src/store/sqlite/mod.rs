@@ -1,0 +1,290 @@
+//! The store in an SQLite file. It has a write-ahead log, syncs before it acknowledges a commit,
+//! and several processes share it.
+
+mod changes;
+mod commit;
+mod failure;
+mod open;
+mod removal;
+mod rows;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use tracing::error;
+
+use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
+use self::failure::{log_failure, log_io_failure};
+use self::removal::SCRUB_WAIT;
+use self::rows::{change, header_row, index_keys, snapshot};
+use super::attempt_lock::AttemptLock;
+use super::place::{FileId, Place};
+use super::probe::Probe;
+use super::still::Still;
+use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
+use crate::error::{Error, Result};
+use crate::file_lock::{self, Mode};
+
+/// The format version of the file. A file of a newer version is not touched. Since version 3, no
+/// record has a secret attribute in clear, and a PIN record may need a sealing key.
+const FORMAT: i64 = 3;
+/// The oldest version that is read. The next login upgrades such a file to the newest version.
+const OLDEST: i64 = 2;
+/// How long a writer waits for another process.
+const BUSY: Duration = file_lock::LIMIT;
+/// The value for an unknown version.
+const UNKNOWN: i64 = i64::MIN;
+
+/// The store of one token in an SQLite file.
+pub struct SqliteStore {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    /// A second connection, so that reads do not wait for a writer's sync.
+    reader: Mutex<Connection>,
+    // Dropped after the connections: closing any handle of a file releases their locks.
+    probe: Probe,
+    /// The state of a file that is open read-only. Locked after the connections.
+    still: Mutex<Option<Still>>,
+    /// Whether the writer's connection is read-only.
+    only_read: AtomicBool,
+    file: FileId,
+    /// The names and identities of the open files.
+    place: Mutex<Place>,
+    /// The schema version that the last write found to be ours.
+    schema: AtomicI64,
+    /// The data version of the writer's connection. Every commit of another connection changes it.
+    data_version: AtomicI64,
+    /// Whether another connection committed since the rows were last loaded.
+    others_wrote: AtomicBool,
+    /// When the rows were last loaded, and how long that took.
+    loaded: Mutex<Option<(Instant, Duration)>>,
+    /// When the removal of old bytes is tried again; `None` if there are none.
+    scrub_due: Mutex<Option<Instant>>,
+}
+
+impl SqliteStore {
+    /// Returns the identity of the token file.
+    pub(crate) fn file(&self) -> FileId {
+        self.file
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn still(&self) -> MutexGuard<'_, Option<Still>> {
+        self.still.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, what: &str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let connection = self.current_reader()?;
+        let done = work(&connection).map_err(|reason| log_failure(&self.path, what, &reason))?;
+        self.expect_still(what).map(|()| done)
+    }
+}
+
+impl Store for SqliteStore {
+    fn header(&self) -> Result<Header> {
+        let header = self.read("header", |connection| {
+            let known: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if !(OLDEST..=FORMAT).contains(&known) {
+                return Ok(Err(known));
+            }
+            let mut statement = connection.prepare_cached(
+                "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token",
+            )?;
+            statement.query_row([], header_row).optional().map(Ok)
+        })?;
+        match header {
+            Ok(Some(header)) => Ok(header),
+            Ok(None) => {
+                error!(file = %self.path.display(), "this file has no token");
+                Err(Error::TokenNotRecognized)
+            }
+            Err(format) => {
+                error!(file = %self.path.display(), format, "unknown format of the token file");
+                Err(Error::TokenNotRecognized)
+            }
+        }
+    }
+
+    fn initialize(&self, header: &Header) -> Result<()> {
+        self.write("initialise", |transaction| Ok(replace_content(transaction, header)?))?;
+        self.scrub(SCRUB_WAIT);
+        Ok(())
+    }
+
+    fn set_pin(
+        &self,
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
+    ) -> Result<Option<Change>> {
+        let sql = match role {
+            Role::SecurityOfficer => {
+                "UPDATE token SET so_pin = ?1, so_failures = 0 WHERE so_pin = coalesce(?2, so_pin)"
+            }
+            Role::User => {
+                "UPDATE token SET user_pin = ?1, user_failures = 0 WHERE user_pin = coalesce(?2, user_pin)"
+            }
+        };
+        let done = self.write_with_reserve("set a PIN", |transaction| {
+            let before = snapshot(transaction)?;
+            if transaction.execute(sql, params![record, old])? == 0 {
+                return Ok(None);
+            }
+            let summary = summarise(&before).map_err(Fault::Refused)?;
+            conclude(transaction, &before, &summary)?;
+            Ok(Some(before.change))
+        })?;
+        // The old bytes contain the old PIN record, which the old PIN still opens. It has the same
+        // token key.
+        self.scrub(SCRUB_WAIT);
+        Ok(done)
+    }
+
+    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
+        AttemptLock::beside(&self.path, mode)
+            .map_err(|reason| log_io_failure(&self.path, "try a PIN", &reason))
+    }
+
+    fn attempt(&self, role: Role, limit: u32) -> Result<()> {
+        let sql = match role {
+            Role::SecurityOfficer => "UPDATE token SET so_failures = so_failures + 1 WHERE so_failures < ?1",
+            Role::User => "UPDATE token SET user_failures = user_failures + 1 WHERE user_failures < ?1",
+        };
+        self.write_with_reserve("count an attempt", |transaction| {
+            match transaction.execute(sql, [limit])? {
+                0 => Err(Fault::Refused(Error::PinLocked)),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn forgive(&self, role: Role) -> Result<()> {
+        let sql = match role {
+            Role::SecurityOfficer => "UPDATE token SET so_failures = 0",
+            Role::User => "UPDATE token SET user_failures = 0",
+        };
+        self.write_with_reserve("reset the count of wrong PINs", |transaction| {
+            Ok(transaction.execute(sql, []).map(drop)?)
+        })
+    }
+
+    fn take_back(&self, role: Role, count: u32) -> Result<()> {
+        let sql = match role {
+            Role::SecurityOfficer => "UPDATE token SET so_failures = max(so_failures - ?1, 0)",
+            Role::User => "UPDATE token SET user_failures = max(user_failures - ?1, 0)",
+        };
+        self.write_with_reserve("correct the count of wrong PINs", |transaction| {
+            Ok(transaction.execute(sql, [count]).map(drop)?)
+        })
+    }
+
+    fn is_write_protected(&self) -> bool {
+        self.only_read.load(Ordering::Acquire)
+    }
+
+    fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
+        // The header is read before the rows, so that a commit in between is noticed later.
+        let (header, began) = (self.probe.read(), Instant::now());
+        let mut connection = self.current_reader()?;
+        // The flag is also reset before the rows are read.
+        self.others_wrote.store(false, Ordering::Release);
+        let mut load = || {
+            let transaction = connection.transaction()?;
+            let mut rows =
+                transaction.prepare_cached("SELECT id, private, tag, names FROM object ORDER BY id")?;
+            let mut rows = rows.query([])?;
+            while let Some(row) = rows.next()? {
+                each(Row {
+                    id: row.get(0)?,
+                    private: row.get(1)?,
+                    tag: row.get(2)?,
+                    index_keys: index_keys(row)?,
+                });
+            }
+            snapshot(&transaction)
+        };
+        let loaded: rusqlite::Result<_> = load();
+        let loaded = loaded.map_err(|reason| log_failure(&self.path, "load", &reason))?;
+        self.expect_still("load")?;
+        self.probe.remember(header);
+        let end = Instant::now();
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Some((end, end - began));
+        Ok(loaded)
+    }
+
+    fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
+        self.read("record", |connection| {
+            let mut statement = connection.prepare_cached("SELECT body FROM record WHERE id = ?1")?;
+            statement.query_row([id], |row| row.get(0)).optional()
+        })
+    }
+
+    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
+        let work = |transaction: &Transaction<'_>| run_writes(transaction, writes, summarise);
+        // Only a write that frees space may use the reserve.
+        let committed = if writes.iter().all(|write| matches!(write, Write::Delete(..))) {
+            self.write_with_reserve("commit", work)?
+        } else {
+            self.write("commit", work)?
+        };
+        if writes.iter().any(|write| matches!(write, Write::Delete(..))) {
+            self.scrub(SCRUB_WAIT);
+        } else {
+            self.scrub_if_due();
+        }
+        Ok(committed)
+    }
+
+    fn tidy(&self) {
+        if !self.is_write_protected() {
+            self.scrub_if_due();
+        }
+    }
+
+    fn is_outdated(&self) -> Result<bool> {
+        self.read("format", |connection| {
+            let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            Ok(format < FORMAT)
+        })
+    }
+
+    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
+        let before = self.write("rewrite", |transaction| rewrite_records(transaction, rewriter))?;
+        self.scrub(SCRUB_WAIT);
+        Ok(before)
+    }
+
+    fn changed_since(&self, seen: Change) -> Result<bool> {
+        let header = self.probe.read();
+        if self.probe.remembers(header) {
+            return Ok(false);
+        }
+        let changed = self.read("look for changes", |connection| Ok(change(connection)? != seen))?;
+        if changed || self.is_look_due() {
+            return Ok(true);
+        }
+        if !self.others_wrote.load(Ordering::Acquire) {
+            self.probe.remember(header);
+        }
+        Ok(false)
+    }
+
+    fn suspicious_since(&self, seen: Change) -> Result<bool> {
+        if self.probe.remembers(self.probe.read()) {
+            return Ok(false);
+        }
+        let same = self.read("look for changes", |connection| Ok(change(connection)? == seen))?;
+        Ok(same && self.is_look_due())
+    }
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,301 @@
+//! Opens and creates token files, also read-only if the disk is full or read-only.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
+use tracing::{error, warn};
+
+use super::commit::replace_content;
+use super::failure::{log_failure, log_io_failure};
+use super::{BUSY, FORMAT, SqliteStore, UNKNOWN, lock};
+use crate::error::{Error, Result};
+use crate::store::place::{self, Exposure, JOURNAL, Place, Stamp};
+use crate::store::probe::Probe;
+use crate::store::still::{Still, is_out_of_room};
+use crate::store::{Header, Store, reserve, schema};
+
+/// The extension of a token file.
+const EXTENSION: &str = "jeton";
+/// The extension of a rollback journal, which token files never have.
+const ROLLBACK: &str = "jeton-journal";
+/// The extension of a token file while it is created.
+const FRESH: &str = "new";
+
+/// The open connections of a token file.
+struct Connections {
+    writer: Connection,
+    reader: Connection,
+    still: Option<Still>,
+}
+
+impl Connections {
+    fn is_only_read(&self) -> bool {
+        self.writer.is_readonly(MAIN_DB).unwrap_or(true)
+    }
+}
+
+impl SqliteStore {
+    /// Checks the permissions of a token directory. Fails with `DeviceError` if every user may
+    /// replace files in it.
+    pub(crate) fn check_directory(dir: &Path) -> Result<()> {
+        let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
+        match place::exposure(&data) {
+            Some(Exposure::Everybody) => {
+                error!(
+                    dir = %dir.display(),
+                    "token directory refused: every user may replace its files; chmod o-w or chmod +t"
+                );
+                Err(Error::DeviceError)
+            }
+            Some(Exposure::Some(what)) => {
+                warn!(dir = %dir.display(), "token directory: {what}");
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the token files of a directory, sorted; an empty list if the directory does not
+    /// exist. Files that are named after a serial number come first. So a copy under another name
+    /// does not replace its original.
+    pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(reason) => {
+                error!(dir = %dir.display(), "token directory: {reason}");
+                return Err(Error::DeviceError);
+            }
+        };
+        let mut files: Vec<_> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
+            .collect();
+        files.sort_by_cached_key(|path| (!has_name_of_serial(path), path.clone()));
+        Ok(files)
+    }
+
+    /// Returns the stamp of a token file; `None` if the file does not exist.
+    pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
+        Stamp::of(path)
+    }
+
+    /// Opens a token file. Opens it read-only if the disk is full or read-only.
+    pub fn open(path: &Path) -> Result<Self> {
+        let look = || -> std::io::Result<()> {
+            place::check_file(&std::fs::metadata(path)?)?;
+            // SQLite would use this journal. It would roll the token back, and remove the file that
+            // the journal names.
+            let journal = path.with_extension(ROLLBACK);
+            if std::fs::symlink_metadata(&journal).is_ok() {
+                let name = journal.file_name().unwrap_or_default();
+                return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
+            }
+            Ok(())
+        };
+        if let Err(reason) = look() {
+            log_io_failure(path, "open", &reason);
+            return Err(Error::TokenNotRecognized);
+        }
+        // A process that was killed may have left old bytes in the write-ahead log.
+        let log = std::fs::metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
+        let opened = match connect(path) {
+            Err(reason) if is_out_of_room(&reason) => {
+                // If this fails, the file can still be opened read-only.
+                let _ = reserve::give_back(path);
+                connect(path)
+            }
+            opened => opened,
+        }
+        .or_else(|reason| Self::only_read(path, reason))
+        .map_err(|reason| log_failure(path, "open", &reason))?;
+        let place = Place::of(path).map_err(|reason| log_io_failure(path, "open", &reason))?;
+        let only_read = AtomicBool::new(opened.is_only_read());
+        let Connections { writer, reader, still } = opened;
+        let store = Self {
+            path: path.to_owned(),
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+            probe: Probe::beside(path),
+            still: Mutex::new(still),
+            only_read,
+            file: place.id(),
+            place: Mutex::new(place),
+            schema: AtomicI64::new(UNKNOWN),
+            data_version: AtomicI64::new(UNKNOWN),
+            others_wrote: AtomicBool::new(false),
+            loaded: Mutex::default(),
+            scrub_due: Mutex::new(log.then(Instant::now)),
+        };
+        store.take_reserve();
+        Ok(store)
+    }
+
+    /// Asks SQLite for every change number from now on, and never reads the `-shm` file itself.
+    pub fn without_probe(self) -> Self {
+        Self { probe: Probe::off(), ..self }
+    }
+
+    /// Opens the file read-only if it could not be opened for this reason.
+    fn only_read(path: &Path, reason: rusqlite::Error) -> rusqlite::Result<Connections> {
+        let Some((writer, still)) = Still::open(path, &reason) else { return Err(reason) };
+        let Some((reader, _)) = Still::open(path, &reason) else { return Err(reason) };
+        warn!(file = %path.display(), "the token is read-only: {reason}");
+        Ok(Connections { writer, reader, still: Some(still) })
+    }
+
+    /// Reserves disk space for the time when the disk is full. A token without a reserve works too.
+    pub(super) fn take_reserve(&self) {
+        if !self.is_write_protected()
+            && let Err(reason) = reserve::take(&self.path)
+        {
+            warn!(file = %self.path.display(), "no disk space is reserved for a full disk: {reason}");
+        }
+    }
+
+    /// Creates a token file with this header. Only its owner may read it. The file has another name
+    /// until it is complete. So no process sees a partial file, and a crash leaves no token.
+    pub(crate) fn create(dir: &Path, header: &Header) -> Result<Self> {
+        let path = dir.join(&header.serial).with_extension(EXTENSION);
+        let fresh = path.with_extension(FRESH);
+        let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
+        // SQLite would create a file that every user can read. Its journal files take the mode of
+        // this file.
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&fresh)
+            .map_err(|reason| fail(&reason))?;
+        let named = begin(&fresh, header)
+            .map_err(|reason| log_failure(&path, "create", &reason))
+            .and_then(|()| std::fs::rename(&fresh, &path).map_err(|reason| fail(&reason)));
+        if let Err(error) = named {
+            // The partial file is useless, and harmless if it cannot be removed. The same holds for
+            // SQLite's files beside it.
+            for suffix in ["", "-journal", "-wal", "-shm"] {
+                let mut name = fresh.as_os_str().to_owned();
+                name.push(suffix);
+                let _ = std::fs::remove_file(name);
+            }
+            return Err(error);
+        }
+        sync_dir(dir).map_err(|reason| fail(&reason))?;
+        Self::open(&path)
+    }
+
+    /// Opens the file again if it was read-only. Fails with the reason if it is still read-only.
+    pub(super) fn expect_writable(&self) -> Result<()> {
+        if !self.is_write_protected() {
+            return Ok(());
+        }
+        self.reopen()?;
+        if !self.is_write_protected() {
+            return Ok(());
+        }
+        Err(self.still().as_ref().map_or(Error::TokenWriteProtected, |still| still.reason))
+    }
+
+    /// Opens the file again, writable if possible.
+    pub(super) fn reopen(&self) -> Result<()> {
+        let (mut writer, mut reader) = (lock(&self.writer), lock(&self.reader));
+        // The old connections are closed first: read-only descriptors cannot take the locks of a
+        // writer (`src/store/locks.rs`).
+        let nothing =
+            || Connection::open_in_memory().map_err(|reason| log_failure(&self.path, "reopen", &reason));
+        (*writer, *reader) = (nothing()?, nothing()?);
+        let opened = connect(&self.path).or_else(|reason| Self::only_read(&self.path, reason));
+        match opened {
+            Ok(opened) => {
+                self.only_read.store(opened.is_only_read(), Ordering::Release);
+                (*writer, *reader) = (opened.writer, opened.reader);
+                *self.still() = opened.still;
+                // SQLite has created new files beside the token.
+                let place = Place::of(&self.path);
+                *self.place() = place.map_err(|reason| log_io_failure(&self.path, "reopen", &reason))?;
+                self.schema.store(UNKNOWN, Ordering::Release);
+                self.data_version.store(UNKNOWN, Ordering::Release);
+                self.others_wrote.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(reason) => {
+                let error = log_failure(&self.path, "reopen", &reason);
+                // The next read tries to open it again.
+                *self.still() = Some(Still::without_file(error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the connection for reads. Opens a read-only file again if it was changed.
+    pub(super) fn current_reader(&self) -> Result<MutexGuard<'_, Connection>> {
+        let is_stale = self.still().as_ref().is_some_and(|still| !still.is_current(&self.path));
+        if is_stale {
+            self.reopen()?;
+        }
+        Ok(lock(&self.reader))
+    }
+
+    /// Fails if a read-only file was changed while it was read.
+    pub(super) fn expect_still(&self, what: &str) -> Result<()> {
+        match &*self.still() {
+            Some(still) if !still.is_current(&self.path) => {
+                error!(file = %self.path.display(), "store, {what}: the file changed while it was read");
+                Err(Error::DeviceError)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns whether a file is named after a serial number, as new token files are.
+fn has_name_of_serial(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connections> {
+    let writer = connection(path)?;
+    let reader = connection(path)?;
+    // The first read creates the index file.
+    schema::verify(&reader)?;
+    Ok(Connections { writer, reader, still: None })
+}
+
+fn connection(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    schema::harden(&connection)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "secure_delete", "ON")?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Writes the content of a new token file. The write-ahead log would be named after the file's
+/// temporary name, so it is enabled after everything is written. If the first processes that open
+/// the file enabled it, they would block each other.
+fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
+    let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(schema::SCHEMA)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    replace_content(&transaction, header)?;
+    transaction.commit()?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.close().map_err(|(_, reason)| reason)
+}
+
+/// Syncs a directory, so that the name of a new file survives a crash.
+fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}

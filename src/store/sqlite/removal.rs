@@ -1,0 +1,71 @@
+//! Removes the bytes that commits have replaced, from the main file and from the write-ahead log.
+//!
+//! SQLite zeroes old bytes in the pages that it writes (`secure_delete`). But those pages are at
+//! first only in the log, after older copies of themselves. So the log is copied into the main file
+//! and truncated.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::{BUSY, SqliteStore, lock};
+
+/// How long the removal of old bytes waits for readers of the file. It is tried again later.
+pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);
+/// The shortest time until the removal is tried again.
+const SCRUB_PAUSE: Duration = Duration::from_secs(1);
+
+impl SqliteStore {
+    /// Removes the old bytes. Waits this long for readers.
+    ///
+    /// A reader of an older state, in any process, prevents the removal. Then this function
+    /// logs a warning, and the next write or login tries again. The commit itself is valid.
+    pub(super) fn scrub(&self, wait: Duration) {
+        let connection = lock(&self.writer);
+        // Our own reader would prevent it too.
+        let reader = lock(&self.reader);
+        let attempt = || {
+            connection.busy_timeout(wait)?;
+            let busy: rusqlite::Result<i64> =
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            connection.busy_timeout(BUSY)?;
+            busy
+        };
+        let outcome = attempt();
+        drop(reader);
+        let due = match outcome {
+            Ok(0) => None,
+            Ok(_) => Some("another process is reading it".to_owned()),
+            Err(reason) => Some(reason.to_string()),
+        };
+        *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner) =
+            due.as_ref().map(|_| Instant::now() + SCRUB_PAUSE);
+        if let Some(reason) = due.filter(|_| !wait.is_zero()) {
+            warn!(
+                file = %self.path.display(),
+                "old bytes stay in the file until a later write or login: {reason}"
+            );
+        }
+    }
+
+    /// Tries a removal again that a reader prevented. Does not wait for readers.
+    pub(super) fn scrub_if_due(&self) {
+        let due = *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner);
+        if due.is_some_and(|due| due <= Instant::now()) {
+            self.scrub(Duration::ZERO);
+        }
+    }
+
+    /// Copies the write-ahead log into the main file and truncates it, unless a reader needs it.
+    pub(super) fn shrink_log(&self) {
+        let connection = lock(&self.writer);
+        let outcome = connection
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
+            .and(connection.busy_timeout(BUSY));
+        if let Err(reason) = outcome {
+            warn!(file = %self.path.display(), "the write-ahead log cannot be truncated: {reason}");
+        }
+    }
+}

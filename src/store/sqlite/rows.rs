@@ -1,0 +1,42 @@
+//! Converts rows of SQLite to the types of the store.
+
+use rusqlite::{Connection, Transaction};
+
+use crate::store::index::IndexKeys;
+use crate::store::{Change, Header, PinState, Snapshot};
+
+/// Reads the header from a row of the table `token`.
+pub(super) fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
+    Ok(Header {
+        serial: row.get(0)?,
+        slot: row.get::<_, i64>(1)?.unsigned_abs(),
+        label: row.get(2)?,
+        so: PinState { record: row.get(3)?, failures: row.get(4)? },
+        user: PinState { record: row.get(5)?, failures: row.get(6)? },
+        change: Change(row.get(7)?),
+        summary: Vec::new(),
+    })
+}
+
+/// Returns the number of the present state.
+pub(super) fn change(connection: &Connection) -> rusqlite::Result<Change> {
+    connection.prepare_cached("SELECT change FROM token")?.query_row([], |row| row.get(0)).map(Change)
+}
+
+/// Returns the present state with its summary.
+pub(super) fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
+    let mut statement = transaction.prepare_cached("SELECT change, summary FROM token")?;
+    statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))
+}
+
+/// Reads the index keys of an object, the fourth column of the row.
+pub(super) fn index_keys(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexKeys> {
+    let bytes = row.get_ref(3)?.as_blob()?;
+    // A remainder that is too short for an index key is ignored.
+    Ok(bytes.as_chunks().0.iter().map(|key| u64::from_le_bytes(*key)).collect())
+}
+
+/// Encodes index keys: 8 bytes each, least significant byte first.
+pub(super) fn bytes(index_keys: &[u64]) -> Vec<u8> {
+    index_keys.iter().flat_map(|key| key.to_le_bytes()).collect()
+}
