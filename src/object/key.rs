@@ -5,13 +5,37 @@ use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3};
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType};
+use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::curve::Group;
 use crate::mechanism::{ml_dsa_number, ml_dsa_set, ml_kem_number, ml_kem_set, slh_dsa_number, slh_dsa_set};
 use crate::secret::{Secret, with_wiped_frame};
 
 /// The public exponent of an RSA pair if the template has none: 65537.
 const DEFAULT_EXPONENT: &[u8] = &[1, 0, 1];
+
+/// Returns the usage attributes that keys of this class can have.
+pub(crate) fn usages(class: ObjectClass) -> &'static [A] {
+    match class {
+        ObjectClass::PUBLIC_KEY => {
+            &[A::ENCRYPT, A::VERIFY, A::VERIFY_RECOVER, A::WRAP, A::ENCAPSULATE, A::DERIVE]
+        }
+        ObjectClass::PRIVATE_KEY => {
+            &[A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP, A::DECAPSULATE, A::DERIVE]
+        }
+        ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => &[
+            A::ENCRYPT,
+            A::DECRYPT,
+            A::SIGN,
+            A::VERIFY,
+            A::WRAP,
+            A::UNWRAP,
+            A::DERIVE,
+            A::ENCAPSULATE,
+            A::DECAPSULATE,
+        ],
+        _ => &[],
+    }
+}
 
 /// Reads from the templates of `C_GenerateKeyPair` what pair to generate.
 pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Result<PairSpec<'a>> {

@@ -9,30 +9,6 @@ use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRE
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 
-/// Returns the usage attributes that objects of a class can have.
-fn usages(class: ObjectClass) -> &'static [A] {
-    match class {
-        ObjectClass::PUBLIC_KEY => {
-            &[A::ENCRYPT, A::VERIFY, A::VERIFY_RECOVER, A::WRAP, A::ENCAPSULATE, A::DERIVE]
-        }
-        ObjectClass::PRIVATE_KEY => {
-            &[A::DECRYPT, A::SIGN, A::SIGN_RECOVER, A::UNWRAP, A::DECAPSULATE, A::DERIVE]
-        }
-        ObjectClass::SECRET_KEY | ObjectClass::OTP_KEY => &[
-            A::ENCRYPT,
-            A::DECRYPT,
-            A::SIGN,
-            A::VERIFY,
-            A::WRAP,
-            A::UNWRAP,
-            A::DERIVE,
-            A::ENCAPSULATE,
-            A::DECAPSULATE,
-        ],
-        _ => &[],
-    }
-}
-
 /// Returns the template with each usage that it does not contain set to false: no usage is a
 /// default. `forced` is the template of the base key, which may contain usages too.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
@@ -42,7 +18,7 @@ pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Opt
     };
     let forces =
         |id: A| matches!(forced, Some(Value::Template(all)) if all.iter().any(|(known, _)| *known == id));
-    let missing = usages(class).iter().filter(|id| !forces(**id));
+    let missing = key::usages(class).iter().filter(|id| !forces(**id));
     missing.fold(template.clone(), |template, id| template.or(*id, &[0]))
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::simple::joins;
 use crate::error::{Error, Result};
-use crate::id::AttributeType as A;
+use crate::id::{AttributeType as A, ObjectClass};
 use crate::mechanism::Derivation;
 use crate::object::attribute::{self, Default};
 use crate::object::bits::Flag;
 use crate::object::value::Value;
-use crate::object::{Attributes, Object};
+use crate::object::{Attributes, Object, key};
 
 /// Minimum length in bytes of an unreadable key that is derived from another key.
 const SHORTEST: usize = 16;
@@ -62,19 +62,9 @@ impl<'a> Copied<'a> {
 
     /// Returns the flags that the derived key has by default and cannot have otherwise.
     pub(super) fn flags(&self) -> Vec<(A, bool)> {
-        const USAGES: [A; 9] = [
-            A::ENCRYPT,
-            A::DECRYPT,
-            A::SIGN,
-            A::VERIFY,
-            A::WRAP,
-            A::UNWRAP,
-            A::DERIVE,
-            A::ENCAPSULATE,
-            A::DECAPSULATE,
-        ];
         let any = |is: &dyn Fn(&Object) -> bool| self.0.iter().any(|key| is(key));
-        let mut flags: Vec<_> = USAGES.into_iter().filter(|id| any(&|key| refuses(key, *id))).collect();
+        let usages = key::usages(ObjectClass::SECRET_KEY).iter().copied();
+        let mut flags: Vec<_> = usages.filter(|id| any(&|key| refuses(key, *id))).collect();
         flags.extend([A::MODIFIABLE, A::COPYABLE].into_iter().filter(|id| any(&|key| lacks(key, *id))));
         let mut flags: Vec<_> = flags.into_iter().map(|id| (id, false)).collect();
         if any(&|key| key.flag(Flag::WRAP_WITH_TRUSTED)) {
