@@ -14,7 +14,7 @@
 //!    [`store::seal`] the format of the sealed records.
 //! 5. [`object::Object`] is a list of attributes. [`object::attribute`] is the table of the rules
 //!    of every attribute.
-//! 6. [`mechanism::MechanismInfo`] is a row of the mechanism table: what it computes, with which
+//! 6. [`mechanism::MechanismRow`] is a row of the mechanism table: what it computes, with which
 //!    keys, and the form of its parameter. [`mechanism::Mechanism`] is a row with a parameter.
 //! 7. [`backend::Provider`] is a crypto library: AWS-LC or RustCrypto.
 //! 8. [`secret::Secret`] is memory that is locked where possible and wiped when it is freed.

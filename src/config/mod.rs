@@ -17,7 +17,7 @@ use crate::audit::Audit;
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, mechanism_flag as does};
-use crate::mechanism::{self, MechanismInfo};
+use crate::mechanism::{self, MechanismRow};
 
 pub(crate) mod environment;
 mod log;
@@ -34,7 +34,7 @@ pub struct Settings {
     /// The backend that does the cryptography.
     pub provider: &'static Provider,
     /// The offered mechanisms, sorted by number.
-    pub mechanisms: Vec<&'static MechanismInfo>,
+    pub mechanisms: Vec<&'static MechanismRow>,
     /// The rules for PINs.
     pub pins: PinRules,
     /// The uses of keys that the token refuses although PKCS#11 allows them.
@@ -107,7 +107,7 @@ pub struct PolicyRules {
 }
 
 impl PolicyRules {
-    fn does(&self, mechanism: &MechanismInfo) -> u64 {
+    fn does(&self, mechanism: &MechanismRow) -> u64 {
         let mut flags = mechanism.flags;
         if mechanism.id == MechanismType::RSA_X_509 && !self.raw_rsa_wrap {
             flags &= !(does::WRAP | does::UNWRAP);
@@ -119,7 +119,7 @@ impl PolicyRules {
     }
 
     /// Returns whether the policy allows at least one function of the mechanism.
-    fn offers(&self, mechanism: &MechanismInfo) -> bool {
+    fn offers(&self, mechanism: &MechanismRow) -> bool {
         self.name == Policy::Compatible || self.does(mechanism) != 0
     }
 
@@ -165,19 +165,19 @@ impl Settings {
     }
 
     /// Returns the mechanism with this number; `None` if it is not offered.
-    pub fn mechanism(&self, id: MechanismType) -> Option<&'static MechanismInfo> {
+    pub fn mechanism(&self, id: MechanismType) -> Option<&'static MechanismRow> {
         let at = self.mechanisms.binary_search_by_key(&id, |mechanism| mechanism.id).ok()?;
         Some(self.mechanisms[at])
     }
 
     /// Returns the functions of a mechanism (`CKF_*`) without those that the policy refuses.
-    pub fn does(&self, mechanism: &MechanismInfo) -> u64 {
+    pub fn does(&self, mechanism: &MechanismRow) -> u64 {
         self.policy.does(mechanism)
     }
 
     /// Returns the smallest and the largest key size that a mechanism and the policy allow, in the
     /// mechanism's units.
-    pub fn sizes(&self, mechanism: &MechanismInfo) -> (u64, u64) {
+    pub fn sizes(&self, mechanism: &MechanismRow) -> (u64, u64) {
         let (least, most) = mechanism.sizes;
         if self.is_strict() { (least.max(strict::least_size(mechanism)), most) } else { (least, most) }
     }
@@ -328,7 +328,7 @@ fn provider(name: Option<&str>) -> Result<&'static Provider> {
     })
 }
 
-fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static MechanismInfo>> {
+fn offered(rules: &MechanismRules, policy: &PolicyRules) -> Result<Vec<&'static MechanismRow>> {
     let allow = rules.allow.as_ref().map(|names| numbers("mechanisms.allow", names)).transpose()?;
     let deny = numbers("mechanisms.deny", &rules.deny)?;
     let mut offered: Vec<_> = mechanism::all()

@@ -10,7 +10,7 @@
 use crate::backend::{AeadScheme, CipherMode, CipherScheme, Hash};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, mechanism_flag as does};
-use crate::mechanism::{Action, Derivation, Mechanism, MechanismInfo, Params, Primitive};
+use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Primitive};
 
 /// The roles of private and secret keys. A key has the usages of at most one role (NIST SP 800-57,
 /// 5.2: a key has one purpose). Each pair of roles allows an attack:
@@ -70,7 +70,7 @@ pub struct Role {
 
 /// Returns the functions (`CKF_*`) that this policy refuses to a mechanism. A mechanism without any
 /// remaining function is not offered.
-pub fn refused(mechanism: &MechanismInfo) -> u64 {
+pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
     match mechanism.action {
@@ -105,7 +105,7 @@ pub fn refused(mechanism: &MechanismInfo) -> u64 {
 
 /// Returns the smallest key of a mechanism whose key sizes are the bits of an integer (RSA,
 /// Diffie-Hellman); 0 for the others.
-pub fn least_size(mechanism: &MechanismInfo) -> u64 {
+pub fn least_size(mechanism: &MechanismRow) -> u64 {
     match mechanism.key_type {
         Some(KeyType::RSA) => RSA_BITS,
         Some(KeyType::DH) => DH_BITS,

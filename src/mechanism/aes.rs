@@ -1,6 +1,6 @@
 //! AES (PKCS#11 3.2, "AES" to "AES key wrap").
 
-use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismInfo, SIGNS, Shape, Wraps};
+use super::{Action, CRYPTS_MESSAGES, MacFunction, MechanismRow, SIGNS, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -11,7 +11,7 @@ const BYTES: (u64, u64) = (16, 32);
 const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 const BLOCK: usize = 16;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     row(M::AES_KEY_GEN, GENERATE, Shape::None, Action::Generate),
     zero_padded(mode(M::AES_ECB, Mode::AesEcb)),
     zero_padded(mode(M::AES_CBC, Mode::AesCbc)),
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     // The name in version 2.40 of a wrap with padding. It uses KWP, because other products can
     // unwrap KWP.
     mode(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
-    MechanismInfo {
+    MechanismRow {
         id: M::AES_XTS,
         flags: CIPHER,
         wraps: Wraps::Any,
@@ -38,52 +38,52 @@ pub(super) const ROWS: &[MechanismInfo] = &[
         key_type: Some(KeyType::AES_XTS),
         shape: Shape::Cipher(Mode::AesXts),
         action: Action::Cipher(Mode::AesXts),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
-    MechanismInfo {
+    MechanismRow {
         id: M::AES_XTS_KEY_GEN,
         flags: GENERATE,
         sizes: (32, 64),
         key_type: Some(KeyType::AES_XTS),
         shape: Shape::None,
         action: Action::Generate,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
     mac(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
     // A message of GMAC has no initialisation vector of its own. Two messages under the same one
     // reveal the authentication key.
-    MechanismInfo { flags: SIGN | VERIFY, ..mac(M::AES_GMAC, Shape::Gmac, MacFunction::AesGmac) },
+    MechanismRow { flags: SIGN | VERIFY, ..mac(M::AES_GMAC, Shape::Gmac, MacFunction::AesGmac) },
     mac(M::AES_MAC, Shape::None, MacFunction::AesCbcMac),
     mac(M::AES_MAC_GENERAL, Shape::Length, MacFunction::AesCbcMac),
     mac(M::AES_XCBC_MAC, Shape::None, MacFunction::AesXcbc(16)),
     mac(M::AES_XCBC_MAC_96, Shape::None, MacFunction::AesXcbc(12)),
 ];
 
-const fn mode(id: M, mode: Mode) -> MechanismInfo {
-    MechanismInfo { wraps: Wraps::Any, ..row(id, CIPHER, Shape::Cipher(mode), Action::Cipher(mode)) }
+const fn mode(id: M, mode: Mode) -> MechanismRow {
+    MechanismRow { wraps: Wraps::Any, ..row(id, CIPHER, Shape::Cipher(mode), Action::Cipher(mode)) }
 }
 
-const fn zero_padded(row: MechanismInfo) -> MechanismInfo {
-    MechanismInfo { wraps: Wraps::SecretWithZeros(BLOCK), ..row }
+const fn zero_padded(row: MechanismRow) -> MechanismRow {
+    MechanismRow { wraps: Wraps::SecretWithZeros(BLOCK), ..row }
 }
 
-const fn aead(row: MechanismInfo) -> MechanismInfo {
-    MechanismInfo { flags: row.flags | CRYPTS_MESSAGES, ..row }
+const fn aead(row: MechanismRow) -> MechanismRow {
+    MechanismRow { flags: row.flags | CRYPTS_MESSAGES, ..row }
 }
 
-const fn mac(id: M, shape: Shape, function: MacFunction) -> MechanismInfo {
+const fn mac(id: M, shape: Shape, function: MacFunction) -> MechanismRow {
     row(id, SIGNS, shape, Action::Mac(function))
 }
 
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo {
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes: BYTES,
         key_type: Some(KeyType::AES),
         shape,
         action,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

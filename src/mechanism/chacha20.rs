@@ -1,7 +1,7 @@
 //! ChaCha20 and ChaCha20-Poly1305 (PKCS#11 3.2, "ChaCha20", "ChaCha20/Poly1305 and
 //! Salsa20/Poly1305").
 
-use super::{Action, CRYPTS_MESSAGES, MechanismInfo, Shape, Wraps};
+use super::{Action, CRYPTS_MESSAGES, MechanismRow, Shape, Wraps};
 use crate::backend::{AeadScheme, CipherMode as Mode};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -9,25 +9,25 @@ use crate::id::mechanism_flag::{DECRYPT, ENCRYPT, GENERATE, UNWRAP, WRAP};
 
 const CIPHER: u64 = ENCRYPT | DECRYPT | WRAP | UNWRAP;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     row(M::CHACHA20_KEY_GEN, GENERATE, Shape::None, Action::Generate),
     mode(M::CHACHA20, CIPHER, Mode::ChaCha20),
     mode(M::CHACHA20_POLY1305, CIPHER | CRYPTS_MESSAGES, Mode::Aead(AeadScheme::ChaCha20Poly1305)),
 ];
 
-const fn mode(id: M, flags: u64, mode: Mode) -> MechanismInfo {
-    MechanismInfo { wraps: Wraps::Any, ..row(id, flags, Shape::Cipher(mode), Action::Cipher(mode)) }
+const fn mode(id: M, flags: u64, mode: Mode) -> MechanismRow {
+    MechanismRow { wraps: Wraps::Any, ..row(id, flags, Shape::Cipher(mode), Action::Cipher(mode)) }
 }
 
 /// Builds a row. The sizes are in bits.
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo {
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes: (256, 256),
         key_type: Some(KeyType::CHACHA20),
         shape,
         action,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

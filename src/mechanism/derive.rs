@@ -1,23 +1,23 @@
 //! Key derivation from keys (PKCS#11 3.2, "HKDF mechanisms", "Miscellaneous simple key derivation
 //! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
 
-use super::{Action, Derivation, MechanismInfo, Shape};
+use super::{Action, Derivation, MechanismRow, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE};
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::HKDF_DERIVE, Shape::Hkdf, Derivation::Hkdf),
     derives(M::HKDF_DATA, Shape::Hkdf, Derivation::HkdfData),
-    MechanismInfo {
+    MechanismRow {
         id: M::HKDF_KEY_GEN,
         flags: GENERATE,
         sizes: (1, 4096),
         key_type: Some(KeyType::HKDF),
         shape: Shape::None,
         action: Action::Generate,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
     derives(M::CONCATENATE_BASE_AND_KEY, Shape::Key, Derivation::ConcatenateBaseAndKey),
     derives(M::CONCATENATE_BASE_AND_DATA, Shape::Data, Derivation::ConcatenateBaseAndData),
@@ -25,7 +25,7 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     derives(M::XOR_BASE_AND_DATA, Shape::Data, Derivation::XorBaseAndData),
     derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
     // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
-    MechanismInfo { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
+    MechanismRow { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
     aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
     aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
     derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
@@ -48,26 +48,26 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 ];
 
 /// Builds the row of a mechanism that accepts every type of secret key.
-const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
-    MechanismInfo {
+const fn derives(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
+    MechanismRow {
         id,
         flags: DERIVE,
         sizes: (1, 4096),
         key_type: None,
         shape,
         action: Action::Derive(derivation),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 
-const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismInfo {
-    MechanismInfo {
+const fn aes(id: M, shape: Shape, derivation: Derivation) -> MechanismRow {
+    MechanismRow {
         id,
         flags: DERIVE,
         sizes: (16, 32),
         key_type: Some(KeyType::AES),
         shape,
         action: Action::Derive(derivation),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

@@ -1,11 +1,11 @@
 //! Message digests (PKCS#11 3.2, "Digests").
 
-use super::{Action, MechanismInfo, Shape};
+use super::{Action, MechanismRow, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::DIGEST;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     digests(MechanismType::SHA_1, Hash::Sha1),
     digests(MechanismType::SHA224, Hash::Sha224),
     digests(MechanismType::SHA256, Hash::Sha256),
@@ -23,14 +23,14 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     digests(MechanismType::BLAKE2B_512, Hash::Blake2b512),
 ];
 
-const fn digests(id: MechanismType, hash: Hash) -> MechanismInfo {
-    MechanismInfo {
+const fn digests(id: MechanismType, hash: Hash) -> MechanismRow {
+    MechanismRow {
         id,
         flags: DIGEST,
         sizes: (0, 0),
         key_type: None,
         shape: Shape::None,
         action: Action::Digest(hash),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

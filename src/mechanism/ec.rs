@@ -1,6 +1,6 @@
 //! ECDSA and EdDSA (PKCS#11 3.2, "Elliptic Curve").
 
-use super::{Action, Derivation, MechanismInfo, Primitive, SIGNS, Shape};
+use super::{Action, Derivation, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, GENERATE_KEY_PAIR};
@@ -12,15 +12,15 @@ const BITS: (u64, u64) = (224, 521);
 /// sizes").
 const FIELD_BITS: (u64, u64) = (255, 448);
 
-pub(super) const ROWS: &[MechanismInfo] = &[
-    MechanismInfo {
+pub(super) const ROWS: &[MechanismRow] = &[
+    MechanismRow {
         id: M::EC_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
         key_type: Some(KeyType::EC),
         shape: Shape::None,
         action: Action::GeneratePair,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
     ecdsa(M::ECDSA, None),
     ecdsa(M::ECDSA_SHA1, Some(Hash::Sha1)),
@@ -34,51 +34,51 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     ecdsa(M::ECDSA_SHA3_512, Some(Hash::Sha3_512)),
     ecdh(M::ECDH1_DERIVE),
     ecdh(M::ECDH1_COFACTOR_DERIVE),
-    MechanismInfo {
+    MechanismRow {
         id: M::EC_MONTGOMERY_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::None,
         action: Action::GeneratePair,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
-    MechanismInfo {
+    MechanismRow {
         id: M::EC_EDWARDS_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::None,
         action: Action::GeneratePair,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
-    MechanismInfo {
+    MechanismRow {
         id: M::EDDSA,
         flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME,
         sizes: FIELD_BITS,
         key_type: Some(KeyType::EC_EDWARDS),
         shape: Shape::Eddsa,
         action: Action::Sign(Primitive::Eddsa, None),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
 ];
 
-const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismInfo {
-    MechanismInfo {
+const fn ecdsa(id: MechanismType, hash: Option<Hash>) -> MechanismRow {
+    MechanismRow {
         id,
         flags: SIGNS | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
         key_type: Some(KeyType::EC),
         shape: Shape::None,
         action: Action::Sign(Primitive::Ecdsa, hash),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 
 /// Builds a row. Both ECDH mechanisms do the same, because every curve has the cofactor 1 or a
 /// function that clears it. They also accept keys of Montgomery curves.
-const fn ecdh(id: MechanismType) -> MechanismInfo {
-    MechanismInfo {
+const fn ecdh(id: MechanismType) -> MechanismRow {
+    MechanismRow {
         id,
         flags: DERIVE | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes: BITS,
@@ -86,6 +86,6 @@ const fn ecdh(id: MechanismType) -> MechanismInfo {
         other_key_type: Some(KeyType::EC_MONTGOMERY),
         shape: Shape::Ecdh,
         action: Action::Derive(Derivation::Ecdh),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

@@ -1,13 +1,13 @@
 //! Key wrapping with ECDH (PKCS#11 3.2, "ECDH AES KEY WRAP" and its two variants).
 
-use super::{Action, Asymmetric, MechanismInfo, PointForm, Shape, Wraps};
+use super::{Action, Asymmetric, MechanismRow, PointForm, Shape, Wraps};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{EC_CURVENAME, EC_F_P, EC_OID, EC_UNCOMPRESS, UNWRAP, WRAP};
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     // It also accepts keys of Montgomery curves.
-    MechanismInfo {
+    MechanismRow {
         other_key_type: Some(KeyType::EC_MONTGOMERY),
         ..wraps(M::ECDH_AES_KEY_WRAP, KeyType::EC, (224, 521), PointForm::Bare)
     },
@@ -16,8 +16,8 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 ];
 
 /// Builds a row. The sizes are those of the curve in bits.
-const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> MechanismInfo {
-    MechanismInfo {
+const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> MechanismRow {
+    MechanismRow {
         id,
         flags: WRAP | UNWRAP | EC_F_P | EC_OID | EC_CURVENAME | EC_UNCOMPRESS,
         sizes,
@@ -25,6 +25,6 @@ const fn wraps(id: M, key_type: KeyType, sizes: (u64, u64), form: PointForm) -> 
         wraps: Wraps::Any,
         shape: Shape::EcdhAesWrap,
         action: Action::Encrypt(Asymmetric::EcdhAesWrap(form)),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

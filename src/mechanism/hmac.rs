@@ -1,6 +1,6 @@
 //! HMAC and its keys (PKCS#11 3.2, "HMAC mechanisms").
 
-use super::{Action, MacFunction, MechanismInfo, SIGNS, Shape};
+use super::{Action, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -9,7 +9,7 @@ use crate::id::mechanism_flag::GENERATE;
 /// Sizes of a key in bytes.
 const BYTES: (u64, u64) = (1, 4096);
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     hmac(M::SHA_1_HMAC, Shape::None, Hash::Sha1),
     hmac(M::SHA_1_HMAC_GENERAL, Shape::Length, Hash::Sha1),
     generates(M::SHA_1_KEY_GEN, KeyType::SHA_1_HMAC),
@@ -59,8 +59,8 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 
 /// Builds a row. PKCS#11 3.2, "HMAC mechanisms": the keys are generic secrets or have the key type
 /// of the hash.
-const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismInfo {
-    MechanismInfo {
+const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismRow {
+    MechanismRow {
         id,
         flags: SIGNS,
         sizes: BYTES,
@@ -68,19 +68,19 @@ const fn hmac(id: M, shape: Shape, hash: Hash) -> MechanismInfo {
         other_key_type: key_type(hash),
         shape,
         action: Action::Mac(MacFunction::Hmac(hash)),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 
-const fn generates(id: M, key_type: KeyType) -> MechanismInfo {
-    MechanismInfo {
+const fn generates(id: M, key_type: KeyType) -> MechanismRow {
+    MechanismRow {
         id,
         flags: GENERATE,
         sizes: BYTES,
         key_type: Some(key_type),
         shape: Shape::None,
         action: Action::Generate,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 

@@ -1,11 +1,11 @@
 //! Message-based functions (PKCS#11 3.2, "Message-based encryption functions" and the sections
 //! after it). This file has the parameter of each message of an authenticated cipher.
 
-use super::{Action, MechanismInfo};
+use super::{Action, MechanismRow};
 use crate::backend::{AeadScheme, CipherMode};
 use crate::error::{Error, Result};
 
-impl MechanismInfo {
+impl MechanismRow {
     /// Returns the authenticated cipher of this mechanism, or `None` if it is another mechanism.
     pub const fn aead(&self) -> Option<AeadScheme> {
         match self.action {

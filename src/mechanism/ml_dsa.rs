@@ -1,6 +1,6 @@
 //! ML-DSA (PKCS#11 3.2, "ML-DSA").
 
-use super::{Action, MechanismInfo, Primitive, SIGNS, Shape};
+use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, MlDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -10,15 +10,15 @@ use crate::id::value::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
 /// PKCS#11 3.2, "ML-DSA mechanisms": sizes are those of the public key in bytes.
 const PUBLIC_BYTES: (u64, u64) = (MlDsa::MlDsa44.public_len() as u64, MlDsa::MlDsa87.public_len() as u64);
 
-pub(super) const ROWS: &[MechanismInfo] = &[
-    MechanismInfo {
+pub(super) const ROWS: &[MechanismRow] = &[
+    MechanismRow {
         id: M::ML_DSA_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR,
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
         shape: Shape::None,
         action: Action::GeneratePair,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
     signs(M::ML_DSA, Shape::SignContext, Primitive::MlDsa, None),
     signs(M::HASH_ML_DSA, Shape::HashSignContext, Primitive::HashMlDsa, None),
@@ -34,15 +34,15 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     signs(M::HASH_ML_DSA_SHAKE256, Shape::SignContext, Primitive::HashMlDsa, Some(Hash::Shake256)),
 ];
 
-const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
-    MechanismInfo {
+const fn signs(id: M, shape: Shape, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
+    MechanismRow {
         id,
         flags: SIGNS,
         sizes: PUBLIC_BYTES,
         key_type: Some(KeyType::ML_DSA),
         shape,
         action: Action::Sign(primitive, hash),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 

@@ -1,27 +1,27 @@
 //! ML-KEM (PKCS#11 3.2, "ML-KEM").
 
-use super::{Action, MechanismInfo, Shape};
+use super::{Action, MechanismRow, Shape};
 use crate::backend::MlKem;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DECAPSULATE, ENCAPSULATE, GENERATE_KEY_PAIR};
 use crate::id::value::{ML_KEM_512, ML_KEM_768, ML_KEM_1024};
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     row(M::ML_KEM_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Action::GeneratePair),
     row(M::ML_KEM, ENCAPSULATE | DECAPSULATE, Action::Encapsulate),
 ];
 
 /// PKCS#11 3.2, "ML-KEM mechanisms": sizes are those of the public key in bytes.
-const fn row(id: M, flags: u64, action: Action) -> MechanismInfo {
-    MechanismInfo {
+const fn row(id: M, flags: u64, action: Action) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes: (MlKem::MlKem512.public_len() as u64, MlKem::MlKem1024.public_len() as u64),
         key_type: Some(KeyType::ML_KEM),
         shape: Shape::None,
         action,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 

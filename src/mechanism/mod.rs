@@ -34,12 +34,12 @@ pub mod tls;
 
 pub use params::{HkdfSalt, Mechanism, Params};
 pub use row::{
-    Action, Asymmetric, Derivation, MacFunction, MechanismInfo, PointForm, Primitive, Shape, Wraps,
+    Action, Asymmetric, Derivation, MacFunction, MechanismRow, PointForm, Primitive, Shape, Wraps,
 };
 use row::{CRYPTS_MESSAGES, SIGNS};
 
 /// The rows of each family. The order inside a family has no meaning.
-const FAMILIES: &[&[MechanismInfo]] = &[
+const FAMILIES: &[&[MechanismRow]] = &[
     rsa::ROWS,
     ec::ROWS,
     ml_dsa::ROWS,
@@ -62,19 +62,19 @@ const FAMILIES: &[&[MechanismInfo]] = &[
 ];
 
 /// Returns every mechanism of this build.
-pub fn all() -> impl Iterator<Item = &'static MechanismInfo> {
+pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
 /// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
 /// configuration enables them.
-pub fn is_legacy(mechanism: &MechanismInfo) -> bool {
+pub fn is_legacy(mechanism: &MechanismRow) -> bool {
     mechanism.key_type == Some(KeyType::DES3)
 }
 
 /// Returns the mechanism with this number.
-pub fn find(id: MechanismType) -> Option<&'static MechanismInfo> {
-    static BY_NUMBER: LazyLock<Box<[Option<&MechanismInfo>]>> = LazyLock::new(|| {
+pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
+    static BY_NUMBER: LazyLock<Box<[Option<&MechanismRow>]>> = LazyLock::new(|| {
         let mut rows = vec![None; COMMON];
         for row in all() {
             if let Some(place) = usize::try_from(row.id.0).ok().and_then(|number| rows.get_mut(number)) {

@@ -1,17 +1,17 @@
 //! One-time passwords (PKCS#11 3.2, "OATH HOTP"; RFC 4226).
 
-use super::{Action, MechanismInfo, Shape};
+use super::{Action, MechanismRow, Shape};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{GENERATE, SIGN, VERIFY};
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     // RFC 4226, 4, R6: at least 128 bits. Imported keys may be shorter.
     hotp(M::HOTP_KEY_GEN, GENERATE, (16, 4096), Shape::None, Action::Generate),
     hotp(M::HOTP, SIGN | VERIFY, (1, 4096), Shape::Otp, Action::Otp),
 ];
 
 /// Sizes of a key in bytes.
-const fn hotp(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo { id, flags, sizes, key_type: Some(KeyType::HOTP), shape, action, ..MechanismInfo::BASE }
+const fn hotp(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismRow {
+    MechanismRow { id, flags, sizes, key_type: Some(KeyType::HOTP), shape, action, ..MechanismRow::BASE }
 }

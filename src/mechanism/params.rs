@@ -3,7 +3,7 @@
 use super::password::Password;
 use super::sp800_108::Field;
 use super::tls::{Randoms, TlsPrf};
-use super::{MacFunction, MechanismInfo};
+use super::{MacFunction, MechanismRow};
 use crate::backend::{CipherScheme, Hash};
 use crate::id::ObjectHandle;
 
@@ -280,7 +280,7 @@ pub enum HkdfSalt {
 #[derive(Clone)]
 pub struct Mechanism {
     /// The row of the mechanism table.
-    pub info: &'static MechanismInfo,
+    pub info: &'static MechanismRow,
     /// The parameter.
     pub params: Params,
 }

@@ -3,21 +3,21 @@
 
 use subtle::ConstantTimeEq;
 
-use super::{Action, MechanismInfo, Shape};
+use super::{Action, MechanismRow, Shape};
 use crate::id::MechanismType;
 use crate::id::mechanism_flag::GENERATE;
 use crate::secret::Secret;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     // The generated key can have any type.
-    MechanismInfo {
+    MechanismRow {
         id: MechanismType::PKCS5_PBKD2,
         flags: GENERATE,
         sizes: (1, 4096),
         key_type: None,
         shape: Shape::Pbkdf2,
         action: Action::GenerateFromPassword,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
 ];
 

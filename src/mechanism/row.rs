@@ -5,7 +5,7 @@ use crate::backend::{CipherMode, Hash};
 use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 
 /// A row of the mechanism table.
-pub struct MechanismInfo {
+pub struct MechanismRow {
     /// Its `CKM_*` number.
     pub id: MechanismType,
     /// Its flags in `CK_MECHANISM_INFO` (`CKF_*`).
@@ -26,7 +26,7 @@ pub struct MechanismInfo {
     pub action: Action,
 }
 
-impl MechanismInfo {
+impl MechanismRow {
     /// A row without a function. The other rows name their columns, and take the rest from this.
     pub(super) const BASE: Self = Self {
         id: MechanismType(u64::MAX),

@@ -1,6 +1,6 @@
 //! RSA (PKCS#11 3.2, "RSA").
 
-use super::{Action, Asymmetric, MechanismInfo, Primitive, SIGNS, Shape, Wraps};
+use super::{Action, Asymmetric, MechanismRow, Primitive, SIGNS, Shape, Wraps};
 use crate::backend::Hash;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{
@@ -11,23 +11,23 @@ use crate::id::{KeyType, MechanismType};
 /// Sizes of a modulus in bits.
 const BITS: (u64, u64) = (2048, 8192);
 
-pub(super) const ROWS: &[MechanismInfo] = &[
-    MechanismInfo {
+pub(super) const ROWS: &[MechanismRow] = &[
+    MechanismRow {
         id: M::RSA_PKCS_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR,
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape: Shape::None,
         action: Action::GeneratePair,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     },
     both(M::RSA_X_509, Primitive::RsaRaw, Wraps::SecretAfterZeros),
     both(M::RSA_PKCS, Primitive::RsaPkcs1, Wraps::Secret),
-    MechanismInfo {
+    MechanismRow {
         wraps: Wraps::Secret,
         ..encrypts(M::RSA_PKCS_OAEP, ENCRYPT | DECRYPT | WRAP | UNWRAP, Shape::Oaep, Asymmetric::Oaep)
     },
-    MechanismInfo {
+    MechanismRow {
         wraps: Wraps::Any,
         ..encrypts(M::RSA_AES_KEY_WRAP, WRAP | UNWRAP, Shape::RsaAesWrap, Asymmetric::AesWrap)
     },
@@ -52,33 +52,33 @@ pub(super) const ROWS: &[MechanismInfo] = &[
     signs(M::SHA3_512_RSA_PKCS_PSS, Primitive::RsaPss, Some(Hash::Sha3_512)),
 ];
 
-const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismInfo {
-    MechanismInfo {
+const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> MechanismRow {
+    MechanismRow {
         id,
         flags: SIGNS,
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape: if matches!(primitive, Primitive::RsaPss) { Shape::Pss } else { Shape::None },
         action: Action::Sign(primitive, hash),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 
 /// Builds the row of a mechanism that signs and encrypts with the same padding.
-const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps) -> MechanismInfo {
+const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps) -> MechanismRow {
     let row = signs(id, primitive, None);
     let more = ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;
-    MechanismInfo { flags: row.flags | more, wraps, ..row }
+    MechanismRow { flags: row.flags | more, wraps, ..row }
 }
 
-const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismInfo {
-    MechanismInfo {
+const fn encrypts(id: MechanismType, flags: u64, shape: Shape, scheme: Asymmetric) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes: BITS,
         key_type: Some(KeyType::RSA),
         shape,
         action: Action::Encrypt(scheme),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

@@ -1,12 +1,12 @@
 //! SLH-DSA (PKCS#11 3.2, "SLH-DSA").
 
-use super::{Action, MechanismInfo, Primitive, SIGNS, Shape};
+use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::{Hash, SlhDsa};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::GENERATE_KEY_PAIR;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     row(M::SLH_DSA_KEY_PAIR_GEN, GENERATE_KEY_PAIR, Shape::None, Action::GeneratePair),
     row(M::SLH_DSA, SIGNS, Shape::SignContext, Action::Sign(Primitive::SlhDsa, None)),
     row(M::HASH_SLH_DSA, SIGNS, Shape::HashSignContext, Action::Sign(Primitive::HashSlhDsa, None)),
@@ -73,15 +73,15 @@ pub(super) const ROWS: &[MechanismInfo] = &[
 ];
 
 /// PKCS#11 3.2, "SLH-DSA mechanisms": sizes are those of the public key in bytes.
-const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo {
+const fn row(id: M, flags: u64, shape: Shape, action: Action) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes: (32, 64),
         key_type: Some(KeyType::SLH_DSA),
         shape,
         action,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 

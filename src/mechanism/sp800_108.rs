@@ -1,11 +1,11 @@
 //! SP 800-108 (PKCS#11 3.2, "SP800-108 Key Derivation").
 
-use super::{Action, Derivation, MechanismInfo, Shape};
+use super::{Action, Derivation, MechanismRow, Shape};
 use crate::id::MechanismType as M;
 use crate::id::ObjectHandle;
 use crate::id::mechanism_flag::DERIVE;
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::SP800_108_COUNTER_KDF, Kdf::Counter),
     derives(M::SP800_108_FEEDBACK_KDF, Kdf::Feedback),
     derives(M::SP800_108_DOUBLE_PIPELINE_KDF, Kdf::DoublePipeline),
@@ -77,15 +77,15 @@ impl Number {
 }
 
 /// Builds the row of a mechanism that accepts every type of secret key. The sizes are in bits.
-const fn derives(id: M, kdf: Kdf) -> MechanismInfo {
-    MechanismInfo {
+const fn derives(id: M, kdf: Kdf) -> MechanismRow {
+    MechanismRow {
         id,
         flags: DERIVE,
         sizes: (8, 32768),
         key_type: None,
         shape: Shape::Sp800_108(kdf),
         action: Action::Derive(Derivation::Sp800_108(kdf)),
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }
 

@@ -2,7 +2,7 @@
 //! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
 //! of TLS 1.0 and 1.1 (RFC 2246, 5).
 
-use super::{Action, Derivation, MacFunction, MechanismInfo, SIGNS, Shape};
+use super::{Action, Derivation, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -12,7 +12,7 @@ use crate::id::mechanism_flag::{DERIVE, GENERATE, SIGN, VERIFY};
 const MASTER: (u64, u64) = (48, 48);
 const ANY: (u64, u64) = (1, 4096);
 
-pub(super) const ROWS: &[MechanismInfo] = &[
+pub(super) const ROWS: &[MechanismRow] = &[
     generates(M::SSL3_PRE_MASTER_KEY_GEN),
     generates(M::TLS_PRE_MASTER_KEY_GEN),
     derives(M::TLS_MASTER_KEY_DERIVE, MASTER, Shape::TlsMaster, RSA),
@@ -53,26 +53,26 @@ pub struct Randoms {
     pub server: Box<[u8]>,
 }
 
-const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismInfo {
+const fn derives(id: M, sizes: (u64, u64), shape: Shape, derivation: Derivation) -> MechanismRow {
     of_secrets(id, DERIVE, sizes, shape, Action::Derive(derivation))
 }
 
-const fn generates(id: M) -> MechanismInfo {
+const fn generates(id: M) -> MechanismRow {
     of_secrets(id, GENERATE, MASTER, Shape::Version, Action::GeneratePreMaster)
 }
 
-const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismInfo {
+const fn signs(id: M, flags: u64, shape: Shape, function: MacFunction) -> MechanismRow {
     of_secrets(id, flags, ANY, shape, Action::Mac(function))
 }
 
-const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismInfo {
-    MechanismInfo {
+const fn of_secrets(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismRow {
+    MechanismRow {
         id,
         flags,
         sizes,
         key_type: Some(KeyType::GENERIC_SECRET),
         shape,
         action,
-        ..MechanismInfo::BASE
+        ..MechanismRow::BASE
     }
 }

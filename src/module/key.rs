@@ -14,7 +14,7 @@ use super::{Module, password};
 use crate::backend::{PairSpec, Provider, des3};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass, ObjectHandle, SessionHandle};
-use crate::mechanism::{Action, Mechanism, MechanismInfo, Params};
+use crate::mechanism::{Action, Mechanism, MechanismRow, Params};
 use crate::object::attribute::{ObjectTypes, secret_class};
 use crate::object::policy::Rights;
 use crate::object::template::Template;
@@ -156,7 +156,7 @@ fn makes(token: &Token, mechanism: &Mechanism, action: Action) -> Result<KeyType
 }
 
 /// Generates a random secret key of `len` bytes.
-fn secret(provider: &Provider, mechanism: &MechanismInfo, len: u64) -> Result<Secret> {
+fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Secret> {
     let key_type = mechanism.key_type.ok_or(Error::MechanismInvalid)?;
     let object_type = ObjectTypes::of(secret_class(key_type), Some(key_type.0));
     if key_type == KeyType::HOTP {
@@ -197,7 +197,7 @@ fn pre_master(
     make::generate_secret(&template, KeyType::GENERIC_SECRET, mechanism.info.id, rights, value)
 }
 
-fn in_range(mechanism: &MechanismInfo, size: u64) -> Result<()> {
+fn in_range(mechanism: &MechanismRow, size: u64) -> Result<()> {
     let fits = (mechanism.sizes.0..=mechanism.sizes.1).contains(&size);
     if fits { Ok(()) } else { Err(Error::KeySizeRange) }
 }

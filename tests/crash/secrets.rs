@@ -13,7 +13,7 @@ use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jeton::backend::{Hash, Provider, des3};
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{self, Action, MechanismInfo};
+use jeton::mechanism::{self, Action, MechanismRow};
 use jeton::module::{Access, User};
 use jeton::object::attribute::{self, Need, ObjectTypes, secret_class};
 use jeton::object::template::{Given, Raw, Template};
@@ -411,7 +411,7 @@ impl Run {
 
     /// Keys that the token generates.
     fn generated(&mut self, wanted: &str) {
-        let makes = |row: &&MechanismInfo| matches!(row.action, Action::Generate | Action::GeneratePreMaster);
+        let makes = |row: &&MechanismRow| matches!(row.action, Action::Generate | Action::GeneratePreMaster);
         for row in mechanism::all().filter(makes).filter(|row| is_wanted(wanted, &row.id.to_string())) {
             let session = self.log_in(User::User, 1);
             let made =
@@ -436,7 +436,7 @@ fn is_wanted(words: &str, name: &str) -> bool {
 }
 
 /// Whether the mechanism may accept the key type.
-fn may_take(row: &MechanismInfo, key_type: Option<KeyType>) -> bool {
+fn may_take(row: &MechanismRow, key_type: Option<KeyType>) -> bool {
     match row.action {
         Action::Generate | Action::GeneratePair | Action::GenerateParameters => false,
         Action::GenerateFromPassword | Action::GeneratePreMaster => false,

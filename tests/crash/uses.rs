@@ -9,7 +9,7 @@ use jeton::id::{
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismInfo};
+use jeton::mechanism::{Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismRow};
 use jeton::mechanism::{Params, Primitive, Shape};
 use jeton::module::{Derived, Output};
 
@@ -40,7 +40,7 @@ pub fn shown() -> Attributes {
 impl Fixture<'_> {
     /// Runs every function of a mechanism with the key. Returns the error of the first function
     /// that failed.
-    pub fn work(&mut self, row: &'static MechanismInfo) -> Result<()> {
+    pub fn work(&mut self, row: &'static MechanismRow) -> Result<()> {
         let mechanism = Mechanism { info: row, params: self.params(row) };
         match row.action {
             Action::Sign(primitive, hash) => self.sign(&mechanism, message_len(primitive, hash)),
@@ -219,7 +219,7 @@ impl Fixture<'_> {
         Ok(())
     }
 
-    fn params(&self, row: &MechanismInfo) -> Params {
+    fn params(&self, row: &MechanismRow) -> Params {
         let bytes = |len: usize| vec![3; len].into_boxed_slice();
         let (client, server) = (bytes(32), bytes(32));
         let randoms = Randoms { client, server };
@@ -318,7 +318,7 @@ fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
 }
 
 /// Generates a key with a mechanism, and reads its secrets.
-pub fn generate(client: &Client, session: SessionHandle, row: &'static MechanismInfo) -> Result<Vec<Sought>> {
+pub fn generate(client: &Client, session: SessionHandle, row: &'static MechanismRow) -> Result<Vec<Sought>> {
     let mechanism = match row.action {
         Action::GeneratePreMaster => Mechanism { params: Params::Version([3, 3]), ..plain(row.id) },
         Action::Generate => plain(row.id),

@@ -12,7 +12,7 @@ use jeton::backend::AeadScheme;
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::{Generator, MessageParams};
-use jeton::mechanism::{self, Mechanism, MechanismInfo, Params};
+use jeton::mechanism::{self, Mechanism, MechanismRow, Params};
 
 use super::{named, read};
 use crate::input::In;
@@ -139,7 +139,7 @@ pub(crate) unsafe fn mechanism_with_message(
 /// # Safety
 ///
 /// `pointer` is readable.
-unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static MechanismInfo, AeadScheme)> {
+unsafe fn aead(pointer: *const CK_MECHANISM) -> Result<(CK_MECHANISM, &'static MechanismRow, AeadScheme)> {
     // SAFETY: readable by the caller's promise. Alignment is not needed.
     let given = unsafe { pointer.read_unaligned() };
     let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;

@@ -9,7 +9,7 @@ use jeton::backend::{AeadScheme, CipherScheme};
 use jeton::error::{Error, Result};
 use jeton::id::MechanismType;
 use jeton::mechanism::message::MessageParams;
-use jeton::mechanism::{self, Mechanism, MechanismInfo, Params};
+use jeton::mechanism::{self, Mechanism, MechanismRow, Params};
 
 use super::cipher::{GcmWithoutBits, ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
@@ -65,7 +65,7 @@ struct Generated {
 /// As for [`mechanism_that_wraps`].
 unsafe fn authenticated(
     pointer: *const CK_MECHANISM,
-) -> Result<Option<(&'static MechanismInfo, CipherScheme, Generated)>> {
+) -> Result<Option<(&'static MechanismRow, CipherScheme, Generated)>> {
     if pointer.is_null() {
         return Err(Error::ArgumentsBad);
     }
