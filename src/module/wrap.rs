@@ -34,8 +34,8 @@ impl Module {
     ) -> Result<usize> {
         self.record_call(session, Call::of("C_WrapKey", Some(mechanism), &[wrapping, key]), || {
             let (token, rights) = self.access(session)?;
-            let wrapping = wrapping_key(&token, rights, mechanism, wrapping)?;
-            let plain = leaving(&token, rights, mechanism, &wrapping, key)?;
+            let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
+            let plain = export_key(&token, rights, mechanism, &wrapping, key)?;
             let needed = wrapped_len(mechanism, &wrapping, plain.len())?;
             let Output::Buffer(out) = out else { return Ok(needed) };
             if out.len() < needed {
@@ -56,10 +56,11 @@ impl Module {
     ) -> Result<ObjectHandle> {
         self.record_call(session, Call::of("C_UnwrapKey", Some(mechanism), &[unwrapping]), || {
             let (token, rights) = self.access(session)?;
-            let unwrapping = unwrapping_key(&token, rights, mechanism, unwrapping)?;
-            let attributes = wanted(&token, &unwrapping, template, rights)?;
-            let unwrapped = unwrap(&token, mechanism, &unwrapping, wrapped, &attributes).map_err(refused)?;
-            let attributes = accepted(&token, mechanism, attributes, &unwrapped)?;
+            let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+            let attributes = read_template(&token, &unwrapping, template, rights)?;
+            let unwrapped =
+                unwrap(&token, mechanism, &unwrapping, wrapped, &attributes).map_err(unwrap_error)?;
+            let attributes = add_unwrapped_key(&token, mechanism, attributes, &unwrapped)?;
             token.insert(rights, session, attributes)
         })
     }
@@ -67,7 +68,7 @@ impl Module {
 
 /// Returns the attributes that the templates give an unwrapped key. Fails before anything is
 /// decrypted if such a key is impossible.
-pub(super) fn wanted(
+pub(super) fn read_template(
     token: &Token,
     unwrapping: &Object,
     template: &Template<'_>,
@@ -87,7 +88,7 @@ pub(super) fn wanted(
 
 /// Adds the key itself to the attributes: the value of a secret key, or the PKCS #8 of a private
 /// key.
-pub(super) fn filled(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
+pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut: Cut) -> Result<Attributes> {
     if attributes.object_type().ok_or(Error::GeneralError)?.is_secret() {
         make::put_secret(attributes, plain, cut)
     } else {
@@ -112,7 +113,7 @@ impl From<Secret> for Unwrapped {
 /// same error. Different errors would reveal the plaintext. Two cases keep their own errors. One is
 /// a fact that also follows from the length of the ciphertext. The other is a ciphertext that only
 /// a holder of the key can make.
-fn accepted(
+fn add_unwrapped_key(
     token: &Token,
     mechanism: &Mechanism,
     attributes: Attributes,
@@ -120,7 +121,7 @@ fn accepted(
 ) -> Result<Attributes> {
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
     let told = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
-    let filled = filled(token, attributes, &unwrapped.bytes, secret_cut(mechanism));
+    let filled = add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism));
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
@@ -147,29 +148,29 @@ fn length_is_public(mechanism: &Mechanism) -> Result<bool> {
 }
 
 /// Looks up the wrapping key.
-pub(super) fn wrapping_key(
+pub(super) fn find_wrapping_key(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,
 ) -> Result<Arc<Object>> {
     token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, mechanism, handle, Usage::WRAP).map_err(wrapping_error)
+    usable(token, rights, mechanism, handle, Usage::WRAP).map_err(wrapping_key_error)
 }
 
 /// Looks up the unwrapping key.
-pub(super) fn unwrapping_key(
+pub(super) fn find_unwrapping_key(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,
     handle: ObjectHandle,
 ) -> Result<Arc<Object>> {
     token.settings.mechanism(mechanism.info.id).ok_or(Error::MechanismInvalid)?;
-    usable(token, rights, mechanism, handle, Usage::UNWRAP).map_err(unwrapping_error)
+    usable(token, rights, mechanism, handle, Usage::UNWRAP).map_err(unwrapping_key_error)
 }
 
 /// Returns the bytes of a key if it may leave the token under that wrapping key.
-pub(super) fn leaving(
+pub(super) fn export_key(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,
@@ -181,16 +182,16 @@ pub(super) fn leaving(
     if key.flag(Flag::ALWAYS_AUTHENTICATE) {
         return Err(Error::UserNotLoggedIn);
     }
-    may_leave(&key, wrapping)?;
+    check_exportable(&key, wrapping)?;
     if token.settings.is_strict() && !wrapping.flag(Flag::TRUSTED) {
         return Err(Error::KeyNotWrappable);
     }
-    exported(mechanism, &key)
+    encode_key(mechanism, &key)
 }
 
 /// Translates an error of the wrapping key. PKCS#11 3.2, C_WrapKey: such errors have their own
 /// codes.
-fn wrapping_error(error: Error) -> Error {
+fn wrapping_key_error(error: Error) -> Error {
     match error {
         Error::KeyHandleInvalid => Error::WrappingKeyHandleInvalid,
         Error::KeyTypeInconsistent => Error::WrappingKeyTypeInconsistent,
@@ -200,7 +201,7 @@ fn wrapping_error(error: Error) -> Error {
 
 /// Translates an error of the unwrapping key. PKCS#11 3.2, C_UnwrapKey: such errors have their own
 /// codes.
-fn unwrapping_error(error: Error) -> Error {
+fn unwrapping_key_error(error: Error) -> Error {
     match error {
         Error::KeyHandleInvalid => Error::UnwrappingKeyHandleInvalid,
         Error::KeyTypeInconsistent => Error::UnwrappingKeyTypeInconsistent,
@@ -210,7 +211,7 @@ fn unwrapping_error(error: Error) -> Error {
 
 /// Checks `CKA_EXTRACTABLE`, `CKA_WRAP_WITH_TRUSTED` and the `CKA_WRAP_TEMPLATE` of the wrapping
 /// key (PKCS#11 3.2, C_WrapKey).
-fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
+fn check_exportable(key: &Object, wrapping: &Object) -> Result<()> {
     if !key.object_type().is_hidden() {
         return Err(Error::KeyNotWrappable);
     }
@@ -229,7 +230,7 @@ fn may_leave(key: &Object, wrapping: &Object) -> Result<()> {
 }
 
 /// Returns the plaintext to wrap: the value of a secret key, or the PKCS #8 of a private key.
-fn exported(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
+fn encode_key(mechanism: &Mechanism, key: &Object) -> Result<Secret> {
     if key.object_type().is_private() {
         return match mechanism.info.wraps {
             Wraps::Any => pkcs8::encode(key.attributes()),
@@ -281,15 +282,15 @@ fn wrap(
     if let Action::Cipher(_) = mechanism.info.action {
         let value = key::secret(wrapping.attributes())?;
         let mut cipher = provider.ciphers.cipher(mechanism.cipher()?, Direction::Encrypt, value)?;
-        let written = cipher.update(plain, out).map_err(too_long)?;
-        return Ok(written + cipher.finish(&mut out[written..]).map_err(too_long)?);
+        let written = cipher.update(plain, out).map_err(length_error)?;
+        return Ok(written + cipher.finish(&mut out[written..]).map_err(length_error)?);
     }
     if let Some(agreement) = Agreement::of(mechanism)? {
         return agreement.wrap(token, wrapping, plain, out);
     }
     let (encryption, public) = (mechanism.encryption()?, wrapping.public_key(provider)?);
     let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
-        return public.encrypt(&encryption, plain, out).map_err(too_long);
+        return public.encrypt(&encryption, plain, out).map_err(length_error);
     };
     let mut aes = aes_key(aes_bits)?;
     provider.random.fill(&mut aes)?;
@@ -318,7 +319,7 @@ fn unwrap(
         let written = cipher.update(wrapped, &mut plain)?;
         let len = written + cipher.finish(&mut plain[written..])?;
         return match unpadded {
-            Some((_, block)) => without_padding(&plain[..len], block, &fits),
+            Some((_, block)) => remove_padding(&plain[..len], block, &fits),
             None => Ok(Secret::from(&plain[..len]).into()),
         };
     }
@@ -349,7 +350,7 @@ fn unwrap(
 
 /// Removes PKCS #7 padding. A length that does not fit counts as a wrong padding and takes the same
 /// time.
-fn without_padding(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
+fn remove_padding(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> Result<Unwrapped> {
     if plain.is_empty() {
         return Err(Error::WrappedKeyLenRange);
     }
@@ -384,7 +385,7 @@ fn aes_key(bits: u64) -> Result<Secret> {
 }
 
 /// Translates the error for a key whose length the mechanism does not accept.
-pub(super) fn too_long(error: Error) -> Error {
+pub(super) fn length_error(error: Error) -> Error {
     match error {
         Error::DataLenRange | Error::DataInvalid => Error::KeySizeRange,
         other => other,
@@ -392,7 +393,7 @@ pub(super) fn too_long(error: Error) -> Error {
 }
 
 /// Translates the error for a ciphertext that cannot be decrypted.
-pub(super) fn refused(error: Error) -> Error {
+pub(super) fn unwrap_error(error: Error) -> Error {
     match error {
         Error::EncryptedDataInvalid => Error::WrappedKeyInvalid,
         Error::EncryptedDataLenRange => Error::WrappedKeyLenRange,

@@ -4,7 +4,9 @@
 
 use super::Module;
 use super::audit::Call;
-use super::wrap::{filled, leaving, refused, too_long, unwrapping_key, wanted, wrapping_key};
+use super::wrap::{
+    add_key, export_key, find_unwrapping_key, find_wrapping_key, length_error, read_template, unwrap_error,
+};
 use crate::backend::Aead;
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle};
@@ -46,15 +48,15 @@ impl Module {
             || {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
-                let wrapping = wrapping_key(&token, rights, mechanism, wrapping)?;
-                let plain = leaving(&token, rights, mechanism, &wrapping, key)?;
+                let wrapping = find_wrapping_key(&token, rights, mechanism, wrapping)?;
+                let plain = export_key(&token, rights, mechanism, &wrapping, key)?;
                 let mut aead = cipher(&token, mechanism, params, &wrapping)?;
                 let needed = plain.len();
                 let Output::Buffer(out) = out else { return Ok(needed) };
                 let place = out.get_mut(..needed).ok_or(Error::BufferTooSmall { needed })?;
-                fresh(&token, params)?;
+                generate_nonce(&token, params)?;
                 let (nonce, tag) = params.nonce_and_tag();
-                aead.seal(nonce, aad, &plain, place, tag).map_err(too_long)?;
+                aead.seal(nonce, aad, &plain, place, tag).map_err(length_error)?;
                 Ok(needed)
             },
         )
@@ -64,7 +66,7 @@ impl Module {
     /// caller asks for one.
     pub fn wrapping_nonce(&self, session: SessionHandle, params: &mut MessageParams) -> Result<()> {
         let (token, _) = self.access(session)?;
-        fresh(&token, params)
+        generate_nonce(&token, params)
     }
 
     /// `C_UnwrapKeyAuthenticated`
@@ -82,12 +84,12 @@ impl Module {
             || {
                 let Authenticated { mechanism, params, aad } = how;
                 let (token, rights) = self.access(session)?;
-                let unwrapping = unwrapping_key(&token, rights, mechanism, unwrapping)?;
-                let attributes = wanted(&token, &unwrapping, template, rights)?;
+                let unwrapping = find_unwrapping_key(&token, rights, mechanism, unwrapping)?;
+                let attributes = read_template(&token, &unwrapping, template, rights)?;
                 let mut aead = cipher(&token, mechanism, params, &unwrapping)?;
                 let mut plain = Secret::try_zeroed(wrapped.len())?;
-                aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(refused)?;
-                token.insert(rights, session, filled(&token, attributes, &plain, Cut::Not)?)
+                aead.open(params.nonce(), aad, wrapped, params.tag(), &mut plain).map_err(unwrap_error)?;
+                token.insert(rights, session, add_key(&token, attributes, &plain, Cut::Not)?)
             },
         )
     }
@@ -95,7 +97,7 @@ impl Module {
 
 /// Generates the nonce of one call. The next call does not know it, so a counter would give the
 /// same nonce each time. Counters are therefore refused.
-fn fresh(token: &Token, params: &mut MessageParams) -> Result<()> {
+fn generate_nonce(token: &Token, params: &mut MessageParams) -> Result<()> {
     if let Generator::Counter | Generator::CounterXor = params.generator() {
         return Err(Error::MechanismParamInvalid);
     }

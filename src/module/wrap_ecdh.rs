@@ -59,7 +59,7 @@ impl<'a> Agreement<'a> {
         let provider = token.provider();
         let spec = key::pair_spec(wrapping.attributes(), &Attributes::default())?;
         let (fresh, private) = provider.keys.generate(&spec)?;
-        let head = self.encoded(curve::point_of(&fresh)?)?;
+        let head = self.encode(curve::point_of(&fresh)?)?;
         let peer = key::public_parts(wrapping.attributes())?;
         let aes = self.aes_key(token, &*provider.keys.private(&private)?, curve::point_of(&peer)?).map_err(
             |error| match error {
@@ -84,7 +84,7 @@ impl<'a> Agreement<'a> {
         let len = self.head_len(unwrapping.attributes())?;
         let (head, rest) = wrapped.split_at_checked(len).ok_or(Error::WrappedKeyLenRange)?;
         let bare = head.len() - curve::point_len(unwrapping.attributes())?;
-        if self.encoded(&head[bare..])? != head {
+        if self.encode(&head[bare..])? != head {
             return Err(Error::WrappedKeyInvalid);
         }
         let private = unwrapping.private_key(token.provider())?;
@@ -107,12 +107,12 @@ impl<'a> Agreement<'a> {
 
     fn head_len(&self, attributes: &Attributes) -> Result<usize> {
         let point = vec![0; curve::point_len(attributes)?];
-        self.encoded(&point).map(|head| head.len())
+        self.encode(&point).map(|head| head.len())
     }
 
     /// Encodes the fresh public key: the bare point or u-coordinate, or a DER octet string around
     /// it for the mechanisms with cofactor.
-    fn encoded(&self, point: &[u8]) -> Result<Vec<u8>> {
+    fn encode(&self, point: &[u8]) -> Result<Vec<u8>> {
         match self.form {
             PointForm::Bare => Ok(point.to_vec()),
             PointForm::Octets => {

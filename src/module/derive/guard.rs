@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::simple::joins;
+use super::simple::is_concatenation;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass};
 use crate::mechanism::Derivation;
@@ -57,7 +57,7 @@ pub(super) struct Copied<'a>(Vec<&'a Object>);
 impl<'a> Copied<'a> {
     pub(super) fn of(base: &'a Object, others: &'a [Arc<Object>]) -> Self {
         let others = others.iter().map(Arc::as_ref);
-        Self([base].into_iter().chain(others).filter(|key| unreadable(key)).collect())
+        Self([base].into_iter().chain(others).filter(|key| is_unreadable(key)).collect())
     }
 
     /// Returns the flags that the derived key has by default and cannot have otherwise.
@@ -91,7 +91,7 @@ impl<'a> Copied<'a> {
             }
         }
         if !self.0.is_empty() {
-            let joined = joins(derivation) || self.is_joined();
+            let joined = is_concatenation(derivation) || self.is_joined();
             attributes.put(A::JETON_COPIED, Value::Number(if joined { JOINED } else { COPIED }));
         }
         Ok(())
@@ -104,7 +104,7 @@ impl<'a> Copied<'a> {
     /// AES-128 from the 64 bytes of HMAC-SHA-512.
     pub(super) fn check_len(&self, derivation: Derivation, len: usize, whole: usize) -> Result<()> {
         let half = derivation == Derivation::Ike1Extended || len >= whole.div_ceil(2);
-        let part = len >= SHORTEST && half && !joins(derivation) && !self.is_joined();
+        let part = len >= SHORTEST && half && !is_concatenation(derivation) && !self.is_joined();
         if self.0.is_empty() || len >= whole || part { Ok(()) } else { Err(Error::KeySizeRange) }
     }
 
@@ -127,11 +127,11 @@ pub(in crate::module) fn check_received(attributes: &Attributes) -> Result<()> {
 /// caller chose. A mechanism must not reveal a single byte of such a key. A caller who shifts the
 /// bytes many times would get the full other key.
 pub(super) fn is_copied(key: &Object) -> bool {
-    unreadable(key) && key.attributes().has(A::JETON_COPIED)
+    is_unreadable(key) && key.attributes().has(A::JETON_COPIED)
 }
 
 /// Returns whether `C_GetAttributeValue` hides the value of a key.
-pub(super) fn unreadable(key: &Object) -> bool {
+pub(super) fn is_unreadable(key: &Object) -> bool {
     key.flag(Flag::SENSITIVE) || !key.flag(Flag::EXTRACTABLE)
 }
 

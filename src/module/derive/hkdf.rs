@@ -1,7 +1,7 @@
 //! HKDF for keys and for data objects (PKCS#11 3.2, "HKDF mechanisms").
 
-use super::guard::unreadable;
-use super::{Work, feedback, hmac, wanted};
+use super::guard::is_unreadable;
+use super::{Work, feedback, hmac, parse_len};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle, SessionHandle};
 use crate::mechanism::{HkdfSalt, Mechanism, Params};
@@ -25,10 +25,10 @@ impl Module {
         let forced = base.attributes().get(A::DERIVE_TEMPLATE);
         let (attributes, len) = make::derived_data(template, forced, rights)?;
         rights.write(&attributes)?;
-        let wanted = wanted(len)?;
+        let wanted = parse_len(len)?;
         let work = Work { token: &token, session, rights, mechanism, base, wanted };
         // A data object is always readable.
-        if work.is_mac() && work.named_keys()?.iter().any(|salt| unreadable(salt)) {
+        if work.is_mac() && work.find_named_keys()?.iter().any(|salt| is_unreadable(salt)) {
             return Err(Error::TemplateInconsistent);
         }
         if token.settings.is_strict() && base.flag(Flag::SENSITIVE) {

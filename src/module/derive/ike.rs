@@ -1,6 +1,6 @@
 //! IKE, versions 1 and 2 (PKCS#11 3.2, "IKE Mechanisms").
 
-use super::simple::joined;
+use super::simple::concatenate;
 use super::{Work, feedback, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ impl Work<'_> {
             return Err(Error::MechanismParamInvalid);
         };
         let (key, len) = (self.prf_key(*prf)?, self.wanted.ok_or(Error::TemplateIncomplete)?);
-        let seed = joined(&[&self.generic(*shared)?, extra]);
+        let seed = concatenate(&[&self.generic(*shared)?, extra]);
         let block = prf_len(&prf_scheme(*prf)?);
         // Appendix B: a base key that is long enough is cut. With extra data this is the quick mode
         // of 5.5, where the data makes the keys different. The text of PKCS#11 would cut the base
@@ -103,7 +103,7 @@ impl Work<'_> {
         };
         let (key, len) = (self.prf_key(*prf)?, self.wanted.ok_or(Error::TemplateIncomplete)?);
         let seed_key = seed_key.map(|handle| self.other(handle)).transpose()?.unwrap_or_default();
-        feedback(|parts| self.prf(*prf, key, parts), &joined(&[&seed_key, seed]), len)
+        feedback(|parts| self.prf(*prf, key, parts), &concatenate(&[&seed_key, seed]), len)
     }
 
     /// Returns the base key. Fails with `KeyTypeInconsistent` if the pseudo-random function (PRF)
@@ -119,7 +119,7 @@ impl Work<'_> {
     /// there is no other key.
     fn generic(&self, handle: Option<ObjectHandle>) -> Result<Secret> {
         let Some(handle) = handle else { return Ok(Secret::default()) };
-        let object = self.derivable(handle)?;
+        let object = self.find_derivable(handle)?;
         if object.key_type() != Some(KeyType::GENERIC_SECRET) {
             return Err(Error::KeyTypeInconsistent);
         }
@@ -133,7 +133,7 @@ impl Work<'_> {
             MacScheme::Hmac(_) => key.into(),
             _ if key.len() == AES => key.into(),
             // RFC 4434, 2: a shorter key is padded with zeros.
-            MacScheme::AesXcbc if key.len() < AES => joined(&[key, &[0; AES][key.len()..]]),
+            MacScheme::AesXcbc if key.len() < AES => concatenate(&[key, &[0; AES][key.len()..]]),
             // RFC 4434, 2, and RFC 4615, 3: any other key becomes the PRF of itself under a key of
             // zeros.
             _ => provider.mac(&scheme, &[0; AES], &[key])?,

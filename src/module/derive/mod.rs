@@ -103,7 +103,7 @@ impl Module {
         if mechanism.info.action == Action::Derive(Derivation::PublicKey) {
             return self.derive_public(session, mechanism, base, template).map(Derived::Key);
         }
-        let base = derivable(&token, rights, mechanism, base)?;
+        let base = find_derivable(&token, rights, mechanism, base)?;
         let Action::Derive(derivation) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
         let mut work = Work { token: &token, session, rights, mechanism, base: &base, wanted: None };
         match derivation {
@@ -116,7 +116,7 @@ impl Module {
             Derivation::TlsPrf => return work.tls_prf(),
             _ => {}
         }
-        let others = work.named_keys()?;
+        let others = work.find_named_keys()?;
         // PKCS#11 3.2, "HKDF derive", mentions only the base key. The salt counts if the derived
         // key is an HMAC under it.
         let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
@@ -125,16 +125,16 @@ impl Module {
             true => Copied::of(&base, &others),
             false => Copied::default(),
         };
-        let template = work.with_flags(template, &copied.flags());
-        let mut attributes = work.received(&template, &guard, work.default_type(&template)?)?;
+        let template = work.add_flags(template, &copied.flags());
+        let mut attributes = work.receive(&template, &guard, work.default_type(&template)?)?;
         if simple::inherits(derivation) || work.is_mac() {
             guard.check(&attributes)?;
         }
         copied.bind(derivation, &mut attributes)?;
-        work.wanted = wanted(attributes.number(A::VALUE_LEN))?;
+        work.wanted = parse_len(attributes.number(A::VALUE_LEN))?;
         let (secret, cut) = work.secret(derivation)?;
         simple::check_data(derivation, secret.len(), work.wanted)?;
-        let whole = if simple::joins(derivation) { secret.len() } else { work.value_len() };
+        let whole = if simple::is_concatenation(derivation) { secret.len() } else { work.value_len() };
         copied.check_len(derivation, work.wanted.unwrap_or(secret.len()), whole)?;
         let attributes = make::put_secret(attributes, &secret, cut)?;
         check_received(&attributes)?;
@@ -143,7 +143,7 @@ impl Module {
 }
 
 /// Checks the `CKA_VALUE_LEN` of a derivation. Fails with `KeySizeRange` if it is 0 or too large.
-fn wanted(len: Option<u64>) -> Result<Option<usize>> {
+fn parse_len(len: Option<u64>) -> Result<Option<usize>> {
     let Some(len) = len else { return Ok(None) };
     let len = usize::try_from(len).ok().filter(|len| (1..=MAX_DERIVED).contains(len));
     len.map(Some).ok_or(Error::KeySizeRange)
@@ -181,9 +181,9 @@ impl Work<'_> {
 
     /// Returns the attributes that the template gives the derived key. Their protection follows
     /// from the keys of `guard`.
-    fn received(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
+    fn receive(&self, template: &Template<'_>, guard: &Guard, key_type: KeyType) -> Result<Attributes> {
         let origin = Origin {
-            forced: self.forced(),
+            forced: self.derive_template(),
             extractable: guard.extractable,
             sensitive: guard.sensitive,
             history: (guard.always_sensitive, guard.never_extractable),
@@ -199,14 +199,14 @@ impl Work<'_> {
     }
 
     /// Returns the `CKA_DERIVE_TEMPLATE` of the base key.
-    fn forced(&self) -> Option<&Value> {
+    fn derive_template(&self) -> Option<&Value> {
         self.base.attributes().get(A::DERIVE_TEMPLATE)
     }
 
     /// Returns the template with these flags added, except those that it or the
     /// `CKA_DERIVE_TEMPLATE` of the base key already sets.
-    fn with_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
-        let forced = |id| match self.forced() {
+    fn add_flags<'t>(&self, template: &Template<'t>, flags: &[(A, bool)]) -> Template<'t> {
+        let forced = |id| match self.derive_template() {
             Some(Value::Template(forced)) => forced.iter().any(|(known, _)| *known == id),
             _ => false,
         };
@@ -220,19 +220,19 @@ impl Work<'_> {
         if derivation != Derivation::Ike1Extended {
             return Ok(simple::copies(derivation));
         }
-        let attributes = self.received(template, guard, KeyType::GENERIC_SECRET)?;
-        Ok(wanted(attributes.number(A::VALUE_LEN))?.is_some_and(|len| self.ike1_cuts(len)))
+        let attributes = self.receive(template, guard, KeyType::GENERIC_SECRET)?;
+        Ok(parse_len(attributes.number(A::VALUE_LEN))?.is_some_and(|len| self.ike1_cuts(len)))
     }
 
     /// Looks up the keys that the parameter names.
-    fn named_keys(&self) -> Result<Vec<Arc<Object>>> {
-        self.mechanism.params.keys().into_iter().map(|handle| self.derivable(handle)).collect()
+    fn find_named_keys(&self) -> Result<Vec<Arc<Object>>> {
+        self.mechanism.params.keys().into_iter().map(|handle| self.find_derivable(handle)).collect()
     }
 
     /// Looks up a key that the parameter names. The rules of the base key apply to it. Otherwise
     /// `CKM_CONCATENATE_BASE_AND_KEY` would turn a key without `CKA_DERIVE` into a key that has it.
-    fn derivable(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
-        derivable(self.token, self.rights, self.mechanism, handle)
+    fn find_derivable(&self, handle: ObjectHandle) -> Result<Arc<Object>> {
+        find_derivable(self.token, self.rights, self.mechanism, handle)
     }
 
     fn provider(&self) -> &'static Provider {
@@ -249,7 +249,7 @@ impl Work<'_> {
 
     /// Returns the value of another secret key that the parameter names.
     fn other(&self, handle: ObjectHandle) -> Result<Secret> {
-        let object = self.derivable(handle)?;
+        let object = self.find_derivable(handle)?;
         if !object.object_type().is_secret() {
             return Err(Error::KeyTypeInconsistent);
         }
@@ -259,7 +259,7 @@ impl Work<'_> {
 
 /// Looks up a key to derive from. A short sensitive key is refused, because the derived key
 /// confirms a guess at it.
-fn derivable(
+fn find_derivable(
     token: &Token,
     rights: Rights,
     mechanism: &Mechanism,

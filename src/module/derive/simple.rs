@@ -30,11 +30,12 @@ pub(super) fn inherits(derivation: Derivation) -> bool {
 
 /// Returns whether the derivation copies bytes of its base keys, with or without an XOR.
 pub(super) fn copies(derivation: Derivation) -> bool {
-    matches!(derivation, Derivation::XorBaseAndData | Derivation::ExtractKeyFromKey) || joins(derivation)
+    matches!(derivation, Derivation::XorBaseAndData | Derivation::ExtractKeyFromKey)
+        || is_concatenation(derivation)
 }
 
 /// Returns whether the derivation is a concatenation.
-pub(super) fn joins(derivation: Derivation) -> bool {
+pub(super) fn is_concatenation(derivation: Derivation) -> bool {
     matches!(
         derivation,
         Derivation::ConcatenateBaseAndKey
@@ -49,10 +50,10 @@ impl Work<'_> {
             (Derivation::HashOfKey(hash), Params::None) => digest(self.provider(), hash, &[self.value()?])?,
             (Derivation::ConcatenateBaseAndKey, Params::Key(other)) => {
                 let other = self.other(*other)?;
-                joined(&[self.value()?, &other])
+                concatenate(&[self.value()?, &other])
             }
-            (Derivation::ConcatenateBaseAndData, Params::Data(data)) => joined(&[self.value()?, data]),
-            (Derivation::ConcatenateDataAndBase, Params::Data(data)) => joined(&[data, self.value()?]),
+            (Derivation::ConcatenateBaseAndData, Params::Data(data)) => concatenate(&[self.value()?, data]),
+            (Derivation::ConcatenateDataAndBase, Params::Data(data)) => concatenate(&[data, self.value()?]),
             (Derivation::XorBaseAndData, Params::Data(data)) => {
                 let mut secret = Secret::from(&self.value()?[..data.len().min(self.value()?.len())]);
                 secret.iter_mut().zip(data).for_each(|(byte, other)| *byte ^= other);
@@ -60,16 +61,16 @@ impl Work<'_> {
             }
             (Derivation::ExtractKeyFromKey, Params::Bit(bit)) => extract(self.value()?, *bit, self.wanted)?,
             (Derivation::AesEcbEncryptData, Params::Data(data)) => {
-                self.enciphered(&CipherScheme::AesEcb, data)?
+                self.encipher(&CipherScheme::AesEcb, data)?
             }
             (Derivation::AesCbcEncryptData, Params::CbcData { iv, data }) => {
-                self.enciphered(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
+                self.encipher(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
             }
             _ => return Err(Error::MechanismParamInvalid),
         })
     }
 
-    fn enciphered(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
+    fn encipher(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
         let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
         let mut out = Secret::zeroed(scheme.output_len(Direction::Encrypt, data.len()));
         let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
@@ -104,7 +105,7 @@ fn extract(value: &[u8], first: u64, wanted: Option<usize>) -> Result<Secret> {
     Ok(out)
 }
 
-pub(super) fn joined(parts: &[&[u8]]) -> Secret {
+pub(super) fn concatenate(parts: &[&[u8]]) -> Secret {
     let mut out = Secret::zeroed(parts.iter().map(|part| part.len()).sum());
     let mut at = 0;
     for part in parts {

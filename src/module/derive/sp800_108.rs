@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Additional, Derived, Guard, Work, check_received, prf_len, prf_scheme, wanted};
+use super::{Additional, Derived, Guard, Work, check_received, parse_len, prf_len, prf_scheme};
 use crate::backend::MacScheme;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectHandle};
@@ -31,10 +31,10 @@ impl Work<'_> {
         if *prf == MacFunction::AesCmac && self.base.key_type() != Some(KeyType::AES) {
             return Err(Error::KeyTypeInconsistent);
         }
-        let guard = self.any_of(&self.named_keys()?);
-        let mut keys = vec![self.requested(template, &guard)?];
+        let guard = self.any_of(&self.find_named_keys()?);
+        let mut keys = vec![self.read_request(template, &guard)?];
         for additional in more.iter_mut() {
-            let requested = self.requested(&additional.template, &guard);
+            let requested = self.read_request(&additional.template, &guard);
             // "Deriving Additional Keys": if the call fails because of a template, the handle of
             // that key is set to 0.
             keys.push(requested.inspect_err(|_| additional.key = Some(ObjectHandle(0)))?);
@@ -55,13 +55,13 @@ impl Work<'_> {
     }
 
     /// Returns the attributes that a template gives a key, and the length of the key.
-    fn requested(&self, template: &Template<'_>, guard: &Guard) -> Result<(Attributes, usize)> {
+    fn read_request(&self, template: &Template<'_>, guard: &Guard) -> Result<(Attributes, usize)> {
         // "Key Derivation Attribute Rules": a flag that the template omits is taken from the base
         // key.
         let flags = [(A::SENSITIVE, guard.sensitive), (A::EXTRACTABLE, guard.extractable)];
-        let template = self.with_flags(template, &flags);
-        let attributes = self.received(&template, guard, KeyType::GENERIC_SECRET)?;
-        let len = wanted(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
+        let template = self.add_flags(template, &flags);
+        let attributes = self.receive(&template, guard, KeyType::GENERIC_SECRET)?;
+        let len = parse_len(attributes.number(A::VALUE_LEN))?.ok_or(Error::TemplateIncomplete)?;
         let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         if key::secret_len_fits(object_type, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
     }

@@ -50,13 +50,13 @@ impl Work<'_> {
             }
             _ => return Err(Error::MechanismParamInvalid),
         };
-        let attributes = self.received(template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+        let attributes = self.receive(template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
         if attributes.number(A::KEY_TYPE) != Some(KeyType::GENERIC_SECRET.0) {
             return Err(Error::TemplateInconsistent);
         }
         let attributes = match function {
             TlsPrf::Md5Sha1 => attributes,
-            TlsPrf::Hash(_) => only_for_tls12(attributes)?,
+            TlsPrf::Hash(_) => restrict_to_tls12(attributes)?,
         };
         let attributes = make::put_secret(attributes, &value, Cut::Not)?;
         let key = self.token.insert(self.rights, self.session, attributes)?;
@@ -103,9 +103,9 @@ impl Work<'_> {
         let (sensitive, extractable) = (self.base.flag(Flag::SENSITIVE), self.base.flag(Flag::EXTRACTABLE));
         let mut flags = vec![(A::SENSITIVE, sensitive), (A::EXTRACTABLE, extractable)];
         flags.extend(uses.iter().map(|id| (*id, true)));
-        let template = self.with_flags(template, &flags);
+        let template = self.add_flags(template, &flags);
         for value in halves(values) {
-            let attributes = self.received(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+            let attributes = self.receive(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
             let same = attributes.flag(A::SENSITIVE) == Some(sensitive)
                 && attributes.flag(A::EXTRACTABLE) == Some(extractable);
             if !same {
@@ -148,7 +148,7 @@ impl Work<'_> {
 
 /// Limits a TLS 1.2 master secret to its mechanisms: "The mechanism also contributes the
 /// CKA_ALLOWED_MECHANISMS attribute".
-fn only_for_tls12(mut attributes: Attributes) -> Result<Attributes> {
+fn restrict_to_tls12(mut attributes: Attributes) -> Result<Attributes> {
     let uses = [
         M::TLS12_KEY_AND_MAC_DERIVE,
         M::TLS12_KEY_SAFE_DERIVE,
