@@ -13,9 +13,9 @@ use std::ops::Deref;
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session, User};
 
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, code_name};
 use crate::record::{Section, Verdict};
+use crate::task::{Task, Work};
 
 mod allowed;
 mod classic;

@@ -4,10 +4,10 @@
 use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, Structure};
 
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, code_name};
 use crate::functions;
 use crate::record::{Section, Verdict};
+use crate::task::{Task, Work};
 
 mod arguments;
 mod digests;

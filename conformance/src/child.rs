@@ -7,45 +7,11 @@ use jeton_client::Module;
 use jeton_peers::Error;
 use jeton_peers::{library_of, prepare_token};
 
+use crate::choice::Choice;
 use crate::fixture::Fixture;
-use crate::record::{Line, Record, Section, Verdict};
+use crate::record::{Line, Record, Verdict};
+use crate::task::{Task, Work};
 use crate::{attacks, cases, functions, mechanisms, vectors};
-
-/// A check of the run.
-pub struct Task {
-    /// The chapter of the scorecard.
-    pub section: Section,
-    /// The function, the family of mechanisms, or the source of the vectors.
-    pub subject: String,
-    /// The case, the mechanism, or the set.
-    pub name: String,
-    /// Does the check.
-    pub work: Work,
-}
-
-/// The work of a task, by what it needs.
-pub enum Work {
-    /// Needs a module that is loaded but not initialised.
-    Loaded(Box<dyn Fn(&Module) -> Verdict>),
-    /// Needs a token whose user is logged in.
-    LoggedIn(Box<dyn Fn(&Fixture<'_>) -> Verdict>),
-}
-
-/// The tasks to run, and how.
-pub struct Choice {
-    /// The number of the first task.
-    pub from: usize,
-    /// Only tasks whose names contain one of these strings. If empty, all tasks.
-    pub only: Vec<String>,
-    /// True to run only a part of long sets of vectors.
-    pub quick: bool,
-    /// True to run only the attacks.
-    pub attacks: bool,
-    /// True if the policy of the module is strict.
-    pub strict: bool,
-    /// The directory of the token's files, if it is known.
-    pub directory: Option<std::path::PathBuf>,
-}
 
 /// Runs the tasks on the module called `name`. `sandbox` says how to create its token.
 pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use jeton_client::{
 use jeton_peers::Error;
 use jeton_peers::SO_PIN;
 
-use crate::child::Choice;
+use crate::choice::Choice;
 
 /// A token whose user is logged in.
 pub struct Fixture<'a> {

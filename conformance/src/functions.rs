@@ -4,9 +4,9 @@
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Mechanism, Module};
 
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, NO_SESSION, code_name};
 use crate::record::{Section, Verdict};
+use crate::task::{Task, Work};
 
 /// Functions that are not called here, because they would end or block the run.
 const APART: &[&str] = &["C_Initialize", "C_Finalize"];

@@ -14,6 +14,7 @@ use jeton_peers::Known;
 mod attacks;
 mod cases;
 mod child;
+mod choice;
 mod document;
 mod fixture;
 mod functions;
@@ -21,6 +22,7 @@ mod mechanisms;
 mod record;
 mod run;
 mod scorecard;
+mod task;
 mod vectors;
 
 use run::Subject;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
             let (only, directory) = (only.clone(), directory.clone());
             let strict = options.policy.as_deref() == Some("strict");
             let choice =
-                child::Choice { from: *from, only, quick: *quick, attacks: *attacks, strict, directory };
+                choice::Choice { from: *from, only, quick: *quick, attacks: *attacks, strict, directory };
             child::run(&options.module, sandbox, &choice).map(|()| ExitCode::SUCCESS)
         }
         (None, Some(path)) => write(&options, path),

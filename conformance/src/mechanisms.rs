@@ -4,9 +4,9 @@
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
 
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, Pair, able, ensure, open_key, with};
 use crate::record::{Section, Verdict};
+use crate::task::{Task, Work};
 
 mod ciphers;
 mod codes;

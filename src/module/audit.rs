@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::asynchronous::{Completed, Started};
 use super::{Derived, Module};
 use crate::audit::{Audit, Record};
 use crate::error::{Error, Result};
@@ -29,22 +28,6 @@ pub(super) trait Makes {
     }
 }
 
-impl<T: Makes> Makes for Started<T> {
-    fn handles(&self) -> Vec<ObjectHandle> {
-        match self {
-            Self::Done(done) => done.handles(),
-            Self::Pending => Vec::new(),
-        }
-    }
-
-    fn result(&self) -> String {
-        match self {
-            Self::Done(done) => done.result(),
-            Self::Pending => "Pending".to_owned(),
-        }
-    }
-}
-
 impl Makes for () {}
 impl Makes for usize {}
 
@@ -63,12 +46,6 @@ impl Makes for (ObjectHandle, ObjectHandle) {
 impl Makes for (usize, Option<ObjectHandle>) {
     fn handles(&self) -> Vec<ObjectHandle> {
         self.1.into_iter().collect()
-    }
-}
-
-impl Makes for Completed {
-    fn handles(&self) -> Vec<ObjectHandle> {
-        [self.object].into_iter().chain(self.additional).collect()
     }
 }
 

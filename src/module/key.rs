@@ -73,7 +73,7 @@ impl Module {
     ) -> Result<ObjectHandle> {
         let (token, rights) = self.access(session)?;
         let key_type = makes(&token, mechanism, Action::GenerateParameters)?;
-        let attributes = parameters::generate(template, key_type, rights)?;
+        let attributes = make::generate_parameters(template, key_type, rights)?;
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
         in_range(mechanism.info, bits)?;

@@ -37,6 +37,7 @@ mod session;
 mod slot;
 mod state;
 mod wrap;
+mod wrap_aes;
 mod wrap_authenticated;
 mod wrap_ecdh;
 

@@ -6,6 +6,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::Module;
 use super::audit::Call;
+use super::wrap_aes::kwp;
 use super::wrap_ecdh::Agreement;
 use crate::backend::{CipherScheme, Direction, Encryption, padding};
 use crate::error::{Error, Result};
@@ -361,20 +362,6 @@ fn remove_padding(plain: &[u8], block: usize, fits: &dyn Fn(usize) -> bool) -> R
     let good = padded & allowed;
     let len = u64::conditional_select(&(plain.len() as u64), &(len as u64), good) as usize;
     Ok(Unwrapped { bytes: Secret::try_copy(&plain[..len])?, good })
-}
-
-/// Wraps or unwraps with AES-KWP. PKCS#11 3.2, "RSA AES key wrap": a fresh AES key wraps the key
-/// itself.
-pub(super) fn kwp(
-    token: &Token,
-    aes: &[u8],
-    direction: Direction,
-    input: &[u8],
-    out: &mut [u8],
-) -> Result<usize> {
-    let mut cipher = token.provider().ciphers.cipher(&CipherScheme::AesKwp { iv: None }, direction, aes)?;
-    let written = cipher.update(input, out)?;
-    Ok(written + cipher.finish(&mut out[written..])?)
 }
 
 fn aes_key(bits: u64) -> Result<Secret> {

@@ -6,7 +6,7 @@ use der::Encode;
 use der::asn1::OctetStringRef;
 
 use super::derive::x963;
-use super::wrap::kwp;
+use super::wrap_aes::kwp;
 use crate::backend::{CipherScheme, Direction, Hash, PrivateKey};
 use crate::error::{Error, Result};
 use crate::mechanism::{Action, Asymmetric, Mechanism, Params, PointForm};

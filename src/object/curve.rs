@@ -5,7 +5,7 @@ use der::asn1::{BitStringRef, ObjectIdentifier, OctetStringRef, PrintableStringR
 use der::{Decode, Encode};
 
 use super::Attributes;
-use super::key::{bytes, key_type, put_same};
+use super::required::{bytes, key_type, put_same};
 use super::value::{Value, unpadded};
 use crate::backend::{PrivateParts, PublicParts};
 use crate::error::{Error, Result};

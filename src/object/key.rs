@@ -1,6 +1,7 @@
 //! Converts between a key's attributes and the parts of a key that a backend takes.
 
 use super::attribute::ObjectTypes;
+use super::required::{bytes, key_type, put_same};
 use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
 use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3};
@@ -343,16 +344,6 @@ pub(crate) fn refused(error: Error) -> Error {
     }
 }
 
-/// Sets an attribute to the mechanism's result. Fails with `TemplateInconsistent` if the template
-/// has another value.
-pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
-    if attributes.bytes(id).is_some_and(|given| given != made) {
-        return Err(Error::TemplateInconsistent);
-    }
-    attributes.put(id, Value::Bytes(made.into()));
-    Ok(())
-}
-
 fn put_crt(attributes: &mut Attributes, crt: RsaCrt) {
     attributes.put(A::PRIME_1, Value::Bytes(crt.p));
     attributes.put(A::PRIME_2, Value::Bytes(crt.q));
@@ -370,16 +361,6 @@ fn crt(attributes: &Attributes) -> Option<RsaCrt> {
         dq: part(A::EXPONENT_2)?,
         qinv: part(A::COEFFICIENT)?,
     })
-}
-
-/// Returns `CKA_KEY_TYPE`. Fails with `TemplateIncomplete` if it is absent.
-pub(super) fn key_type(attributes: &Attributes) -> Result<KeyType> {
-    attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::TemplateIncomplete)
-}
-
-/// Returns an attribute that the key must have. Fails with `TemplateIncomplete` if it is absent.
-pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
-    attributes.bytes(id).ok_or(Error::TemplateIncomplete)
 }
 
 /// Returns `CKA_VALUE`. Fails with `TemplateIncomplete` if it is absent.

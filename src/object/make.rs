@@ -99,6 +99,17 @@ pub(crate) fn generate_private(
     generated(template, &identity, rights)
 }
 
+/// Returns the attributes of domain parameters of `C_GenerateKey`, before the prime exists. They
+/// say which size of prime to generate.
+pub(crate) fn generate_parameters(
+    template: &Template<'_>,
+    key_type: KeyType,
+    rights: Rights,
+) -> Result<Attributes> {
+    let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
+    generated(template, &identity, rights)
+}
+
 /// Sets the key attributes of a new pair in the attributes of its two objects.
 pub(crate) fn put_pair(
     public: Attributes,
@@ -355,11 +366,7 @@ fn object_type(template: &Template<'_>) -> Result<ObjectTypes> {
 }
 
 /// Returns a generated key's attributes, without those that the mechanism computes.
-pub(super) fn generated(
-    template: &Template<'_>,
-    identity: &[(A, u64); 2],
-    rights: Rights,
-) -> Result<Attributes> {
+fn generated(template: &Template<'_>, identity: &[(A, u64); 2], rights: Rights) -> Result<Attributes> {
     let [(_, class), (_, kind)] = *identity;
     let object_type = ObjectTypes::of(ObjectClass(class), Some(kind)).ok_or(Error::MechanismInvalid)?;
     let mut attributes = read(&template.0, object_type, Use::Generate, rights)?;

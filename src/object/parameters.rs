@@ -1,20 +1,11 @@
 //! Domain parameters (PKCS#11 3.2, "Diffie-Hellman domain parameter objects").
 
-use super::policy::Rights;
-use super::template::Template;
 use super::value::Value;
-use super::{Attributes, key, make};
+use super::{Attributes, key};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
-use crate::id::{AttributeType as A, KeyType, ObjectClass};
+use crate::id::AttributeType as A;
 use crate::secret::Secret;
-
-/// Returns the attributes of domain parameters of `C_GenerateKey`, before the prime exists. They
-/// say which size of prime to generate.
-pub(crate) fn generate(template: &Template<'_>, key_type: KeyType, rights: Rights) -> Result<Attributes> {
-    let identity = [(A::CLASS, ObjectClass::DOMAIN_PARAMETERS.0), (A::KEY_TYPE, key_type.0)];
-    make::generated(template, &identity, rights)
-}
 
 /// Sets the generated prime and base.
 pub(crate) fn put(mut attributes: Attributes, prime: Vec<u8>, base: &[u8]) -> Attributes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::operation::{Engine, Operation, Output, Parts, Resume};
-use super::state::Progress;
+use super::progress::Progress;
 use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;

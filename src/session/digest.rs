@@ -1,7 +1,7 @@
 //! The engine of digests, and the digest functions.
 
 use super::operation::{Absorb, Engine, Operation, Output, Parts, Resume, place, save_hasher};
-use super::state::Progress;
+use super::progress::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 

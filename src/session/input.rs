@@ -1,7 +1,7 @@
 //! The input of a signer.
 
 use super::operation::save_hasher;
-use super::state::Progress;
+use super::progress::Progress;
 use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 use crate::secret::Secret;

@@ -23,6 +23,7 @@ pub(crate) mod nonce;
 pub(crate) mod operation;
 mod operations;
 mod otp;
+mod progress;
 mod recover;
 mod sign;
 pub mod state;

@@ -12,7 +12,7 @@ use crate::backend::Hasher;
 use crate::error::{Error, Result};
 use crate::id::ObjectHandle;
 use crate::mechanism::Mechanism;
-use crate::session::state::{Progress, Saved};
+use crate::session::progress::{Progress, Saved};
 
 mod process;
 

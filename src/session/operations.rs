@@ -1,15 +1,36 @@
 //! The list of a session's operations. A new operation is one entry here, its engine and its `Init`
 //! function.
 
+use super::Session;
 use super::crypt::Crypting;
 use super::digest::Digesting;
 use super::message::Messages;
 use super::operation::{Lifecycle, Operation};
+use super::progress::Saved;
 use super::recover::Recovering;
 use super::sign::{Signing, Verifying};
-use super::state::{Role, Savable};
 use super::verify_signature::VerifyingSignature;
-use crate::id::mechanism_flag as flag;
+use crate::error::Result;
+use crate::id::{ObjectHandle, mechanism_flag as flag};
+use crate::mechanism::Mechanism;
+
+/// Which argument of `C_SetOperationState` names the key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Encryption,
+    Authentication,
+}
+
+/// How one operation of a session is saved and restored.
+pub(super) struct Savable {
+    /// `None` if the operation has no key.
+    pub(super) role: Option<Role>,
+    pub(super) save: fn(&Operations) -> Result<Option<Saved>>,
+    /// Starts the operation again by its `Init` function, which checks the permissions of the key.
+    /// The last argument is the signature of `C_VerifySignatureInit`.
+    pub(super) init: fn(&mut Session, &Mechanism, ObjectHandle, &[u8]) -> Result<()>,
+    pub(super) resume: fn(&mut Operations, &Saved) -> Result<()>,
+}
 
 /// Each entry is the name of an operation, its engine and its flag in `C_SessionCancel`. An
 /// operation that `C_GetOperationState` can save also has the role of its key and its `Init`
@@ -60,7 +81,7 @@ operations! {
     /// The verification operation of `C_VerifySignatureInit`, which gets the signature before the
     /// data.
     verify_signature: VerifyingSignature, VERIFY,
-        saved with AUTHENTICATION by super::Session::verify_signature_init;
+        saved with AUTHENTICATION by Session::verify_signature_init;
     /// The encryption operation.
     encrypt: Crypting, ENCRYPT,
         saved with ENCRYPTION by |session, mechanism, key, _| session.encrypt_init(mechanism, key);

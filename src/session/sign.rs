@@ -5,7 +5,7 @@ use subtle::ConstantTimeEq;
 use super::input::Message;
 use super::operation::{Absorb, Engine, Operation, Output, Parts, Phase, Resume, place};
 use super::otp::Otp;
-use super::state::Progress;
+use super::progress::Progress;
 use crate::backend::{Mac, Signer, Verifier};
 use crate::error::{Error, Result};
 use crate::secret::Secret;

@@ -17,13 +17,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Session;
-use super::operations::{Operations, SAVABLE};
-use crate::backend::{Hasher, Mac, SavedCipher};
+use super::operations::{Role, SAVABLE, Savable};
+use super::progress::{Progress, Saved};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectHandle};
-use crate::mechanism::Mechanism;
 use crate::object::policy::Login;
-use crate::secret::Secret;
 use crate::store::seal;
 use crate::token::Token;
 
@@ -35,56 +33,6 @@ pub const MAX_STATES: usize = 1024;
 pub const MAX_COLLECTED: usize = 16 << 20;
 
 type Ticket = [u8; STATE_LEN];
-
-/// The progress of an engine in its message.
-pub enum Progress {
-    /// The progress of a digest, or `None` if it has no data yet.
-    Hasher(Option<Box<dyn Hasher>>),
-    /// The progress of a MAC.
-    Mac(Box<dyn Mac>),
-    /// The progress of a cipher.
-    Cipher(SavedCipher),
-    /// The message so far, for a mechanism that collects it.
-    Collected(Secret),
-}
-
-impl Progress {
-    /// Returns the number of message bytes that it holds.
-    fn collected(&self) -> usize {
-        match self {
-            Self::Collected(message) | Self::Cipher(SavedCipher::Collected(message)) => message.len(),
-            Self::Hasher(_) | Self::Mac(_) | Self::Cipher(SavedCipher::Running(_)) => 0,
-        }
-    }
-}
-
-/// A saved operation.
-pub(crate) struct Saved {
-    /// The mechanism that the operation was started with.
-    pub(crate) mechanism: Mechanism,
-    /// The handle of the key, or 0.
-    pub(crate) key: ObjectHandle,
-    /// The progress, or `None` before the first part.
-    pub(crate) progress: Option<Progress>,
-}
-
-/// Which argument of `C_SetOperationState` names the key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Encryption,
-    Authentication,
-}
-
-/// How one operation of a session is saved and restored.
-pub(super) struct Savable {
-    /// `None` if the operation has no key.
-    pub(super) role: Option<Role>,
-    pub(super) save: fn(&Operations) -> Result<Option<Saved>>,
-    /// Starts the operation again by its `Init` function, which checks the permissions of the key.
-    /// The last argument is the signature of `C_VerifySignatureInit`.
-    pub(super) init: fn(&mut Session, &Mechanism, ObjectHandle, &[u8]) -> Result<()>,
-    pub(super) resume: fn(&mut Operations, &Saved) -> Result<()>,
-}
 
 /// The saved operations of a session.
 pub(crate) struct Snapshot {

@@ -2,8 +2,8 @@
 //! `C_VerifySignatureInit`).
 
 use super::operation::{Absorb, Engine, Operation, Resume};
+use super::progress::Progress;
 use super::sign::Verifying;
-use super::state::Progress;
 use crate::error::Result;
 
 /// The engine of `C_VerifySignature`.

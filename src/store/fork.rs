@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// The static mutexes of SQLite, in the order in which SQLite takes them.
-const MUTEXES: [c_int; 10] = [
+const MUTEXES: &[c_int] = &[
     ffi::SQLITE_MUTEX_STATIC_OPEN,
     ffi::SQLITE_MUTEX_STATIC_PRNG,
     ffi::SQLITE_MUTEX_STATIC_MAIN,
@@ -39,11 +39,9 @@ const MUTEXES: [c_int; 10] = [
     ffi::SQLITE_MUTEX_STATIC_LRU,
     ffi::SQLITE_MUTEX_STATIC_PMEM,
     ffi::SQLITE_MUTEX_STATIC_MEM,
-    LOCKS,
+    #[cfg(target_os = "linux")]
+    locks::MUTEX,
 ];
-
-/// The mutex of the table in [`super::locks`], which SQLite reserves for applications.
-pub(super) const LOCKS: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
 
 /// True when SQLite has the functions of this module.
 static PREPARED: AtomicBool = AtomicBool::new(false);
@@ -101,7 +99,7 @@ pub fn prepare() -> Result<()> {
 /// # Safety
 /// The same thread calls [`release`] after the fork, in both processes.
 pub unsafe extern "C" fn hold() {
-    for id in MUTEXES {
+    for &id in MUTEXES {
         // SAFETY: the static mutexes live as long as the process.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(id)) };
     }
@@ -112,7 +110,7 @@ pub unsafe extern "C" fn hold() {
 /// # Safety
 /// This thread called [`hold`] before the fork.
 pub unsafe extern "C" fn release() {
-    for id in MUTEXES.into_iter().rev() {
+    for &id in MUTEXES.iter().rev() {
         // SAFETY: `hold` took them in this thread, which continues in both processes.
         unsafe { ffi::sqlite3_mutex_leave(ffi::sqlite3_mutex_alloc(id)) };
     }

@@ -30,8 +30,8 @@ use std::io::{Error, ErrorKind};
 
 use rusqlite::ffi;
 
-use super::fork::LOCKS;
-
+/// The mutex of the [`Table`], which SQLite reserves for applications.
+pub(super) const MUTEX: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
 /// The number of attempts to open a file whose name meanwhile leads to another file.
 const TRIES: usize = 8;
 
@@ -55,7 +55,7 @@ struct Lock {
 
 struct Guarded(UnsafeCell<Option<Table>>);
 
-// SAFETY: outside a fork only `with_table` reaches the contents, and it holds the mutex `LOCKS`
+// SAFETY: outside a fork only `with_table` reaches the contents, and it holds the mutex [`MUTEX`]
 // meanwhile.
 unsafe impl Sync for Guarded {}
 
@@ -63,7 +63,7 @@ static TABLE: Guarded = Guarded(UnsafeCell::new(None));
 
 fn with_table<T>(work: impl FnOnce(&mut Table) -> T) -> T {
     // SAFETY: a static mutex lives as long as the process.
-    let mutex = unsafe { ffi::sqlite3_mutex_alloc(LOCKS) };
+    let mutex = unsafe { ffi::sqlite3_mutex_alloc(MUTEX) };
     // SAFETY: as above. No caller holds it, because `work` calls the operating system but not
     // SQLite.
     unsafe { ffi::sqlite3_mutex_enter(mutex) };

@@ -5,10 +5,10 @@ use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
 
 use super::{judge, judge_at, task};
-use crate::child::{Task, Work};
 use crate::fixture::{Fixture, NO_SESSION};
 use crate::functions::{EARLY, harmless, of_sessions};
 use crate::record::Verdict;
+use crate::task::{Task, Work};
 
 /// The functions that always return `CKR_FUNCTION_NOT_PARALLEL` (PKCS#11 3.2, "Parallel function
 /// management functions").

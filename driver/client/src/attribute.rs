@@ -4,7 +4,7 @@ use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_BBOOL, CK_FALSE, CK_MECHANISM, CK_MECHANISM_TYPE, CK_TRUE, CK_ULONG,
 };
 
-use super::memory::Memory;
+use super::memory::{Memory, Structure};
 
 /// One attribute of a template: its type and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,14 @@ pub struct Mechanism {
     /// Memory that the structure points to. [`Structure::mechanism`](super::Structure::mechanism)
     /// makes such a mechanism.
     pub(super) held: Vec<Memory>,
+}
+
+impl Structure {
+    /// Makes a mechanism with this structure as its parameter.
+    pub fn mechanism(self, kind: CK_MECHANISM_TYPE) -> Mechanism {
+        let (memory, held) = self.finish();
+        Mechanism { kind, parameter: memory.bytes(), held }
+    }
 }
 
 impl Mechanism {
@@ -86,4 +94,19 @@ pub(super) fn as_raw(template: &[Attribute]) -> Vec<CK_ATTRIBUTE> {
             ulValueLen: attribute.value.len() as CK_ULONG,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cryptoki_sys::CK_CCM_PARAMS;
+
+    use super::*;
+
+    #[test]
+    fn a_mechanism_holds_what_its_parameter_points_to() {
+        let made = Structure::new().number(1).bytes(b"nonce").bytes(b"data").number(16);
+        let mechanism = made.mechanism(cryptoki_sys::CKM_AES_CCM);
+        assert_eq!(mechanism.parameter.len(), size_of::<CK_CCM_PARAMS>());
+        assert_eq!(mechanism.clone().held, mechanism.held);
+    }
 }

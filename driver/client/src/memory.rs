@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use cryptoki_sys::{CK_BBOOL, CK_FALSE, CK_TRUE, CK_ULONG};
 
-use super::attribute::Mechanism;
-
 /// Bytes at a fixed address. A module may write to them during a call, so they are atomic.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<[AtomicU8]>);
@@ -135,12 +133,6 @@ impl Structure {
         self
     }
 
-    /// Makes a mechanism with this structure as its parameter.
-    pub fn mechanism(self, kind: cryptoki_sys::CK_MECHANISM_TYPE) -> Mechanism {
-        let (memory, held) = self.finish();
-        Mechanism { kind, parameter: memory.bytes(), held }
-    }
-
     /// Returns the structure as memory that a module may write to and other structures may point
     /// to. The caller keeps the memory that this structure points to.
     pub fn memory(&self) -> Memory {
@@ -173,7 +165,7 @@ impl Structure {
 mod tests {
     use std::mem::offset_of;
 
-    use cryptoki_sys::{CK_CCM_PARAMS, CK_HKDF_PARAMS};
+    use cryptoki_sys::CK_HKDF_PARAMS;
 
     use super::*;
 
@@ -185,13 +177,5 @@ mod tests {
         assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, prfHashMechanism) / size_of::<CK_ULONG>()), 7);
         assert_eq!(memory.number(offset_of!(CK_HKDF_PARAMS, hSaltKey) / size_of::<CK_ULONG>()), 9);
         assert_eq!(held[0].bytes(), b"salt");
-    }
-
-    #[test]
-    fn a_mechanism_holds_what_its_parameter_points_to() {
-        let made = Structure::new().number(1).bytes(b"nonce").bytes(b"data").number(16);
-        let mechanism = made.mechanism(cryptoki_sys::CKM_AES_CCM);
-        assert_eq!(mechanism.parameter.len(), size_of::<CK_CCM_PARAMS>());
-        assert_eq!(mechanism.clone().held, mechanism.held);
     }
 }

@@ -14,7 +14,6 @@ use cryptoki_sys::{
 use libloading::Library;
 
 use super::failure::{Failure, check, entry};
-use super::session::{Access, Session};
 
 /// A loaded module. Clones share it. Dropping the last clone calls `C_Finalize` if a clone called
 /// `C_Initialize`.
@@ -160,11 +159,6 @@ impl Module {
         // SAFETY: the PIN is read for its length and the label for its 32 bytes.
         let code = unsafe { init(slot.0, pin, so_pin.len() as CK_ULONG, padded.as_mut_ptr()) };
         check("C_InitToken", code, "initialising a token")
-    }
-
-    /// `C_OpenSession`.
-    pub fn open_session(&self, slot: SlotId, access: Access) -> Result<Session, Failure> {
-        Session::open(self, slot, access)
     }
 
     /// `C_CloseAllSessions`.

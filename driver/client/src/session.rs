@@ -67,8 +67,15 @@ pub struct SessionInfo {
     pub device_error: CK_ULONG,
 }
 
+impl Module {
+    /// `C_OpenSession`.
+    pub fn open_session(&self, slot: SlotId, access: Access) -> Result<Session, Failure> {
+        Session::open(self, slot, access)
+    }
+}
+
 impl Session {
-    pub(super) fn open(module: &Module, slot: SlotId, access: Access) -> Result<Self, Failure> {
+    fn open(module: &Module, slot: SlotId, access: Access) -> Result<Self, Failure> {
         let open = entry("C_OpenSession", module.functions().C_OpenSession)?;
         let write = if access == Access::ReadWrite { CKF_RW_SESSION } else { 0 };
         let mut handle = 0;

@@ -1,0 +1,17 @@
+//! The choice of the tasks of a run.
+
+/// The tasks to run, and how.
+pub struct Choice {
+    /// The number of the first task.
+    pub from: usize,
+    /// Only tasks whose names contain one of these strings. If empty, all tasks.
+    pub only: Vec<String>,
+    /// True to run only a part of long sets of vectors.
+    pub quick: bool,
+    /// True to run only the attacks.
+    pub attacks: bool,
+    /// True if the policy of the module is strict.
+    pub strict: bool,
+    /// The directory of the token's files, if it is known.
+    pub directory: Option<std::path::PathBuf>,
+}

@@ -1,0 +1,26 @@
+//! Attributes that a key must have.
+
+use super::Attributes;
+use super::value::Value;
+use crate::error::{Error, Result};
+use crate::id::{AttributeType as A, KeyType};
+
+/// Sets an attribute to the mechanism's result. Fails with `TemplateInconsistent` if the template
+/// has another value.
+pub(super) fn put_same(attributes: &mut Attributes, id: A, made: &[u8]) -> Result<()> {
+    if attributes.bytes(id).is_some_and(|given| given != made) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(id, Value::Bytes(made.into()));
+    Ok(())
+}
+
+/// Returns `CKA_KEY_TYPE`. Fails with `TemplateIncomplete` if it is absent.
+pub(super) fn key_type(attributes: &Attributes) -> Result<KeyType> {
+    attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::TemplateIncomplete)
+}
+
+/// Returns an attribute that the key must have. Fails with `TemplateIncomplete` if it is absent.
+pub(super) fn bytes(attributes: &Attributes, id: A) -> Result<&[u8]> {
+    attributes.bytes(id).ok_or(Error::TemplateIncomplete)
+}

@@ -1,0 +1,38 @@
+//! The progress of an operation in its message, which `C_GetOperationState` saves.
+
+use crate::backend::{Hasher, Mac, SavedCipher};
+use crate::id::ObjectHandle;
+use crate::mechanism::Mechanism;
+use crate::secret::Secret;
+
+/// The progress of an engine in its message.
+pub enum Progress {
+    /// The progress of a digest, or `None` if it has no data yet.
+    Hasher(Option<Box<dyn Hasher>>),
+    /// The progress of a MAC.
+    Mac(Box<dyn Mac>),
+    /// The progress of a cipher.
+    Cipher(SavedCipher),
+    /// The message so far, for a mechanism that collects it.
+    Collected(Secret),
+}
+
+impl Progress {
+    /// Returns the number of message bytes that it holds.
+    pub(super) fn collected(&self) -> usize {
+        match self {
+            Self::Collected(message) | Self::Cipher(SavedCipher::Collected(message)) => message.len(),
+            Self::Hasher(_) | Self::Mac(_) | Self::Cipher(SavedCipher::Running(_)) => 0,
+        }
+    }
+}
+
+/// A saved operation.
+pub(crate) struct Saved {
+    /// The mechanism that the operation was started with.
+    pub(crate) mechanism: Mechanism,
+    /// The handle of the key, or 0.
+    pub(crate) key: ObjectHandle,
+    /// The progress, or `None` before the first part.
+    pub(crate) progress: Option<Progress>,
+}
