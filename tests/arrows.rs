@@ -1,9 +1,11 @@
-//! The modules of the core import in one direction (docs/design.md). This test reads `src/` and
-//! lists every import against it.
+//! The modules of the core import in one direction (docs/design.md). So do the files beside each
+//! other in every folder, and the packages of the workspace. This test reads the sources and
+//! lists every import against these rules.
 //!
 //! It does not parse Rust. It finds paths from `crate` and `super`, with groups, in code that
 //! rustfmt has formatted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,21 +24,75 @@ const LAYERS: [&[&str]; 11] = [
     &["module", "admin"],
 ];
 
+/// The packages by their folders, and the packages of this workspace that each depends on.
+const PACKAGES: [(&str, &[&str]); 11] = [
+    ("abi/names", &[]),
+    ("tests/vectors", &[]),
+    (".", &["abi/names", "tests/vectors"]),
+    ("abi", &["."]),
+    ("driver/client", &["abi/names"]),
+    ("driver/peers", &["driver/client"]),
+    ("driver", &[".", "driver/client", "driver/peers"]),
+    ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
+    ("conformance/models", &["abi/names"]),
+    ("conformance/fuzz", &[".", "abi/names", "abi"]),
+    ("benches", &[".", "driver/client", "driver/peers"]),
+];
+
+/// The folders whose files import each other without circles.
+const SOURCES: [&str; 10] = [
+    "src",
+    "abi/src",
+    "driver/src",
+    "driver/client/src",
+    "driver/peers/src",
+    "conformance/src",
+    "benches/src",
+    "tests/token",
+    "tests/backend",
+    "tests/crash",
+];
+
 #[test]
 fn the_core_imports_along_the_arrows() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    collect(&source, &mut files);
-    assert!(files.len() > LAYERS.len(), "{} files in {}", files.len(), source.display());
-    let mut wrong = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).expect("a source file");
-        let place = file.strip_prefix(&source).expect("a path in src");
-        wrong.extend(
-            crossings(&path_of(place), &text).into_iter().map(|import| format!("{place:?}: {import}")),
-        );
-    }
+    let files = sources("src");
+    assert!(files.len() > LAYERS.len(), "{} files in src", files.len());
+    let wrong: Vec<_> = files
+        .iter()
+        .flat_map(|(path, text)| {
+            crossings(path, text).into_iter().map(move |import| format!("src/{}: {import}", path.join("/")))
+        })
+        .collect();
     assert!(wrong.is_empty(), "imports against the arrows:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_beside_each_other_import_in_one_direction() {
+    for source in SOURCES {
+        let files = sources(source);
+        assert!(files.len() > 2, "{} files in {source}", files.len());
+        let circles = circles(&files);
+        assert!(circles.is_empty(), "circles of imports in {source}:\n{}", circles.join("\n"));
+    }
+}
+
+#[test]
+fn packages_depend_on_those_that_the_list_allows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = include_str!("../Cargo.toml");
+    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
+    let members: BTreeSet<_> = members.expect("a list of members").split('"').skip(1).step_by(2).collect();
+    let mut listed: BTreeSet<_> = PACKAGES.iter().map(|(folder, _)| *folder).collect();
+    // The fuzz targets are not in the workspace: they have their own compiler.
+    listed.remove("conformance/fuzz");
+    assert_eq!(members, listed);
+    for (folder, allowed) in PACKAGES {
+        let manifest = fs::read_to_string(root.join(folder).join("Cargo.toml")).expect("a manifest");
+        let found: BTreeSet<_> =
+            dependencies(&manifest).into_iter().map(|path| normal(&root.join(folder).join(path))).collect();
+        let allowed: BTreeSet<_> = allowed.iter().map(|path| normal(&root.join(path))).collect();
+        assert_eq!(found, allowed, "the dependencies of {folder}");
+    }
 }
 
 #[test]
@@ -68,7 +124,7 @@ fn one_file_of_the_driver_knows_the_core() {
     assert_eq!(knowing, [&root.join(ONLY)]);
 }
 
-/// The Rust files below a directory, but for the crate's root.
+/// The Rust files below a directory, except for a `lib.rs` in `src`.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -79,6 +135,19 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
             files.push(path);
         }
     }
+}
+
+/// The files of a folder that is the root of a crate: the module path of each, and its code.
+fn sources(folder: &str) -> BTreeMap<Vec<String>, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files = Vec::new();
+    collect(&folder, &mut files);
+    files.retain(|file| *file != folder.join("main.rs"));
+    let read = |file: &PathBuf| {
+        let path = path_of(file.strip_prefix(&folder).expect("a path in the folder"));
+        (path, fs::read_to_string(file).expect("a source file"))
+    };
+    files.iter().map(read).collect()
 }
 
 /// The module path of a file: `token/mod.rs` is `token`, `token/pin.rs` is `token, pin`.
@@ -96,18 +165,63 @@ fn layer(module: &str) -> Option<usize> {
 fn crossings(path: &[String], text: &str) -> Vec<String> {
     let own = &path[0];
     let may = |module: &str| module == own || layer(module) < layer(own);
-    let code = without_comments(text);
     let mut wrong = Vec::new();
-    for (start, after) in roots(path.len(), &code) {
-        let line = code[..start].matches('\n').count() + 1;
-        for module in heads(&code[after..]) {
-            // Any other name is a macro or an item of the root.
-            if layer(module).is_some() && !may(module) {
-                wrong.push(format!("line {line}: {own} imports {module}"));
+    for (line, import) in imports(path, text) {
+        let Some(module) = import.first() else { continue };
+        // Any other name is a macro or an item of the root.
+        if layer(module).is_some() && !may(module) {
+            wrong.push(format!("line {line}: {own} imports {module}"));
+        }
+    }
+    // A group may name several items of one module.
+    wrong.dedup();
+    wrong
+}
+
+/// The imports between modules of one folder that are part of a circle, or lead from one circle to
+/// another. A module may import from its parent, and the parent from it.
+fn circles(files: &BTreeMap<Vec<String>, String>) -> Vec<String> {
+    // For each folder: the modules in it that import each other, with an example.
+    let mut arrows: BTreeMap<Vec<String>, BTreeMap<(String, String), String>> = BTreeMap::new();
+    for (path, text) in files {
+        for (line, import) in imports(path, text) {
+            let common = path.iter().zip(&import).take_while(|(own, other)| own == other).count();
+            let is_module = |other: &[String]| files.keys().any(|file| file.starts_with(other));
+            if common < path.len() && common < import.len() && is_module(&import[..=common]) {
+                let example = format!("{} line {line} imports {}", path.join("/"), import.join("::"));
+                let arrow = (path[common].clone(), import[common].clone());
+                arrows.entry(path[..common].to_vec()).or_default().insert(arrow, example);
             }
         }
     }
-    wrong
+    for arrows in arrows.values_mut() {
+        // What nothing imports, or what imports nothing, is in no circle.
+        loop {
+            let froms: BTreeSet<_> = arrows.keys().map(|(from, _)| from.clone()).collect();
+            let tos: BTreeSet<_> = arrows.keys().map(|(_, to)| to.clone()).collect();
+            let count = arrows.len();
+            arrows.retain(|(from, to), _| tos.contains(from) && froms.contains(to));
+            if arrows.len() == count {
+                break;
+            }
+        }
+    }
+    arrows.into_values().flat_map(BTreeMap::into_values).collect()
+}
+
+/// The paths of a file into its crate, as paths from the crate's root, with their lines.
+fn imports(path: &[String], text: &str) -> Vec<(usize, Vec<String>)> {
+    let code = without_comments(text);
+    let mut found = Vec::new();
+    for (start, after, levels) in roots(&code) {
+        let line = code[..start].matches('\n').count() + 1;
+        // A path with more `super` than the file has parents leads to the root.
+        let base = levels.map_or(&[][..], |levels| &path[..path.len().saturating_sub(levels)]);
+        for tail in tails(&code[after..]) {
+            found.push((line, base.iter().cloned().chain(tail).collect()));
+        }
+    }
+    found
 }
 
 /// Removes the comments and keeps the lines.
@@ -116,19 +230,22 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns where each path from the crate's root starts and continues: `crate::`, or one `super::`
-/// for each level of the module.
-fn roots(depth: usize, code: &str) -> Vec<(usize, usize)> {
+/// Returns where each path out of a file starts and continues. `crate::` leads to the root; `super::`
+/// leads up by the number of levels.
+fn roots(code: &str) -> Vec<(usize, usize, Option<usize>)> {
+    const ROOT: &str = "crate::";
     const UP: &str = "super::";
     let mut found: Vec<_> = code
-        .match_indices("crate::")
+        .match_indices(ROOT)
         .filter(|(at, _)| starts(code, *at))
-        .map(|(at, _)| (at, at + 7))
+        .map(|(at, _)| (at, at + ROOT.len(), None))
         .collect();
     for (at, _) in code.match_indices(UP).filter(|(at, _)| starts(code, *at)) {
         let ups = code.as_bytes()[at..].chunks(UP.len()).take_while(|chunk| *chunk == UP.as_bytes()).count();
-        if ups >= depth + usize::from(in_nested_module(&code[..at])) {
-            found.push((at, at + ups * UP.len()));
+        // The first level of a nested module is the file itself.
+        let levels = ups - usize::from(in_nested_module(&code[..at]));
+        if levels > 0 {
+            found.push((at, at + ups * UP.len(), Some(levels)));
         }
     }
     found
@@ -147,10 +264,21 @@ fn in_nested_module(before: &str) -> bool {
     before.lines().rev().find(|line| opens(line) || line.trim_end() == "}").is_some_and(|line| opens(&line))
 }
 
-/// The first names of a path, or of each path of a group.
-fn heads(code: &str) -> Vec<&str> {
-    let Some(group) = code.strip_prefix('{') else { return vec![name(code)] };
-    let mut heads = Vec::new();
+/// The names of a path, or of each path of a group.
+fn tails(code: &str) -> Vec<Vec<String>> {
+    let code = code.trim_start();
+    if let Some(group) = code.strip_prefix('{') {
+        return members(group).into_iter().flat_map(tails).collect();
+    }
+    let end = code.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(code.len());
+    let name = code[..end].to_owned();
+    let below = code[end..].strip_prefix("::").map_or_else(|| vec![Vec::new()], tails);
+    below.into_iter().map(|tail| [name.clone()].into_iter().chain(tail).collect()).collect()
+}
+
+/// The members of a group, which starts after its brace.
+fn members(group: &str) -> Vec<&str> {
+    let mut members = Vec::new();
     let (mut depth, mut start) = (0, 0);
     for (at, letter) in group.char_indices() {
         match letter {
@@ -158,7 +286,7 @@ fn heads(code: &str) -> Vec<&str> {
             '}' if depth > 0 => depth -= 1,
             ',' if depth > 0 => {}
             '}' | ',' => {
-                heads.push(name(group[start..at].trim_start()));
+                members.push(&group[start..at]);
                 start = at + 1;
                 if letter == '}' {
                     break;
@@ -167,12 +295,27 @@ fn heads(code: &str) -> Vec<&str> {
             _ => {}
         }
     }
-    heads
+    members.retain(|member| !member.trim().is_empty());
+    members
 }
 
-fn name(code: &str) -> &str {
-    let end = code.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(code.len());
-    &code[..end]
+/// The folders of the dependencies on packages of this workspace.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut tables = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            tables = line.contains("dependencies");
+        } else if tables && let Some((_, rest)) = line.split_once("path = \"") {
+            found.extend(rest.split('"').next());
+        }
+    }
+    found
+}
+
+/// A path without links and without `..`.
+fn normal(path: &Path) -> PathBuf {
+    fs::canonicalize(path).expect("a folder")
 }
 
 #[cfg(test)]
@@ -201,6 +344,41 @@ mod tests {
         }
         assert_eq!(found("id", "\nuse crate::token::Token;"), ["line 2: id imports token"]);
         assert_eq!(found("id", "use crate::{token, session};").len(), 2);
+    }
+
+    fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+        let path = |path: &str| path.split('/').map(str::to_owned).collect();
+        circles(&files.iter().map(|(file, text)| (path(file), (*text).to_owned())).collect())
+    }
+
+    #[test]
+    fn circles_are_found() {
+        let two = [("a/b", "use super::c::C;"), ("a/c", "\nuse crate::a::b;"), ("a/d", "use super::b;")];
+        assert_eq!(circles_of(&two), ["a/b line 1 imports a::c::C", "a/c line 2 imports a::b"]);
+        let three =
+            [("a", "use crate::b::B;"), ("b", "use super::{c::C, x};"), ("c", "fn f(a: crate::a::A) {}")];
+        assert_eq!(circles_of(&three).len(), 3);
+        let nested =
+            [("a/b", "use crate::e::f;"), ("e/f", "mod tests {\n    use super::super::super::a::b;\n}")];
+        assert_eq!(circles_of(&nested).len(), 2);
+    }
+
+    #[test]
+    fn arrows_without_a_circle_pass() {
+        let parent =
+            [("a", "use self::b::B;\nuse crate::a::b::B;"), ("a/b", "use super::A;\nuse crate::a::A;")];
+        assert_eq!(circles_of(&parent), [""; 0]);
+        let line =
+            [("a", "use super::b;"), ("b", "use crate::{c, d::D};"), ("c", "use super::d;"), ("d", "")];
+        assert_eq!(circles_of(&line), [""; 0]);
+        let tests = [("a", "mod tests {\n    use super::b;\n}"), ("b", "use super::a;")];
+        assert_eq!(circles_of(&tests), [""; 0]);
+    }
+
+    #[test]
+    fn dependencies_are_paths_in_the_tables_of_dependencies() {
+        let manifest = "[lib]\npath = \"x.rs\"\n[dev-dependencies]\na = { path = \"../a\" }\nb = \"1\"";
+        assert_eq!(dependencies(manifest), ["../a"]);
     }
 
     #[test]
