@@ -25,11 +25,12 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 11] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     ("abi/names", &[]),
     ("tests/vectors", &[]),
     (".", &["abi/names", "tests/vectors"]),
     ("abi", &["."]),
+    ("abi/module", &["abi"]),
     ("driver/client", &["abi/names"]),
     ("driver/peers", &["driver/client"]),
     ("driver", &[".", "driver/client", "driver/peers"]),
@@ -230,8 +231,8 @@ fn without_comments(text: &str) -> String {
     text.lines().map(code).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns where each path out of a file starts and continues. `crate::` leads to the root; `super::`
-/// leads up by the number of levels.
+/// Returns where each path out of a file starts and continues. `crate::` leads to the root, and
+/// `super::` leads up by the number of levels.
 fn roots(code: &str) -> Vec<(usize, usize, Option<usize>)> {
     const ROOT: &str = "crate::";
     const UP: &str = "super::";
