@@ -231,6 +231,12 @@ impl CipherMode {
             _ => return Err(Error::MechanismParamInvalid),
         })
     }
+
+    /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with
+    /// the same key.
+    pub fn is_key_wrap(self) -> bool {
+        matches!(self, Self::AesKw | Self::AesKwp)
+    }
 }
 
 fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
@@ -376,10 +382,9 @@ impl CipherScheme {
         }
     }
 
-    /// Returns whether this is a key wrap, which refuses every ciphertext that was not made with
-    /// the same key.
+    /// Returns whether this is a key wrap: see [`CipherMode::is_key_wrap`].
     pub fn is_key_wrap(&self) -> bool {
-        matches!(self, Self::AesKw { .. } | Self::AesKwp { .. })
+        self.mode().is_key_wrap()
     }
 
     /// Returns whether the length of the ciphertext gives the exact length of the message.

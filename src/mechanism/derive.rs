@@ -2,7 +2,7 @@
 //! mechanisms", "Key derivation by data encryption", and the key derivations of "Digests").
 
 use super::{Action, Derivation, MechanismRow, Shape};
-use crate::backend::Hash;
+use crate::backend::{CipherMode, Hash};
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
 use crate::id::mechanism_flag::{DERIVE, GENERATE};
@@ -26,8 +26,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     derives(M::EXTRACT_KEY_FROM_KEY, Shape::Bit, Derivation::ExtractKeyFromKey),
     // PKCS#11 3.2, "Public key from private key": it accepts every private key type.
     MechanismRow { sizes: (0, 0), ..derives(M::PUB_KEY_FROM_PRIV_KEY, Shape::None, Derivation::PublicKey) },
-    aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::AesEcbEncryptData),
-    aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::AesCbcEncryptData),
+    aes(M::AES_ECB_ENCRYPT_DATA, Shape::Data, Derivation::EncryptData(CipherMode::AesEcb)),
+    aes(M::AES_CBC_ENCRYPT_DATA, Shape::CbcData, Derivation::EncryptData(CipherMode::AesCbc)),
     derives(M::SHA1_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha1)),
     derives(M::SHA224_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha224)),
     derives(M::SHA256_KEY_DERIVATION, Shape::None, Derivation::HashOfKey(Hash::Sha256)),

@@ -180,8 +180,8 @@ pub enum Derivation {
     ConcatenateDataAndBase,
     XorBaseAndData,
     ExtractKeyFromKey,
-    AesEcbEncryptData,
-    AesCbcEncryptData,
+    /// Encrypts data with the base key. The first bytes of the ciphertext are the derived key.
+    EncryptData(CipherMode),
     /// Diffie-Hellman of PKCS #3.
     Dh,
     /// The public key of a private key.

@@ -60,11 +60,9 @@ impl Work<'_> {
                 secret
             }
             (Derivation::ExtractKeyFromKey, Params::Bit(bit)) => extract(self.value()?, *bit, self.wanted)?,
-            (Derivation::AesEcbEncryptData, Params::Data(data)) => {
-                self.encipher(&CipherScheme::AesEcb, data)?
-            }
-            (Derivation::AesCbcEncryptData, Params::CbcData { iv, data }) => {
-                self.encipher(&CipherScheme::AesCbc { iv: *iv, padded: false }, data)?
+            (Derivation::EncryptData(mode), Params::Data(data)) => self.encipher(&mode.scheme(&[])?, data)?,
+            (Derivation::EncryptData(mode), Params::CbcData { iv, data }) => {
+                self.encipher(&mode.scheme(iv)?, data)?
             }
             _ => return Err(Error::MechanismParamInvalid),
         })
@@ -82,7 +80,7 @@ impl Work<'_> {
 /// Fails with `DataLenRange` if the encrypted data is shorter than the derived key. PKCS#11 3.2,
 /// "Key derivation by data encryption".
 pub(super) fn check_data(derivation: Derivation, len: usize, wanted: Option<usize>) -> Result<()> {
-    let encrypts = matches!(derivation, Derivation::AesEcbEncryptData | Derivation::AesCbcEncryptData);
+    let encrypts = matches!(derivation, Derivation::EncryptData(_));
     if encrypts && wanted.is_some_and(|wanted| wanted > len) { Err(Error::DataLenRange) } else { Ok(()) }
 }
 
