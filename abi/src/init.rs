@@ -14,7 +14,7 @@ const LOWEST_ADDRESS: usize = 4096;
 
 /// # Safety
 ///
-/// The contract of PKCS#11, and of NSS where the sixth field is not `NULL` (see [`parameters`]).
+/// The contract of PKCS#11, and of NSS if the sixth field is not `NULL` (see [`parameters`]).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     if arguments.is_null() {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_are_taken_where_ours_will_do() {
+    fn callbacks_are_accepted_if_the_locks_of_the_system_suffice() {
         assert_eq!(locking(&all_callbacks(CKF_OS_LOCKING_OK)), CKR_OK);
         assert_eq!(locking(&all_callbacks(0)), CKR_CANT_LOCK);
         for flags in [0, CKF_OS_LOCKING_OK] {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_arguments_come_before_anything_is_started() {
+    fn bad_arguments_are_refused_before_the_module_starts() {
         let wrong = |mut given: CK_C_INITIALIZE_ARGS| {
             // SAFETY: a whole struct, with a pReserved that is not followed.
             unsafe { C_Initialize((&raw mut given).cast()) }

@@ -37,8 +37,8 @@ impl Mechanism {
         Ok((scheme, hash))
     }
 
-    /// Returns the cipher scheme. Fails with `MechanismParamInvalid` if it is one of another
-    /// mechanism.
+    /// Returns the cipher scheme. Fails with `MechanismParamInvalid` if the parameter has the
+    /// scheme of another mechanism.
     pub fn cipher(&self) -> Result<&CipherScheme> {
         match (self.info.action, &self.params) {
             (Action::Cipher(mode), Params::Cipher(scheme)) if scheme.mode() == mode => Ok(scheme),

@@ -176,8 +176,8 @@ fn imported_keys_and_groups_are_checked() {
     });
 }
 
-/// Prime generation is slow, so only the default backend runs this. tests/backend checks the primes
-/// of the others.
+/// Prime generation is slow, so only the default backend runs this test. tests/backend checks the
+/// primes of the other backends.
 #[test]
 fn generated_domain_parameters_make_key_pairs_that_agree() {
     let client = Client::new(Provider::ALL[0]);

@@ -116,7 +116,8 @@ fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
     });
 }
 
-/// Finding M1. The derived key was HMAC(K, message), although K may only verify.
+/// Finding M1 of docs/security.md: the derived key was HMAC(K, message), although K may only
+/// verify.
 #[test]
 fn hkdf_extract_with_a_salt_key_makes_no_readable_mac() {
     each_backend(|provider| {
@@ -206,7 +207,7 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
     });
 }
 
-/// With 31 known bytes before it, half of the result has one unknown byte.
+/// If 31 known bytes come before the key, a caller could cut out a part that has one unknown byte.
 #[test]
 fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
     each_backend(|provider| {
@@ -303,7 +304,7 @@ fn a_derivation_that_copies_a_key_gains_no_usage() {
         let generic = closed(&client, session, KeyType::GENERIC_SECRET, 32);
         let key = xor(generic, &none().flag(A::ENCRYPT, true)).expect("a key");
         assert!(client.flag(session, key, A::ENCRYPT));
-        // A hash makes another key.
+        // A derivation by hash makes another key, which may have other usages.
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         let aes = none().number(A::KEY_TYPE, KeyType::AES.0).flag(A::DECRYPT, true);
         assert!(derive(&client, session, hash, wraps, &aes).is_ok());

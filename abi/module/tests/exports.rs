@@ -13,8 +13,8 @@ fn only_the_standard_functions_are_exported() {
     assert_eq!(names.len(), 104);
 }
 
-/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. Memory of the C
-/// library was freed by jemalloc's `sdallocx`.
+/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. There,
+/// jemalloc's `sdallocx` freed memory that the C library had allocated.
 #[test]
 fn memory_is_freed_by_the_allocator_that_allocated_it() {
     let names = symbols("--undefined-only");
@@ -23,7 +23,7 @@ fn memory_is_freed_by_the_allocator_that_allocated_it() {
     assert_eq!(names.iter().find(of_hosts), None);
 }
 
-/// The names in the symbol table by which the shared object is linked, without versions.
+/// Returns the names in the dynamic symbol table of the shared object, without versions.
 fn symbols(which: &str) -> BTreeSet<String> {
     // target/<profile>/deps/exports-…: cargo has built the library beside it.
     let deps = std::env::current_exe().expect("a path");

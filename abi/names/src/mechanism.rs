@@ -1,4 +1,4 @@
-//! The mechanisms.
+//! The numbers and names of the mechanisms.
 
 use crate::numbers;
 

@@ -98,7 +98,7 @@ pub(super) unsafe fn whole(
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
         // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with
-        // their lengths; `work` is given the only slices of that memory that are in use.
+        // their lengths. No other slice of that memory is in use while `work` runs.
         unsafe {
             let mut message = parameter.parse(of, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
@@ -136,7 +136,8 @@ pub(super) unsafe fn begin(
     })
 }
 
-/// Only the last part reads the parameter, for the tag. The nonce is that of the beginning.
+/// The parameter is read only with the last part, for the tag. The nonce was read when the message
+/// began.
 ///
 /// # Safety
 ///
@@ -169,8 +170,8 @@ pub(super) unsafe fn next(
 ///
 /// The contract of PKCS#11.
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
-    // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths; `work`
-    // is given the only slices of that memory that are in use.
+    // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths. No
+    // other slice of that memory is in use while `work` runs.
     unsafe {
         let mut message = parameter.parse(of, Phase::Continue, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| {
@@ -186,11 +187,11 @@ unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
 
 /// # Safety
 ///
-/// The contract of PKCS#11 for pParameter, no slice of which is in use.
+/// The contract of PKCS#11 for pParameter. No slice of it is in use.
 unsafe fn write_back(direction: Direction, message: &Message, out: Out) {
     // A call that asks for the length changes nothing.
     if direction == Direction::Encrypt && !out.0.is_null() {
-        // SAFETY: the caller's promise; the tag was asked for to be written.
+        // SAFETY: the caller's promise. `Tag::Write` made `parse` check the pointer of the tag.
         unsafe {
             message.write_nonce();
             message.write_tag();

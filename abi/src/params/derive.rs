@@ -89,8 +89,8 @@ pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     let hash = hash(given.prfHashMechanism)?;
-    // Only the extraction uses the salt, and only the expansion uses the information. Without the
-    // step the fields may hold any value.
+    // Only the extraction uses the salt, and only the expansion uses the information. If a
+    // step is off, its fields may hold any value.
     // SAFETY: the caller's promise.
     let salt = if extract { unsafe { salt(&given) }? } else { HkdfSalt::Null };
     let info = if expand { In(given.pInfo, given.ulInfoLen) } else { In(std::ptr::null(), 0) };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ecdh_refuses_what_it_does_not_know() {
+    fn ecdh_refuses_unknown_functions_and_bad_lengths() {
         let good = ecdh_of(CKD_SHA256_KDF, 3, 65);
         for wrong in [
             ecdh_of(0, 0, 65),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn hkdf_reads_what_its_steps_use() {
+    fn hkdf_reads_only_the_fields_of_its_steps() {
         let hash = Hash::Sha256;
         let given = CK_HKDF_PARAMS { pSalt: null_mut(), ..hkdf_of(CK_FALSE, CK_TRUE, 0, HUGE) };
         let info = BYTES[..3].into();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn hkdf_refuses_what_it_does_not_know() {
+    fn hkdf_refuses_unknown_salts_and_bad_lengths() {
         let good = hkdf_of(CK_TRUE, CK_TRUE, CKF_HKDF_SALT_DATA, 5);
         for wrong in [
             hkdf_of(CK_FALSE, CK_FALSE, CKF_HKDF_SALT_NULL, 0),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_lies_in_a_key() {
+    fn a_bit_position_is_inside_the_longest_key() {
         let at = |number: CK_EXTRACT_PARAMS| with(CKM_EXTRACT_KEY_FROM_KEY, &number);
         wants(CKM_EXTRACT_KEY_FROM_KEY, &(21 as CK_EXTRACT_PARAMS));
         assert!(at(21) == Ok(Params::Bit(21)));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agreement_that_wraps_has_an_aes_key_and_a_known_function() {
+    fn ecdh_wrapping_takes_aes_sizes_and_known_functions() {
         let of = |bits, kdf, shared_len| CK_ECDH_AES_KEY_WRAP_PARAMS {
             ulAESKeyBits: bits,
             kdf,

@@ -1,5 +1,5 @@
-//! The output pointers inside parameter structs. `C_DeriveKey` writes results there that are not
-//! the key handle: further keys, a version, initialisation vectors, bytes.
+//! The output pointers inside parameter structs. `C_DeriveKey` writes the results there that are
+//! not the handle of the key: further keys, a version, initialisation vectors, bytes.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
@@ -33,8 +33,8 @@ impl<'a> Places<'a> {
     ///
     /// # Safety
     ///
-    /// The contract of PKCS#11 for `pMechanism` and `phKey` holds during `'a`. `with` was read from
-    /// `pMechanism`.
+    /// The contract of PKCS#11 for `pMechanism` and `phKey` holds during `'a`. `mechanism` was
+    /// read from `pMechanism`.
     pub(crate) unsafe fn of(
         given: *const CK_MECHANISM,
         mechanism: &Mechanism,
@@ -111,7 +111,7 @@ impl<'a> Places<'a> {
                     }
                 }
                 (Self::Connection(place, out), Derived::Connection(connection)) => {
-                    place.put(filled(out, &connection));
+                    place.put(write_ivs(out, &connection));
                 }
                 (Self::Output(place, len), Derived::Output(bytes)) => {
                     put_bytes(place, &bytes);
@@ -157,7 +157,7 @@ unsafe fn connection<'a>(mechanism: &Mechanism, out: *mut CK_SSL3_KEY_MAT_OUT) -
 /// # Safety
 ///
 /// The memory that it points to is writable for the initialisation vectors.
-unsafe fn filled(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_KEY_MAT_OUT {
+unsafe fn write_ivs(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_KEY_MAT_OUT {
     // SAFETY: the caller's promise. Not null if there is a vector.
     unsafe {
         put_bytes(out.pIVClient, &connection.ivs[0]);
@@ -173,7 +173,7 @@ unsafe fn filled(out: CK_SSL3_KEY_MAT_OUT, connection: &Connection) -> CK_SSL3_K
 
 /// # Safety
 ///
-/// `place` is writable for the bytes, unless there are none.
+/// `place` is writable for the bytes, if there are any.
 unsafe fn put_bytes(place: *mut CK_BYTE, bytes: &Secret) {
     if !bytes.is_empty() {
         // SAFETY: the caller's promise. The bytes are memory of this library.

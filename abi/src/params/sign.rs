@@ -13,7 +13,7 @@ use crate::number::wide;
 /// SLH-DSA (FIPS 205, 10.2).
 const MAX_CONTEXT: u64 = 255;
 /// Maximum length in bytes to which a MAC is truncated.
-const MAX_CODE: u64 = Hash::MAX_LEN as u64;
+const MAX_MAC: u64 = Hash::MAX_LEN as u64;
 /// Maximum length of a GMAC initialisation vector in bytes (PKCS#11 3.2, "AES-GMAC").
 const MAX_GMAC_IV: usize = 256;
 
@@ -82,7 +82,7 @@ unsafe fn sign_context(hedge: CK_HEDGE_TYPE, context: In, hash: Option<Hash>) ->
 pub(super) fn length(parameter: &[u8]) -> Result<Params> {
     // SAFETY: an integer.
     let given = wide(unsafe { read::<CK_MAC_GENERAL_PARAMS>(parameter) }?);
-    if !(1..=MAX_CODE).contains(&given) {
+    if !(1..=MAX_MAC).contains(&given) {
         return Err(Error::MechanismParamInvalid);
     }
     Ok(Params::Length(given as usize))
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn eddsa_takes_a_context_or_none() {
+    fn eddsa_takes_a_context_or_no_parameter() {
         assert!(invoke(CKM_EDDSA, null(), 0) == Ok(Params::None));
         let params = eddsa_of(CK_TRUE, BYTES.as_ptr(), 255);
         assert!(params == Ok(Params::Eddsa { prehash: true, context: BYTES[..255].into() }));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ml_dsa_takes_a_context_or_none() {
+    fn ml_dsa_takes_a_context_or_no_parameter() {
         assert!(invoke(CKM_ML_DSA, null(), 0) == Ok(Params::None));
         for (hedge, deterministic) in DETERMINISTIC {
             let params = ml_dsa_of(hedge, BYTES.as_ptr(), 3);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_cut_to_a_length() {
+    fn a_mac_is_truncated_to_a_length() {
         wants(CKM_SHA256_HMAC_GENERAL, &(16 as CK_MAC_GENERAL_PARAMS));
         let cut = |len: CK_MAC_GENERAL_PARAMS| with(CKM_AES_CMAC_GENERAL, &len);
         assert!(cut(8) == Ok(Params::Length(8)));

@@ -99,7 +99,7 @@ impl Form {
             Scheme::HashMlDsa { hash, context, deterministic } => (Some(*hash), context, deterministic),
             _ => return Err(Error::KeyTypeInconsistent),
         };
-        // The length is at most MlDsa::MAX_CONTEXT, so that it fits into its byte.
+        // The length is at most MlDsa::MAX_CONTEXT, so it fits into one byte.
         let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
         // FIPS 204, algorithm 2, line 10, and algorithm 4, line 23.
         let mut prefix = [&[u8::from(hash.is_some()), len], &context[..]].concat();
@@ -117,8 +117,8 @@ impl Form {
     }
 }
 
-/// Returns the DER encoding of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. SHA-1 has an
-/// identifier elsewhere, and HashML-DSA does not permit it.
+/// Returns the DER encoding of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. The
+/// identifier of SHA-1 has another prefix, and HashML-DSA does not permit SHA-1.
 fn oid(hash: Hash) -> Result<[u8; 11]> {
     let number = match hash {
         Hash::Sha1 => return Err(Error::MechanismParamInvalid),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_key_comes_out_of_an_expanded_key_without_its_seed() {
+    fn an_expanded_key_gives_its_public_key_without_the_seed() {
         for set in MlDsa::ALL {
             let (public, PrivateParts::MlDsa { key, .. }) = pair(set, 9) else { panic!("not ML-DSA") };
             assert!(Private::parse(set, None, &key).unwrap().public().unwrap() == public);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_is_no_key() {
+    fn a_damaged_key_is_refused() {
         let set = MlDsa::MlDsa65;
         let (_, PrivateParts::MlDsa { seed, mut key, .. }) = pair(set, 9) else { panic!("not ML-DSA") };
         let invalid = Some(Error::DataInvalid);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_is_no_key() {
+    fn a_damaged_key_is_refused() {
         let set = MlKem::MlKem768;
         let (PublicParts::MlKem { key: mut public, .. }, PrivateParts::MlKem { seed, mut key, .. }) =
             pair(set, 9)

@@ -19,7 +19,7 @@ const KW_IV: [u8; SEMI] = [0xa6; SEMI];
 /// RFC 5649, 3.
 const KWP_IV: [u8; SEMI / 2] = [0xa6, 0x59, 0x59, 0xa6];
 
-/// KW.
+/// The key wrap KW as a cipher of whole messages.
 pub(in crate::backend) struct Kw<B> {
     cipher: B,
     direction: Direction,
@@ -61,7 +61,7 @@ impl<B: BlockCipher<N>> Whole for Kw<B> {
     }
 }
 
-/// KWP.
+/// The key wrap KWP as a cipher of whole messages.
 pub(in crate::backend) struct Kwp<B> {
     cipher: B,
     direction: Direction,

@@ -71,7 +71,7 @@ pub(in crate::backend) struct Cfb<E> {
     iv: [u8; N],
     /// The length of a segment in bytes.
     segment: usize,
-    /// The last ciphertext. While a segment is processed, its bytes replace the end.
+    /// The last block of ciphertext. The bytes of the current segment replace its end.
     register: [u8; N],
     keystream: Zeroizing<[u8; N]>,
     /// The number of processed bytes of the current segment.

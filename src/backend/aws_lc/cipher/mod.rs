@@ -1,4 +1,4 @@
-//! AllCiphers ciphers: the checks of their parameters, and the time when each may write output.
+//! The symmetric ciphers: the checks of their parameters, and the time when each may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
 //! [Blocks] hold back an incomplete block. A cipher for [whole messages](whole) must see the end of
