@@ -17,6 +17,7 @@ mod kem;
 mod keys;
 mod messages;
 mod objects;
+mod programs;
 mod searches;
 mod sessions;
 mod signing;
@@ -62,6 +63,7 @@ const CHAPTERS: &[&[Case]] = &[
     wrapping::CASES,
     kem::CASES,
     messages::CASES,
+    programs::CASES,
     tokens::LAST,
 ];
 

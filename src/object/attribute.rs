@@ -263,15 +263,12 @@ const RULES: &[Rule] = &[
     Rule::new(A::END_DATE, Kind::Date, ObjectTypes::KEYS).or(Default::Empty),
     Rule::new(A::START_DATE, Kind::Date, ObjectTypes::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
     Rule::new(A::END_DATE, Kind::Date, ObjectTypes::CERTIFICATES).changes(Change::Fixed).or(Default::Empty),
+    // PKCS#11 3.2, "Common key attributes", has CK_FALSE as the default. Private keys for key
+    // agreement deviate: Java generates them without the attribute and derives with them.
     usage(
         A::DERIVE,
         ObjectTypes::KEYS,
-        ObjectTypes::EC_PRIVATE
-            .or(ObjectTypes::MONTGOMERY_PRIVATE)
-            .or(ObjectTypes::GENERIC_SECRET)
-            .or(ObjectTypes::HKDF)
-            .or(ObjectTypes::AES)
-            .or(ObjectTypes::DH_PRIVATE),
+        ObjectTypes::EC_PRIVATE.or(ObjectTypes::MONTGOMERY_PRIVATE).or(ObjectTypes::DH_PRIVATE),
     ),
     record(A::LOCAL, ObjectTypes::KEYS.or(ObjectTypes::DH_PARAMETERS)),
     Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, ObjectTypes::KEYS)

@@ -49,6 +49,8 @@ static PLACES: [u8; 0x640] = {
 const NO_FLAG: u8 = u8::MAX;
 
 impl Flag {
+    /// `CKA_TOKEN`
+    pub(crate) const TOKEN: Self = Self::at(A::TOKEN);
     /// `CKA_PRIVATE`
     pub(crate) const PRIVATE: Self = Self::at(A::PRIVATE);
     /// `CKA_MODIFIABLE`
@@ -146,15 +148,13 @@ impl Bits {
 mod tests {
     use super::*;
 
-    const TOKEN: Flag = Flag::at(A::TOKEN);
-
     #[test]
     fn a_flag_is_absent_until_it_is_put() {
         let mut bits = Bits::default();
         assert_eq!(bits.get(Flag::SIGN), None);
         bits.put(Flag::SIGN, true);
-        bits.put(TOKEN, false);
-        assert_eq!((bits.get(Flag::SIGN), bits.get(TOKEN)), (Some(true), Some(false)));
+        bits.put(Flag::TOKEN, false);
+        assert_eq!((bits.get(Flag::SIGN), bits.get(Flag::TOKEN)), (Some(true), Some(false)));
         bits.put(Flag::SIGN, false);
         let mut defaults = Bits::default();
         defaults.put(Flag::SIGN, true);

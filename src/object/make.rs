@@ -6,7 +6,7 @@
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
-use super::policy::Rights;
+use super::policy::{Login, Rights};
 use super::template::{Given, Template};
 use super::value::{Kind, Value};
 use super::whole::{coherent, whole};
@@ -49,7 +49,12 @@ pub(crate) struct Origin<'a> {
 pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provider) -> Result<Attributes> {
     let object_type = object_type(template)?;
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
-    complete(&mut attributes, object_type, Use::Create)?;
+    // The caller of C_CreateObject knows the value. PKCS#11 3.2, "Secret key objects": the default
+    // is the token's choice.
+    if attributes.number(A::CLASS) == Some(ObjectClass::SECRET_KEY.0) && !attributes.has(A::EXTRACTABLE) {
+        attributes.put(A::EXTRACTABLE, Value::Flag(true));
+    }
+    complete(&mut attributes, object_type, Use::Create, rights)?;
     whole(&attributes, object_type)?;
     if object_type.is_key() {
         key::check(&mut attributes, object_type, provider)?;
@@ -163,7 +168,7 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     if !attributes.has(A::SENSITIVE) && object_type.is_secret() {
         attributes.put(A::SENSITIVE, Value::Flag(origin.sensitive));
     }
-    complete(&mut attributes, object_type, Use::Receive)?;
+    complete(&mut attributes, object_type, Use::Receive, rights)?;
     put_origin(&mut attributes, object_type, None);
     let (sensitive, unextractable) = origin.history;
     let always = sensitive && attributes.flag(A::SENSITIVE) == Some(true);
@@ -215,7 +220,7 @@ pub(crate) fn derived_data(
         }
         force(&mut attributes, forced)?;
     }
-    complete(&mut attributes, ObjectTypes::DATA, Use::Receive)?;
+    complete(&mut attributes, ObjectTypes::DATA, Use::Receive, rights)?;
     Ok((attributes, len))
 }
 
@@ -376,7 +381,7 @@ fn generated(template: &Template<'_>, identity: &[(A, u64); 2], rights: Rights) 
         }
         attributes.put(*id, Value::Number(*number));
     }
-    complete(&mut attributes, object_type, Use::Generate)?;
+    complete(&mut attributes, object_type, Use::Generate, rights)?;
     Ok(attributes)
 }
 
@@ -454,8 +459,24 @@ fn given_value(rule: &Rule, given: &Given<'_>) -> Result<Value> {
 }
 
 /// Sets the defaults. Fails if a required attribute is missing or attributes contradict each other.
-pub(super) fn complete(attributes: &mut Attributes, object_type: ObjectTypes, usage: Use) -> Result<()> {
+pub(super) fn complete(
+    attributes: &mut Attributes,
+    object_type: ObjectTypes,
+    usage: Use,
+    rights: Rights,
+) -> Result<()> {
     let rules = ObjectRules::of(object_type);
+    // PKCS#11 3.2, "Storage objects": the default of CKA_PRIVATE is the token's choice, and "may
+    // depend on the values of other attributes". Without a login a session can make no private
+    // object. OpenSSL's provider imports keys of files this way.
+    if rights.login == Login::Public
+        && attributes.bits.get(Flag::TOKEN) != Some(true)
+        && attributes.bits.get(Flag::ALWAYS_AUTHENTICATE) != Some(true)
+        && attributes.bits.get(Flag::PRIVATE).is_none()
+        && rules.flags.get(Flag::PRIVATE) == Some(true)
+    {
+        attributes.bits.put(Flag::PRIVATE, false);
+    }
     refuse_what_follows(attributes, rules.flags);
     attributes.bits.complete(rules.flags);
     for rule in rules.filled.iter().filter(|rule| !rule.secret || usage == Use::Create) {

@@ -49,7 +49,7 @@ pub(crate) fn attributes(
     }
     key::put_public(&mut public, parts)?;
     take_over(&mut public, private, object_type);
-    make::complete(&mut public, object_type, Use::Create)?;
+    make::complete(&mut public, object_type, Use::Create, rights)?;
     make::put_origin(&mut public, object_type, None);
     if let Some(made_by) = private.get(A::KEY_GEN_MECHANISM) {
         public.put(A::KEY_GEN_MECHANISM, made_by.duplicate());

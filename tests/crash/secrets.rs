@@ -310,7 +310,10 @@ impl Run {
 
     /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
-        let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, &[]);
+        // Only secret keys name their class.
+        let is_secret = sample.key.iter().any(|(id, _)| *id == A::CLASS.0);
+        let derives: &[(A, u8)] = if is_secret { &[(A::DERIVE, 1)] } else { &[] };
+        let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, derives);
         let public = match sample.public.is_empty() {
             true => key,
             false => self.create(session, &sample.public, ObjectClass::PUBLIC_KEY, &[(A::PRIVATE, 1)]),

@@ -296,7 +296,8 @@ fn a_search_by_value_finds_only_keys_that_are_not_sensitive() {
         {
             let wanted = none().bytes(rule.id, sample.whole.value(rule.id));
             let before = client.find(session, &wanted);
-            let hidden = client.create(session, &sample.whole).expect("a key");
+            let hiding = none().flag(A::SENSITIVE, true);
+            let hidden = client.create(session, &sample.whole.clone().and(&hiding)).expect("a key");
             assert_eq!(client.find(session, &wanted), before, "{}", rule.id);
             let open = client.create(session, &sample.whole.clone().and(&shown())).expect("a key");
             let found = client.find(session, &wanted);

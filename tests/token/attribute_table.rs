@@ -19,8 +19,9 @@ The columns of the functions that create an object:
 - \"same\": the mechanism sets the attribute. The template may repeat its value; another value is
   `CKR_TEMPLATE_INCONSISTENT`.
 
-An attribute that is not in the list of its class is `CKR_ATTRIBUTE_TYPE_INVALID`, in `C_GetAttributeValue` too. A search
-for it finds no object. A malformed value, or a number that the standard does not define, is
+An attribute that is not in the list of its class is `CKR_TEMPLATE_INCONSISTENT` in a template if another class has it,
+and `CKR_ATTRIBUTE_TYPE_INVALID` otherwise. In `C_GetAttributeValue` it is `CKR_ATTRIBUTE_TYPE_INVALID`. A search for it
+finds no object. A malformed value, or a number that the standard does not define, is
 `CKR_ATTRIBUTE_VALUE_INVALID`.
 
 \"Receive\" means `C_UnwrapKey`, `C_DeriveKey`, `C_EncapsulateKey` and `C_DecapsulateKey`. \"Set\" is
@@ -30,9 +31,16 @@ attributes are `CKR_ATTRIBUTE_SENSITIVE` if `CKA_SENSITIVE` is true or `CKA_EXTR
 Rules outside the table:
 
 - A template never has `CKA_UNIQUE_ID`, not even with the present value.
-- A received key has `CKA_EXTRACTABLE` true by default. A derived key takes `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from
-  its base key. Derived keys inherit `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE`. On imported and unwrapped keys
-  both are false.
+- A session object that is made without a login has `CKA_PRIVATE` false by default.
+- `CKA_DERIVE` is true by default for private keys of `CKK_EC`, `CKK_EC_MONTGOMERY` and `CKK_DH`. This deviates from
+  \"Common key attributes\", which has `CK_FALSE`: Java generates such keys without the attribute and derives with them.
+- A secret key of `C_CreateObject` and a received key have `CKA_EXTRACTABLE` true by default.
+- The TLS, SP 800-108 and IKE derivations, `CKM_CONCATENATE_*`, `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, and
+  HKDF with a salt key and without expansion take `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from their base keys by default.
+  Under the policy *strict* every derivation does. The other derivations make a key that is extractable and not
+  sensitive by default.
+- Derived keys inherit `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE`. On imported and unwrapped keys both are
+  false.
 - The template attributes of a key (`CKA_UNWRAP_TEMPLATE`, `CKA_DERIVE_TEMPLATE`, `CKA_ENCAPSULATE_TEMPLATE`,
   `CKA_DECAPSULATE_TEMPLATE`) set the attributes of the received key. A template that contradicts them is
   `CKR_TEMPLATE_INCONSISTENT`, and in `C_EncapsulateKey` `CKR_KEY_HANDLE_INVALID`. A key that does not match

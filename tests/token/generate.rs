@@ -189,7 +189,8 @@ fn generation_needs_the_session_and_login_that_storing_needs() {
             client.generate(session, M::EC_KEY_PAIR_GEN, &public, &private)
         };
         let p256 = || none().bytes(A::EC_PARAMS, P256);
-        assert_eq!(make(session, p256(), none()), Err(Error::UserNotLoggedIn));
+        assert_eq!(make(session, p256(), none().flag(A::PRIVATE, true)), Err(Error::UserNotLoggedIn));
+        assert_eq!(make(session, p256(), none().stored()), Err(Error::UserNotLoggedIn));
         make(session, p256(), none().flag(A::PRIVATE, false)).expect("a pair of the session");
         client.login(session);
         let read_only = client.module.open_session(client.slot, Access::ReadOnly).expect("a session");

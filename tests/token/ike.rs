@@ -125,7 +125,8 @@ fn ike1_prf_derive_matches_known_values() {
         // d = f(key, g + cookies + b"\0"), a = f(key, d + g + cookies + b"\1")
         let d = hex("46ab0deae17e00fee9338b3d937b3ff76dd8a858a1c3d2f39499165314fc5930");
         let a = hex("b62fbe2341a71b4184bc3ab0e3c4f223caf3e8a93030f1c7512b0f1c556431af");
-        let made = derive(&client, session, of(None, 0), key, &generic.clone().and(&shown())).expect("a key");
+        let chained = generic.clone().flag(A::DERIVE, true).and(&shown());
+        let made = derive(&client, session, of(None, 0), key, &chained).expect("a key");
         assert_eq!(client.read(session, made, A::VALUE), Ok(d));
         assert_eq!(value(&client, session, of(Some(made), 1), key, &generic).as_ref(), Ok(&a));
         let cut = generic.clone().number(A::VALUE_LEN, 20);

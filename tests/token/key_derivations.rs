@@ -32,6 +32,10 @@ fn known(client: &Client, session: SessionHandle, len: u8) -> ObjectHandle {
     client.create(session, &key).expect("a key")
 }
 
+fn derives() -> Attributes {
+    none().flag(A::DERIVE, true)
+}
+
 fn data(bytes: &[u8]) -> Params {
     Params::Data(bytes.into())
 }
@@ -130,14 +134,10 @@ fn hkdf_extract_with_a_salt_key_makes_no_readable_mac() {
         };
         let extract = |salt| (M::HKDF_DERIVE, hkdf(true, false, HkdfSalt::Key(salt)));
         let verifies = salt(none().flag(A::DERIVE, false));
-        let refused = value(&client, session, extract(verifies), message, &none());
+        let refused = derive(&client, session, extract(verifies), message, &none());
         assert_eq!(refused, Err(Error::KeyFunctionNotPermitted));
-        for hidden in [none(), none().flag(A::SENSITIVE, true), none().flag(A::SENSITIVE, true).and(&shown())]
-        {
-            if hidden.has(A::EXTRACTABLE) {
-                continue;
-            }
-            let salt = salt(hidden);
+        for hidden in [none().flag(A::EXTRACTABLE, false), none().flag(A::SENSITIVE, true)] {
+            let salt = salt(derives().and(&hidden));
             let refused = value(&client, session, extract(salt), message, &none());
             assert_eq!(refused, Err(Error::TemplateInconsistent));
             let mechanism = (M::HKDF_DATA, hkdf(true, false, HkdfSalt::Key(salt)));
@@ -159,7 +159,7 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        let unextractable = secret(KeyType::GENERIC_SECRET, 32).flag(A::DERIVE, true);
+        let unextractable = secret(KeyType::GENERIC_SECRET, 32).flag(A::EXTRACTABLE, false).and(&derives());
         let unextractable = client.create(session, &unextractable).expect("a key");
         for key in [
             closed(&client, session, KeyType::GENERIC_SECRET, 32),
@@ -182,8 +182,12 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
                 refused((M::CONCATENATE_BASE_AND_DATA, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_DATA_AND_BASE, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), &len(short));
-                refused((M::SHA256_KEY_DERIVATION, Params::None), &len(short));
-                refused((M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null)), &len(short));
+                // These two do not inherit, and a readable key may be short.
+                for hidden in [none().flag(A::SENSITIVE, true), none().flag(A::EXTRACTABLE, false)] {
+                    let hidden = hidden.and(&len(short));
+                    refused((M::SHA256_KEY_DERIVATION, Params::None), &hidden);
+                    refused((M::HKDF_DERIVE, hkdf(true, true, HkdfSalt::Null)), &hidden);
+                }
             }
             for half in [16, 24, 32] {
                 assert!(derive(&client, session, extract(128), key, &len(half)).is_ok());
@@ -226,7 +230,7 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
             ((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), sensitive),
         ] {
             assert_eq!(derive(&client, session, mechanism.clone(), base, &aes(32)), Err(Error::KeySizeRange));
-            let joined = derive(&client, session, mechanism.clone(), base, &none()).expect("a key");
+            let joined = derive(&client, session, mechanism.clone(), base, &derives()).expect("a key");
             for cut in [extract.clone(), extended(None), (M::XOR_BASE_AND_DATA, data(&[0; 32]))] {
                 let id = cut.0;
                 let refused = derive(&client, session, cut, joined, &len(32));
@@ -234,9 +238,9 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
             }
             // The same holds after a copy, another derivation, or a rotation.
             let copy = client.copy(session, joined, &none()).expect("a copy");
-            let xored = derive(&client, session, (M::XOR_BASE_AND_DATA, data(&[0; 63])), joined, &none());
+            let xored = derive(&client, session, (M::XOR_BASE_AND_DATA, data(&[0; 63])), joined, &derives());
             let turned = (M::EXTRACT_KEY_FROM_KEY, Params::Bit(8));
-            let turned = derive(&client, session, turned, joined, &len(63)).expect("a key");
+            let turned = derive(&client, session, turned, joined, &derives().and(&len(63))).expect("a key");
             for key in [copy, xored.expect("a key"), turned] {
                 let refused = derive(&client, session, extract.clone(), key, &len(32));
                 assert_eq!(refused, Err(Error::KeySizeRange));
@@ -317,7 +321,7 @@ fn the_template_attributes_of_a_key_bind_its_derived_copies() {
         let client = Client::new(provider);
         let session = client.user();
         let forced = none().flag(A::SENSITIVE, true).flag(A::EXTRACTABLE, false);
-        let own = secret(KeyType::AES, 32).flag(A::SENSITIVE, true);
+        let own = secret(KeyType::AES, 32).flag(A::SENSITIVE, true).and(&derives());
         let mut template = own.template();
         template.0.push(Given { id: A::UNWRAP_TEMPLATE, value: Raw::Template(forced.template()) });
         let by = client.module.create_object(session, &template).expect("a key");
@@ -396,9 +400,9 @@ fn digest_of_a_sensitive_key_needs_cka_derive() {
             module.digest_cancel(session).expect("a session");
             outcome
         };
-        assert_eq!(digest(create(sensitive.clone())), Ok(()));
+        assert_eq!(digest(create(sensitive.clone().and(&derives()))), Ok(()));
         assert_eq!(digest(create(none().flag(A::DERIVE, false))), Ok(()));
-        let idle = create(sensitive.clone().flag(A::DERIVE, false));
+        let idle = create(sensitive.clone());
         assert_eq!(digest(idle), Err(Error::KeyIndigestible));
         let listed = create(none().number(A::ALLOWED_MECHANISMS, M::AES_ECB.0));
         assert_eq!(digest(listed), Err(Error::KeyIndigestible));

@@ -187,7 +187,7 @@ fn an_implied_usage_is_refused_by_default() {
         let template = none().number(A::VALUE_LEN, 16).and(&no(A::DECRYPT));
         let made = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
         assert_eq!(flags(made, &aes), [false, false, true]);
-        let base = generic().bytes(A::VALUE, &[7; 32]).flag(A::EXTRACTABLE, true);
+        let base = generic().bytes(A::VALUE, &[7; 32]).flag(A::DERIVE, true);
         let base = client.create(session, &base).expect("a key");
         let received = key_object(ObjectClass::SECRET_KEY, KeyType::AES).and(&no(A::DECRYPT));
         let hash = plain(M::SHA256_KEY_DERIVATION);

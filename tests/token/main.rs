@@ -11,6 +11,7 @@ mod built_in;
 mod ciphers;
 mod computed;
 mod configuration;
+mod defaults;
 mod derive;
 mod des3;
 mod dh;

@@ -83,7 +83,8 @@ fn write_access_depends_on_session_and_login() {
         let private = data("a").flag(A::PRIVATE, true);
         assert_eq!(client.create(session, &private), Err(Error::UserNotLoggedIn));
         assert_eq!(client.create(session, &data("a").stored()), Err(Error::UserNotLoggedIn));
-        assert_eq!(client.create(session, &aes()), Err(Error::UserNotLoggedIn));
+        assert_eq!(client.create(session, &aes().stored()), Err(Error::UserNotLoggedIn));
+        assert_eq!(client.create(session, &aes().flag(A::PRIVATE, true)), Err(Error::UserNotLoggedIn));
         client.create(session, &data("public")).expect("data");
 
         client.login(session);

@@ -5,6 +5,7 @@ use jeton::error::{Error, Result};
 use jeton::id::{
     AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle, value,
 };
+use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Output, User};
 use jeton::object::template::{Given, Raw, Template};
 
@@ -55,7 +56,7 @@ fn default_protection_of_keys_follows_the_standard() {
             assert_eq!(flags, [true, sensitive, extractable], "{what}");
         };
         let created = client.create(session, &secret(KeyType::AES, &[7; 16])).expect("a key");
-        check(created, false, false, "a created secret key");
+        check(created, false, true, "a created secret key");
         check(pair(&client, session, Kind::Aes, &none()).0, false, false, "a generated secret key");
         check(pair(&client, session, Kind::P256, &none()).1, true, false, "a private key");
 
@@ -81,7 +82,11 @@ fn default_protection_of_keys_follows_the_standard() {
             let base = client.create(session, &base).expect("a key");
             let mechanism = plain(M::SHA256_KEY_DERIVATION);
             let key = module.derive_key(session, &mechanism, base, &none().template()).expect("a key");
-            check(key, sensitive, extractable, "C_DeriveKey");
+            check(key, false, true, "C_DeriveKey with a mechanism that does not inherit");
+            let mechanism =
+                Mechanism { params: Params::Data([1].into()), ..plain(M::CONCATENATE_BASE_AND_DATA) };
+            let key = module.derive_key(session, &mechanism, base, &none().template()).expect("a key");
+            check(key, sensitive, extractable, "C_DeriveKey with a mechanism that inherits");
         }
         let trust = Attributes::of(ObjectClass::TRUST).bytes(A::ISSUER, b"i").bytes(A::SERIAL_NUMBER, b"s");
         for open in [trust, certificate(), RSA.public.clone()] {

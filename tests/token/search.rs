@@ -43,7 +43,8 @@ fn a_hidden_value_cannot_be_searched_for() {
         let value = [9; 16];
         let key = key_object(ObjectClass::SECRET_KEY, KeyType::AES).bytes(A::VALUE, &value);
         let shown = key.clone().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
-        client.create(session, &key).expect("a key");
+        client.create(session, &key.clone().flag(A::SENSITIVE, true)).expect("a key");
+        client.create(session, &key.flag(A::EXTRACTABLE, false)).expect("a key");
         let shown = client.create(session, &shown).expect("a key");
         assert_eq!(client.find(session, &none().bytes(A::VALUE, &value)), [shown]);
     });

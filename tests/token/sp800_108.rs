@@ -261,7 +261,8 @@ fn protection_defaults_to_that_of_the_base_key() {
         let client = Client::new(provider);
         let session = client.user();
         for (sensitive, extractable) in [(true, false), (false, true)] {
-            let template = sized(32).flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
+            let template = sized(32).flag(A::DERIVE, true);
+            let template = template.flag(A::SENSITIVE, sensitive).flag(A::EXTRACTABLE, extractable);
             let generate = plain(M::GENERIC_SECRET_KEY_GEN);
             let key = client.module.generate_key(session, &generate, &template.template()).expect("a key");
             let read = |key| {

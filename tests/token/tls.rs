@@ -159,6 +159,7 @@ fn a_copy_of_an_unreadable_key_returns_no_version() {
         for copying in [rotate, xor] {
             let length = none().number(A::VALUE_LEN, 48);
             let template = if copying.0 == M::EXTRACT_KEY_FROM_KEY { length } else { none() };
+            let template = template.flag(A::DERIVE, true);
             let copy = derive(&client, session, copying, hidden, &template).expect("a key");
             for mechanism in [
                 (M::TLS12_MASTER_KEY_DERIVE, master.clone()),
@@ -179,7 +180,8 @@ fn a_tls12_master_secret_derives_only_its_keys() {
         let pre = secret(&client, session, &pre_master());
         let params = Params::TlsMaster { prf: SHA256, randoms: randoms() };
         let mechanism = (M::TLS12_MASTER_KEY_DERIVE, params);
-        let master = derive(&client, session, mechanism.clone(), pre, &none()).expect("a key");
+        let master =
+            derive(&client, session, mechanism.clone(), pre, &none().flag(A::DERIVE, true)).expect("a key");
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         assert_eq!(derive(&client, session, hash, master, &none()), Err(Error::MechanismInvalid));
         let finished = Params::TlsMac { prf: SHA256, len: 12, server: true };
@@ -266,6 +268,7 @@ fn connection_keys_inherit_the_protection_of_the_master_secret() {
         for (sensitive, extractable) in [(true, false), (false, true)] {
             let template = none()
                 .number(A::VALUE_LEN, 48)
+                .flag(A::DERIVE, true)
                 .flag(A::SENSITIVE, sensitive)
                 .flag(A::EXTRACTABLE, extractable);
             let generate = plain(M::GENERIC_SECRET_KEY_GEN);

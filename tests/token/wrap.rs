@@ -199,8 +199,8 @@ fn wrapping_needs_the_right_attributes() {
         let create = |more: Attributes| {
             client.create(session, &secret(KeyType::AES, &[7; 16]).and(&more)).expect("a key")
         };
-        refuses(by, create(none()), Error::KeyUnextractable);
-        let open = none().flag(A::EXTRACTABLE, true);
+        refuses(by, create(none().flag(A::EXTRACTABLE, false)), Error::KeyUnextractable);
+        let open = none();
         refuses(by, create(open.clone().flag(A::WRAP_WITH_TRUSTED, true)), Error::KeyNotWrappable);
         refuses(by, ObjectHandle(0), Error::KeyHandleInvalid);
         refuses(ObjectHandle(0), create(open.clone()), Error::WrappingKeyHandleInvalid);

@@ -38,6 +38,12 @@ impl Guard {
         }
     }
 
+    /// Returns the protection without what the derived key takes from its base keys by default. It
+    /// keeps the history of the keys.
+    pub(super) fn without_inheritance(self) -> Self {
+        Self { sensitive: false, extractable: true, ..self }
+    }
+
     /// Fails with `TemplateInconsistent` if the derived key is protected less than its base keys.
     pub(super) fn check(&self, attributes: &Attributes) -> Result<()> {
         let shown = self.sensitive && attributes.flag(A::SENSITIVE) == Some(false);

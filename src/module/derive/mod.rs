@@ -121,13 +121,16 @@ impl Module {
         // key is an HMAC under it.
         let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
         let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
+        let inherits = simple::inherits(derivation) || work.is_mac();
+        // Under *strict* every key that is derived from a sensitive key is sensitive.
+        let guard = if inherits || token.settings.is_strict() { guard } else { guard.without_inheritance() };
         let copied = match work.copies(derivation, template, &guard)? {
             true => Copied::of(&base, &others),
             false => Copied::default(),
         };
         let template = work.add_flags(template, &copied.flags());
         let mut attributes = work.receive(&template, &guard, work.default_type(&template)?)?;
-        if simple::inherits(derivation) || work.is_mac() {
+        if inherits {
             guard.check(&attributes)?;
         }
         copied.bind(derivation, &mut attributes)?;

@@ -1,0 +1,143 @@
+//! Defaults of attributes that depend on the login or on the function.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};
+use jeton::mechanism::{Mechanism, Params};
+use jeton::module::{Output, User};
+
+use crate::keys::{Kind, key_object, pair};
+use crate::support::{Attributes, Client, PIN, SO_PIN, each_backend, none, plain};
+
+fn secret(key_type: KeyType) -> Attributes {
+    key_object(ObjectClass::SECRET_KEY, key_type).bytes(A::VALUE, &[7; 32])
+}
+
+/// PKCS#11 3.2, "Storage objects": the default of `CKA_PRIVATE` is the token's choice, and "may
+/// depend on the values of other attributes of the object".
+#[test]
+fn a_session_object_that_is_made_without_a_login_is_public() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.open());
+        let check = |key, what: &str| {
+            let flags = [A::PRIVATE, A::TOKEN].map(|id| client.flag(session, key, id));
+            assert_eq!(flags, [false, false], "{what}");
+        };
+        let base = client.create(session, &secret(KeyType::GENERIC_SECRET).flag(A::DERIVE, true));
+        let base = base.expect("a key");
+        check(base, "C_CreateObject");
+        let template = none().number(A::VALUE_LEN, 16);
+        let by = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        check(by, "C_GenerateKey");
+        let (_, private) = pair(&client, session, Kind::P256, &none());
+        check(private, "C_GenerateKeyPair");
+        let hash = plain(M::SHA256_KEY_DERIVATION);
+        let derived = module.derive_key(session, &hash, base, &none().template()).expect("a key");
+        check(derived, "C_DeriveKey");
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let mut wrapped = [0; 40];
+        module.wrap_key(session, &kwp, by, derived, Output::Buffer(&mut wrapped)).expect("a wrapped key");
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let unwrapped = module.unwrap_key(session, &kwp, by, &wrapped, &template.template()).expect("a key");
+        check(unwrapped, "C_UnwrapKey");
+        let (public, private) = pair(&client, session, Kind::MlKem512, &none());
+        let (kem, mut sealed) = (plain(M::ML_KEM), vec![0; 768]);
+        let sent =
+            module.encapsulate_key(session, &kem, public, &none().template(), Output::Buffer(&mut sealed));
+        check(sent.expect("a key").1.expect("a key"), "C_EncapsulateKey");
+        let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
+        check(received.expect("a key"), "C_DecapsulateKey");
+
+        // A private key stays sensitive, and nothing else changes.
+        assert!(
+            client.flag(session, private, A::SENSITIVE) && !client.flag(session, private, A::EXTRACTABLE)
+        );
+        let aes = secret(KeyType::AES);
+        for refused in [
+            aes.clone().stored(),
+            aes.clone().flag(A::PRIVATE, true),
+            key_object(ObjectClass::PRIVATE_KEY, KeyType::EC).flag(A::ALWAYS_AUTHENTICATE, true),
+        ] {
+            let made = client.create(session, &refused).map(drop);
+            assert!(matches!(made, Err(Error::UserNotLoggedIn | Error::TemplateIncomplete)), "{made:?}");
+        }
+        module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+        assert_eq!(client.create(session, &aes), Err(Error::UserNotLoggedIn));
+        module.logout(session).expect("the SO");
+        module.login(session, User::User, PIN).expect("the user");
+        let key = client.create(session, &aes).expect("a key");
+        assert!(client.flag(session, key, A::PRIVATE));
+    });
+}
+
+/// PKCS#11 3.2, "Common key attributes": `CKA_DERIVE` has the default `CK_FALSE`.
+#[test]
+fn a_secret_key_derives_only_if_its_template_says_so() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        for key_type in [KeyType::AES, KeyType::GENERIC_SECRET, KeyType::HKDF] {
+            let key = client.create(session, &secret(key_type)).expect("a key");
+            assert!(!client.flag(session, key, A::DERIVE), "{key_type}");
+            let hash = plain(M::SHA256_KEY_DERIVATION);
+            let refused = module.derive_key(session, &hash, key, &none().template());
+            let expected = [Err(Error::KeyFunctionNotPermitted), Err(Error::KeyTypeInconsistent)];
+            assert!(expected.contains(&refused), "{key_type} {refused:?}");
+        }
+        let template = none().number(A::VALUE_LEN, 16);
+        let key = module.generate_key(session, &plain(M::AES_KEY_GEN), &template.template()).expect("a key");
+        assert!(!client.flag(session, key, A::DERIVE));
+    });
+}
+
+/// PKCS#11 3.2, "SHA-256 key derivation", "Key derivation by data encryption", "HKDF derive",
+/// "Elliptic curve Diffie-Hellman key derivation": an omitted `CKA_SENSITIVE` or `CKA_EXTRACTABLE`
+/// takes a default. "Miscellaneous simple key derivation mechanisms" inherits instead.
+#[test]
+fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let flags = |key| [A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id));
+        let closed = |key_type| {
+            let key = secret(key_type).flag(A::DERIVE, true).flag(A::SENSITIVE, true);
+            client.create(session, &key.flag(A::EXTRACTABLE, false)).expect("a key")
+        };
+        let data = |len: usize| Params::Data(vec![1; len].into());
+        let sized = none().number(A::VALUE_LEN, 32);
+        let (aes, generic) = (closed(KeyType::AES), closed(KeyType::GENERIC_SECRET));
+        let (public, private) = pair(&client, session, Kind::P256, &none());
+        let peer = client.read(session, public, A::EC_POINT).expect("a point");
+        let ecdh = Params::Ecdh { kdf: None, shared: [].into(), peer: peer.into() };
+        for (id, params, base, own) in [
+            (M::SHA256_KEY_DERIVATION, Params::None, generic, true),
+            (M::AES_ECB_ENCRYPT_DATA, data(32), aes, true),
+            (M::ECDH1_DERIVE, ecdh, private, true),
+            (M::XOR_BASE_AND_DATA, data(32), generic, false),
+            (M::CONCATENATE_BASE_AND_DATA, data(1), generic, false),
+        ] {
+            let mechanism = Mechanism { params, ..plain(id) };
+            let template = if id == M::CONCATENATE_BASE_AND_DATA { none() } else { sized.clone() };
+            let key = module.derive_key(session, &mechanism, base, &template.template()).expect("a key");
+            assert_eq!(flags(key), if own { [false, true] } else { [true, false] }, "{id}");
+        }
+    });
+}
+
+/// `[policy] name = "strict"`: the default of a derived key is still the protection of its base
+/// key.
+#[test]
+fn a_key_that_is_derived_under_the_strict_policy_is_sensitive_by_default() {
+    each_backend(|provider| {
+        let client = Client::with(provider, ", policy = { name = 'strict' }");
+        let (module, session) = (&client.module, client.user());
+        let base = secret(KeyType::GENERIC_SECRET).flag(A::DERIVE, true).flag(A::SENSITIVE, true);
+        let base = client.create(session, &base.flag(A::EXTRACTABLE, false)).expect("a key");
+        let hash = plain(M::SHA256_KEY_DERIVATION);
+        let key = module.derive_key(session, &hash, base, &none().template()).expect("a key");
+        assert_eq!([A::SENSITIVE, A::EXTRACTABLE].map(|id| client.flag(session, key, id)), [true, false]);
+        let shown = none().flag(A::SENSITIVE, false);
+        let refused = module.derive_key(session, &hash, base, &shown.template());
+        assert_eq!(refused, Err(Error::TemplateInconsistent));
+    });
+}
