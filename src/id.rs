@@ -74,6 +74,7 @@ pub mod token_flag {
     pub const SO_PIN_LOCKED: u64 = cryptoki_sys::CKF_SO_PIN_LOCKED as u64;
     pub const ASYNC_SESSION_SUPPORTED: u64 = cryptoki_sys::CKF_ASYNC_SESSION_SUPPORTED as u64;
     pub const WRITE_PROTECTED: u64 = cryptoki_sys::CKF_WRITE_PROTECTED as u64;
+    pub const RESTORE_KEY_NOT_NEEDED: u64 = cryptoki_sys::CKF_RESTORE_KEY_NOT_NEEDED as u64;
     pub const DUAL_CRYPTO_OPERATIONS: u64 = cryptoki_sys::CKF_DUAL_CRYPTO_OPERATIONS as u64;
     pub const CLOCK_ON_TOKEN: u64 = cryptoki_sys::CKF_CLOCK_ON_TOKEN as u64;
 }

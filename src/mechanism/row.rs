@@ -46,6 +46,20 @@ impl MechanismRow {
             None => is_secret,
         }
     }
+
+    /// Returns whether the tables "Mechanisms vs. functions" of PKCS#11 3.2 say "single-part
+    /// operations only": the input is a digest, or one RSA block.
+    pub fn is_single_part(&self) -> bool {
+        use Primitive as P;
+        matches!(
+            self.action,
+            Action::Encrypt(_)
+                | Action::Sign(
+                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Ecdsa | P::HashMlDsa | P::HashSlhDsa,
+                    None
+                )
+        )
+    }
 }
 
 /// `CKF_*` of a mechanism that signs and verifies, also in the message-based functions.

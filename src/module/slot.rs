@@ -123,7 +123,11 @@ impl Module {
             manufacturer: MANUFACTURER,
             model: MODEL,
             serial: String::new(),
-            flags: flag::RNG | flag::LOGIN_REQUIRED | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN,
+            flags: flag::RNG
+                | flag::LOGIN_REQUIRED
+                | flag::RESTORE_KEY_NOT_NEEDED
+                | flag::DUAL_CRYPTO_OPERATIONS
+                | flag::CLOCK_ON_TOKEN,
             max_sessions: crate::session::table::MAX_SESSIONS as u64,
             sessions: 0,
             max_rw_sessions: crate::session::table::MAX_SESSIONS as u64,

@@ -20,7 +20,7 @@ pub enum Crypting {
         /// Encryption or decryption.
         direction: Direction,
     },
-    /// RSA. The message is a single block, which is collected.
+    /// RSA. The message is a single block, in a single part.
     Rsa {
         /// The half of the key pair that the direction needs.
         key: RsaHalf,
@@ -28,8 +28,6 @@ pub enum Crypting {
         scheme: Encryption,
         /// Length of the modulus in bytes.
         len: usize,
-        /// The message so far.
-        collected: Secret,
     },
 }
 
@@ -88,30 +86,21 @@ impl Crypting {
     fn part(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Cipher { cipher, .. } => cipher.update(input, out),
-            Self::Rsa { collected, len, .. } => {
-                // No valid message is longer than the modulus. One byte more is enough to make the
-                // final call refuse the message.
-                let room = *len + 1 - collected.len();
-                collected.extend(&input[..input.len().min(room)])?;
-                Ok(0)
-            }
+            Self::Rsa { .. } => Err(Error::OperationNotInitialized),
         }
     }
 
     fn end_len(&self) -> usize {
         match self {
             Self::Cipher { cipher, .. } => cipher.finish_len(),
-            Self::Rsa { len, .. } => *len,
+            Self::Rsa { .. } => 0,
         }
     }
 
     fn end(&mut self, out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Cipher { cipher, .. } => cipher.finish(out),
-            Self::Rsa { key, scheme, collected, len } if out.len() < *len => {
-                shorter(out, *len, |scratch| key.run(scheme, collected, scratch))
-            }
-            Self::Rsa { key, scheme, collected, .. } => key.run(scheme, collected, out),
+            Self::Rsa { .. } => Err(Error::OperationNotInitialized),
         }
     }
 }
@@ -121,7 +110,7 @@ impl Engine for Crypting {
         match self {
             // A cipher whose reset fails also fails at its next use.
             Self::Cipher { cipher, .. } => drop(cipher.reset()),
-            Self::Rsa { collected, .. } => collected.clear(),
+            Self::Rsa { .. } => {}
         }
     }
 }
@@ -130,17 +119,13 @@ impl Resume for Crypting {
     fn save(&self) -> Result<Progress> {
         match self {
             Self::Cipher { cipher, .. } => cipher.save().map(Progress::Cipher),
-            Self::Rsa { collected, .. } => Ok(Progress::Collected(collected.duplicate())),
+            Self::Rsa { .. } => Err(Error::StateUnsaveable),
         }
     }
 
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         match (self, progress) {
             (Self::Cipher { cipher, .. }, Progress::Cipher(saved)) => go_on(cipher, saved),
-            (Self::Rsa { collected, .. }, Progress::Collected(message)) => {
-                *collected = message.duplicate();
-                Ok(())
-            }
             _ => Err(Error::SavedStateInvalid),
         }
     }

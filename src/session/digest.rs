@@ -49,8 +49,17 @@ impl Resume for Digesting {
 }
 
 impl Operation<Digesting> {
-    /// `C_Digest`
+    /// `C_Digest`. PKCS#11 3.2, C_Digest: a call "always terminates the active digest operation",
+    /// also if it comes between the parts of a message.
     pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
+        self.digest_in_one(data, out).inspect_err(|error| {
+            if *error == Error::OperationActive {
+                self.cancel();
+            }
+        })
+    }
+
+    fn digest_in_one(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(Parts::Single, |engine| engine.hash.len()) };
         self.once(|engine| {
             let place = place(out, engine.hash.len())?;

@@ -60,7 +60,9 @@ fn decrypt_and_absorb<E: Absorb>(
 }
 
 /// Fails with `OperationNotInitialized` unless both operations are active.
-fn check_active<E: Absorb>(crypt: &Operation<Crypting>, other: &Operation<E>) -> Result<()> {
+/// An operation of a mechanism with single-part operations only ends.
+fn check_active<E: Absorb>(crypt: &mut Operation<Crypting>, other: &mut Operation<E>) -> Result<()> {
+    crypt.expect_parts().and(other.expect_parts())?;
     let both = crypt.is_active() && other.is_active();
     if both { Ok(()) } else { Err(Error::OperationNotInitialized) }
 }

@@ -442,5 +442,5 @@ fn crypting(token: &Token, mechanism: &Mechanism, object: &Object, direction: Di
         Direction::Decrypt => RsaHalf::Private(object.private_key(provider)?),
     };
     let len = key::modulus_len(object.attributes())?;
-    Ok(Crypting::Rsa { key, scheme, len, collected: Default::default() })
+    Ok(Crypting::Rsa { key, scheme, len })
 }

@@ -179,6 +179,7 @@ impl<E: Engine> Operation<E> {
 
     /// Processes one part that has output. An error ends the operation, except `BufferTooSmall`.
     pub(super) fn part<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        self.expect_parts()?;
         match self.stage {
             Stage::Ready | Stage::Parts => {}
             Stage::Idle => return Err(Error::OperationNotInitialized),
@@ -196,8 +197,20 @@ impl<E: Engine> Operation<E> {
         outcome
     }
 
+    /// Fails with `OperationNotInitialized` and ends the operation if its mechanism has single-part
+    /// operations only.
+    pub(super) fn expect_parts(&mut self) -> Result<()> {
+        let started = matches!(self.stage, Stage::Ready | Stage::Parts);
+        if started && self.mechanism().is_some_and(|mechanism| mechanism.info.is_single_part()) {
+            self.cancel();
+            return Err(Error::OperationNotInitialized);
+        }
+        Ok(())
+    }
+
     /// Ends a multi-part operation. The number of parts may be zero.
     pub(super) fn end<T>(&mut self, work: impl FnOnce(&mut E) -> Result<T>) -> Result<T> {
+        self.expect_parts()?;
         match self.stage {
             Stage::Ready | Stage::Parts => self.finish(work),
             Stage::Idle => Err(Error::OperationNotInitialized),
@@ -219,6 +232,9 @@ impl<E: Engine> Operation<E> {
 
     /// Returns the length of the result for a caller who asks only for it.
     pub(super) fn length(&mut self, parts: Parts, len: impl FnOnce(&E) -> usize) -> Result<usize> {
+        if parts == Parts::Multiple {
+            self.expect_parts()?;
+        }
         match self.stage {
             Stage::Parts if parts == Parts::Single => Err(Error::OperationActive),
             Stage::Ready | Stage::Parts => Ok(len(self.engine()?)),
@@ -243,6 +259,7 @@ impl<E: Engine> Operation<E> {
 impl<E: Absorb> Operation<E> {
     /// Processes one part. An error ends the operation.
     pub fn update(&mut self, data: &[u8]) -> Result<()> {
+        self.expect_parts()?;
         match self.stage {
             Stage::Ready | Stage::Parts => {}
             Stage::Idle => return Err(Error::OperationNotInitialized),

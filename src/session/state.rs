@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Session;
+use super::operation::NO_KEY;
 use super::operations::{Role, SAVABLE, Savable};
 use super::progress::{Progress, Saved};
 use crate::error::{Error, Result};
@@ -97,6 +98,8 @@ impl Session {
         if state.login != self.rights().login {
             return Err(Error::SavedStateInvalid);
         }
+        let encryption = self.key_or_saved(state, Role::Encryption, encryption);
+        let authentication = self.key_or_saved(state, Role::Authentication, authentication);
         self.check_keys(state, encryption, authentication)?;
         self.cancel(u64::MAX);
         for (savable, saved) in &state.operations {
@@ -107,6 +110,25 @@ impl Session {
             self.resume(savable, saved, key, &state.signature).inspect_err(|_| self.cancel(u64::MAX))?;
         }
         Ok(())
+    }
+
+    /// Returns the caller's key, or the saved one if the caller passes none. PKCS#11 3.2,
+    /// CK_TOKEN_INFO, `CKF_RESTORE_KEY_NOT_NEEDED`. The saved handle is of no use if its key was
+    /// destroyed in the meantime. Then the caller must pass the key.
+    fn key_or_saved(&self, state: &Snapshot, role: Role, given: ObjectHandle) -> ObjectHandle {
+        let wanted = match role {
+            Role::Encryption => state.encryption_key.as_deref(),
+            Role::Authentication => state.authentication_key.as_deref(),
+        };
+        let mut saved = state
+            .operations
+            .iter()
+            .filter(|(savable, _)| savable.role == Some(role))
+            .map(|(_, saved)| saved.key);
+        match saved.next().filter(|_| given == NO_KEY) {
+            Some(key) if self.unique_id(key).as_deref() == wanted => key,
+            _ => given,
+        }
     }
 
     /// Checks that the caller's keys are the keys of the state. A caller may pass the only key of a

@@ -260,6 +260,9 @@ fn one_part_and_several_parts_both_verify() {
         let (module, mechanism) = (&client.module, &case.mechanism);
         let data = message(case.message, 3);
         let whole = client.sign(session, mechanism, private, &data).expect("a signature");
+        if mechanism.info.is_single_part() {
+            return refuses_parts(client, session, mechanism, (public, private), &data, &whole);
+        }
 
         let (head, rest) = data.split_at(1);
         let (middle, tail) = rest.split_at(rest.len() / 2);
@@ -286,6 +289,42 @@ fn one_part_and_several_parts_both_verify() {
     });
 }
 
+/// PKCS#11 3.2, "Mechanisms vs. functions", footnote: "Single-part operations only". The operation
+/// ends at the refused part.
+fn refuses_parts(
+    client: &Client,
+    session: SessionHandle,
+    mechanism: &Mechanism,
+    (public, private): (ObjectHandle, ObjectHandle),
+    data: &[u8],
+    signature: &[u8],
+) {
+    let (module, refused) = (&client.module, Error::OperationNotInitialized);
+    let mut out = vec![0; 20_000];
+    module.sign_init(session, mechanism, private).expect("an operation");
+    assert_eq!(module.sign_update(session, data), Err(refused));
+    assert_eq!(module.sign_final(session, Output::Buffer(&mut out)), Err(refused));
+    assert_eq!(module.sign(session, data, Output::Buffer(&mut out)), Err(refused));
+    module.verify_init(session, mechanism, public).expect("an operation");
+    assert_eq!(module.verify_update(session, data), Err(refused));
+    assert_eq!(module.verify_final(session, signature), Err(refused));
+    module.verify_signature_init(session, mechanism, public, signature).expect("an operation");
+    assert_eq!(module.verify_signature_update(session, data), Err(refused));
+    assert_eq!(module.verify_signature_final(session), Err(refused));
+    // The dual functions have parts too. The other operation continues.
+    let aes = pair(client, session, Kind::Aes, &none()).0;
+    module.encrypt_init(session, &plain(M::AES_ECB), aes).expect("an operation");
+    module.sign_init(session, mechanism, private).expect("an operation");
+    let dual = module.sign_encrypt_update(session, &[0; 16], Output::Buffer(&mut out));
+    assert_eq!(dual, Err(refused));
+    assert_eq!(module.sign_final(session, Output::Length), Err(refused));
+    assert_eq!(module.encrypt_update(session, &[0; 16], Output::Buffer(&mut out)), Ok(16));
+    assert_eq!(module.encrypt_final(session, Output::Buffer(&mut out)), Ok(0));
+    // The next operation has a single part and works.
+    assert!(client.sign(session, mechanism, private, data).is_ok());
+    assert_eq!(client.verify(session, mechanism, public, data, signature), Ok(()));
+}
+
 #[test]
 fn wrong_signatures_and_lengths_have_their_own_errors_and_end_the_operation() {
     each_case(|client, session, case, (public, private)| {
@@ -304,6 +343,9 @@ fn wrong_signatures_and_lengths_have_their_own_errors_and_end_the_operation() {
             assert_eq!(client.verify(session, mechanism, public, &data, signature), Err(expected));
             let over = module.verify(session, &data, &good);
             assert_eq!(over, Err(Error::OperationNotInitialized));
+            if mechanism.info.is_single_part() {
+                continue;
+            }
 
             module.verify_init(session, mechanism, public).expect("an operation");
             module.verify_update(session, &data).expect("a part");
@@ -333,6 +375,9 @@ fn short_buffers_and_length_queries_keep_the_operation_active() {
         assert_eq!(room[needed..], [0xaa; 9]);
         assert_eq!(client.verify(session, mechanism, public, &data, &room[..needed]), Ok(()));
         assert_eq!(module.sign(session, &data, Output::Length), Err(Error::OperationNotInitialized));
+        if mechanism.info.is_single_part() {
+            return;
+        }
 
         module.sign_init(session, mechanism, private).expect("an operation");
         module.sign_update(session, &data).expect("a part");
@@ -348,6 +393,9 @@ fn short_buffers_and_length_queries_keep_the_operation_active() {
 fn a_re_armed_operation_signs_the_new_data() {
     each_case(|client, session, case, (public, private)| {
         let (module, mechanism) = (&client.module, &case.mechanism);
+        if mechanism.info.is_single_part() {
+            return;
+        }
         for start in [3, 4, 3] {
             // Parts of a cancelled operation have no effect on the next one.
             module.sign_init(session, mechanism, private).expect("an operation");

@@ -32,7 +32,8 @@ fn there_is_always_a_free_slot_that_becomes_a_token() {
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
         let token = client.module.token(client.slot).expect("a token");
         assert_eq!((token.label, token.serial.len()), (*LABEL, 16));
-        let functions = flag::RNG | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN;
+        let functions =
+            flag::RNG | flag::RESTORE_KEY_NOT_NEEDED | flag::DUAL_CRYPTO_OPERATIONS | flag::CLOCK_ON_TOKEN;
         let always = functions | flag::LOGIN_REQUIRED | flag::ASYNC_SESSION_SUPPORTED;
         assert_eq!(client.flags(), always | flag::TOKEN_INITIALIZED);
         let slots = client.module.slots().expect("slots");

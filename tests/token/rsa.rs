@@ -30,7 +30,7 @@ fn paddings() -> Vec<(Mechanism, usize)> {
 }
 
 #[test]
-fn messages_up_to_the_maximum_decrypt_in_one_part_and_in_several() {
+fn messages_up_to_the_maximum_decrypt_in_one_part_alone() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -38,23 +38,25 @@ fn messages_up_to_the_maximum_decrypt_in_one_part_and_in_several() {
         for (mechanism, longest) in paddings() {
             for len in [0, 1, longest] {
                 let data = message(len);
-                for sealed in [
-                    Way::Encrypt.whole(&client, session, &mechanism, public, &data),
-                    Way::Encrypt.parts(&client, session, &mechanism, public, &data, &[1, 30]),
-                ] {
-                    let sealed = sealed.expect("a ciphertext");
-                    assert_eq!(sealed.len(), 256);
-                    let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &sealed);
-                    assert_eq!(opened.as_ref(), Ok(&data), "{len}");
-                    let opened =
-                        Way::Decrypt.parts(&client, session, &mechanism, private, &sealed, &[100, 7]);
-                    assert_eq!(opened.as_ref(), Ok(&data), "{len}");
+                let sealed = Way::Encrypt.whole(&client, session, &mechanism, public, &data);
+                let sealed = sealed.expect("a ciphertext");
+                assert_eq!(sealed.len(), 256);
+                let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &sealed);
+                assert_eq!(opened.as_ref(), Ok(&data), "{len}");
+                // PKCS#11 3.2, "Mechanisms vs. functions": "Single-part operations only".
+                let refused = Error::OperationNotInitialized;
+                for (way, key) in [(Way::Encrypt, public), (Way::Decrypt, private)] {
+                    let parts = way.parts(&client, session, &mechanism, key, &sealed, &[100, 7]);
+                    assert_eq!(parts, Err(refused));
+                    way.init(&client, session, &mechanism, key).expect("an operation");
+                    assert_eq!(way.end(&client, session, Output::Buffer(&mut [0; 256])), Err(refused));
+                    // The refused call ended the operation.
+                    way.init(&client, session, &mechanism, key).expect("an operation");
+                    way.cancel(&client, session);
                 }
             }
             for len in [longest + 1, 257, 1000] {
                 let refused = Way::Encrypt.whole(&client, session, &mechanism, public, &message(len));
-                assert_eq!(refused, Err(Error::DataLenRange), "{len}");
-                let refused = Way::Encrypt.parts(&client, session, &mechanism, public, &message(len), &[99]);
                 assert_eq!(refused, Err(Error::DataLenRange), "{len}");
             }
         }
@@ -78,7 +80,7 @@ fn raw_rsa_output_has_the_length_of_the_modulus() {
 }
 
 #[test]
-fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
+fn a_short_buffer_keeps_a_decryption_active() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -93,14 +95,6 @@ fn a_short_buffer_keeps_a_decryption_active_in_one_part_and_in_several() {
             let refused = client.module.decrypt(session, &sealed, Output::Buffer(&mut out[..9]));
             assert_eq!(refused, Err(Error::BufferTooSmall { needed: 10 }));
             assert_eq!(client.module.decrypt(session, &sealed, Output::Buffer(&mut out)), Ok(10));
-            assert_eq!(&out, b"0123456789");
-
-            client.module.decrypt_init(session, &mechanism, private).expect("an operation");
-            let none = client.module.decrypt_update(session, &sealed, Output::Buffer(&mut []));
-            assert_eq!(none, Ok(0));
-            let refused = client.module.decrypt_final(session, Output::Buffer(&mut out[..9]));
-            assert_eq!(refused, Err(Error::BufferTooSmall { needed: 10 }));
-            assert_eq!(client.module.decrypt_final(session, Output::Buffer(&mut out)), Ok(10));
             assert_eq!(&out, b"0123456789");
 
             client.module.encrypt_init(session, &mechanism, public).expect("an operation");
@@ -123,8 +117,6 @@ fn a_failed_decryption_ends_the_operation() {
             for len in [0, 255, 257] {
                 let wrong = message(len);
                 let refused = Way::Decrypt.whole(&client, session, &mechanism, private, &wrong);
-                assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{len}");
-                let refused = Way::Decrypt.parts(&client, session, &mechanism, private, &wrong, &[200]);
                 assert_eq!(refused, Err(Error::EncryptedDataLenRange), "{len}");
                 let over = client.module.decrypt_final(session, Output::Length);
                 assert_eq!(over, Err(Error::OperationNotInitialized));

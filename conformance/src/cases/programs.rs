@@ -4,13 +4,19 @@
 //! the answer.
 
 use cryptoki_sys::*;
-use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
+use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
 
-use super::{Case, case};
-use crate::fixture::{Fixture, SECRET, able, ensure, with};
+use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case};
+use crate::fixture::{Fixture, Key, SECRET, able, ensure, with};
 
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];
+
+/// The codes for a part of a message where the mechanism has single-part operations only.
+const NO_PARTS: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
+/// The codes for a saved state that is restored without its key. `CKR_OK` goes with
+/// `CKF_RESTORE_KEY_NOT_NEEDED`.
+const RESTORED: &[CK_RV] = &[CKR_OK, CKR_KEY_NEEDED, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED];
 
 /// Returns a template of a session key without `CKA_PRIVATE`, `CKA_SENSITIVE` and
 /// `CKA_EXTRACTABLE`.
@@ -35,7 +41,52 @@ fn reads(fixture: &Fixture<'_>, key: ObjectHandle, flag: CK_ATTRIBUTE_TYPE) -> R
     Ok(fixture.session.attribute(key, flag)? == [1])
 }
 
+fn refuses_parts(code: Result<(), Failure>, over: Result<(), Failure>) -> Result<(), Failure> {
+    let not_initialized = |outcome: &Result<(), Failure>| {
+        outcome.as_ref().err().is_some_and(|failure| failure.code == CKR_OPERATION_NOT_INITIALIZED)
+    };
+    ensure("C_SignUpdate", !not_initialized(&code) || not_initialized(&over))?;
+    code
+}
+
 pub const CASES: &[Case] = &[
+    case("C_SignUpdate", "with CKM_ECDSA", NO_PARTS, |fixture| {
+        let session = fixture.fresh()?;
+        session.sign_init(&ECDSA, fixture.key(Key::Ec)?)?;
+        refuses_parts(session.sign_update(&DIGEST), session.sign_final(&mut [0; 64]).map(drop))
+    }),
+    case("C_VerifyUpdate", "with CKM_ECDSA", NO_PARTS, |fixture| {
+        let session = fixture.fresh()?;
+        session.verify_init(&ECDSA, fixture.pair(Key::Ec)?.public)?;
+        refuses_parts(session.verify_update(&DIGEST), session.verify_final(&[1; 64]).map(drop))
+    }),
+    case("C_EncryptUpdate", "with CKM_RSA_PKCS", NO_PARTS, |fixture| {
+        let session = fixture.fresh()?;
+        session.encrypt_init(&Mechanism::new(CKM_RSA_PKCS), fixture.pair(Key::Rsa)?.public)?;
+        fixture.call(
+            "C_EncryptUpdate",
+            &session,
+            vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 256], &mut 256)],
+        )
+    }),
+    case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
+        let session = fixture.fresh()?;
+        session.digest_init(&SHA256)?;
+        session.digest_update(b"part")?;
+        let _ = session.digest(b"part", &mut [0; 32]);
+        session.digest_final(&mut [0; 32]).map(drop)
+    }),
+    case("C_SetOperationState", "of a signature without the key", RESTORED, |fixture| {
+        let (session, key) = (fixture.fresh()?, fixture.key(Key::Generic)?);
+        session.sign_init(&HMAC, key)?;
+        session.sign_update(b"part")?;
+        let (mut state, mut length) = (vec![0; 4096], 4096);
+        fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+        state.truncate(length as usize);
+        let restored = fixture.fresh()?;
+        let arguments = vec![Arg::Bytes(&state), Arg::Number(0), Arg::Number(0)];
+        fixture.call("C_SetOperationState", &restored, arguments)
+    }),
     case("C_CreateObject", "of a session key without a login", PUBLIC_OR_REFUSED, |fixture| {
         fixture.logged_out(|session| {
             let key = session.create_object(&imported(CKK_GENERIC_SECRET))?;
