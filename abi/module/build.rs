@@ -1,23 +1,23 @@
-//! How the shared object is linked.
+//! Sets the linker's options for the shared object.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // The module stays mapped after `dlclose`: the thread-locals of its libraries have
-        // destructors, which run when a thread ends that once called it, and the fork handler would
-        // dangle too.
+        // The module stays mapped after `dlclose`. The thread-locals of its libraries have
+        // destructors, which run when a thread ends that called the module. The fork handler stays
+        // registered too.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // AWS-LC takes an allocator's `sdallocx` and the `OPENSSL_memory_…` functions of whatever
-        // has them in the process. A program may have jemalloc and load modules with
-        // `RTLD_DEEPBIND`, as OpenSSL's pkcs11-provider does: memory then comes from the C library
-        // and was given back to jemalloc. Renamed, they are found nowhere, and `free` is used.
+        // AWS-LC calls `sdallocx` and the `OPENSSL_memory_…` functions if any library in the
+        // process has them. A program may use jemalloc and load modules with `RTLD_DEEPBIND`, as
+        // OpenSSL's pkcs11-provider does. Then jemalloc would free memory of the C library.
+        // `--wrap` renames these symbols, so that AWS-LC finds none of them and calls `free`.
         for theirs in ALLOCATORS {
             println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={theirs}");
         }
     }
 }
 
-/// Weak symbols of AWS-LC.
+/// The functions of a host that AWS-LC would call: weak symbols.
 const ALLOCATORS: [&str; 5] = [
     "sdallocx",
     "OPENSSL_memory_alloc",

@@ -1,10 +1,10 @@
-//! Whether the time of a call tells what it must not, after dudect (Reparaz, Balasch, Verbauwhede:
+//! Tests whether the time of a call reveals a secret, after dudect (Reparaz, Balasch, Verbauwhede:
 //! "Dude, is my code constant time?", 2017).
 //!
 //! Two classes of inputs go through one call in random order. Welch's t-test compares the two
 //! means, over all times and over those below each of many percentiles, because interruptions of
-//! the machine make a long tail. By the paper |t| above 10 is a leak, and between 4.5 and 10
-//! perhaps one. More samples make a small leak larger; noise stays small.
+//! the machine make a long tail. The paper calls |t| above 10 a leak, and |t| between 4.5
+//! and 10 a possible leak. With more samples |t| grows if there is a leak, and stays small if not.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,9 +18,9 @@ use jeton_peers::{PIN, prepare_token};
 use crate::artefacts::parameters;
 use crate::artefacts::{Artefacts, target_directory};
 
-/// Seconds of an experiment, unless `JETON_TIMING_SECONDS` says otherwise.
+/// The default duration of an experiment in seconds. `JETON_TIMING_SECONDS` changes it.
 const SECONDS: u64 = 20;
-/// The number of inputs in each class. A call takes any of them.
+/// The number of inputs in each class. Each call takes one of them at random.
 const INPUTS: usize = 200;
 /// The number of percentiles at which the times are cropped.
 const CROPS: usize = 100;
@@ -28,13 +28,13 @@ const CROPS: usize = 100;
 const FEWEST: usize = 500;
 /// Length of the modulus in bytes.
 const MODULUS: usize = 256;
-/// Values of t in the dudect paper: above the first is a leak, above the second perhaps one.
+/// Values of |t| in the dudect paper: above the first is a leak, above the second a possible leak.
 const LIMITS: [f64; 2] = [10.0, 4.5];
 
 const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];
 
-/// `timing`, `timing LIBRARY` or `timing LIBRARY BACKEND`: without a library the tree's own is
-/// built, without a backend each has a process of its own.
+/// Runs `timing [LIBRARY [BACKEND]]`. Without a library it builds that of this tree. Without a
+/// backend it starts a process for each backend.
 pub fn measure(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [library, backend] => child(library, backend),
@@ -141,7 +141,8 @@ impl<'a> Bench<'a> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)) % below)
     }
 
-    /// A block with a message of that length, of good padding or of bad.
+    /// Returns a padded block with a message of this length. `good` says whether the padding is
+    /// right.
     fn block(&self, len: usize, good: bool) -> Result<Vec<u8>, Failure> {
         let mut em = self.random(MODULUS)?;
         em.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = 1);
@@ -166,7 +167,8 @@ impl<'a> Bench<'a> {
         Ok(out)
     }
 
-    /// Ciphertexts of good and of bad padding; messages of any length, or of one.
+    /// Returns ciphertexts with right and with wrong padding. All messages have the length `len`,
+    /// or random lengths if it is `None`.
     fn rsa_inputs(&self, len: Option<usize>) -> Result<[Vec<Vec<u8>>; 2], Failure> {
         let raw = Mechanism::new(CKM_RSA_X_509);
         let input = |good| -> Result<Vec<u8>, Failure> {
@@ -178,7 +180,7 @@ impl<'a> Bench<'a> {
     }
 
     fn decrypt(&self, with: &Mechanism, key: ObjectHandle, input: &[u8], out: &mut [u8]) -> Duration {
-        // A failure of the initialisation would be one of the call too.
+        // If the initialisation fails, the call fails too.
         let _ = self.session.decrypt_init(with, key);
         let start = Instant::now();
         let _ = self.session.decrypt(input, out);
@@ -195,7 +197,7 @@ impl<'a> Bench<'a> {
         time
     }
 
-    /// Both classes are one: what the method itself finds on this machine.
+    /// Compares a class with itself. The result shows the noise of the method on this machine.
     fn control(&self, backend: &str, time: Duration) -> Result<(), Failure> {
         let [good, _] = self.rsa_inputs(None)?;
         let mut out = [0; MODULUS];
@@ -251,8 +253,8 @@ impl<'a> Bench<'a> {
         self.session.create_object(&template)
     }
 
-    /// Both classes are refused: a last byte that is no padding, and a padding whose first byte
-    /// alone is wrong.
+    /// Both classes are refused. One has an impossible last byte. In the other only the first byte
+    /// of the padding is wrong.
     fn cbc_decryption(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
         let key = self.cbc_key(cipher)?;
         let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
@@ -269,7 +271,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Both classes are refused: a wrong padding, and a good one of a length that no AES key has.
+    /// Both classes are refused. One has a wrong padding. The other has a right padding and a
+    /// length that no AES key has.
     fn cbc_unwrapping(&self, backend: &str, time: Duration, cipher: &Cbc) -> Result<(), Failure> {
         let key = self.cbc_key(cipher)?;
         let no_padding = |block: &mut [u8]| *block.last_mut().expect("a byte") = 0;
@@ -278,7 +281,7 @@ impl<'a> Bench<'a> {
         let with = Mechanism::with_bytes(cipher.padded, &vec![3; cipher.block]);
         let template = secret(CKK_AES);
         let call = |input: &[u8]| self.unwrap(&with, key, input, &template);
-        let name = format!("C_UnwrapKey {}: bad padding, no length of a key", cipher.name);
+        let name = format!("C_UnwrapKey {}: bad padding, impossible key length", cipher.name);
         report(backend, &name, &inputs, time, call);
         Ok(())
     }
@@ -293,8 +296,8 @@ fn secret(key_type: CK_KEY_TYPE) -> Vec<Attribute> {
     ]
 }
 
-/// Times calls of both classes in random order until the time is over, and prints what the test
-/// says.
+/// Times calls of both classes in random order until the time is over, and prints the
+/// result of the test.
 fn report(
     backend: &str,
     name: &str,
@@ -309,7 +312,7 @@ fn report(
         if turn % 64 == 0 && Instant::now() > end {
             break;
         }
-        // xorshift: only the order must not repeat with anything that the machine does.
+        // xorshift is enough: the order must only be independent of periodic work of the machine.
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -334,13 +337,13 @@ fn report(
     println!("{backend:10}  {name:72} {samples:9} {all:8.2} {:8.2} {verdict}", most.abs());
 }
 
-/// The t of the largest size, over the times below each percentile.
+/// Returns the t with the largest absolute value, over the times below each percentile.
 fn cropped(times: &[Vec<f64>; 2]) -> f64 {
     let mut sorted = times.concat();
     sorted.sort_unstable_by(f64::total_cmp);
     let mut most = welch(times, f64::INFINITY);
     for crop in 0..CROPS {
-        // As in dudect: percentiles that come closer and closer to the whole.
+        // As in dudect: the percentiles approach 100 %.
         let share = 1.0 - 0.5_f64.powf(10.0 * (crop + 1) as f64 / CROPS as f64);
         let limit = sorted.get((share * sorted.len() as f64) as usize).copied().unwrap_or(f64::INFINITY);
         let t = welch(times, limit);
@@ -351,7 +354,7 @@ fn cropped(times: &[Vec<f64>; 2]) -> f64 {
     most
 }
 
-/// Welch's t of the times below a limit; 0 where there are too few.
+/// Returns Welch's t of the times below a limit, or 0 if there are too few.
 fn welch(times: &[Vec<f64>; 2], limit: f64) -> f64 {
     let [first, second] = times.each_ref().map(|times| {
         let kept = times.iter().copied().filter(|time| *time < limit);
@@ -376,7 +379,8 @@ fn welch(times: &[Vec<f64>; 2], limit: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Times of some 1000 ns with a tail, and so much more in the second class.
+    /// Returns times of about 1000 ns with a long tail. Those of the second class are longer by
+    /// `more`.
     fn samples(more: f64) -> [Vec<f64>; 2] {
         let mut random = 1u64;
         let mut next = || {
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_below_the_noise_is_found_and_none_is_not() {
+    fn a_difference_smaller_than_the_noise_is_found_and_equal_classes_pass() {
         let leaking = cropped(&samples(1.0));
         assert!(leaking.abs() > LIMITS[0], "{leaking}");
         let even = cropped(&samples(0.0));

@@ -60,7 +60,7 @@ pub fn tasks() -> Vec<Task> {
 fn task(family: &str, proof: Proof, name: &'static str) -> Task {
     let work = move |fixture: &Fixture<'_>| {
         let Some(kind) = names::mechanism_called(name) else {
-            return Verdict::Fails("it has no number".to_owned());
+            return Verdict::Fails("cryptoki-sys has no number for this name".to_owned());
         };
         if !fixture.lists(kind) {
             return Verdict::Absent("not listed".to_owned());
@@ -133,7 +133,7 @@ fn signed(
     Ok(out)
 }
 
-/// Checks that a signature verifies, and fails if the signature or the message is changed.
+/// Checks that a signature verifies, and that a changed signature or a changed message does not.
 fn signs(fixture: &Fixture<'_>, mechanism: &Mechanism, keys: Pair, message: &[u8]) -> Result<(), Failure> {
     let (mut signature, session) = (signed(fixture, mechanism, keys.private, message)?, fixture.fresh()?);
     let mut verdict = |message: &[u8], flip: u8| {

@@ -134,8 +134,7 @@ pub(crate) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
     })
 }
 
-/// Returns the parts of the public key of a key object, which is that public key or its private
-/// half.
+/// Returns the parts of the public key that belongs to a key object, a public or a private key.
 pub(crate) fn public_half(
     attributes: &Attributes,
     object_type: ObjectTypes,
@@ -336,7 +335,8 @@ fn expand_seed(attributes: &mut Attributes, object_type: ObjectTypes, provider: 
     }
 }
 
-/// Converts a backend's error about a key, or about a parameter of a new key, that the caller gave.
+/// Converts a backend's error about a key, or about a parameter of a new key, that the caller
+/// supplied.
 pub(crate) fn refused(error: Error) -> Error {
     match error {
         Error::DataInvalid | Error::DataLenRange => Error::AttributeValueInvalid,

@@ -50,7 +50,7 @@ fn aes_ccm() {
 #[test]
 fn chacha20_poly1305() {
     aead_set(aead::TestName::ChaCha20Poly1305, AeadScheme::ChaCha20Poly1305, |test, _| {
-        // Nonces of other lengths cannot be expressed.
+        // The backends accept only nonces of 12 bytes here.
         let nonce = <[u8; 12]>::try_from(&test.nonce[..]).ok()?.into();
         Some(CipherScheme::Aead {
             cipher: AeadScheme::ChaCha20Poly1305,
@@ -62,7 +62,7 @@ fn chacha20_poly1305() {
     });
 }
 
-/// The same with a separate tag, and again with the retained context.
+/// Checks the same with a separate tag, and once more with the context that the cipher keeps.
 fn beside(provider: &Provider, scheme: AeadScheme, test: &aead::Test) -> Result<()> {
     let mut cipher = provider.ciphers.aead(scheme, &test.key)?;
     for _ in 0..2 {

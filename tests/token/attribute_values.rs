@@ -1,5 +1,5 @@
-//! The form of attribute values by the attribute table, and the attributes that only the SO may
-//! set.
+//! The form of attribute values that the attribute table requires, and the attributes that only the
+//! SO may set.
 
 use jeton::backend::Provider;
 use jeton::error::Error;

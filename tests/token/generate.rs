@@ -62,7 +62,7 @@ fn generated_key_pairs_have_their_attributes_and_sign() {
             assert!(client.flag(session, private, A::TOKEN) && !client.flag(session, public, A::TOKEN));
             assert!(client.flag(session, private, A::PRIVATE) && !client.flag(session, public, A::PRIVATE));
             for request in kind.request().ids() {
-                let given = client.read(session, public, request).expect("what was asked for");
+                let given = client.read(session, public, request).expect("the requested attribute");
                 assert_eq!(given, kind.request().value(request));
             }
             let mechanism = plain(match kind.key_type() {
@@ -181,7 +181,7 @@ fn impossible_generation_templates_are_refused() {
 }
 
 #[test]
-fn generation_needs_the_session_and_login_that_storing_needs() {
+fn generation_needs_the_rights_to_store_the_key() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! with `client, server = bytes(range(32)), bytes(range(32, 64))` and `pre = bytes([3, 3]) +
-//! bytes(range(46))`. OpenSSL says the same of the first master secret: `openssl kdf -keylen 48
+//! bytes(range(46))`. OpenSSL computes the same first master secret: `openssl kdf -keylen 48
 //! -kdfopt digest:MD5-SHA1 -kdfopt hexsecret:… -kdfopt seed:"master secret" -kdfopt hexseed:…
 //! TLS1-PRF`.
 
@@ -355,7 +355,7 @@ fn tls_kdf_matches_known_values() {
 }
 
 /// The vector for P_SHA256 that was published on the TLS working group's list ("Test vectors for
-/// TLS 1.2 PRF"), through the exporter: its seed is the client's random value.
+/// TLS 1.2 PRF"). The test calls the exporter with the vector's seed as the client's random value.
 #[test]
 fn the_tls_prf_matches_its_published_vector() {
     let known = "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a6b301791e90d35c9c9a46b4e14baf9af0fa022\

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn additional_keys_have_templates_and_places() {
+    fn additional_keys_have_templates_and_output_pointers() {
         let counter = format(32);
         let iteration = [field_of(CK_SP800_108_ITERATION_VARIABLE, &counter)];
         let mut handle: CK_OBJECT_HANDLE = 1;

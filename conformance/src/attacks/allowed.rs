@@ -26,7 +26,7 @@ const SHORT: &str = "mechanisms with a length allow a MAC of one byte, and the v
 const DERIVED: &str =
     "PKCS#11 lets the caller choose the attributes of a derived key, unless it reveals the base key";
 
-/// The start of the attack names, and the reason.
+/// The beginning of the names of attacks, and the reason why these attacks may succeed.
 const ALLOWED: &[(&str, &str)] = &[
     ("wrap and decrypt with one ", TWO_ROLES),
     ("C_WrapKeyAuthenticated and decrypt with one ", TWO_ROLES),
@@ -52,11 +52,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("C_SetAttributeValue gives a verifying HMAC key CKA_SIGN", MODIFIABLE),
     ("C_CopyObject gives a signing RSA key CKA_UNWRAP", MODIFIABLE),
     ("C_CopyObject gives a decrypting RSA key CKA_SIGN", MODIFIABLE),
-    ("forge with a key that decrypts alone, RSA_X_509", RAW),
-    ("decrypt with a key that signs alone, RSA_X_509", RAW),
-    ("AES_CBC_PAD, C_UnwrapKey of a generic key tells bad padding", PADDING),
-    ("AES_CBC_PAD, C_UnwrapKey of a AES key tells bad padding", PADDING),
-    ("forge a code of one byte, ", SHORT),
+    ("forge with a key that may only decrypt, RSA_X_509", RAW),
+    ("decrypt with a key that may only sign, RSA_X_509", RAW),
+    ("AES_CBC_PAD, C_UnwrapKey of a generic key reveals bad padding", PADDING),
+    ("AES_CBC_PAD, C_UnwrapKey of a AES key reveals bad padding", PADDING),
+    ("forge a MAC of one byte, ", SHORT),
     ("read a key that is derived from a sensitive key", DERIVED),
     ("encrypt with a key for derivation alone", DERIVED),
 ];

@@ -364,12 +364,12 @@ fn refusals() -> Vec<Attack> {
             let forged = a.value(made)?;
             Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
         }),
-        attack(H2, "forge with a key that decrypts alone, RSA_X_509", &[CKM_RSA_X_509], |a| {
+        attack(H2, "forge with a key that may only decrypt, RSA_X_509", &[CKM_RSA_X_509], |a| {
             let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_DECRYPT], &[]).setup()?;
             let forged = a.decrypted(&mechanism(CKM_RSA_X_509), key, &padded(a)?)?;
             Ok(a.verifies(&mechanism(CKM_SHA256_RSA_PKCS), public, MESSAGE, &forged)?)
         }),
-        attack(H2, "decrypt with a key that signs alone, RSA_X_509", &[CKM_RSA_X_509], |a| {
+        attack(H2, "decrypt with a key that may only sign, RSA_X_509", &[CKM_RSA_X_509], |a| {
             let (public, key) = a.rsa(&[CKA_VERIFY, CKA_ENCRYPT], &[CKA_SIGN], &[]).setup()?;
             let ciphertext = a.encrypted(&mechanism(CKM_RSA_PKCS), public, SECRET).setup()?;
             let raw = a.signed(&mechanism(CKM_RSA_X_509), key, &ciphertext)?;

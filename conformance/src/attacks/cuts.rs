@@ -466,7 +466,7 @@ fn protocols() -> Vec<Attack> {
 /// Attacks that forge a MAC in a few attempts, with a key that can only verify.
 fn macs() -> Vec<Attack> {
     let one = |kind: CK_MECHANISM_TYPE, key: CK_KEY_TYPE| {
-        let title = format!("forge a code of one byte, {}", named(kind));
+        let title = format!("forge a MAC of one byte, {}", named(kind));
         attack("Review, Low", title, &[kind], move |a| {
             let victim = a.victim(key, Guarded::Kept, &[CKA_VERIFY])?;
             let with = Mechanism::with_numbers(kind, &[1]);

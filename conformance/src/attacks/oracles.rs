@@ -18,11 +18,11 @@ const TRIES: usize = 24;
 
 pub fn attacks() -> Vec<Attack> {
     let mut all = vec![
-        attack(BARDOU, "RSA_PKCS, C_Decrypt tells bad padding", &[CKM_RSA_PKCS], |a| {
+        attack(BARDOU, "RSA_PKCS, C_Decrypt reveals bad padding", &[CKM_RSA_PKCS], |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
             told(a, public, |ciphertext| a.decrypted(&mechanism(CKM_RSA_PKCS), private, ciphertext).map(drop))
         }),
-        attack(BARDOU, "RSA_PKCS, C_DecryptUpdate tells bad padding", &[CKM_RSA_PKCS], |a| {
+        attack(BARDOU, "RSA_PKCS, C_DecryptUpdate reveals bad padding", &[CKM_RSA_PKCS], |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
             told(a, public, |ciphertext| {
                 a.decrypt_init(&mechanism(CKM_RSA_PKCS), private)?;
@@ -34,7 +34,7 @@ pub fn attacks() -> Vec<Attack> {
         }),
     ];
     for (kind, name) in [(CKK_GENERIC_SECRET, "generic"), (CKK_AES, "AES")] {
-        let title = format!("RSA_PKCS, C_UnwrapKey of a {name} key tells bad padding");
+        let title = format!("RSA_PKCS, C_UnwrapKey of a {name} key reveals bad padding");
         all.push(attack(BARDOU, title, &[CKM_RSA_PKCS], move |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_UNWRAP], &[]).setup()?;
             let template = replaced(hidden_of(kind, 0, &[]), &[]);
@@ -47,7 +47,7 @@ pub fn attacks() -> Vec<Attack> {
     }
     all.push(attack(
         BARDOU,
-        "RSA_PKCS_OAEP, C_Decrypt tells bad padding from bad data",
+        "RSA_PKCS_OAEP, C_Decrypt distinguishes bad padding from bad data",
         &[CKM_RSA_PKCS_OAEP],
         |a| {
             // Manger 2001: the return code must not reveal whether the first byte of the block is
@@ -63,12 +63,12 @@ pub fn attacks() -> Vec<Attack> {
         },
     ));
     for (kind, name) in [(CKK_GENERIC_SECRET, "generic"), (CKK_AES, "AES")] {
-        let title = format!("AES_CBC_PAD, C_UnwrapKey of a {name} key tells bad padding");
+        let title = format!("AES_CBC_PAD, C_UnwrapKey of a {name} key reveals bad padding");
         all.push(attack(BARDOU, title, &[CKM_AES_CBC_PAD], move |a| cbc_told(a, kind)));
     }
     all.push(attack(
         BARDOU,
-        "AES_CBC_PAD, C_UnwrapKey tells bad padding from a bad key",
+        "AES_CBC_PAD, C_UnwrapKey distinguishes bad padding from a bad key",
         &[CKM_AES_CBC_PAD],
         |a| {
             // The plaintext is an AES key of 32 bytes. Another length and wrong padding must have
@@ -82,7 +82,7 @@ pub fn attacks() -> Vec<Attack> {
     ));
     all.push(attack(
         CLULOW,
-        "AES_KEY_WRAP_KWP, C_UnwrapKey tells bad padding from a bad tag",
+        "AES_KEY_WRAP_KWP, C_UnwrapKey distinguishes bad padding from a bad tag",
         &[CKM_AES_KEY_WRAP_KWP],
         |a| {
             let key = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP, CKA_UNWRAP], &[]).setup()?;

@@ -1,8 +1,8 @@
 //! Modes of operation, each written once over a block cipher.
 //!
-//! RustCrypto has block ciphers alone, and uses every mode here. AWS-LC has modes of its own, and
-//! uses those here that it lacks: ciphertext stealing, PKCS #7 padding, CFB with segments of 64
-//! bits, XTS with AES-128, and the key wraps with the caller's initial value. Triple DES of both
+//! RustCrypto has only block ciphers, and uses every mode here. AWS-LC has modes of its own, and
+//! uses from here those that it lacks: ciphertext stealing, PKCS #7 padding, CFB with segments of
+//! 64 bits, XTS with AES-128, and the key wraps with the caller's initial value. Triple DES of both
 //! backends uses them too.
 
 mod blocks;
