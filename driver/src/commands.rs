@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod backend;
 pub mod mechanisms;
+pub mod migrate;
 pub mod pin;
 pub mod pipeline;
 pub mod token;

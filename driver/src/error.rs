@@ -68,6 +68,12 @@ pub enum Error {
         /// The reason of the operating system.
         source: std::io::Error,
     },
+    /// An old store could not be read.
+    #[error(transparent)]
+    OldStore(#[from] jeton_migrate::Error),
+    /// A migration failed.
+    #[error("{0}")]
+    Migration(String),
     /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),

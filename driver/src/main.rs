@@ -31,6 +31,8 @@ enum Command {
     Rekey(commands::token_file::Rekey),
     /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
     SealingKey(commands::token_file::SealingKey),
+    /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
+    Migrate(commands::migrate::Migrate),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
     /// Verify what a database of the pipeline holds.
@@ -42,6 +44,9 @@ enum Command {
     /// The process of one module: a job comes in, events go out.
     #[command(hide = true)]
     PipelineChild,
+    /// The process that writes the token of a migration: a job comes in, its outcome goes out.
+    #[command(hide = true)]
+    MigrateChild,
 }
 
 fn main() -> ExitCode {
@@ -53,11 +58,13 @@ fn main() -> ExitCode {
         Command::Pin(command) => command.run(),
         Command::Rekey(command) => command.run(),
         Command::SealingKey(command) => command.run(),
+        Command::Migrate(command) => command.run(),
         Command::Pipeline(command) => command.run(),
         Command::VerifyDb(command) => command.run(),
         Command::Mechanisms(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::PipelineChild => commands::pipeline::child(),
+        Command::MigrateChild => commands::migrate::child(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("jeton: {error}");

@@ -1,7 +1,7 @@
-//! PINs: from the command line, from a file, or from a prompt without echo.
+//! PINs: from the command line, a file, a file descriptor, the environment, or a prompt.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jeton_driver::Error;
@@ -9,27 +9,52 @@ use jeton_driver::Error;
 /// A shorter PIN is allowed, with a warning.
 const SHORT: usize = 8;
 
-/// The PINs of a token that exists. There is no option for the PIN itself: other users of the
-/// machine would see it.
+/// The PINs of a token. There is no option for the PIN itself: other users of the machine would see
+/// it. A PIN that no option and no environment variable gives is asked for.
 #[derive(Args)]
 pub struct PinFiles {
-    /// A file with the security officer's PIN in its first line; asked for if absent.
+    /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN; asked for if
+    /// absent.
     #[arg(long)]
-    so_pin_file: Option<std::path::PathBuf>,
-    /// A file with the user's PIN in its first line; asked for if absent.
+    so_pin_file: Option<PathBuf>,
+    /// An open file descriptor with the security officer's PIN in its first line.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "so_pin_file")]
+    so_pin_fd: Option<u32>,
+    /// A file with the user's PIN in its first line, or set JETON_PIN; asked for if absent.
     #[arg(long)]
-    pin_file: Option<std::path::PathBuf>,
+    pin_file: Option<PathBuf>,
+    /// An open file descriptor with the user's PIN in its first line.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "pin_file")]
+    pin_fd: Option<u32>,
 }
 
 impl PinFiles {
     /// The security officer's PIN.
     pub fn so(&self) -> Result<String, Error> {
-        ask(read(self.so_pin_file.as_deref())?, "SO")
+        ask(self.given_so()?, "SO")
     }
 
     /// The user's PIN.
     pub fn user(&self) -> Result<String, Error> {
-        ask(read(self.pin_file.as_deref())?, "User")
+        ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "User")
+    }
+
+    /// A new PIN of the security officer.
+    pub fn new_so(&self) -> Result<String, Error> {
+        ask_new(self.given_so()?, "SO")
+    }
+
+    fn given_so(&self) -> Result<Option<String>, Error> {
+        given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN")
+    }
+}
+
+/// The PIN of a file, of a file descriptor or of an environment variable, in this order.
+pub fn given(file: Option<&Path>, descriptor: Option<u32>, variable: &str) -> Result<Option<String>, Error> {
+    let descriptor = descriptor.map(|number| PathBuf::from(format!("/dev/fd/{number}")));
+    match read(file.or(descriptor.as_deref()))? {
+        Some(pin) => Ok(Some(pin)),
+        None => Ok(std::env::var(variable).ok()),
     }
 }
 

@@ -1,0 +1,57 @@
+//! The errors of the readers. Their text is the message to the user.
+
+use std::path::{Path, PathBuf};
+
+/// A store cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory has no store of a known format.
+    #[error(
+        "{}: no token here. Expected is the token directory of SoftHSMv2 (directories.tokendir) or an NSS \
+         database with key4.db; older NSS databases (key3.db) must be converted with certutil first",
+        .0.display()
+    )]
+    NoStore(PathBuf),
+    /// The operating system refused access to a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The reason of the operating system.
+        source: std::io::Error,
+    },
+    /// A file is not as its program writes it.
+    #[error("{}: damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The PIN does not open the store.
+    #[error("{}: the PIN is wrong, or the stored PIN record is damaged", .0.display())]
+    WrongPin(PathBuf),
+    /// The store has no user PIN, so it has no private objects that could be read.
+    #[error("{}: the user's PIN was never set", .0.display())]
+    NoPin(PathBuf),
+    /// The store is sound and has something that this reader does not know.
+    #[error("{}: {reason}", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What is unknown, and what to do.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Returns a function for `map_err` that adds this path.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// Returns an error that names the damaged file.
+    pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,44 @@
+//! Reads files and directories within limits.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::{Error, Secret};
+
+/// The largest object file. The largest useful object is a certificate with its chain.
+const MAX_FILE: u64 = 16 << 20;
+
+/// The largest number of entries of a directory: an object and its lock file each.
+const MAX_ENTRIES: usize = 1 << 21;
+
+/// Reads a regular file. Fails if it is longer than [`MAX_FILE`]: a FIFO would block, and a device
+/// has no end.
+pub(crate) fn read(path: &Path) -> Result<Secret, Error> {
+    let metadata = fs::metadata(path).map_err(Error::io(path))?;
+    if !metadata.is_file() {
+        return Err(Error::damaged(path, "not a regular file"));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(Error::io(path))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Error::damaged(path, format!("longer than {MAX_FILE} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Returns the paths in a directory, sorted.
+pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(Error::io(directory))? {
+        paths.push(entry.map_err(Error::io(directory))?.path());
+        if paths.len() > MAX_ENTRIES {
+            return Err(Error::damaged(directory, format!("more than {MAX_ENTRIES} entries")));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}

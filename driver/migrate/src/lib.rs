@@ -1,0 +1,105 @@
+//! Reads the token stores of other PKCS#11 modules: SoftHSMv2 (both backends) and NSS (`sql:`).
+//!
+//! The readers take a path and a PIN, and return objects with all their attributes, private ones
+//! too. They open every file read-only, never write, and call no module. Their input is not
+//! trusted: a damaged or hostile store is an [`Error`], and every length has a limit.
+//!
+//! `docs/migration.md` describes the formats.
+
+#![forbid(unsafe_code)]
+
+mod cipher;
+mod error;
+mod file;
+mod nss;
+mod object;
+mod softhsm;
+mod sqlite;
+
+use std::path::Path;
+
+pub use error::Error;
+pub use object::{Object, Secret, Value};
+
+/// The program that wrote a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// SoftHSMv2, a file for each object.
+    SoftHsmFiles,
+    /// SoftHSMv2, an SQLite database for each token.
+    SoftHsmDatabase,
+    /// NSS, `key4.db` and `cert9.db`.
+    Nss,
+}
+
+impl Format {
+    /// Returns the name for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SoftHsmFiles => "SoftHSMv2 (file backend)",
+            Self::SoftHsmDatabase => "SoftHSMv2 (SQLite backend)",
+            Self::Nss => "NSS",
+        }
+    }
+}
+
+/// A token of an old store that was found and not opened yet.
+pub struct Token {
+    /// The format of its store.
+    pub format: Format,
+    /// The label without its padding.
+    pub label: String,
+    /// The serial number; empty if the store has none.
+    pub serial: String,
+    source: Source,
+}
+
+enum Source {
+    SoftHsm(softhsm::Token),
+    Nss(nss::Database),
+}
+
+impl Token {
+    /// Returns the directory that holds the token's files, and only them.
+    pub fn directory(&self) -> &Path {
+        match &self.source {
+            Source::SoftHsm(token) => token.directory(),
+            Source::Nss(database) => database.directory(),
+        }
+    }
+
+    /// Reads all objects. Fails with [`Error::WrongPin`] if the PIN does not open the token.
+    pub fn read(&self, pin: &[u8]) -> Result<Vec<Object>, Error> {
+        match &self.source {
+            Source::SoftHsm(token) => token.read(pin),
+            Source::Nss(database) => database.read(pin),
+        }
+    }
+}
+
+/// Finds the tokens of a directory: the token directory of SoftHSMv2, one token in it, or the
+/// database directory of NSS. `path` may have the prefix `sql:`. Skips tokens of SoftHSMv2 that
+/// were never initialised.
+pub fn tokens(path: &Path) -> Result<Vec<Token>, Error> {
+    let text = path.as_os_str().to_string_lossy();
+    let directory = text.strip_prefix("sql:").map_or(path, Path::new);
+    let tokens = if directory.join(nss::KEYS).is_file() {
+        let database = nss::Database::at(directory);
+        vec![Token {
+            format: Format::Nss,
+            label: database.label(),
+            serial: String::new(),
+            source: Source::Nss(database),
+        }]
+    } else {
+        let found = softhsm::tokens(directory)?;
+        let token = |token: softhsm::Token| Token {
+            format: token.format(),
+            label: token.label.clone(),
+            serial: token.serial.clone(),
+            source: Source::SoftHsm(token),
+        };
+        found.into_iter().map(token).collect()
+    };
+    if tokens.is_empty() { Err(Error::NoStore(directory.to_owned())) } else { Ok(tokens) }
+}

@@ -1,0 +1,78 @@
+//! Opens SQLite databases of other programs, read-only and without trust.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::Error;
+
+/// The largest value and the largest row of a database.
+const MAX_VALUE: i32 = 16 << 20;
+
+/// Opens a database whose tables are these. No lock is taken and no file is written: the file is
+/// opened as immutable. Fails if another program left a journal, because the database is then
+/// incomplete without it.
+pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
+    for suffix in ["-journal", "-wal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        if std::fs::metadata(&name).is_ok_and(|journal| journal.len() > 0) {
+            let reason =
+                "a program uses this database, or was interrupted while it wrote (there is a journal). \
+                          Close the program; if the journal stays, open the token once with its own tool"
+                    .to_owned();
+            return Err(Error::Unsupported { path: PathBuf::from(name), reason });
+        }
+    }
+    let connection = connect(path).map_err(broken(path))?;
+    for table in tables {
+        let kind: Result<String, _> =
+            connection.query_row("SELECT type FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0));
+        // A view could compute without end.
+        if kind.map_err(broken(path))? != "table" {
+            return Err(Error::damaged(path, format!("{table} is not a table")));
+        }
+    }
+    Ok(connection)
+}
+
+/// Returns a function for `map_err` that says that the database is damaged.
+pub(crate) fn broken(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
+    move |error| match error {
+        rusqlite::Error::QueryReturnedNoRows => Error::damaged(path, "a table or a row is missing"),
+        error => Error::damaged(path, error.to_string()),
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
+    let connection = Connection::open_with_flags(uri(path), flags)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    Ok(connection)
+}
+
+/// Returns the URI of an immutable database.
+fn uri(path: &Path) -> String {
+    use std::fmt::Write;
+    use std::os::unix::ffi::OsStrExt;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = "file:".to_owned();
+    for byte in absolute.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri + "?mode=ro&immutable=1"
+}

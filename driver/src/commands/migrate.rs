@@ -1,0 +1,303 @@
+//! `migrate`: makes a token of Jeton from a token of another module.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+use jeton_driver::Error;
+use jeton_driver::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence, run_child};
+use jeton_driver::token::token_directory;
+use jeton_migrate::{Format, Token};
+use jeton_peers::Known;
+use zeroize::Zeroizing;
+
+use super::pin::{self, PinFiles};
+
+/// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
+///
+/// Reads the old store with its PIN, private keys that are not extractable too. The old store is
+/// never changed. The new token appears with all objects or not at all.
+#[derive(Args)]
+pub struct Migrate {
+    /// The token directory of SoftHSMv2, one token in it, or the directory of an NSS database.
+    from: PathBuf,
+    /// The label of the old token, if the directory has several.
+    #[arg(long)]
+    token: Option<String>,
+    /// The serial number of the old token.
+    #[arg(long)]
+    serial: Option<String>,
+    /// The label of the new token; that of the old one if absent.
+    #[arg(long)]
+    label: Option<String>,
+    /// Show what would come and what would not, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave out the objects that cannot come, instead of failing.
+    #[arg(long)]
+    partial: bool,
+    /// The old module, which helps to prove the keys: a path, or `none`; the usual place if absent.
+    #[arg(long)]
+    module: Option<String>,
+    #[command(flatten)]
+    pins: PinFiles,
+    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN; the old PIN if absent.
+    #[arg(long)]
+    new_pin_file: Option<PathBuf>,
+    /// An open file descriptor with the user's PIN of the new token.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "new_pin_file")]
+    new_pin_fd: Option<u32>,
+}
+
+/// The exit status for wrong usage, as clap has it.
+const USAGE: u8 = 2;
+
+/// The hidden command of the process that writes the token.
+pub fn child() -> Result<ExitCode, Error> {
+    run_child(std::io::stdin().lock(), std::io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Migrate {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.migrate() {
+            Err(Error::Usage(text)) => {
+                eprintln!("jeton: {text}");
+                Ok(ExitCode::from(USAGE))
+            }
+            result => result,
+        }
+    }
+
+    fn migrate(&self) -> Result<ExitCode, Error> {
+        let library = jeton_peers::library_of(Known::Jeton.name())?;
+        let old = self.old_token()?;
+        let label = self.label.as_ref().unwrap_or(&old.label).clone();
+        if label.len() > 32 {
+            return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
+        }
+        let old_pin = Zeroizing::new(self.pins.user()?);
+        let objects = old.read(old_pin.as_bytes())?;
+        println!(
+            "{} token {:?}: {} objects in {}",
+            old.format.name(),
+            old.label,
+            objects.len(),
+            old.directory().display()
+        );
+        let (so_pin, pin) =
+            if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
+        let tokens = token_directory()?;
+        if !self.dry_run && self.is_done(&objects, &label, &pin)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()? };
+        let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
+        let old_module = self.old_module(&old, &stage, &old_pin)?;
+        let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
+        let outcome = write(&job, &stage)?;
+        self.report(&outcome);
+        if self.dry_run {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let staying = outcome.staying().count();
+        if staying > 0 && !self.partial {
+            return Err(Error::Migration(format!(
+                "{staying} of {} objects cannot come, so nothing was written; --partial leaves them out",
+                outcome.lines.len()
+            )));
+        }
+        let file = stage.publish(&tokens, &outcome.serial)?;
+        println!(
+            "The token {label:?} with serial {} has {} objects: {}",
+            outcome.serial,
+            outcome.coming(),
+            file.display()
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the token that the options name.
+    fn old_token(&self) -> Result<Token, Error> {
+        let fits = |token: &Token| {
+            self.token.as_ref().is_none_or(|label| token.label == *label)
+                && self.serial.as_ref().is_none_or(|serial| token.serial == *serial)
+        };
+        let all = jeton_migrate::tokens(&self.from)?;
+        let names: Vec<_> =
+            all.iter().map(|token| format!("{:?} (serial {})", token.label, token.serial)).collect();
+        let mut fitting: Vec<_> = all.into_iter().filter(fits).collect();
+        match fitting.len() {
+            1 => Ok(fitting.remove(0)),
+            0 => Err(Error::Usage(format!("no such token; there are: {}", names.join(", ")))),
+            _ => Err(Error::Usage(format!("--token or --serial says which token: {}", names.join(", ")))),
+        }
+    }
+
+    /// Returns the user's PIN of the new token.
+    fn new_pin(&self, old: &str) -> Result<String, Error> {
+        let given = pin::given(self.new_pin_file.as_deref(), self.new_pin_fd, "JETON_NEW_PIN")?;
+        match given {
+            None if !old.is_empty() => Ok(old.to_owned()),
+            given => pin::ask_new(given, "user"),
+        }
+    }
+
+    /// Returns whether all objects are in a token with this label already. Fails if some are.
+    fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
+        let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
+        let module = super::open(Known::Jeton.name())?;
+        let presence = presence(&module, label, pin, &plans)?;
+        module.finalize()?;
+        match presence {
+            Presence::NoToken => Ok(false),
+            Presence::Token { objects, serial } if objects == plans.len() => {
+                println!(
+                    "The token {label:?} with serial {serial} has all {objects} objects already. Nothing was written."
+                );
+                Ok(true)
+            }
+            Presence::Token { objects, .. } => Err(Error::Migration(format!(
+                "Jeton has a token {label:?} already, with {objects} of the {} objects; nothing was written. --label \
+                 gives the new token another label",
+                plans.len()
+            ))),
+        }
+    }
+
+    /// Copies the old store for its own module, which may write to what it opens.
+    fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
+        let known = if old.format == Format::Nss { Known::Nss } else { Known::SoftHsm2 };
+        let library = match self.module.as_deref() {
+            Some("none") => return Ok(None),
+            Some(module) => Some(jeton_peers::library_of(module)?),
+            None => known.library(),
+        };
+        let Some(library) = library else {
+            println!("The old module is not installed: the keys are proved with the old public keys alone.");
+            return Ok(None);
+        };
+        let copy = stage.path().join("old").join("token");
+        copy_files(old.directory(), &copy)?;
+        let parameters = (old.format == Format::Nss).then(|| {
+            format!(
+                "configdir='sql:{}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=readOnly",
+                copy.display()
+            )
+        });
+        let backend = if old.format == Format::SoftHsmDatabase { "db" } else { "file" };
+        let text = format!(
+            "directories.tokendir = {}\nobjectstore.backend = {backend}\nlog.level = ERROR\n",
+            stage.path().join("old").display()
+        );
+        let path = softhsm_configuration(stage);
+        fs::write(&path, text).map_err(Error::io(&path))?;
+        let serial = (old.format != Format::Nss).then(|| old.serial.clone());
+        let required = self.module.is_some();
+        Ok(Some(OldModule { library, parameters, serial, pin: pin.to_owned(), required }))
+    }
+
+    fn report(&self, outcome: &Outcome) {
+        if let Some(note) = &outcome.note {
+            println!("Note: {note}.");
+        }
+        if self.dry_run {
+            for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
+                println!("comes        {}", described(line));
+            }
+        }
+        for (line, reason) in outcome.staying() {
+            println!("cannot come  {}: {reason}", described(line));
+        }
+        let arrivals = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
+        let mut differences = std::collections::BTreeMap::<&str, usize>::new();
+        for difference in arrivals().flat_map(|arrival| &arrival.differences) {
+            *differences.entry(difference).or_default() += 1;
+        }
+        for (difference, count) in differences {
+            println!("differs      {difference} ({count} objects)");
+        }
+        let proved = arrivals().filter(|arrival| arrival.proved).count();
+        let keys = arrivals().filter(|arrival| !arrival.proof.is_empty()).count();
+        println!(
+            "{} of {} objects come; {proved} of {keys} private keys are proved.",
+            outcome.coming(),
+            outcome.lines.len()
+        );
+        for line in &outcome.lines {
+            if let Ok(arrival) = &line.result
+                && !arrival.proved
+                && !arrival.proof.is_empty()
+            {
+                println!("not proved   {}: {}", described(line), arrival.proof);
+            }
+        }
+    }
+}
+
+/// Runs the tool as the process that writes the token.
+fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
+    let text = serde_json::to_string(job).map_err(|error| Error::Migration(error.to_string()))?;
+    let text = Zeroizing::new(text);
+    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
+    let mut command = Command::new(&program);
+    command
+        .arg("migrate-child")
+        .env("JETON_DIR", stage.path())
+        .env("SOFTHSM2_CONF", softhsm_configuration(stage));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
+    if let Some(mut input) = child.stdin.take() {
+        // A child that ended early says why itself.
+        let _ = input.write_all(text.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(Error::io(&program))?;
+    let outcome = output.status.success().then(|| serde_json::from_slice(&output.stdout).ok()).flatten();
+    outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
+}
+
+fn softhsm_configuration(stage: &Stage) -> PathBuf {
+    stage.path().join("softhsm2.conf")
+}
+
+/// Copies the files of a directory, without its subdirectories.
+fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir_all(to).map_err(Error::io(to))?;
+    for entry in fs::read_dir(from).map_err(Error::io(from))? {
+        let entry = entry.map_err(Error::io(from))?;
+        if entry.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            fs::copy(entry.path(), to.join(entry.file_name())).map_err(Error::io(entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns PINs for a token that is removed at once.
+fn rehearsal_pins() -> Result<(String, String), Error> {
+    let pin = || {
+        let mut bytes = [0; 16];
+        aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::InProcess("making a PIN"))?;
+        Ok::<_, Error>(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    };
+    Ok((pin()?, pin()?))
+}
+
+/// Returns the words for one object.
+fn described(line: &Line) -> String {
+    let mut text = line.what.clone();
+    if !line.label.is_empty() {
+        text += &format!(", label {:?}", line.label);
+    }
+    if !line.id.is_empty() {
+        text += &format!(", ID {}", line.id);
+    }
+    if let Ok(arrival) = &line.result
+        && arrival.proved
+    {
+        text += &format!(", proved by a {}", arrival.proof);
+    }
+    text
+}

@@ -1,0 +1,133 @@
+//! Migration: the objects of an old store, which [`jeton_migrate`] has read, become a token of
+//! Jeton.
+//!
+//! The tool writes a new token in a directory of its own and renames its file into the token
+//! directory at the end. A process with `JETON_DIR` set to that directory does the writing
+//! ([`run_child`]), because a module reads its environment when it is loaded.
+
+mod old_module;
+mod plan;
+mod proof;
+mod stage;
+mod write;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::client::{Access, Attribute, Module, User};
+use crate::token::{self, Choice};
+
+pub use old_module::OldModule;
+pub use plan::Plan;
+pub use stage::Stage;
+pub use write::run_child;
+
+/// The work of the process that writes the new token.
+#[derive(Serialize, Deserialize)]
+pub struct Job {
+    /// The objects of the old store.
+    pub objects: Vec<jeton_migrate::Object>,
+    /// The module of Jeton.
+    pub library: std::path::PathBuf,
+    /// The label of the new token.
+    pub label: String,
+    /// The SO PIN of the new token.
+    pub so_pin: String,
+    /// The user's PIN of the new token.
+    pub pin: String,
+    /// The module that wrote the old store, if it is installed.
+    pub old_module: Option<OldModule>,
+}
+
+/// The result of a [`Job`]. It tells nothing secret.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The serial number of the new token.
+    pub serial: String,
+    /// One line for each object, in their order.
+    pub lines: Vec<Line>,
+    /// Why the old module was not asked, if it was found and does not open the store.
+    pub note: Option<String>,
+}
+
+/// The result for one object.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// The class, the key type and the size, e.g. `private key, EC P-256`.
+    pub what: String,
+    /// `CKA_LABEL`
+    pub label: String,
+    /// `CKA_ID` in hexadecimal.
+    pub id: String,
+    /// Whether it comes.
+    pub result: Result<Arrival, String>,
+}
+
+/// An object that is in the new token.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Arrival {
+    /// How a private key was proved, or why it could not be; empty for other objects.
+    pub proof: String,
+    /// Whether the key pair was proved.
+    pub proved: bool,
+    /// The attributes that differ, each with the reason.
+    pub differences: Vec<String>,
+}
+
+impl Outcome {
+    /// Returns the number of objects that come.
+    pub fn coming(&self) -> usize {
+        self.lines.iter().filter(|line| line.result.is_ok()).count()
+    }
+
+    /// Returns the objects that cannot come, with the reasons.
+    pub fn staying(&self) -> impl Iterator<Item = (&Line, &str)> {
+        self.lines.iter().filter_map(|line| Some((line, line.result.as_ref().err()?.as_str())))
+    }
+}
+
+/// How many of the objects a token of Jeton has already.
+pub enum Presence {
+    /// There is no token with this label.
+    NoToken,
+    /// There is one, with this number of the objects and this serial number.
+    Token {
+        /// The number of objects that are there.
+        objects: usize,
+        /// The serial number of the token.
+        serial: String,
+    },
+}
+
+/// Looks for the token and its objects.
+pub fn presence(module: &Module, label: &str, pin: &str, plans: &[Plan]) -> Result<Presence, Error> {
+    let choice = Choice::Label(label.to_owned());
+    let exists = |slot: &token::Slot| {
+        slot.token.as_ref().is_some_and(|token| token.is_initialised() && token.label == label)
+    };
+    if !token::slots(module)?.iter().any(exists) {
+        return Ok(Presence::NoToken);
+    }
+    let slot = token::choose(module, &choice)?;
+    let session = module.open_session(slot, Access::ReadOnly)?;
+    session.login(User::User, Some(pin)).map_err(|failure| {
+        Error::Migration(format!(
+            "Jeton has a token labelled {label:?} already, and the PIN does not open it ({}). --label gives the \
+             new token another label",
+            failure.code_name()
+        ))
+    })?;
+    let mut wanted = BTreeMap::<Vec<(u64, Vec<u8>)>, usize>::new();
+    for plan in plans {
+        let signs = plan.signs().into_iter().map(|one| (one.kind, one.value));
+        *wanted.entry(signs.collect()).or_default() += 1;
+    }
+    let mut objects = 0;
+    for (signs, count) in wanted {
+        let template: Vec<_> = signs.into_iter().map(|(kind, value)| Attribute { kind, value }).collect();
+        objects += session.find(&template)?.len().min(count);
+    }
+    Ok(Presence::Token { objects, serial: module.token_info(slot)?.serial })
+}

@@ -1,0 +1,170 @@
+//! The module that wrote the old store, as a witness: it signs with its keys and verifies with
+//! them.
+//!
+//! It gets a copy of the store. SoftHSMv2 writes to the store that it opens.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use cryptoki_sys::*;
+use jeton_migrate::Object;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, User};
+use crate::token::{self, Slot};
+
+/// How to open the old module.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct OldModule {
+    /// Its shared object.
+    pub library: PathBuf,
+    /// The library parameters of `C_Initialize`.
+    pub parameters: Option<String>,
+    /// The serial number of the token; `None` for NSS, whose token has a fixed slot.
+    pub serial: Option<String>,
+    /// The user's PIN in the old store.
+    pub pin: String,
+    /// Whether the user named the module: then it must open the store.
+    pub required: bool,
+}
+
+/// The longest signature and the longest message of RSA, with keys of 16,384 bits.
+pub(super) const LONGEST: usize = 2048;
+
+/// The slot of NSS that holds keys.
+const NSS_SLOT: CK_SLOT_ID = 2;
+
+/// The old module with its token open.
+pub(super) struct Witness {
+    session: Session,
+    pin: String,
+    keys: HashMap<Mark, Vec<ObjectHandle>>,
+}
+
+/// The attributes by which a key is found in the old module: class, type, ID, label, modulus.
+type Mark = (u64, u64, Vec<u8>, Vec<u8>, Vec<u8>);
+
+impl Witness {
+    /// Opens the old module. A module that the user named must open the store. If another does
+    /// not, a note says why.
+    pub(super) fn open(old: &OldModule) -> Result<(Option<Self>, Option<String>), Error> {
+        let error = match Self::try_open(old) {
+            Ok(witness) => return Ok((Some(witness), None)),
+            Err(error) => error,
+        };
+        let text =
+            format!("the old module {} does not open a copy of the store ({error})", old.library.display());
+        if old.required { Err(Error::Migration(text)) } else { Ok((None, Some(text))) }
+    }
+
+    fn try_open(old: &OldModule) -> Result<Self, Error> {
+        let module = Module::load(&old.library)?;
+        module.initialize(old.parameters.as_deref())?;
+        let fits = |slot: &Slot| match &old.serial {
+            Some(serial) => slot.token.as_ref().is_some_and(|token| token.serial == *serial),
+            None => slot.id.0 == NSS_SLOT,
+        };
+        let slot = token::slots(&module)?.into_iter().find(fits);
+        let slot = slot.ok_or_else(|| Error::Migration("it does not show the token".to_owned()))?;
+        let session = module.open_session(slot.id, Access::ReadOnly)?;
+        // A database of NSS without a password is always logged in.
+        if !(old.pin.is_empty() && old.serial.is_none()) {
+            session.login(User::User, Some(&old.pin))?;
+        }
+        let mut witness = Self { session, pin: old.pin.clone(), keys: HashMap::new() };
+        witness.list()?;
+        Ok(witness)
+    }
+
+    fn list(&mut self) -> Result<(), Failure> {
+        for class in [CKO_PRIVATE_KEY, CKO_PUBLIC_KEY] {
+            let wanted = crate::client::Attribute::number(CKA_CLASS, class);
+            for handle in self.session.find(std::slice::from_ref(&wanted))? {
+                let kinds = [CKA_KEY_TYPE, CKA_ID, CKA_LABEL, CKA_MODULUS];
+                let values = self.session.attributes(handle, &kinds)?;
+                let [kind, id, label, modulus] =
+                    <[_; 4]>::try_from(values).unwrap_or_default().map(Option::unwrap_or_default);
+                let kind = kind.try_into().map_or(u64::MAX, u64::from_ne_bytes);
+                self.keys.entry((class, kind, id, label, modulus)).or_default().push(handle);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the handles of a key that may be this object. Two keys with one label and one ID
+    /// are not distinguished.
+    fn handles(&self, object: &Object, class: u64) -> &[ObjectHandle] {
+        let bytes = |kind| object.bytes(kind).to_vec();
+        let kind = object.number(CKA_KEY_TYPE).unwrap_or(u64::MAX);
+        let mark = (class, kind, bytes(CKA_ID), bytes(CKA_LABEL), bytes(CKA_MODULUS));
+        self.keys.get(&mark).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the signatures of the private keys that may be this object.
+    pub(super) fn sign(
+        &self,
+        object: &Object,
+        mechanism: &Mechanism,
+        data: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let sign = |handle: &ObjectHandle| {
+            self.session.sign_init(mechanism, *handle)?;
+            self.authenticate(object)?;
+            let mut out = vec![0; LONGEST];
+            let length = self.session.sign(data, &mut out)?;
+            out.truncate(length);
+            Ok(out)
+        };
+        let signatures: Result<_, Failure> = self.handles(object, CKO_PRIVATE_KEY).iter().map(sign).collect();
+        signatures.doing(|| "signing with the old module".to_owned())
+    }
+
+    /// Returns what the private keys that may be this object decrypt.
+    pub(super) fn decrypt(
+        &self,
+        object: &Object,
+        mechanism: &Mechanism,
+        ciphertext: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut plain = Vec::new();
+        for handle in self.handles(object, CKO_PRIVATE_KEY) {
+            self.session.decrypt_init(mechanism, *handle)?;
+            self.authenticate(object)?;
+            let mut out = vec![0; LONGEST];
+            // Another key with the same label fails.
+            if let Ok(length) = self.session.decrypt(ciphertext, &mut out) {
+                out.truncate(length);
+                plain.push(out);
+            }
+        }
+        Ok(plain)
+    }
+
+    /// Verifies a signature with the public keys that may be this object; `None` if there is no
+    /// such key that verifies.
+    pub(super) fn verify(
+        &self,
+        public: &Object,
+        mechanism: &Mechanism,
+        data: &[u8],
+        signature: &[u8],
+    ) -> Result<Option<bool>, Failure> {
+        let mut verdict = None;
+        if public.flag(CKA_VERIFY) {
+            for handle in self.handles(public, CKO_PUBLIC_KEY) {
+                self.session.verify_init(mechanism, *handle)?;
+                let good = self.session.verify(data, signature)?;
+                verdict = Some(good || verdict == Some(true));
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn authenticate(&self, object: &Object) -> Result<(), Failure> {
+        if object.flag(CKA_ALWAYS_AUTHENTICATE) {
+            self.session.login(User::ContextSpecific, Some(&self.pin))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! The proof of a private key: what it computes in Jeton fits the public key of the old store, and
+//! what it computed in the old module fits too.
+
+mod public;
+
+use cryptoki_sys::*;
+use jeton_migrate::Object;
+
+use super::Plan;
+use super::old_module::{LONGEST, Witness};
+use crate::Error;
+use crate::client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure, User};
+
+pub(super) use public::PublicKeys;
+
+use public::PublicKey;
+
+/// What is signed.
+const MESSAGE: &[u8] = b"jeton migrate: proof of a key pair";
+
+/// Proves the keys of a token.
+pub(super) struct Prover<'a> {
+    pub(super) session: &'a Session,
+    pub(super) pin: &'a str,
+    pub(super) witness: Option<&'a Witness>,
+    pub(super) publics: &'a PublicKeys<'a>,
+}
+
+/// The operation that proves a key.
+enum Way {
+    Sign(Mechanism, Vec<u8>),
+    Decrypt,
+    Derive,
+}
+
+/// The key that is used: the new object, or its twin.
+struct Subject {
+    key: ObjectHandle,
+    /// Whether each use needs the PIN.
+    asks: bool,
+}
+
+/// The result of a proof that did not fail.
+pub(super) enum Verdict {
+    /// The key fits; how that was shown.
+    Proved(String),
+    /// Nothing could be compared; why.
+    Unproved(String),
+}
+
+impl Prover<'_> {
+    /// Proves one private key. Fails if it does not fit its public key.
+    pub(super) fn prove(&self, plan: &Plan, object: &Object, key: ObjectHandle) -> Result<Verdict, Error> {
+        let publics = self.publics.of(object);
+        if publics.is_empty() {
+            let reason = "the old store has no public key and no certificate with this ID";
+            return Ok(Verdict::Unproved(reason.to_owned()));
+        }
+        let Some(way) = Way::of(plan, object) else {
+            return Ok(Verdict::Unproved("its type has no operation that shows it".to_owned()));
+        };
+        let subject = match way.is_allowed(plan) {
+            true => Subject { key, asks: plan.flag(CKA_ALWAYS_AUTHENTICATE) },
+            false => Subject { key: self.twin(plan)?, asks: false },
+        };
+        let verdict = match &way {
+            Way::Sign(mechanism, data) => self.by_signature(object, &subject, mechanism, data, &publics),
+            Way::Decrypt => self.by_decryption(object, &subject, &publics),
+            Way::Derive => self.by_derivation(subject.key, &publics),
+        };
+        if subject.key != key {
+            self.session.destroy_object(subject.key)?;
+        }
+        verdict
+    }
+
+    fn by_signature(
+        &self,
+        object: &Object,
+        subject: &Subject,
+        mechanism: &Mechanism,
+        data: &[u8],
+        publics: &[PublicKey<'_>],
+    ) -> Result<Verdict, Error> {
+        self.session.sign_init(mechanism, subject.key)?;
+        self.authenticate(subject)?;
+        let mut signature = vec![0; LONGEST];
+        let length = self.session.sign(data, &mut signature)?;
+        signature.truncate(length);
+        for public in publics {
+            let judge = self.judge(public, CKA_VERIFY)?;
+            let verified = match public.verify(MESSAGE, &signature) {
+                Some(verified) => verified,
+                // AWS-LC has no such keys.
+                None => self.verify(judge, mechanism, data, &signature)?,
+            };
+            if !verified {
+                self.session.destroy_object(judge)?;
+                continue;
+            }
+            let both = self.ask_old_module(object, public, judge, mechanism, data, &signature)?;
+            self.session.destroy_object(judge)?;
+            return Ok(Verdict::Proved(format!("signature{both}")));
+        }
+        Err(misfit("a signature made in Jeton does not verify with the old public key"))
+    }
+
+    /// Lets the old module verify the signature, and verifies one of the old module. Returns words
+    /// for the report.
+    fn ask_old_module(
+        &self,
+        object: &Object,
+        public: &PublicKey<'_>,
+        judge: ObjectHandle,
+        mechanism: &Mechanism,
+        data: &[u8],
+        signature: &[u8],
+    ) -> Result<&'static str, Error> {
+        let Some(witness) = self.witness else { return Ok("") };
+        if let Some(old) = public.object
+            && witness.verify(old, mechanism, data, signature)? == Some(false)
+        {
+            return Err(misfit("the old module does not verify a signature made in Jeton"));
+        }
+        if !object.flag(CKA_SIGN) {
+            return Ok("");
+        }
+        let signatures = witness.sign(object, mechanism, data)?;
+        for old in &signatures {
+            if self.verify(judge, mechanism, data, old)? {
+                return Ok(", both ways through the old module");
+            }
+        }
+        match signatures.is_empty() {
+            true => Err(misfit("the old module does not show the key")),
+            false => Err(misfit("Jeton does not verify a signature made in the old module")),
+        }
+    }
+
+    fn by_decryption(
+        &self,
+        object: &Object,
+        subject: &Subject,
+        publics: &[PublicKey<'_>],
+    ) -> Result<Verdict, Error> {
+        let mechanism = Mechanism::new(CKM_RSA_PKCS);
+        for public in publics {
+            let judge = self.judge(public, CKA_ENCRYPT)?;
+            self.session.encrypt_init(&mechanism, judge)?;
+            let mut ciphertext = vec![0; LONGEST];
+            let length = self.session.encrypt(MESSAGE, &mut ciphertext)?;
+            ciphertext.truncate(length);
+            self.session.destroy_object(judge)?;
+            self.session.decrypt_init(&mechanism, subject.key)?;
+            self.authenticate(subject)?;
+            let mut plain = vec![0; LONGEST];
+            if !self.session.decrypt(&ciphertext, &mut plain).is_ok_and(|length| plain[..length] == *MESSAGE)
+            {
+                continue;
+            }
+            let Some(witness) = self.witness else { return Ok(Verdict::Proved("decryption".to_owned())) };
+            let old = witness.decrypt(object, &mechanism, &ciphertext)?;
+            if !old.iter().any(|plain| plain == MESSAGE) {
+                return Err(misfit("the old module does not decrypt what its public key encrypts"));
+            }
+            return Ok(Verdict::Proved("decryption, also by the old module".to_owned()));
+        }
+        Err(misfit("it does not decrypt what the old public key encrypts"))
+    }
+
+    /// The key with a new public key derives the same secret as the new private key with the old
+    /// public key.
+    fn by_derivation(&self, key: ObjectHandle, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
+        for public in publics {
+            let (mechanism, template) = public.partner();
+            let hidden = [Attribute::flag(CKA_DERIVE, true), Attribute::flag(CKA_TOKEN, false)];
+            let (theirs, partner) =
+                self.session.generate_key_pair(&Mechanism::new(mechanism), &template, &hidden)?;
+            let point = self.session.attribute(theirs, public.value_kind())?;
+            let ours = self.derive(public, key, &point)?;
+            let other = self.derive(public, partner, public.value())?;
+            for object in [theirs, partner] {
+                self.session.destroy_object(object)?;
+            }
+            if ours == other {
+                return Ok(Verdict::Proved("derivation".to_owned()));
+            }
+        }
+        Err(misfit("it does not derive the secret that the old public key gives"))
+    }
+
+    fn derive(&self, public: &PublicKey<'_>, key: ObjectHandle, point: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mechanism = if public.kind == CKK_DH {
+            Mechanism::with_bytes(CKM_DH_PKCS_DERIVE, point)
+        } else {
+            Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
+        };
+        let template = [
+            Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+            Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET),
+            Attribute::flag(CKA_TOKEN, false),
+            Attribute::flag(CKA_SENSITIVE, false),
+            Attribute::flag(CKA_EXTRACTABLE, true),
+        ];
+        let secret = self.session.derive_key(&mechanism, key, &template)?;
+        let value = self.session.attribute(secret, CKA_VALUE)?;
+        self.session.destroy_object(secret)?;
+        Ok(value)
+    }
+
+    fn verify(
+        &self,
+        key: ObjectHandle,
+        mechanism: &Mechanism,
+        data: &[u8],
+        signature: &[u8],
+    ) -> Result<bool, Failure> {
+        self.session.verify_init(mechanism, key)?;
+        // A signature of another length is a failure.
+        Ok(self.session.verify(data, signature).unwrap_or(false))
+    }
+
+    /// Creates a session object of the old public key.
+    fn judge(&self, public: &PublicKey<'_>, usage: CK_ATTRIBUTE_TYPE) -> Result<ObjectHandle, Failure> {
+        let mut template = public.parts.clone();
+        template.extend([Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)]);
+        self.session.create_object(&template)
+    }
+
+    /// Creates a session object of the private key whose usage is not limited, for a key whose
+    /// flags allow no proof.
+    fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
+        const CHANGED: [CK_ATTRIBUTE_TYPE; 7] = [
+            CKA_TOKEN,
+            CKA_SIGN,
+            CKA_DERIVE,
+            CKA_ALWAYS_AUTHENTICATE,
+            CKA_ALLOWED_MECHANISMS,
+            CKA_START_DATE,
+            CKA_END_DATE,
+        ];
+        let kept = plan.template.iter().filter(|one| !CHANGED.contains(&one.kind)).cloned();
+        let signs = plan.number(CKA_KEY_TYPE).is_some_and(can_sign);
+        let usage = if signs { CKA_SIGN } else { CKA_DERIVE };
+        let more = [Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)];
+        self.session.create_object(&kept.chain(more).collect::<Vec<_>>())
+    }
+
+    fn authenticate(&self, subject: &Subject) -> Result<(), Failure> {
+        if subject.asks {
+            self.session.login(User::ContextSpecific, Some(self.pin))?;
+        }
+        Ok(())
+    }
+}
+
+const fn can_sign(kind: CK_KEY_TYPE) -> bool {
+    matches!(kind, CKK_RSA | CKK_EC | CKK_EC_EDWARDS | CKK_ML_DSA | CKK_SLH_DSA)
+}
+
+impl Way {
+    /// Chooses an operation that the key may do, or else a signature, which its twin makes.
+    fn of(plan: &Plan, object: &Object) -> Option<Self> {
+        let kind = plan.number(CKA_KEY_TYPE)?;
+        let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);
+        let derives = matches!(kind, CKK_EC | CKK_EC_MONTGOMERY | CKK_DH);
+        if decrypts && !plan.flag(CKA_SIGN) {
+            return Some(Self::Decrypt);
+        }
+        if derives && !plan.flag(CKA_SIGN) && (plan.flag(CKA_DERIVE) || !can_sign(kind)) {
+            return Some(Self::Derive);
+        }
+        let (mechanism, data) = match kind {
+            CKK_RSA => (CKM_SHA256_RSA_PKCS, MESSAGE.to_vec()),
+            CKK_EC => (CKM_ECDSA, public::digest(object.bytes(CKA_EC_PARAMS), MESSAGE)),
+            CKK_EC_EDWARDS => (CKM_EDDSA, MESSAGE.to_vec()),
+            CKK_ML_DSA => (CKM_ML_DSA, MESSAGE.to_vec()),
+            CKK_SLH_DSA => (CKM_SLH_DSA, MESSAGE.to_vec()),
+            _ => return None,
+        };
+        Some(Self::Sign(Mechanism::new(mechanism), data))
+    }
+
+    fn is_allowed(&self, plan: &Plan) -> bool {
+        let (usage, mechanism) = match self {
+            Self::Sign(mechanism, _) => (CKA_SIGN, mechanism.kind),
+            Self::Decrypt => (CKA_DECRYPT, CKM_RSA_PKCS),
+            Self::Derive if plan.number(CKA_KEY_TYPE) == Some(CKK_DH) => (CKA_DERIVE, CKM_DH_PKCS_DERIVE),
+            Self::Derive => (CKA_DERIVE, CKM_ECDH1_DERIVE),
+        };
+        let allowed = plan.get(CKA_ALLOWED_MECHANISMS).is_none_or(|list| {
+            list.as_chunks::<8>().0.iter().any(|number| u64::from_ne_bytes(*number) == mechanism)
+        });
+        plan.flag(usage) && allowed
+    }
+}
+
+fn misfit(reason: &str) -> Error {
+    Error::Migration(reason.to_owned())
+}

@@ -1,0 +1,468 @@
+//! `jeton migrate`: stores that SoftHSMv2 made, as a user migrates them.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{Scratch, has, jeton, peer, run, succeed};
+use jeton_peers::Known;
+
+const PIN: &str = "87654321";
+
+/// The keys of the store: the type for pkcs11-tool, and more options.
+const PAIRS: [(&str, &[&str]); 9] = [
+    ("rsa:1024", &[]),
+    ("rsa:2048", &["--always-auth"]),
+    ("rsa:2048", &["--extractable"]),
+    ("rsa:3072", &[]),
+    ("rsa:4096", &[]),
+    ("EC:prime256v1", &[]),
+    ("EC:secp384r1", &[]),
+    ("EC:secp521r1", &[]),
+    ("EC:edwards25519", &[]),
+];
+
+/// The objects of the store: two for each pair, two secret keys, two data objects, a certificate.
+const OBJECTS: usize = 2 * PAIRS.len() + 5;
+
+/// Returns a store that SoftHSMv2 made; the tests use copies of it. `None` if a program is absent.
+fn store() -> Option<&'static Path> {
+    static STORE: OnceLock<Option<Scratch>> = OnceLock::new();
+    let store = STORE.get_or_init(|| {
+        peer(Known::Jeton)?;
+        let library = peer(Known::SoftHsm2)?;
+        let there =
+            has("softhsm2-util", "--version") && has("pkcs11-tool", "--version") && has("openssl", "version");
+        there.then(|| make_store(&library))
+    });
+    store.as_ref().map(Scratch::path)
+}
+
+fn make_store(library: &Path) -> Scratch {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join("tokens")).expect("a directory");
+    let text = format!("directories.tokendir = {}\nobjectstore.backend = file\n", scratch.file("tokens"));
+    fs::write(scratch.file("softhsm2.conf"), text).expect("a file");
+    let mut command = Command::new("softhsm2-util");
+    command.args(["--init-token", "--free", "--label", "old", "--so-pin", "12345678", "--pin", PIN]);
+    succeed(command.env("SOFTHSM2_CONF", scratch.file("softhsm2.conf")));
+    let tool = |arguments: &[&str]| {
+        succeed(old_tool(scratch.path(), library).args(arguments));
+    };
+    for (index, (kind, more)) in PAIRS.iter().enumerate() {
+        let (id, label) = (format!("{:02x}", index + 1), format!("pair {index}"));
+        tool(&[&["--keypairgen", "--key-type", kind, "--id", &id, "--label", &label], *more].concat());
+    }
+    tool(&["--keygen", "--key-type", "AES:32", "--id", "30", "--label", "aes"]);
+    tool(&["--keygen", "--key-type", "GENERIC:32", "--id", "31", "--label", "generic"]);
+    fs::write(scratch.file("data"), "some data").expect("a file");
+    let data = scratch.file("data");
+    tool(&["--write-object", &data, "--type", "data", "--label", "public", "--application-label", "a"]);
+    tool(&["--write-object", &data, "--type", "data", "--label", "private", "--private"]);
+    let certificate = scratch.file("certificate");
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", &scratch.file("key")]);
+    succeed(command.args(["-out", &certificate, "-outform", "DER", "-subj", "/CN=old", "-days", "9"]));
+    tool(&["--write-object", &certificate, "--type", "cert", "--id", "01", "--label", "certificate"]);
+    scratch
+}
+
+/// Returns pkcs11-tool for the store in this directory, logged in.
+fn old_tool(store: &Path, library: &Path) -> Command {
+    let mut command = Command::new("pkcs11-tool");
+    command.env("SOFTHSM2_CONF", store.join("softhsm2.conf")).arg("--module").arg(library);
+    command.args(["--login", "--pin", PIN]);
+    command
+}
+
+/// A copy of the store, and a place for tokens of Jeton.
+struct Migration {
+    scratch: Scratch,
+}
+
+impl Migration {
+    fn new() -> Option<Self> {
+        let scratch = Scratch::new();
+        copy(&store()?.join("tokens"), &scratch.path().join("old"));
+        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        Some(Self { scratch })
+    }
+
+    fn old(&self) -> String {
+        self.scratch.file("old")
+    }
+
+    fn tokens(&self) -> PathBuf {
+        self.scratch.path().join("tokens")
+    }
+
+    /// Returns the directory of the one token in the old store.
+    fn old_token(&self) -> PathBuf {
+        let mut entries = fs::read_dir(self.old()).expect("a directory");
+        entries.next().expect("a token").expect("an entry").path()
+    }
+
+    /// Returns the path of an object file of the old token.
+    fn old_object(&self) -> PathBuf {
+        let mut entries =
+            fs::read_dir(self.old_token()).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let object = |path: &PathBuf| {
+            path.extension().is_some_and(|extension| extension == "object") && !path.ends_with("token.object")
+        };
+        entries.find(object).expect("an object")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = jeton(["migrate", &self.old()]);
+        command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
+        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", "the officer's").args(arguments);
+        command
+    }
+
+    /// Returns the names in the token directory.
+    fn listed(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    /// Runs a migration that must fail with this text, change nothing and leave nothing.
+    fn refused(&self, arguments: &[&str], text: &str) {
+        let before = fingerprint(Path::new(&self.old()));
+        let (code, output) = run(&mut self.command(arguments));
+        assert!(code == 1 && output.contains(text), "exit {code}\n{output}");
+        assert_eq!(self.listed(), Vec::<String>::new());
+        assert_eq!(fingerprint(Path::new(&self.old())), before);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a file");
+        }
+    }
+}
+
+/// Returns the content and the times of all files and directories.
+fn fingerprint(directory: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, i64)> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let metadata = fs::metadata(&path).expect("metadata");
+        if metadata.is_dir() {
+            all.extend(fingerprint(&path));
+        }
+        let content = if metadata.is_file() { fs::read(&path).expect("a file") } else { Vec::new() };
+        all.insert(path, (content, metadata.mtime(), metadata.mtime_nsec()));
+    }
+    all
+}
+
+/// Returns the objects that pkcs11-tool lists, without the lines that a migration changes.
+fn listing(command: &mut Command) -> Vec<String> {
+    let text = succeed(command.arg("--list-objects"));
+    let mut objects: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with("Using slot")) {
+        let kept = ["label:", "ID:", "Usage:", "VALUE", "EC_POINT", "subject:", "application:"];
+        if !line.starts_with(' ') {
+            // Data objects have their handle in this line.
+            objects.push(line.trim_end_matches(char::is_numeric).to_owned());
+        } else if let Some(object) = objects.last_mut() {
+            let line = line.trim();
+            if let Some(access) = line.strip_prefix("Access:") {
+                let words = access.split(',').map(str::trim);
+                let kept =
+                    words.filter(|word| ["sensitive", "extractable", "always authenticate"].contains(word));
+                *object += &format!("\n{}", kept.collect::<Vec<_>>().join(" "));
+            } else if kept.iter().any(|start| line.starts_with(start)) && !line.starts_with("Unique") {
+                *object += &format!("\n{line}");
+            }
+        }
+    }
+    objects.sort();
+    objects
+}
+
+#[test]
+fn every_object_comes_once_with_its_attributes_and_each_key_is_proved() {
+    let Some(migration) = Migration::new() else { return };
+    let before = fingerprint(Path::new(&migration.old()));
+    let text = succeed(&mut migration.command(&[]));
+    assert!(
+        text.contains(&format!("{OBJECTS} of {OBJECTS} objects come; 9 of 9 private keys are proved")),
+        "{text}"
+    );
+    assert_eq!(fingerprint(Path::new(&migration.old())), before);
+    let text = succeed(&mut migration.command(&[]));
+    assert!(text.contains(&format!("all {OBJECTS} objects already")), "{text}");
+    assert_eq!(migration.listed().iter().filter(|name| name.ends_with(".jeton")).count(), 1);
+
+    let old =
+        listing(&mut old_tool(store().expect("the store"), &Known::SoftHsm2.library().expect("the module")));
+    let mut command = Command::new("pkcs11-tool");
+    command.arg("--module").arg(Known::Jeton.library().expect("the module")).args(["--login", "--pin", PIN]);
+    command.env("JETON_DIR", migration.tokens()).env("JETON_CONF", migration.scratch.file("conf"));
+    let new = listing(&mut command);
+    assert_eq!(new.len(), old.len());
+    for (new, old) in new.iter().zip(&old) {
+        assert_eq!(new, old);
+    }
+}
+
+#[test]
+fn a_dry_run_lists_every_object_and_writes_nothing() {
+    let Some(migration) = Migration::new() else { return };
+    let text = succeed(&mut migration.command(&["--dry-run"]));
+    assert_eq!(text.matches("comes        ").count(), OBJECTS, "{text}");
+    assert_eq!(text.matches("proved by a signature, both ways through the old module").count(), 9, "{text}");
+    assert_eq!(migration.listed(), Vec::<String>::new());
+}
+
+#[test]
+fn keys_are_proved_without_the_old_module() {
+    let Some(migration) = Migration::new() else { return };
+    let text = succeed(&mut migration.command(&["--module", "none"]));
+    assert!(text.contains("9 of 9 private keys are proved"), "{text}");
+}
+
+#[test]
+fn the_pin_may_come_from_a_file_or_a_descriptor() {
+    let Some(migration) = Migration::new() else { return };
+    let pin = migration.scratch.file("pin");
+    fs::write(&pin, format!("{PIN}\n")).expect("a file");
+    succeed(migration.command(&["--dry-run", "--pin-file", &pin]).env_remove("JETON_PIN"));
+    let mut command = migration.command(&["--dry-run", "--pin-fd", "0"]);
+    succeed(command.env_remove("JETON_PIN").stdin(fs::File::open(&pin).expect("the file")));
+    let new = migration.scratch.file("new");
+    fs::write(&new, "another PIN\n").expect("a file");
+    succeed(&mut migration.command(&["--new-pin-file", &new]));
+    let (code, text) = run(&mut migration.command(&[]));
+    assert!(code == 1 && text.contains("the PIN does not open it"), "{text}");
+    let text = succeed(&mut migration.command(&["--new-pin-file", &new]));
+    assert!(text.contains("objects already"), "{text}");
+}
+
+#[test]
+fn a_wrong_pin_is_refused() {
+    let Some(migration) = Migration::new() else { return };
+    let pin = migration.scratch.file("pin");
+    fs::write(&pin, "wrong").expect("a file");
+    migration.refused(&["--pin-file", &pin], "the PIN is wrong");
+}
+
+#[test]
+fn a_pin_that_jeton_refuses_leaves_no_token() {
+    let Some(migration) = Migration::new() else { return };
+    let pin = migration.scratch.file("pin");
+    fs::write(&pin, "123").expect("a file");
+    migration.refused(&["--new-pin-file", &pin], "CKR_PIN_LEN_RANGE");
+}
+
+#[test]
+fn wrong_usage_ends_with_exit_status_2() {
+    let Some(migration) = Migration::new() else { return };
+    for arguments in
+        [&["--token", "other"][..], &["--unknown"], &["--label", "a label of more than thirty-two bytes"]]
+    {
+        let (code, text) = run(&mut migration.command(arguments));
+        assert_eq!(code, 2, "{text}");
+    }
+    let (code, _) = run(&mut jeton(["migrate"]));
+    assert_eq!(code, 2);
+    // A second token needs a choice.
+    copy(&migration.old_token(), &migration.scratch.path().join("old").join("second"));
+    let (code, text) = run(&mut migration.command(&[]));
+    assert!(code == 2 && text.contains("--token or --serial"), "{text}");
+}
+
+#[test]
+fn a_directory_without_a_store_is_refused() {
+    let Some(migration) = Migration::new() else { return };
+    fs::remove_dir_all(migration.old()).expect("a directory");
+    migration_of_nothing(&migration, "No such file");
+    fs::create_dir(migration.old()).expect("a directory");
+    migration.refused(&[], "no token here");
+}
+
+fn migration_of_nothing(migration: &Migration, text: &str) {
+    let (code, output) = run(&mut migration.command(&[]));
+    assert!(code == 1 && output.contains(text), "{output}");
+}
+
+#[test]
+fn a_truncated_object_is_named_and_nothing_is_written() {
+    let Some(migration) = Migration::new() else { return };
+    let object = migration.old_object();
+    let content = fs::read(&object).expect("a file");
+    fs::write(&object, &content[..content.len() - 3]).expect("a file");
+    migration.refused(&[], &format!("{}: damaged", object.display()));
+}
+
+#[test]
+fn an_altered_private_key_is_refused() {
+    let Some(migration) = Migration::new() else { return };
+    // CKA_PRIVATE_EXPONENT (0x123) of an RSA key: a flipped bit in its ciphertext.
+    let mut altered = 0;
+    for entry in fs::read_dir(migration.old_token()).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let mut content = fs::read(&path).expect("a file");
+        let wanted = [&0x124_u64.to_be_bytes()[..], &3_u64.to_be_bytes()].concat();
+        let found = content.windows(wanted.len()).position(|window| window == wanted);
+        if let Some(at) = found.filter(|_| altered == 0) {
+            content[at + 24 + 40] ^= 1;
+            fs::write(&path, content).expect("a file");
+            altered += 1;
+        }
+    }
+    assert_eq!(altered, 1);
+    migration.refused(&[], "cannot come  private key, RSA");
+}
+
+#[test]
+fn what_jeton_lacks_is_refused_or_left_out() {
+    let Some(migration) = Migration::new() else { return };
+    // A public DSA key, as SoftHSMv2 stores it: public objects are not encrypted.
+    let number = |number: u64| number.to_be_bytes();
+    let attributes = [(0_u64, 2_u64), (0x100, 1)];
+    let mut content = number(3).to_vec();
+    for (kind, value) in attributes {
+        content.extend([number(kind), number(2), number(value)].concat());
+    }
+    fs::write(migration.old_token().join("dsa.object"), content).expect("a file");
+    migration.refused(&[], "cannot come  public key, DSA: Jeton has no DSA keys");
+    let text = succeed(&mut migration.command(&["--partial"]));
+    assert!(text.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 1)), "{text}");
+}
+
+#[test]
+fn a_token_with_the_label_and_other_objects_is_left_alone() {
+    let Some(migration) = Migration::new() else { return };
+    fs::remove_file(migration.old_object()).expect("a file");
+    succeed(&mut migration.command(&[]));
+    copy(&store().expect("the store").join("tokens"), Path::new(&migration.old()));
+    let (code, text) = run(&mut migration.command(&[]));
+    assert!(code == 1 && text.contains(&format!("with {} of the {OBJECTS} objects", OBJECTS - 1)), "{text}");
+    succeed(&mut migration.command(&["--label", "another"]));
+}
+
+#[test]
+fn a_thousand_objects_come() {
+    let Some(migration) = Migration::new() else { return };
+    let token = migration.old_token();
+    let objects: Vec<_> =
+        fs::read_dir(&token).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
+    let objects =
+        objects.iter().filter(|path| path.extension().is_some_and(|extension| extension == "object"));
+    let objects: Vec<_> = objects.filter(|path| !path.ends_with("token.object")).collect();
+    // The files of a token have one key: a copy is another object.
+    for index in 0..1000 - OBJECTS {
+        fs::copy(objects[index % OBJECTS], token.join(format!("copy-{index}.object"))).expect("a file");
+    }
+    let text = succeed(&mut migration.command(&["--module", "none"]));
+    assert!(text.contains("1000 of 1000 objects come"), "{text}");
+    let text = succeed(&mut migration.command(&["--module", "none"]));
+    assert!(text.contains("all 1000 objects already"), "{text}");
+}
+
+#[test]
+fn a_migration_that_is_killed_leaves_no_half_token() {
+    let Some(migration) = Migration::new() else { return };
+    let before = fingerprint(Path::new(&migration.old()));
+    let mut killed = 0;
+    for milliseconds in (0..400).step_by(20) {
+        let mut command = migration.command(&[]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool");
+        sleep(Duration::from_millis(milliseconds));
+        // The process may already have ended.
+        let _ = child.kill();
+        let status = child.wait().expect("the tool");
+        let tokens = migration.listed().iter().filter(|name| name.ends_with(".jeton")).count();
+        if status.success() {
+            assert_eq!(tokens, 1);
+            break;
+        }
+        if tokens == 1 {
+            // It was killed after the rename: the token must be complete.
+            break;
+        }
+        killed += 1;
+    }
+    assert!(killed > 0);
+    let text = succeed(&mut migration.command(&[]));
+    assert!(
+        text.contains(&format!("{OBJECTS} of {OBJECTS}"))
+            || text.contains(&format!("all {OBJECTS} objects already")),
+        "{text}"
+    );
+    // What the killed migrations left is removed by a later one.
+    succeed(&mut migration.command(&["--label", "another"]));
+    sleep(Duration::from_millis(500));
+    succeed(&mut migration.command(&["--label", "a third"]));
+    assert!(
+        migration.listed().iter().all(|name| !name.starts_with(".jeton-migrate")),
+        "{:?}",
+        migration.listed()
+    );
+    assert_eq!(fingerprint(Path::new(&migration.old())), before);
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_token() {
+    let Some(migration) = Migration::new() else { return };
+    fs::create_dir(migration.tokens()).expect("a directory");
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"]).arg(migration.tokens());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: a small file system needs root and mount(8)");
+        return;
+    }
+    let (code, text) = run(&mut migration.command(&["--module", "none"]));
+    let left = migration.listed();
+    succeed(Command::new("umount").arg(migration.tokens()));
+    assert!(code == 1 && text.contains("disk is full"), "exit {code}\n{text}");
+    assert_eq!(left, Vec::<String>::new());
+}
+
+/// Reads every truncation of an object file, and many with flipped bits: a panic fails the test.
+#[test]
+fn readers_survive_damaged_files() {
+    let Some(migration) = Migration::new() else { return };
+    let read = || {
+        jeton_migrate::tokens(Path::new(&migration.old())).and_then(|tokens| tokens[0].read(PIN.as_bytes()))
+    };
+    // Only one object, so that a round is fast.
+    let (object, token) = (migration.old_object(), migration.old_token().join("token.object"));
+    for entry in fs::read_dir(migration.old_token()).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path != object && path != token {
+            fs::remove_file(path).expect("a file");
+        }
+    }
+    assert_eq!(read().expect("a sound store").len(), 1);
+    for path in [object, token] {
+        let content = fs::read(&path).expect("a file");
+        for length in 0..content.len() {
+            fs::write(&path, &content[..length]).expect("a file");
+            let _ = read();
+        }
+        for at in 0..content.len() {
+            let mut flipped = content.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&path, &flipped).expect("a file");
+            let _ = read();
+        }
+        fs::write(&path, &content).expect("a file");
+    }
+}
