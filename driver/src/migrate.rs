@@ -9,6 +9,7 @@ mod old_module;
 mod plan;
 mod proof;
 mod stage;
+mod trust;
 mod write;
 
 use std::collections::BTreeMap;

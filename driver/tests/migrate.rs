@@ -2,19 +2,16 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
+use common::migration::{Migration, PIN, copy, fingerprint};
 use common::{Scratch, has, jeton, peer, run, succeed};
 use jeton_peers::Known;
-
-const PIN: &str = "87654321";
 
 /// The keys of the store: the type for pkcs11-tool, and more options.
 const PAIRS: [(&str, &[&str]); 9] = [
@@ -74,100 +71,17 @@ fn make_store(library: &Path) -> Scratch {
     scratch
 }
 
+/// Returns a copy of the store.
+fn migration() -> Option<Migration> {
+    Some(Migration::of(&store()?.join("tokens")))
+}
+
 /// Returns pkcs11-tool for the store in this directory, logged in.
 fn old_tool(store: &Path, library: &Path) -> Command {
     let mut command = Command::new("pkcs11-tool");
     command.env("SOFTHSM2_CONF", store.join("softhsm2.conf")).arg("--module").arg(library);
     command.args(["--login", "--pin", PIN]);
     command
-}
-
-/// A copy of the store, and a place for tokens of Jeton.
-struct Migration {
-    scratch: Scratch,
-}
-
-impl Migration {
-    fn new() -> Option<Self> {
-        let scratch = Scratch::new();
-        copy(&store()?.join("tokens"), &scratch.path().join("old"));
-        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
-        Some(Self { scratch })
-    }
-
-    fn old(&self) -> String {
-        self.scratch.file("old")
-    }
-
-    fn tokens(&self) -> PathBuf {
-        self.scratch.path().join("tokens")
-    }
-
-    /// Returns the directory of the one token in the old store.
-    fn old_token(&self) -> PathBuf {
-        let mut entries = fs::read_dir(self.old()).expect("a directory");
-        entries.next().expect("a token").expect("an entry").path()
-    }
-
-    /// Returns the path of an object file of the old token.
-    fn old_object(&self) -> PathBuf {
-        let mut entries =
-            fs::read_dir(self.old_token()).expect("a directory").map(|entry| entry.expect("an entry").path());
-        let object = |path: &PathBuf| {
-            path.extension().is_some_and(|extension| extension == "object") && !path.ends_with("token.object")
-        };
-        entries.find(object).expect("an object")
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = jeton(["migrate", &self.old()]);
-        command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
-        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", "the officer's").args(arguments);
-        command
-    }
-
-    /// Returns the names in the token directory.
-    fn listed(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
-    }
-
-    /// Runs a migration that must fail with this text, change nothing and leave nothing.
-    fn refused(&self, arguments: &[&str], text: &str) {
-        let before = fingerprint(Path::new(&self.old()));
-        let (code, output) = run(&mut self.command(arguments));
-        assert!(code == 1 && output.contains(text), "exit {code}\n{output}");
-        assert_eq!(self.listed(), Vec::<String>::new());
-        assert_eq!(fingerprint(Path::new(&self.old())), before);
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).expect("a file");
-        }
-    }
-}
-
-/// Returns the content and the times of all files and directories.
-fn fingerprint(directory: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, i64)> {
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let metadata = fs::metadata(&path).expect("metadata");
-        if metadata.is_dir() {
-            all.extend(fingerprint(&path));
-        }
-        let content = if metadata.is_file() { fs::read(&path).expect("a file") } else { Vec::new() };
-        all.insert(path, (content, metadata.mtime(), metadata.mtime_nsec()));
-    }
-    all
 }
 
 /// Returns the objects that pkcs11-tool lists, without the lines that a migration changes.
@@ -197,7 +111,7 @@ fn listing(command: &mut Command) -> Vec<String> {
 
 #[test]
 fn every_object_comes_once_with_its_attributes_and_each_key_is_proved() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let before = fingerprint(Path::new(&migration.old()));
     let text = succeed(&mut migration.command(&[]));
     assert!(
@@ -223,7 +137,7 @@ fn every_object_comes_once_with_its_attributes_and_each_key_is_proved() {
 
 #[test]
 fn a_dry_run_lists_every_object_and_writes_nothing() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let text = succeed(&mut migration.command(&["--dry-run"]));
     assert_eq!(text.matches("comes        ").count(), OBJECTS, "{text}");
     assert_eq!(text.matches("proved by a signature, both ways through the old module").count(), 9, "{text}");
@@ -232,14 +146,14 @@ fn a_dry_run_lists_every_object_and_writes_nothing() {
 
 #[test]
 fn keys_are_proved_without_the_old_module() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let text = succeed(&mut migration.command(&["--module", "none"]));
     assert!(text.contains("9 of 9 private keys are proved"), "{text}");
 }
 
 #[test]
 fn the_pin_may_come_from_a_file_or_a_descriptor() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let pin = migration.scratch.file("pin");
     fs::write(&pin, format!("{PIN}\n")).expect("a file");
     succeed(migration.command(&["--dry-run", "--pin-file", &pin]).env_remove("JETON_PIN"));
@@ -256,7 +170,7 @@ fn the_pin_may_come_from_a_file_or_a_descriptor() {
 
 #[test]
 fn a_wrong_pin_is_refused() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let pin = migration.scratch.file("pin");
     fs::write(&pin, "wrong").expect("a file");
     migration.refused(&["--pin-file", &pin], "the PIN is wrong");
@@ -264,7 +178,7 @@ fn a_wrong_pin_is_refused() {
 
 #[test]
 fn a_pin_that_jeton_refuses_leaves_no_token() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let pin = migration.scratch.file("pin");
     fs::write(&pin, "123").expect("a file");
     migration.refused(&["--new-pin-file", &pin], "CKR_PIN_LEN_RANGE");
@@ -272,7 +186,7 @@ fn a_pin_that_jeton_refuses_leaves_no_token() {
 
 #[test]
 fn wrong_usage_ends_with_exit_status_2() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     for arguments in
         [&["--token", "other"][..], &["--unknown"], &["--label", "a label of more than thirty-two bytes"]]
     {
@@ -289,7 +203,7 @@ fn wrong_usage_ends_with_exit_status_2() {
 
 #[test]
 fn a_directory_without_a_store_is_refused() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     fs::remove_dir_all(migration.old()).expect("a directory");
     migration_of_nothing(&migration, "No such file");
     fs::create_dir(migration.old()).expect("a directory");
@@ -303,7 +217,7 @@ fn migration_of_nothing(migration: &Migration, text: &str) {
 
 #[test]
 fn a_truncated_object_is_named_and_nothing_is_written() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let object = migration.old_object();
     let content = fs::read(&object).expect("a file");
     fs::write(&object, &content[..content.len() - 3]).expect("a file");
@@ -312,7 +226,7 @@ fn a_truncated_object_is_named_and_nothing_is_written() {
 
 #[test]
 fn an_altered_private_key_is_refused() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     // CKA_PRIVATE_EXPONENT (0x123) of an RSA key: a flipped bit in its ciphertext.
     let mut altered = 0;
     for entry in fs::read_dir(migration.old_token()).expect("a directory") {
@@ -332,7 +246,7 @@ fn an_altered_private_key_is_refused() {
 
 #[test]
 fn what_jeton_lacks_is_refused_or_left_out() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     // A public DSA key, as SoftHSMv2 stores it: public objects are not encrypted.
     let number = |number: u64| number.to_be_bytes();
     let attributes = [(0_u64, 2_u64), (0x100, 1)];
@@ -348,7 +262,7 @@ fn what_jeton_lacks_is_refused_or_left_out() {
 
 #[test]
 fn a_token_with_the_label_and_other_objects_is_left_alone() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     fs::remove_file(migration.old_object()).expect("a file");
     succeed(&mut migration.command(&[]));
     copy(&store().expect("the store").join("tokens"), Path::new(&migration.old()));
@@ -359,7 +273,7 @@ fn a_token_with_the_label_and_other_objects_is_left_alone() {
 
 #[test]
 fn a_thousand_objects_come() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let token = migration.old_token();
     let objects: Vec<_> =
         fs::read_dir(&token).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
@@ -378,7 +292,7 @@ fn a_thousand_objects_come() {
 
 #[test]
 fn a_migration_that_is_killed_leaves_no_half_token() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let before = fingerprint(Path::new(&migration.old()));
     let mut killed = 0;
     for milliseconds in (0..400).step_by(20) {
@@ -420,7 +334,7 @@ fn a_migration_that_is_killed_leaves_no_half_token() {
 
 #[test]
 fn a_full_disk_leaves_no_half_token() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     fs::create_dir(migration.tokens()).expect("a directory");
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"]).arg(migration.tokens());
@@ -438,7 +352,7 @@ fn a_full_disk_leaves_no_half_token() {
 /// Reads every truncation of an object file, and many with flipped bits: a panic fails the test.
 #[test]
 fn readers_survive_damaged_files() {
-    let Some(migration) = Migration::new() else { return };
+    let Some(migration) = migration() else { return };
     let read = || {
         jeton_migrate::tokens(Path::new(&migration.old())).and_then(|tokens| tokens[0].read(PIN.as_bytes()))
     };

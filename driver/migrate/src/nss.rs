@@ -142,18 +142,17 @@ struct Keys {
 
 impl Keys {
     fn objects(&self, path: &Path, connection: &Connection, side: Side) -> Result<Vec<Object>, Error> {
-        let text = format!("SELECT * FROM {} ORDER BY id", side.table());
+        let columns = columns(connection, side).map_err(sqlite::broken(path))?;
+        let names: String = columns.iter().map(|kind| format!(", a{kind:x}")).collect();
+        let text = format!("SELECT id{names} FROM {} ORDER BY id", side.table());
         let mut statement = connection.prepare(&text).map_err(sqlite::broken(path))?;
-        let columns: Vec<_> = statement.column_names().map(attribute_of).collect();
-        let id = statement.column_index("id").map_err(sqlite::broken(path))?;
         let mut rows = statement.query([]).map_err(sqlite::broken(path))?;
         let mut objects = Vec::new();
         while let Some(row) = rows.next().map_err(sqlite::broken(path))? {
-            let number: u32 = row.get(id).map_err(sqlite::broken(path))?;
+            let number: u32 = row.get(0).map_err(sqlite::broken(path))?;
             let mut attributes = BTreeMap::new();
-            for (index, kind) in columns.iter().enumerate() {
-                let Some(kind) = *kind else { continue };
-                match row.get_ref(index).map_err(sqlite::broken(path))? {
+            for (index, kind) in columns.iter().copied().enumerate() {
+                match row.get_ref(index + 1).map_err(sqlite::broken(path))? {
                     ValueRef::Null => {}
                     ValueRef::Blob(stored) => {
                         let value = self.value(path, side, number, kind, stored)?;
@@ -187,6 +186,14 @@ impl Keys {
             if let Some(code) = code
                 && !pbe::verify(path, code, &self.key, object, kind, stored)?
             {
+                return Err(bad(path, object, kind, "was altered: its code does not verify"));
+            }
+        }
+        // Without its code, NSS takes a trust that is not "unknown" as "unknown".
+        if is_trust(kind) && stored != TRUST_UNKNOWN {
+            let code =
+                self.codes.get(side, object, kind).ok_or_else(|| bad(path, object, kind, "has no code"))?;
+            if !pbe::verify(path, code, &self.key, object, kind, stored)? {
                 return Err(bad(path, object, kind, "was altered: its code does not verify"));
             }
         }
@@ -228,6 +235,18 @@ fn bad(path: &Path, object: u32, kind: CK_ATTRIBUTE_TYPE, what: &str) -> Error {
     Error::damaged(path, format!("object {object:08x}: attribute 0x{kind:X} {what}"))
 }
 
+/// Returns the attributes that a table has columns for. rusqlite's `column_names` panics if a name
+/// is not UTF-8.
+fn columns(connection: &Connection, side: Side) -> rusqlite::Result<Vec<CK_ATTRIBUTE_TYPE>> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let mut rows = statement.query([side.table()])?;
+    let mut columns = Vec::new();
+    while let Some(row) = rows.next()? {
+        columns.extend(row.get_ref(0)?.as_str().ok().and_then(attribute_of));
+    }
+    Ok(columns)
+}
+
 /// Returns the number of an attribute in the name of a column.
 fn attribute_of(column: &str) -> Option<CK_ATTRIBUTE_TYPE> {
     u32::from_str_radix(column.strip_prefix('a')?, 16).ok().map(u64::from)
@@ -252,8 +271,16 @@ const fn is_encrypted(kind: CK_ATTRIBUTE_TYPE) -> bool {
     )
 }
 
-/// `sftkdb_isAuthenticatedAttribute`, without those of trust objects: a trust that is "unknown" has
-/// no valid code.
+/// `CKA_TRUST_SERVER_AUTH`, `…_CLIENT_AUTH`, `…_CODE_SIGNING` and `…_EMAIL_PROTECTION` of NSS,
+/// which are authenticated too.
+const fn is_trust(kind: CK_ATTRIBUTE_TYPE) -> bool {
+    matches!(kind, 0xce53_6358..=0xce53_635b)
+}
+
+/// `CKT_NSS_TRUST_UNKNOWN`
+const TRUST_UNKNOWN: &[u8] = &[0xce, 0x53, 0x43, 0x55];
+
+/// `sftkdb_isAuthenticatedAttribute`, without those of trust objects.
 const fn is_authenticated(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(kind, CKA_MODULUS | CKA_PUBLIC_EXPONENT)
 }
@@ -275,6 +302,8 @@ const fn is_number(kind: CK_ATTRIBUTE_TYPE) -> bool {
             | CKA_VALUE_BITS
             | CKA_VALUE_LEN
             | CKA_PARAMETER_SET
+            | CKA_NAME_HASH_ALGORITHM
+            | CKA_TRUST_SERVER_AUTH..=CKA_TRUST_OCSP_SIGNING
     ) || (NSS_TRUST_FIRST <= kind && kind <= NSS_TRUST_LAST)
 }
 

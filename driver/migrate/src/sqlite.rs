@@ -27,6 +27,7 @@ pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
         }
     }
     let connection = connect(path).map_err(broken(path))?;
+    check(path, &connection)?;
     for table in tables {
         let kind: Result<String, _> =
             connection.query_row("SELECT type FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0));
@@ -44,6 +45,20 @@ pub(crate) fn broken(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
         rusqlite::Error::QueryReturnedNoRows => Error::damaged(path, "a table or a row is missing"),
         error => Error::damaged(path, error.to_string()),
     }
+}
+
+/// Fails if pages are missing or damaged.
+fn check(path: &Path, connection: &Connection) -> Result<(), Error> {
+    let number =
+        |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, u64>(0)).map_err(broken(path));
+    let wanted = number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?);
+    let length = std::fs::metadata(path).map_err(Error::io(path))?.len();
+    if length < wanted {
+        return Err(Error::damaged(path, format!("it has {length} of {wanted} bytes")));
+    }
+    let found: String =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(broken(path))?;
+    if found == "ok" { Ok(()) } else { Err(Error::damaged(path, found)) }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

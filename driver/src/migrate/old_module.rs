@@ -101,23 +101,28 @@ impl Witness {
         self.keys.get(&mark).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the signatures of the private keys that may be this object.
+    /// Returns the signatures of the private keys that may be this object; `None` if the old module
+    /// has no such mechanism, or the key does not allow it.
     pub(super) fn sign(
         &self,
         object: &Object,
         mechanism: &Mechanism,
         data: &[u8],
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        let sign = |handle: &ObjectHandle| {
-            self.session.sign_init(mechanism, *handle)?;
+    ) -> Result<Option<Vec<Vec<u8>>>, Failure> {
+        let mut signatures = Vec::new();
+        for handle in self.handles(object, CKO_PRIVATE_KEY) {
+            match self.session.sign_init(mechanism, *handle) {
+                Err(failure) if is_refusal(&failure) => return Ok(None),
+                started => started?,
+            }
             self.authenticate(object)?;
             let mut out = vec![0; LONGEST];
-            let length = self.session.sign(data, &mut out)?;
+            let length =
+                self.session.sign(data, &mut out).doing(|| "signing with the old module".to_owned())?;
             out.truncate(length);
-            Ok(out)
-        };
-        let signatures: Result<_, Failure> = self.handles(object, CKO_PRIVATE_KEY).iter().map(sign).collect();
-        signatures.doing(|| "signing with the old module".to_owned())
+            signatures.push(out);
+        }
+        Ok(Some(signatures))
     }
 
     /// Returns what the private keys that may be this object decrypt.
@@ -153,7 +158,10 @@ impl Witness {
         let mut verdict = None;
         if public.flag(CKA_VERIFY) {
             for handle in self.handles(public, CKO_PUBLIC_KEY) {
-                self.session.verify_init(mechanism, *handle)?;
+                match self.session.verify_init(mechanism, *handle) {
+                    Err(failure) if is_refusal(&failure) => return Ok(None),
+                    started => started?,
+                }
                 let good = self.session.verify(data, signature)?;
                 verdict = Some(good || verdict == Some(true));
             }
@@ -167,4 +175,12 @@ impl Witness {
         }
         Ok(())
     }
+}
+
+/// Returns whether a module refuses a mechanism, always or for one key.
+fn is_refusal(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        CKR_MECHANISM_INVALID | CKR_MECHANISM_PARAM_INVALID | CKR_KEY_FUNCTION_NOT_PERMITTED
+    )
 }

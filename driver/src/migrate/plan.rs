@@ -3,6 +3,7 @@
 use cryptoki_sys::*;
 use jeton_migrate::{Object, Value};
 
+use super::trust;
 use crate::client::{Attribute, Memory, Structure, names};
 
 /// An object as Jeton is asked to create it.
@@ -43,6 +44,20 @@ const CERTIFICATE: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_OWNER,
     CKA_AC_ISSUER,
     CKA_ATTR_TYPES,
+];
+
+const TRUST: &[CK_ATTRIBUTE_TYPE] = &[
+    CKA_ISSUER,
+    CKA_SERIAL_NUMBER,
+    CKA_HASH_OF_CERTIFICATE,
+    CKA_NAME_HASH_ALGORITHM,
+    CKA_TRUST_SERVER_AUTH,
+    CKA_TRUST_CLIENT_AUTH,
+    CKA_TRUST_CODE_SIGNING,
+    CKA_TRUST_EMAIL_PROTECTION,
+    CKA_TRUST_IPSEC_IKE,
+    CKA_TRUST_TIME_STAMPING,
+    CKA_TRUST_OCSP_SIGNING,
 ];
 
 /// The attributes of every key.
@@ -143,7 +158,13 @@ impl Plan {
             CKO_PRIVATE_KEY => (&[STORAGE, KEY, PRIVATE], PRIVATE_USAGES),
             CKO_SECRET_KEY => (&[STORAGE, KEY, SECRET], SECRET_USAGES),
             CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_BASE]], &[]),
-            0xce53_4353 => return Err("NSS keeps the trust in a certificate to itself".to_owned()),
+            CKO_TRUST => (&[STORAGE, TRUST], &[]),
+            trust::CLASS => {
+                let mut plan = Self::of(&trust::standard(object))?;
+                plan.differences
+                    .push("CKA_CLASS: CKO_TRUST, the standard's class for CKO_NSS_TRUST".to_owned());
+                return Ok(plan);
+            }
             0xce53_4351 | 0xce53_4352 => return Err("it is a CRL or a mail profile of NSS".to_owned()),
             other => return Err(format!("Jeton has no objects of class 0x{other:X}")),
         };
@@ -188,11 +209,15 @@ impl Plan {
             matches!(
                 attribute.kind,
                 CKA_CLASS | CKA_LABEL | CKA_ID | CKA_KEY_TYPE | CKA_MODULUS | CKA_EC_PARAMS | CKA_EC_POINT
-            ) || attribute.kind == CKA_VALUE
-                && matches!(class, Some(CKO_DATA | CKO_CERTIFICATE | CKO_PUBLIC_KEY))
+            ) || match attribute.kind {
+                CKA_VALUE => matches!(class, Some(CKO_DATA | CKO_CERTIFICATE | CKO_PUBLIC_KEY)),
+                CKA_ISSUER | CKA_SERIAL_NUMBER => class == Some(CKO_TRUST),
+                _ => false,
+            }
         };
         let mut signs: Vec<_> = self.template.iter().filter(wanted).cloned().collect();
-        let named: &[_] = if class == Some(CKO_DATA) { &[CKA_LABEL] } else { &[CKA_LABEL, CKA_ID] };
+        let has_id = !matches!(class, Some(CKO_DATA | CKO_TRUST | CKO_DOMAIN_PARAMETERS));
+        let named: &[_] = if has_id { &[CKA_LABEL, CKA_ID] } else { &[CKA_LABEL] };
         let unnamed = named.iter().filter(|kind| self.get(**kind).is_none());
         signs.extend(unnamed.map(|kind| Attribute::bytes(*kind, [])));
         signs

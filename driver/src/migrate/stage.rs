@@ -12,10 +12,8 @@ use crate::Error;
 /// The beginning of the names of these directories. The module does not look into them.
 const PREFIX: &str = ".jeton-migrate-";
 
-/// The file that the running migration has locked.
-const LOCK: &str = "lock";
-
-/// A directory for a new token, removed when it is dropped.
+/// A directory for a new token, removed when it is dropped. It is locked, so that another migration
+/// does not take it for one of a migration that was killed.
 pub struct Stage {
     directory: TempDir,
     _lock: File,
@@ -38,9 +36,8 @@ impl Stage {
     fn create(parent: &Path) -> Result<Self, Error> {
         let directory =
             tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent).map_err(Error::io(parent))?;
-        let path = directory.path().join(LOCK);
-        let lock = File::create(&path).map_err(Error::io(&path))?;
-        lock.lock().map_err(Error::io(&path))?;
+        let lock = File::open(directory.path()).map_err(Error::io(directory.path()))?;
+        lock.lock().map_err(Error::io(directory.path()))?;
         Ok(Self { directory, _lock: lock })
     }
 
@@ -73,7 +70,7 @@ fn sweep(tokens: &Path) -> Result<(), Error> {
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let path = entry.path();
-            let abandoned = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+            let abandoned = File::open(&path).is_ok_and(|lock| lock.try_lock().is_ok());
             if abandoned {
                 fs::remove_dir_all(&path).map_err(Error::io(&path))?;
             }

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::old_module::Witness;
 use super::proof::{Prover, PublicKeys, Verdict};
-use super::{Arrival, Job, Line, Outcome, Plan};
+use super::{Arrival, Job, Line, Outcome, Plan, trust};
 use crate::Error;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 use crate::token::{self, Choice};
@@ -52,7 +52,7 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     }
     session.logout()?;
     session.close()?;
-    trust(&module, slot, &job.so_pin, &trusted, &mut lines)?;
+    set_trusted(&module, slot, &job.so_pin, &trusted, &mut lines)?;
     // The file is complete when the module has closed it.
     module.finalize()?;
     Ok(Outcome { serial, lines, note })
@@ -172,7 +172,7 @@ fn strip(number: &[u8]) -> &[u8] {
 }
 
 /// Sets `CKA_TRUSTED`, as the SO. The SO does not see private objects.
-fn trust(
+fn set_trusted(
     module: &Module,
     slot: SlotId,
     so_pin: &str,
@@ -213,7 +213,7 @@ fn describe(object: &Object) -> String {
         Some(CKO_PRIVATE_KEY) => "private key",
         Some(CKO_SECRET_KEY) => "secret key",
         Some(CKO_DOMAIN_PARAMETERS) => "domain parameters",
-        Some(0xce53_4353) => return "trust object of NSS".to_owned(),
+        Some(CKO_TRUST | trust::CLASS) => return "trust object".to_owned(),
         Some(other) => return format!("object of class 0x{other:X}"),
         None => return format!("incomplete object ({})", object.name),
     };

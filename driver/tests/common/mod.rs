@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod migration;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

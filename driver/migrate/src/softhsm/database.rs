@@ -107,3 +107,43 @@ fn counted<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.split_off(..8)?.first_chunk()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_read_as_the_c_program_writes_it() {
+        let n = |number: u64| number.to_le_bytes();
+        let tag = |tag: u32| tag.to_le_bytes();
+        let bytes = [
+            &n(0x162)[..],
+            &tag(1),
+            &[1],
+            &n(0x100),
+            &tag(2),
+            &n(31),
+            &n(0x102),
+            &tag(3),
+            &n(2),
+            b"id",
+            &n(0x4000_0600),
+            &tag(5),
+            &n(8),
+            &n(0x1082),
+        ]
+        .concat();
+        let wanted = vec![
+            (0x162, Value::Flag(true)),
+            (0x100, Value::Number(31)),
+            (0x102, Value::Bytes(b"id".to_vec().into())),
+            (0x4000_0600, Value::Mechanisms(vec![0x1082])),
+        ];
+        assert_eq!(template(&bytes), Some(wanted));
+        for length in 1..bytes.len() {
+            // A cut between attributes cannot be seen.
+            let _ = template(&bytes[..length]);
+        }
+        assert_eq!(template(&[&n(3)[..], &tag(3), &n(u64::MAX)].concat()), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! A copy of an old store, and a place for tokens of Jeton.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Scratch, jeton, run};
+
+/// The user's PIN of every old store.
+pub const PIN: &str = "87654321";
+
+/// A copy of the store, and a place for tokens of Jeton.
+pub struct Migration {
+    /// The directory of everything.
+    pub scratch: Scratch,
+}
+
+impl Migration {
+    /// Copies the store in this directory.
+    pub fn of(store: &Path) -> Self {
+        let scratch = Scratch::new();
+        copy(store, &scratch.path().join("old"));
+        fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        Self { scratch }
+    }
+
+    /// Returns the directory of the old store.
+    pub fn old(&self) -> String {
+        self.scratch.file("old")
+    }
+
+    /// Returns the token directory.
+    pub fn tokens(&self) -> PathBuf {
+        self.scratch.path().join("tokens")
+    }
+
+    /// Returns the directory of the one token in the old store.
+    pub fn old_token(&self) -> PathBuf {
+        let mut entries = fs::read_dir(self.old()).expect("a directory");
+        entries.next().expect("a token").expect("an entry").path()
+    }
+
+    /// Returns the path of an object file of the old token.
+    pub fn old_object(&self) -> PathBuf {
+        let mut entries =
+            fs::read_dir(self.old_token()).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let object = |path: &PathBuf| {
+            path.extension().is_some_and(|extension| extension == "object") && !path.ends_with("token.object")
+        };
+        entries.find(object).expect("an object")
+    }
+
+    /// Returns the tool, with the PINs in the environment.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = jeton(["migrate", &self.old()]);
+        command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
+        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", "the officer's").args(arguments);
+        command
+    }
+
+    /// Returns the names in the token directory.
+    pub fn listed(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    /// Runs a migration that must fail with this text, change nothing and leave nothing.
+    pub fn refused(&self, arguments: &[&str], text: &str) {
+        let before = fingerprint(Path::new(&self.old()));
+        let (code, output) = run(&mut self.command(arguments));
+        assert!(code == 1 && output.contains(text), "exit {code}\n{output}");
+        assert_eq!(self.listed(), Vec::<String>::new());
+        assert_eq!(fingerprint(Path::new(&self.old())), before);
+    }
+}
+
+/// Copies a directory.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a file");
+        }
+    }
+}
+
+/// Returns the content and the times of all files and directories.
+pub fn fingerprint(directory: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, i64)> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let metadata = fs::metadata(&path).expect("metadata");
+        if metadata.is_dir() {
+            all.extend(fingerprint(&path));
+        }
+        let content = if metadata.is_file() { fs::read(&path).expect("a file") } else { Vec::new() };
+        all.insert(path, (content, metadata.mtime(), metadata.mtime_nsec()));
+    }
+    all
+}
