@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use jeton_peers::Interval;
+
 use crate::facts::Turns;
 use crate::operation::Boxed;
 
@@ -16,7 +18,7 @@ pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: 
     let turn = budget / (2 * ROUNDS);
     let (of_baseline, of_row) = (repetitions(baseline, turn), repetitions(row, turn));
     let per = |time: Duration, repetitions: u64| time.as_secs_f64() / repetitions as f64;
-    let mut ratios: Vec<_> = (0..ROUNDS)
+    let ratios: Vec<_> = (0..ROUNDS)
         .map(|round| {
             let (baseline, row) = if round % 2 == 0 {
                 let first = baseline.time(of_baseline);
@@ -28,7 +30,7 @@ pub fn take(group: &str, baseline: &mut Boxed<'_>, row: &mut Boxed<'_>, budget: 
             per(row, of_row) / per(baseline, of_baseline)
         })
         .collect();
-    let (median, low, high) = median(&mut ratios);
+    let Interval { median, low, high } = Interval::of(ratios).expect("at least one round");
     Turns { group: group.to_owned(), median, low, high }
 }
 
@@ -43,15 +45,6 @@ fn repetitions(operation: &mut Boxed<'_>, turn: Duration) -> u64 {
         }
         count *= 2;
     }
-}
-
-/// Returns the median and its 95 % interval, by ranks of the sorted sample (approximately those of
-/// the binomial distribution).
-fn median(values: &mut [f64]) -> (f64, f64, f64) {
-    values.sort_by(f64::total_cmp);
-    let (half, wide) = (values.len() as f64 / 2.0, 0.98 * (values.len() as f64).sqrt());
-    let at = |rank: f64| values[(rank.max(0.0) as usize).min(values.len() - 1)];
-    (at(half), at(half - wide), at(half + wide))
 }
 
 #[cfg(test)]
@@ -75,11 +68,5 @@ mod tests {
         for value in [turns.median, turns.low, turns.high] {
             assert!((value - 1.2).abs() < 1e-9, "{value}");
         }
-    }
-
-    #[test]
-    fn the_interval_is_around_the_median() {
-        let mut values: Vec<_> = (0..40).rev().map(f64::from).collect();
-        assert_eq!(median(&mut values), (20.0, 13.0, 26.0));
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backend;
+pub mod compare;
 pub mod mechanisms;
 pub mod migrate;
 pub mod pin;

@@ -13,6 +13,7 @@ pub mod migrate;
 pub mod pipeline;
 pub mod pki;
 pub mod report;
+pub mod results;
 pub mod selection;
 pub mod token;
 pub mod token_file;

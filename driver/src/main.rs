@@ -35,6 +35,8 @@ enum Command {
     Migrate(commands::migrate::Migrate),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
+    /// Compare two result stores of the pipeline.
+    Compare(commands::compare::Compare),
     /// Verify what a database of the pipeline holds.
     VerifyDb(commands::verify_db::VerifyDb),
     /// Show the mechanisms of a module.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::SealingKey(command) => command.run(),
         Command::Migrate(command) => command.run(),
         Command::Pipeline(command) => command.run(),
+        Command::Compare(command) => command.run(),
         Command::VerifyDb(command) => command.run(),
         Command::Mechanisms(command) => command.run(),
         Command::Audit(command) => command.run(),

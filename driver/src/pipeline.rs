@@ -6,8 +6,9 @@
 //!   it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: the checks of stored bytes, shared with `jeton verify-db`.
-//! - `job`, `child`, `parent`: each module runs in a process of its own, one after the other. A
-//!   crash or hang of one module is a row of the report and does not end the run.
+//! - `rounds`: the modules take turns, and each figure is compared with the baseline of its round.
+//! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
+//!   module is a row of the report and does not end the run.
 
 mod batch;
 mod child;
@@ -18,6 +19,7 @@ mod job;
 mod keep;
 mod parent;
 mod pkcs11;
+mod rounds;
 mod stage;
 mod verify;
 mod workers;
@@ -26,8 +28,9 @@ pub use child::run_child;
 pub use database::{Batch, Database};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;
-pub use job::{Event, Job, MeasuredBatch, ModuleDescription, Target};
-pub use parent::{Outcome, Watcher, run_job};
+pub use job::{Job, ModuleDescription, Target, Turn};
+pub use parent::Worker;
 pub use pkcs11::Pkcs11;
-pub use stage::{STAGES, Stage, Timings};
+pub use rounds::{Answer, MeasuredBatch, Outcome, Plan, Player, Seat, Watcher, measure};
+pub use stage::{Items, Place, STAGES, Seconds, Stage, Timings};
 pub use verify::{Verdict, verify_database};

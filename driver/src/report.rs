@@ -2,12 +2,14 @@
 
 mod table;
 
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 use jeton_peers::Machine;
 use serde::Serialize;
 
-pub use table::print;
+pub use table::{comparison, print};
 
 use crate::Error;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};
@@ -36,6 +38,8 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// Known modules that are not installed.
     pub absent: Vec<String>,
+    /// True if the user ended the run early.
+    pub interrupted: bool,
 }
 
 /// The result of a module.
@@ -45,7 +49,7 @@ pub struct ModuleReport {
     pub name: String,
     /// The module's description of itself.
     pub description: Option<ModuleDescription>,
-    /// The medians.
+    /// The times.
     pub batches: Vec<MeasuredBatch>,
     /// Algorithms that the module lacks, with the reason.
     pub not_available: Vec<NotAvailable>,
@@ -89,6 +93,7 @@ impl Report {
             rsa_key_pool,
             modules: Vec::new(),
             absent: Vec::new(),
+            interrupted: false,
         }
     }
 
@@ -118,10 +123,10 @@ impl Report {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    /// Writes the report as JSON.
-    pub fn write_json(&self, path: &Path) -> Result<(), Error> {
+    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::Usage(error.to_string()))?;
-        std::fs::write(path, text + "\n").map_err(Error::io(path))
+        writeln!(file, "{text}").map_err(Error::io(path))
     }
 
     fn baseline(&self) -> Option<&ModuleReport> {

@@ -1,15 +1,18 @@
 //! What the tool, the conformance suite and the benches share: the PKCS#11 modules of this machine,
-//! a fresh token for each, the description of the machine, and the generated parts of pages.
+//! a fresh token for each, the description of the machine, intervals of measured times, and the
+//! generated parts of pages.
 //!
 //! A module that is not installed is no error. The callers use the modules that they find.
 
 mod error;
+mod interval;
 mod library;
 mod machine;
 mod page;
 mod sandbox;
 
 pub use error::Error;
+pub use interval::Interval;
 pub use library::{KNOWN, Known, library_of};
 pub use machine::Machine;
 pub use page::write_between;

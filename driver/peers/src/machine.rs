@@ -11,7 +11,9 @@ pub struct Machine {
     pub cpu: String,
     /// The number of threads that can run at once.
     pub cores: usize,
-    /// The kernel's version.
+    /// The memory in KiB, if the kernel tells it.
+    pub memory_kib: Option<u64>,
+    /// The distribution and the kernel's version.
     pub system: String,
 }
 
@@ -26,9 +28,11 @@ impl Machine {
         let unknown = || "unknown".to_owned();
         let distribution = line("/etc/os-release", "PRETTY_NAME=").unwrap_or_else(unknown);
         let kernel = line("/proc/sys/kernel/osrelease", "").unwrap_or_else(unknown);
+        let memory = line("/proc/meminfo", "MemTotal:");
         Self {
             cpu: line("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_kib: memory.and_then(|text| text.trim_end_matches(" kB").parse().ok()),
             system: format!("{distribution}, Linux {kernel}"),
         }
     }

@@ -1,6 +1,7 @@
-//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, and the
-//! report.
+//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, which
+//! take turns, and the report.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,20 +11,24 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
-use jeton_driver::pipeline::{Event, Job, Outcome, Target, run_child, run_job};
+use jeton_driver::pipeline::{
+    Database, Job, Outcome, Plan, Seat, Seconds, Target, Turn, Watcher, Worker, measure, run_child,
+};
 use jeton_driver::pki::Algorithm;
 use jeton_driver::report::{self, Report};
+use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
-use jeton_peers::{KNOWN, Sandbox, TokenAccess};
+use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
 
 use super::backend::Backend;
 use super::{pin, printing};
 
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
-/// Every size is repeated for --min-seconds and three times at least (once, if that alone takes
-/// four seconds), and the medians are shown. A run of size 4 before them warms up and is not
-/// counted.
+/// The modules take turns: in each round every module runs the same batch once, and so does the
+/// baseline. A size is repeated until each module has run for --min-seconds and three times at
+/// least (once, if that alone takes four seconds). Medians are shown. A run of size 4 before them
+/// warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without
@@ -38,7 +43,7 @@ pub struct Pipeline {
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     sizes: Vec<u64>,
     /// Repeat each size for at least this number of seconds.
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, default_value_t = 0.5, value_parser = min_seconds)]
     min_seconds: f64,
     /// Threads of the parallel stages. Default: the number of cores.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
@@ -49,6 +54,10 @@ pub struct Pipeline {
     /// Write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Write each run to this file as it is measured: an SQLite database, which later measurements
+    /// may share. `jeton compare` compares two of them.
+    #[arg(long)]
+    results: Option<PathBuf>,
     /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
     /// directory.
     #[arg(long)]
@@ -76,9 +85,26 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
+/// A day.
+const MAX_SECONDS: f64 = 86_400.0;
+/// The exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT.
+const INTERRUPTED_STATUS: u8 = 130;
+
+/// Reads the value of `--min-seconds`.
+fn min_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=MAX_SECONDS).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("not a number of seconds from 0 to {MAX_SECONDS}"))
+    }
+}
 
 /// The hidden command of a module's process.
 pub fn child() -> Result<ExitCode, Error> {
+    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The only error
+    // is a second handler, which does not exist.
+    let _ = ctrlc::set_handler(|| ());
     run_child(io::stdin().lock(), io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -89,26 +115,67 @@ impl Pipeline {
         let algorithms = self.algorithms()?;
         let threads = self.threads.map_or_else(available, |threads| threads as usize);
         let mut report = Report::new(algorithms, self.sizes.clone(), threads, self.rsa_key_pool);
-        let pin = self.path_pin()?;
-        let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let (selections, absent) = self.selections()?;
         report.absent = absent;
+        let selections = named(selections);
+        let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+        let json = self.open_outputs()?;
+        let results = self
+            .results
+            .as_ref()
+            .map(|path| Results::begin(path, &report.machine, report.threads, report.rsa_key_pool));
+        let results = results.transpose()?;
+        let pin = self.path_pin()?;
         // The only error is a second handler, which does not exist.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-        for (index, selection) in selections.iter().enumerate() {
+        let mut seats = Vec::new();
+        for (index, (name, selection)) in selections.iter().enumerate() {
             let own = directory.path().join(index.to_string());
-            let outcome = self.run_module(selection, &report, &own, directory.path(), pin.as_deref())?;
-            report.add(selection.name(), outcome);
-            if INTERRUPTED.load(Ordering::Relaxed) {
-                // The child was interrupted with the tool. Its current stage has no result.
-                return Err(Error::Usage("interrupted".to_owned()));
+            seats.push(self.seat(name, selection, &report, &own, directory.path(), pin.as_deref())?);
+        }
+        let plan = Plan {
+            algorithms: report.algorithms.clone(),
+            sizes: report.sizes.clone(),
+            min_seconds: self.min_seconds,
+        };
+        if let Some(results) = &results {
+            for ((name, _), seat) in selections.iter().zip(&seats) {
+                if let Some(description) = &seat.outcome.description {
+                    results.describe(name, description)?;
+                }
             }
         }
-        report::print(&report, &mut io::stdout().lock()).map_err(printing)?;
-        if let Some(path) = &self.json {
-            report.write_json(path)?;
+        let mut progress = Progress::new(&plan, results);
+        let measured = measure(&mut seats, &plan, &mut progress);
+        drop(progress);
+        for ((name, _), Seat { player, mut outcome }) in selections.into_iter().zip(seats) {
+            outcome.notes.extend(player.and_then(Worker::finish));
+            report.add(name, outcome);
         }
-        Ok(if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        measured?;
+        report.interrupted = INTERRUPTED.load(Ordering::Relaxed);
+        let columns = io::stdout().is_terminal().then(terminal_columns).flatten();
+        report::print(&report, columns, &mut io::stdout().lock()).map_err(printing)?;
+        if let Some((file, path)) = &json {
+            report.write_json(file, path)?;
+        }
+        Ok(match (report.interrupted, report.failed()) {
+            (true, _) => ExitCode::from(INTERRUPTED_STATUS),
+            (false, true) => ExitCode::FAILURE,
+            (false, false) => ExitCode::SUCCESS,
+        })
+    }
+
+    /// Opens what the run writes to before the long work begins. Returns the file for JSON.
+    fn open_outputs(&self) -> Result<Option<(File, &Path)>, Error> {
+        if let Some(path) = &self.db {
+            Database::open(path)?;
+        }
+        if let Some(path) = &self.keep {
+            std::fs::create_dir_all(path).map_err(Error::io(path))?;
+        }
+        let Some(path) = &self.json else { return Ok(None) };
+        Ok(Some((File::create(path).map_err(Error::io(path))?, path)))
     }
 
     fn algorithms(&self) -> Result<Vec<String>, Error> {
@@ -131,6 +198,12 @@ impl Pipeline {
         if !self.module.is_empty() {
             return Ok((selections, Vec::new()));
         }
+        if Known::Jeton.library().is_none() {
+            return Err(Error::Usage(
+                "libjeton_pkcs11.so is not beside this program: build it, or name the modules with --module"
+                    .to_owned(),
+            ));
+        }
         let (there, absent): (Vec<_>, Vec<_>) =
             KNOWN.into_iter().partition(|known| known.library().is_some());
         selections.extend(there.into_iter().map(Selection::Known));
@@ -144,14 +217,21 @@ impl Pipeline {
         if has_path { pin::ask(self.pin.clone(), "User").map(Some) } else { Ok(None) }
     }
 
-    fn run_module(
+    /// Starts the process of a module. A module that cannot be started has no player, and its
+    /// outcome says why.
+    fn seat(
         &self,
+        name: &str,
         selection: &Selection,
         report: &Report,
         own: &Path,
         shared: &Path,
         pin: Option<&str>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Seat<Worker>, Error> {
+        let absent = |message| Seat {
+            player: None,
+            outcome: Outcome { failures: vec![(None, message)], ..Outcome::default() },
+        };
         let (target, environment) = match selection {
             Selection::InProcess => (Target::InProcess, Vec::new()),
             Selection::Path(library) => {
@@ -161,8 +241,7 @@ impl Pipeline {
             }
             Selection::Known(known) => {
                 let Some(library) = known.library() else {
-                    let message = format!("the module {} was asked for and not found", known.name());
-                    return Ok(Outcome { failures: vec![(None, message)], ..Outcome::default() });
+                    return Ok(absent(format!("the module {} was asked for and not found", known.name())));
                 };
                 let Sandbox { environment, reserved, token } =
                     Sandbox::fresh(*known, own, self.backend.map(Backend::name))?;
@@ -170,58 +249,109 @@ impl Pipeline {
             }
         };
         let job = Job {
-            name: selection.name(),
+            name: name.to_owned(),
             target,
-            algorithms: report.algorithms.clone(),
-            sizes: report.sizes.clone(),
-            min_seconds: self.min_seconds,
             threads: report.threads,
             rsa_key_pool: report.rsa_key_pool,
             database: self.db.clone().unwrap_or_else(|| shared.join("pipeline.db")),
             keep: self.keep.clone(),
         };
-        let progress = Progress::new(&job);
-        run_job(&job, &environment, Duration::from_secs(self.stall_seconds), &|event| progress.show(event))
+        let stall = Duration::from_secs(self.stall_seconds);
+        Ok(match Worker::start(&job, &environment, stall)? {
+            Ok((worker, description)) => Seat {
+                player: Some(worker),
+                outcome: Outcome { description: Some(description), ..Outcome::default() },
+            },
+            Err(message) => absent(message),
+        })
     }
+}
+
+/// Gives each selection its name in the report. Modules with the same file name get a number.
+fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
+    let mut named: Vec<(String, Selection)> = Vec::new();
+    for selection in selections {
+        let stem = selection.name();
+        let numbered = (2..).map(|number| format!("{stem}-{number}"));
+        let mut names = std::iter::once(stem.clone()).chain(numbered);
+        let free = names.find(|name| named.iter().all(|(taken, _)| taken != name));
+        named.push((free.unwrap_or(stem), selection));
+    }
+    named
+}
+
+/// Returns the width of the terminal at standard output.
+fn terminal_columns() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
 fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns a progress bar on a terminal, and a hidden one elsewhere.
+/// The progress of a measurement: shown by a bar on a terminal, and written to the result store.
 struct Progress {
     bar: ProgressBar,
-    name: String,
+    results: Option<Results>,
 }
 
 impl Progress {
-    fn new(job: &Job) -> Self {
-        let total = (job.algorithms.len() * job.sizes.len()) as u64;
+    fn new(plan: &Plan, results: Option<Results>) -> Self {
+        let total = (plan.algorithms.len() * plan.sizes.len()) as u64;
         let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
         // The template is a constant that parses. Without it the bar would only look plainer.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, name: job.name.clone() }
+        Self { bar, results }
+    }
+}
+
+impl Watcher for Progress {
+    fn begins(&mut self, player: &str, turn: &Turn) {
+        let Turn { algorithm, size, round } = turn;
+        self.bar.set_message(format!("{algorithm}, batch of {size}, round {round}, {player}"));
     }
 
-    fn show(&self, event: &Event) {
-        match event {
-            Event::Progress { algorithm, size, run, stage } => {
-                self.bar
-                    .set_message(format!("{}: {algorithm}, batch of {size}, run {run}, {stage}", self.name));
-            }
-            Event::Measured(_) => self.bar.inc(1),
-            Event::Done => self.bar.finish_and_clear(),
-            Event::Described(_) | Event::NotAvailable { .. } | Event::Failed { .. } => {}
+    fn ran(&mut self, player: &str, turn: &Turn, seconds: &Seconds) -> Result<(), Error> {
+        match &mut self.results {
+            Some(results) => results.add(player, turn, seconds),
+            None => Ok(()),
         }
+    }
+
+    fn done(&mut self, _: &str, _: u64) {
+        self.bar.inc(1);
+    }
+
+    fn interrupted(&self) -> bool {
+        INTERRUPTED.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_the_same_file_name_have_names_of_their_own() {
+        let paths = ["/a/libsofthsm2.so", "/b/libsofthsm2.so"].map(|path| Selection::Path(path.into()));
+        let names: Vec<_> = named(paths.into()).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["libsofthsm2", "libsofthsm2-2"]);
+    }
+
+    #[test]
+    fn only_a_finite_time_is_accepted() {
+        assert_eq!(min_seconds("0.5"), Ok(0.5));
+        for wrong in ["nan", "inf", "-1", "1e9", "x"] {
+            assert!(min_seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The child process of a module. It takes a job, runs it, and reports events on standard output.
+//! The child process of a module. It takes a job, then one turn after the other, and reports events
+//! on standard output.
 
 use std::io::{BufRead, Write};
 use std::sync::{Mutex, PoisonError};
@@ -8,48 +9,82 @@ use super::batch::Run;
 use super::database::Database;
 use super::engine::Engine;
 use super::in_process::InProcess;
-use super::job::{Event, Job, MeasuredBatch, ModuleDescription, Target};
-use super::keep::Sample;
+use super::job::{Event, Job, ModuleDescription, Target, Turn};
 use super::pkcs11::Pkcs11;
-use super::stage::{STAGES, Timings};
+use super::stage::Seconds;
 use crate::Error;
 use crate::client::Module;
 use crate::pki::Algorithm;
 
-/// The least number of runs of a size, so that a median is possible ...
-const MIN_RUNS: usize = 3;
-/// ... unless a run takes longer than this.
-const ENOUGH: Duration = Duration::from_secs(4);
-/// The size of the run before the measurement. It loads code, fills pools and opens files.
-const WARM_UP: u64 = 4;
-/// The time without progress events at the start of a repetition.
+/// The time without progress events at the start of a turn after the first.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Reads a job from `input` and writes events to `output`. Returns an error if it cannot start.
+/// Reads a job and its turns from `input` and writes events to `output`. Returns at the end of the
+/// input. Returns an error if the input is not a job with turns.
 pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
     let speaker = Speaker::new(output);
-    let job: Job =
-        serde_json::from_reader(input).map_err(|error| Error::Usage(format!("no job: {error}")))?;
-    if let Err(error) = start(&job, &speaker) {
-        speaker.say(&Event::Failed { at: None, message: error.to_string() });
+    let mut lines = input.lines();
+    let first = lines.next().transpose().map_err(Error::io("standard input"))?;
+    let job: Job = parse("job", &first.unwrap_or_default())?;
+    let (mut worker, description) = match Worker::start(job) {
+        Ok(started) => started,
+        Err(error) => {
+            speaker.say(&Event::Failed { message: error.to_string() });
+            return Ok(());
+        }
+    };
+    speaker.say(&Event::Described(description));
+    for line in lines {
+        let turn = parse("turn", &line.map_err(Error::io("standard input"))?)?;
+        let event = match worker.take(&turn, &speaker) {
+            Ok(seconds) => Event::Ran(seconds),
+            Err(Error::NotAvailable(reason)) => Event::NotAvailable { reason },
+            Err(error) => Event::Failed { message: error.to_string() },
+        };
+        speaker.say(&event);
     }
-    speaker.say(&Event::Done);
     Ok(())
 }
 
-fn start(job: &Job, speaker: &Speaker<'_>) -> Result<(), Error> {
-    let mut database = Database::open(&job.database)?;
-    let (mut engine, description) = open(job)?;
-    speaker.say(&Event::Described(description));
-    // Run the stages inside the pool, so that the current thread belongs to it in serial stages
-    // too.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
-    let pool = pool.map_err(|error| Error::Usage(format!("no thread pool: {error}")))?;
-    for name in &job.algorithms {
-        let algorithm = Algorithm::named(name)?;
-        pool.install(|| measure_algorithm(job, algorithm, engine.as_mut(), &mut database, speaker));
+fn parse<'a, T: serde::Deserialize<'a>>(what: &str, line: &'a str) -> Result<T, Error> {
+    serde_json::from_str(line).map_err(|error| Error::Usage(format!("no {what}: {error}")))
+}
+
+/// The engine of a job, ready for turns.
+struct Worker {
+    job: Job,
+    database: Database,
+    engine: Box<dyn Engine + Send>,
+    pool: rayon::ThreadPool,
+}
+
+impl Worker {
+    fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
+        let database = Database::open(&job.database)?;
+        let (engine, description) = open(&job)?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
+        let pool = pool.map_err(|error| Error::Usage(format!("no thread pool: {error}")))?;
+        Ok((Self { job, database, engine, pool }, description))
     }
-    Ok(())
+
+    fn take(&mut self, turn: &Turn, speaker: &Speaker<'_>) -> Result<Seconds, Error> {
+        let Self { job, database, engine, pool } = self;
+        let algorithm = Algorithm::named(&turn.algorithm)?;
+        let start = Instant::now();
+        let (module, size, rsa_key_pool) = (&*job.name, turn.size, job.rsa_key_pool);
+        // Run the stages inside the pool, so that the current thread belongs to it in serial stages
+        // too.
+        let (timings, sample) = pool.install(|| {
+            let progress = |stage: &'static str| speaker.progress(turn, start, stage);
+            Run { module, algorithm, size, rsa_key_pool, progress: &progress }.run(engine.as_mut(), database)
+        })?;
+        match (turn.round, &job.keep) {
+            (0, _) => database.forget_batch(module, algorithm.name, size)?,
+            (1, Some(directory)) => sample.write(&directory.join(module).join(algorithm.name))?,
+            _ => {}
+        }
+        Ok(timings.seconds())
+    }
 }
 
 fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
@@ -73,114 +108,22 @@ fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error>
     }
 }
 
-/// Runs all sizes of an algorithm. A failure ends the algorithm, not the job.
-fn measure_algorithm(
-    job: &Job,
-    algorithm: &'static Algorithm,
-    engine: &mut dyn Engine,
-    database: &mut Database,
-    speaker: &Speaker<'_>,
-) {
-    let warm_up = std::iter::once((WARM_UP, true));
-    for (size, warming) in warm_up.chain(job.sizes.iter().map(|size| (*size, false))) {
-        let done = if warming {
-            let warmed = run_once(job, algorithm, size, 0, engine, database, speaker);
-            warmed.and_then(|_| database.forget_batch(&job.name, algorithm.name, size)).map(|()| None)
-        } else {
-            measure_size(job, algorithm, size, engine, database, speaker).map(Some)
-        };
-        match done {
-            Ok(measured) => measured.into_iter().for_each(|batch| speaker.say(&Event::Measured(batch))),
-            Err(Error::NotAvailable(reason)) => {
-                speaker.say(&Event::NotAvailable { algorithm: algorithm.name.to_owned(), reason });
-                return;
-            }
-            Err(error) => {
-                let at = Some((algorithm.name.to_owned(), size));
-                speaker.say(&Event::Failed { at, message: error.to_string() });
-                return;
-            }
-        }
-    }
-}
-
-fn measure_size(
-    job: &Job,
-    algorithm: &'static Algorithm,
-    size: u64,
-    engine: &mut dyn Engine,
-    database: &mut Database,
-    speaker: &Speaker<'_>,
-) -> Result<MeasuredBatch, Error> {
-    let start = Instant::now();
-    let mut runs = Vec::new();
-    let enough = |runs: &[Timings]| {
-        let spent = start.elapsed();
-        !runs.is_empty()
-            && spent.as_secs_f64() >= job.min_seconds
-            && (runs.len() >= MIN_RUNS || spent >= ENOUGH)
-    };
-    while !enough(&runs) {
-        let (timings, sample) = run_once(job, algorithm, size, runs.len() + 1, engine, database, speaker)?;
-        if let (Some(directory), true) = (&job.keep, runs.is_empty()) {
-            sample.write(&directory.join(&job.name).join(algorithm.name))?;
-        }
-        runs.push(timings);
-    }
-    Ok(MeasuredBatch {
-        algorithm: algorithm.name.to_owned(),
-        size,
-        runs: runs.len(),
-        seconds: medians(&runs),
-    })
-}
-
-fn run_once(
-    job: &Job,
-    algorithm: &'static Algorithm,
-    size: u64,
-    run: usize,
-    engine: &mut dyn Engine,
-    database: &mut Database,
-    speaker: &Speaker<'_>,
-) -> Result<(Timings, Sample), Error> {
-    let progress = |stage: &'static str| speaker.progress(algorithm, size, run, stage);
-    let module = &job.name;
-    let rsa_key_pool = job.rsa_key_pool;
-    Run { module, algorithm, size, rsa_key_pool, progress: &progress }.run(engine, database)
-}
-
-fn medians(runs: &[Timings]) -> [f64; STAGES.len()] {
-    let all: Vec<_> = runs.iter().map(Timings::seconds).collect();
-    std::array::from_fn(|stage| {
-        let mut column: Vec<f64> = all.iter().map(|run| run[stage]).collect();
-        column.sort_by(f64::total_cmp);
-        let (low, high) = (column[(column.len() - 1) / 2], column[column.len() / 2]);
-        f64::midpoint(low, high)
-    })
-}
-
 /// Writes events, one in each line.
 struct Speaker<'a> {
     output: Mutex<Box<dyn Write + Send + 'a>>,
-    last_progress: Mutex<Instant>,
 }
 
 impl<'a> Speaker<'a> {
     fn new(output: impl Write + Send + 'a) -> Self {
-        Self { output: Mutex::new(Box::new(output)), last_progress: Mutex::new(Instant::now()) }
+        Self { output: Mutex::new(Box::new(output)) }
     }
 
-    /// The first run of a size reports every stage, so that a crash has its place. Repetitions stay
+    /// The first turns of a size report every stage, so that a crash has its place. Later ones stay
     /// silent at first, because waking the parent takes a core from the stage that is measured.
-    fn progress(&self, algorithm: &Algorithm, size: u64, run: usize, stage: &str) {
-        let mut last = self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if run > 1 && last.elapsed() < SILENCE {
-            return;
+    fn progress(&self, turn: &Turn, start: Instant, stage: &str) {
+        if turn.round <= 1 || start.elapsed() >= SILENCE {
+            self.say(&Event::Progress { stage: stage.to_owned() });
         }
-        *last = Instant::now();
-        let (algorithm, stage) = (algorithm.name.to_owned(), stage.to_owned());
-        self.say(&Event::Progress { algorithm, size, run, stage });
     }
 
     fn say(&self, event: &Event) {
@@ -190,22 +133,5 @@ impl<'a> Speaker<'a> {
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
             std::process::exit(1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pipeline::stage::Stage;
-
-    #[test]
-    fn the_median_is_of_each_stage_for_itself() {
-        let mut runs = [Timings::default(); 3];
-        for (run, sleep) in runs.iter_mut().zip([0, 30, 1]) {
-            run.time(Stage::CrlSign, || std::thread::sleep(Duration::from_millis(sleep)));
-        }
-        let median = medians(&runs)[Stage::CrlSign as usize];
-        assert_eq!(median, runs[2].seconds()[Stage::CrlSign as usize]);
-        assert_eq!(medians(&runs)[Stage::CertGen as usize], 0.0);
     }
 }

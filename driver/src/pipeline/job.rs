@@ -1,27 +1,21 @@
-//! The messages between the tool and the child process of a module: one job in, events out, one
-//! JSON text in each line.
+//! The messages between the tool and the child process of a module, one JSON text in each line. The
+//! tool sends a job and then turns; the child answers with events.
 
 use std::path::PathBuf;
 
 use jeton_peers::TokenAccess;
 use serde::{Deserialize, Serialize};
 
-use super::stage::STAGES;
+use super::stage::Seconds;
 
-/// The work of one child. It goes through standard input, because a PIN must not be on a command
-/// line.
+/// The first message to a child. It goes through standard input, because a PIN must not be on a
+/// command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The module's name in the report.
     pub name: String,
     /// The engine.
     pub target: Target,
-    /// Names of the CA algorithms.
-    pub algorithms: Vec<String>,
-    /// The batch sizes.
-    pub sizes: Vec<u64>,
-    /// The least time for which a size is repeated.
-    pub min_seconds: f64,
     /// Threads of the parallel stages.
     pub threads: usize,
     /// The number of RSA subscriber key pairs that are reused. 0 generates one for each
@@ -49,40 +43,40 @@ pub enum Target {
     },
 }
 
+/// Asks a child for one run through the stages. The child answers with progress, and at the end
+/// with `Ran`, `NotAvailable` or `Failed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The CA algorithm.
+    pub algorithm: String,
+    /// The batch size.
+    pub size: u64,
+    /// The number of the round. 0 is the warm-up, whose documents are not kept.
+    pub round: usize,
+}
+
 /// An event of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// The module was loaded.
+    /// The module was loaded. The child waits for turns.
     Described(ModuleDescription),
     /// A stage begins.
     Progress {
-        /// The CA algorithm.
-        algorithm: String,
-        /// The batch size.
-        size: u64,
-        /// The repetition. 0 is the warm-up.
-        run: usize,
         /// The stage.
         stage: String,
     },
-    /// A size is done.
-    Measured(MeasuredBatch),
+    /// A turn is done.
+    Ran(Seconds),
     /// The module lacks what the algorithm needs.
     NotAvailable {
-        /// The CA algorithm.
-        algorithm: String,
         /// The reason.
         reason: String,
     },
-    /// Something failed.
+    /// The start or a turn failed.
     Failed {
-        /// The algorithm and size, if the job reached them.
-        at: Option<(String, u64)>,
         /// The message.
         message: String,
     },
-    /// The job is complete. The process ends.
-    Done,
 }
 
 /// The module's description of itself.
@@ -98,17 +92,4 @@ pub struct ModuleDescription {
     pub cryptoki: String,
     /// The file. `None` for the baseline.
     pub library: Option<PathBuf>,
-}
-
-/// The medians of a size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MeasuredBatch {
-    /// The CA algorithm.
-    pub algorithm: String,
-    /// The batch size.
-    pub size: u64,
-    /// The number of measured runs.
-    pub runs: usize,
-    /// The median of each stage, in the order of the table.
-    pub seconds: [f64; STAGES.len()],
 }

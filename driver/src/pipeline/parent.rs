@@ -1,146 +1,166 @@
-//! Starts a child process, reads its events, and returns the result.
+//! The parent's end of a child process: starts it, gives it turns, and reads its events.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::job::{Event, Job, MeasuredBatch, ModuleDescription};
+use super::job::{Event, Job, ModuleDescription, Turn};
+use super::rounds::{Answer, Player};
 use crate::Error;
-
-/// The result of a module.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The module's description of itself, if it was loaded.
-    pub description: Option<ModuleDescription>,
-    /// The sizes that were measured.
-    pub batches: Vec<MeasuredBatch>,
-    /// Algorithms that the module lacks, and the reason.
-    pub not_available: Vec<(String, String)>,
-    /// Failures and their place.
-    pub failures: Vec<(Option<(String, u64)>, String)>,
-    /// Notes that are no failure of the work.
-    pub notes: Vec<String>,
-}
-
-/// Receives the child's progress, for a progress bar.
-pub type Watcher<'a> = dyn Fn(&Event) + 'a;
-
-/// Runs `job` in a child process with `environment`. Ends a child that is silent for `stall`.
-pub fn run_job(
-    job: &Job,
-    environment: &[(String, OsString)],
-    stall: Duration,
-    watcher: &Watcher<'_>,
-) -> Result<Outcome, Error> {
-    let mut child = start(job, environment)?;
-    let mut outcome = Outcome::default();
-    let mut last = None;
-    let listened = listen(&mut child, stall, |event| {
-        watcher(&event);
-        if let Event::Progress { algorithm, size, stage, .. } = &event {
-            last = Some(((algorithm.clone(), *size), stage.clone()));
-        }
-        outcome.take(event)
-    });
-    if let Listened::Stalled = listened {
-        // The child may have just ended by itself.
-        let _ = child.kill();
-    }
-    let status = child.wait().map_err(Error::io("the module's process"))?;
-    match listened {
-        Listened::ToTheEnd { done } => outcome.judge(done, status, last),
-        Listened::Stalled => outcome.stalled(stall, last),
-    }
-    Ok(outcome)
-}
-
-fn start(job: &Job, environment: &[(String, OsString)]) -> Result<Child, Error> {
-    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
-    let mut command = Command::new(&program);
-    command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
-    let text = serde_json::to_string(job).map_err(|error| Error::Usage(error.to_string()))?;
-    // `take` closes the pipe after the write, and the child reads until the end.
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(text.as_bytes()).map_err(Error::io("the module's process"))?;
-    }
-    Ok(child)
-}
 
 /// The name of the child's hidden subcommand.
 const CHILD_COMMAND: &str = "pipeline-child";
 
-enum Listened {
-    ToTheEnd { done: bool },
-    Stalled,
+/// The time that a child has to end by itself after its last turn.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A module in a process of its own, so that a crash or hang ends only that process.
+pub struct Worker {
+    name: String,
+    child: Child,
+    /// Closed to end the child.
+    input: Option<ChildStdin>,
+    events: Receiver<Event>,
+    stall: Duration,
+    /// The stage that the child reported last.
+    stage: Option<String>,
+    /// False after the process has crashed or was killed.
+    alive: bool,
 }
 
-fn listen(child: &mut Child, stall: Duration, mut take: impl FnMut(Event) -> bool) -> Listened {
-    let Some(output) = child.stdout.take() else { return Listened::ToTheEnd { done: false } };
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // The receiver is gone if the child stalled.
-            if sender.send(line).is_err() {
-                break;
+impl Worker {
+    /// Starts a child process with `environment`, and loads its module. A child that is silent for
+    /// `stall` is killed. The second error is the module's own.
+    pub fn start(
+        job: &Job,
+        environment: &[(String, OsString)],
+        stall: Duration,
+    ) -> Result<Result<(Self, ModuleDescription), String>, Error> {
+        let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
+        let mut command = Command::new(&program);
+        command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
+        let (input, events) = (child.stdin.take(), events(&mut child));
+        let name = job.name.clone();
+        let mut worker = Self { name, child, input, events, stall, stage: None, alive: true };
+        Ok(match worker.ask(job) {
+            Ok(Event::Described(description)) => Ok((worker, description)),
+            Ok(Event::Failed { message }) | Err(message) => Err(message),
+            Ok(other) => Err(format!("its process sent {other:?} before its description")),
+        })
+    }
+
+    /// Sends a message and returns the event that answers it. Fails with the reason if the child
+    /// ended or is silent.
+    fn ask(&mut self, message: &impl serde::Serialize) -> Result<Event, String> {
+        let text = serde_json::to_string(message).map_err(|error| error.to_string())?;
+        // If the child has ended, its pipe is closed, and the events below end too.
+        let _ = self.input.as_mut().map(|input| writeln!(input, "{text}"));
+        loop {
+            match self.events.recv_timeout(self.stall) {
+                Ok(Event::Progress { stage }) => self.stage = Some(stage),
+                Ok(event) => return Ok(event),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Timeout) => return Err(self.stalled()),
             }
         }
-    });
-    let mut done = false;
-    loop {
-        match receiver.recv_timeout(stall) {
-            // A module may write to standard output too. Skip lines that are no events.
-            Ok(line) => done |= serde_json::from_str(&line).is_ok_and(&mut take),
-            Err(RecvTimeoutError::Disconnected) => return Listened::ToTheEnd { done },
-            Err(RecvTimeoutError::Timeout) => return Listened::Stalled,
+    }
+
+    /// Describes the end of a child that had work left.
+    fn ended(&mut self) -> String {
+        self.alive = false;
+        self.input = None;
+        match self.child.wait() {
+            Ok(status) => format!("its process ended with {status} {}", self.place()),
+            Err(error) => format!("its process was lost {}: {error}", self.place()),
+        }
+    }
+
+    fn stalled(&mut self) -> String {
+        self.kill();
+        format!("said nothing for {} s {} and was ended", self.stall.as_secs(), self.place())
+    }
+
+    fn place(&self) -> String {
+        match &self.stage {
+            Some(stage) => format!("(last heard of in {stage})"),
+            None => "(before the first stage)".to_owned(),
+        }
+    }
+
+    fn kill(&mut self) {
+        self.alive = false;
+        // The child may have just ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends the child. Returns a note if its process does not end well. The work was done, so this
+    /// is no failure.
+    pub fn finish(mut self) -> Option<String> {
+        if !self.alive {
+            return None;
+        }
+        self.input = None;
+        // The channel closes when the child ends.
+        loop {
+            match self.events.recv_timeout(FAREWELL) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.kill();
+                    return Some("its process did not end after the work was done".to_owned());
+                }
+            }
+        }
+        self.alive = false;
+        let status = self.child.wait().ok()?;
+        (!status.success()).then(|| format!("its process ended with {status} after the work was done"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.alive {
+            self.kill();
         }
     }
 }
 
-impl Outcome {
-    /// Records an event. Returns whether it was the last one.
-    fn take(&mut self, event: Event) -> bool {
-        match event {
-            Event::Described(description) => self.description = Some(description),
-            Event::Progress { .. } => {}
-            Event::Measured(batch) => self.batches.push(batch),
-            Event::NotAvailable { algorithm, reason } => self.not_available.push((algorithm, reason)),
-            Event::Failed { at, message } => self.failures.push((at, message)),
-            Event::Done => return true,
-        }
-        false
+impl Player for Worker {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Records the end of the process. A crash after the last event is a note, because the work was
-    /// done. An earlier crash is a failure of the last reported stage.
-    fn judge(&mut self, done: bool, status: ExitStatus, last: Option<LastStage>) {
-        if status.success() {
-            return;
+    fn take(&mut self, turn: &Turn) -> Answer {
+        self.stage = None;
+        match self.ask(turn) {
+            Ok(Event::Ran(seconds)) => Answer::Ran(seconds),
+            Ok(Event::NotAvailable { reason }) => Answer::NotAvailable(reason),
+            Ok(Event::Failed { message }) => Answer::Failed(message),
+            Ok(other) => Answer::Failed(format!("its process sent {other:?} instead of an answer")),
+            Err(message) => Answer::Lost(message),
         }
-        if done {
-            self.notes.push(format!("its process ended with {status} after the work was done"));
-            return;
-        }
-        let (at, stage) = described(last);
-        self.failures.push((at, format!("its process ended with {status} {stage}")));
-    }
-
-    fn stalled(&mut self, stall: Duration, last: Option<LastStage>) {
-        let (at, stage) = described(last);
-        self.failures.push((at, format!("said nothing for {} s {stage} and was ended", stall.as_secs())));
     }
 }
 
-/// The algorithm and size that a child reported last, and its stage.
-type LastStage = ((String, u64), String);
-
-/// Returns the algorithm and size, and the stage as text for a message.
-fn described(last: Option<LastStage>) -> (Option<(String, u64)>, String) {
-    match last {
-        Some((at, stage)) => (Some(at), format!("(last heard of in {stage})")),
-        None => (None, "(before the first stage)".to_owned()),
+/// Reads the events of a child. A module may write to standard output too: lines that are no events
+/// are skipped.
+fn events(child: &mut Child) -> Receiver<Event> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(output) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            for event in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+                // The receiver is gone if the child stalled.
+                if sender.send(event).is_err() {
+                    break;
+                }
+            }
+        });
     }
+    receiver
 }

@@ -43,35 +43,54 @@ pub struct StageRow {
     pub stage: Stage,
     /// Its name.
     pub name: &'static str,
-    /// Whether the stage handles one item for each certificate, or one for each batch.
-    pub per_certificate: bool,
+    /// What the stage handles.
+    pub items: Items,
+    /// Where the stage works.
+    pub place: Place,
 }
+
+/// What a stage handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Items {
+    /// One item for each certificate.
+    Certificates,
+    /// One item for each batch.
+    One,
+}
+
+/// Where a stage works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It calls the module.
+    Module,
+    /// It never calls the module, so its time says nothing about the module.
+    Tool,
+}
+
+/// The seconds of each stage, in the order of the table.
+pub type Seconds = [f64; STAGES.len()];
 
 /// All stages, in the order of the table.
 pub const STAGES: [StageRow; 15] = [
-    once(Stage::CaSelfSign, "ca_self_sign"),
-    each(Stage::CertGen, "cert_gen"),
-    each(Stage::DbInsertCerts, "db_insert_certs"),
-    each(Stage::CertVerify, "cert_verify"),
-    each(Stage::DbReadCerts, "db_read_certs"),
-    once(Stage::CrlBuild, "crl_build"),
-    once(Stage::CrlSign, "crl_sign"),
-    once(Stage::DbInsertCrl, "db_insert_crl"),
-    once(Stage::CrlVerify, "crl_verify"),
-    once(Stage::DbReadCrl, "db_read_crl"),
-    each(Stage::OcspBuild, "ocsp_build"),
-    each(Stage::OcspSign, "ocsp_sign"),
-    each(Stage::DbInsertOcsp, "db_insert_ocsp"),
-    each(Stage::OcspVerify, "ocsp_verify"),
-    each(Stage::DbReadOcsp, "db_read_ocsp"),
+    row(Stage::CaSelfSign, "ca_self_sign", Items::One, Place::Module),
+    row(Stage::CertGen, "cert_gen", Items::Certificates, Place::Module),
+    row(Stage::DbInsertCerts, "db_insert_certs", Items::Certificates, Place::Tool),
+    row(Stage::CertVerify, "cert_verify", Items::Certificates, Place::Module),
+    row(Stage::DbReadCerts, "db_read_certs", Items::Certificates, Place::Tool),
+    row(Stage::CrlBuild, "crl_build", Items::One, Place::Tool),
+    row(Stage::CrlSign, "crl_sign", Items::One, Place::Module),
+    row(Stage::DbInsertCrl, "db_insert_crl", Items::One, Place::Tool),
+    row(Stage::CrlVerify, "crl_verify", Items::One, Place::Module),
+    row(Stage::DbReadCrl, "db_read_crl", Items::One, Place::Tool),
+    row(Stage::OcspBuild, "ocsp_build", Items::Certificates, Place::Tool),
+    row(Stage::OcspSign, "ocsp_sign", Items::Certificates, Place::Module),
+    row(Stage::DbInsertOcsp, "db_insert_ocsp", Items::Certificates, Place::Tool),
+    row(Stage::OcspVerify, "ocsp_verify", Items::Certificates, Place::Module),
+    row(Stage::DbReadOcsp, "db_read_ocsp", Items::Certificates, Place::Tool),
 ];
 
-const fn once(stage: Stage, name: &'static str) -> StageRow {
-    StageRow { stage, name, per_certificate: false }
-}
-
-const fn each(stage: Stage, name: &'static str) -> StageRow {
-    StageRow { stage, name, per_certificate: true }
+const fn row(stage: Stage, name: &'static str, items: Items, place: Place) -> StageRow {
+    StageRow { stage, name, items, place }
 }
 
 /// The time of each stage of one run.
@@ -88,7 +107,7 @@ impl Timings {
     }
 
     /// Returns the seconds of each stage, in the order of the table.
-    pub fn seconds(&self) -> [f64; STAGES.len()] {
+    pub fn seconds(&self) -> Seconds {
         self.0.map(|duration| duration.as_secs_f64())
     }
 }

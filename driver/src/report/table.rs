@@ -1,16 +1,25 @@
 //! The tables: one for each algorithm and size, with a row for each stage and columns for each
 //! module.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use jeton_peers::Interval;
 
 use super::{ModuleReport, Report};
-use crate::pipeline::{MeasuredBatch, STAGES};
+use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
+use crate::results::Comparison;
 
-/// Prints all tables and the notes below them.
-pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+/// A ratio whose interval is wider than this part of it is marked as uncertain.
+const WIDE: f64 = 0.1;
+/// The baseline moved if its runs differ by more than this part of their median.
+const MOVED: f64 = 0.25;
+
+/// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
+/// one table for each module.
+pub fn print(report: &Report, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let machine = &report.machine;
     writeln!(
         out,
@@ -28,13 +37,19 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     for algorithm in &report.algorithms {
         for size in &report.sizes {
-            print_batch(report, algorithm, *size, out)?;
+            print_batch(report, algorithm, *size, columns, out)?;
         }
     }
     print_notes(report, out)
 }
 
-fn print_batch(report: &Report, algorithm: &str, size: u64, out: &mut dyn Write) -> io::Result<()> {
+fn print_batch(
+    report: &Report,
+    algorithm: &str,
+    size: u64,
+    columns: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     // A module that failed before its first size has no column. The notes name the failure.
     let modules: Vec<_> = report
         .modules
@@ -49,29 +64,78 @@ fn print_batch(report: &Report, algorithm: &str, size: u64, out: &mut dyn Write)
         .filter_map(|module| Some(format!("{} {}", module.name, module.batch(algorithm, size)?.runs)))
         .collect();
     writeln!(out, "\n{algorithm}, batch of {size} (medians; runs: {})", runs.join(", "))?;
-    writeln!(out, "{}", batch_table(report, &modules, algorithm, size))
+    let wide = batch_table(report, &modules, algorithm, size);
+    if columns.is_none_or(|columns| width(&wide) <= columns) {
+        writeln!(out, "{wide}")?;
+    } else {
+        for module in &modules {
+            writeln!(out, "{}", batch_table(report, &[module], algorithm, size))?;
+        }
+    }
+    let moved = report.baseline().and_then(|baseline| baseline.batch(algorithm, size));
+    if let Some(moved) = moved.filter(|batch| batch.spread > MOVED) {
+        writeln!(
+            out,
+            "The baseline's own runs differ by {:.0} %: other work disturbed this measurement.",
+            moved.spread * 100.0
+        )?;
+    }
+    Ok(())
+}
+
+fn width(table: &Table) -> usize {
+    table.lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
 fn batch_table(report: &Report, modules: &[&ModuleReport], algorithm: &str, size: u64) -> Table {
-    let baseline = report.baseline().and_then(|baseline| baseline.batch(algorithm, size));
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(header(report, modules));
     for (index, row) in STAGES.iter().enumerate() {
-        let items = if row.per_certificate { size } else { 1 };
+        let items = match row.items {
+            Items::Certificates => size,
+            Items::One => 1,
+        };
         let cells = modules.iter().flat_map(|module| {
-            let seconds = |batch: &MeasuredBatch| batch.seconds[index];
-            let ratio = (!is_baseline(report, module)).then(|| baseline.map(seconds));
-            cells(module.batch(algorithm, size).map(seconds), Some(items), ratio)
+            let batch = module.batch(algorithm, size);
+            let ratio = |batch: &MeasuredBatch| match row.place {
+                Place::Module => batch.ratios.get(index).copied(),
+                Place::Tool => None,
+            };
+            let ratio = (!is_baseline(report, module)).then(|| batch.and_then(ratio));
+            cells(batch.map(|batch| batch.seconds[index]), Some(items), ratio)
         });
         table.add_row(std::iter::once(Cell::new(row.name)).chain(cells));
     }
-    let total = |batch: &MeasuredBatch| batch.seconds.iter().sum::<f64>();
     let cells = modules.iter().flat_map(|module| {
-        let ratio = (!is_baseline(report, module)).then(|| baseline.map(total));
-        cells(module.batch(algorithm, size).map(total), None, ratio)
+        let batch = module.batch(algorithm, size);
+        let ratio = (!is_baseline(report, module)).then(|| batch.and_then(|batch| batch.total_ratio));
+        cells(batch.map(|batch| batch.total), None, ratio)
     });
     table.add_row(std::iter::once(Cell::new("total")).chain(cells));
+    table
+}
+
+/// Returns a table of before, after, change and significance.
+pub fn comparison(compared: &[Comparison]) -> impl Display {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let numbers = ["before", "after", "change"].map(|text| right(text.to_owned()));
+    let words = ["module", "algorithm", "batch", "stage"].map(Cell::new);
+    table.set_header(words.into_iter().chain(numbers).chain([Cell::new("significant")]));
+    for one in compared {
+        let cell = &one.cell;
+        table.add_row([
+            Cell::new(&cell.module),
+            Cell::new(&cell.algorithm),
+            right(cell.size.to_string()),
+            Cell::new(&cell.stage),
+            right(time(one.before.median)),
+            right(time(one.after.median)),
+            right(format!("{:+.1} %", one.change() * 100.0)),
+            Cell::new(if one.is_significant() { "yes" } else { "no" }),
+        ]);
+    }
     table
 }
 
@@ -87,24 +151,34 @@ fn header(report: &Report, modules: &[&ModuleReport]) -> Vec<Cell> {
     cells
 }
 
-/// Returns the cells of a module: time, items per second for stages with items, and the ratio to
-/// the baseline for modules other than the baseline.
-fn cells(seconds: Option<f64>, items: Option<u64>, baseline: Option<Option<f64>>) -> Vec<Cell> {
+/// Returns the cells of a module: time, items per second for stages with items, and for modules
+/// other than the baseline the ratio, if the stage has one.
+fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Interval>>) -> Vec<Cell> {
     let Some(seconds) = seconds else {
-        return vec![right("n/a".to_owned()); if baseline.is_some() { 3 } else { 2 }];
+        return vec![right("n/a".to_owned()); if ratio.is_some() { 3 } else { 2 }];
     };
-    let rate = items.map(|items| rate(items as f64 / seconds)).unwrap_or_default();
-    let mut cells = vec![right(time(seconds)), right(rate)];
-    if let Some(baseline) = baseline {
-        cells.push(right(
-            baseline.map_or_else(|| "-".to_owned(), |baseline| format!("{:.2}", seconds / baseline)),
-        ));
+    let rate = items.map(|items| rate(items as f64 / seconds.median)).unwrap_or_default();
+    let mut cells = vec![right(time(seconds.median)), right(rate)];
+    if let Some(ratio) = ratio {
+        cells.push(right(ratio.map(ratio_text).unwrap_or_default()));
     }
     cells
 }
 
+/// Formats a ratio. `~` marks one with a wide interval.
+fn ratio_text(ratio: Interval) -> String {
+    let mark = if ratio.high - ratio.low > WIDE * ratio.median { "~" } else { "" };
+    format!("{mark}{:.2}", ratio.median)
+}
+
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\nratio: time divided by the time of in-process, the baseline (AWS-LC called directly).")?;
+    writeln!(
+        out,
+        "\nratio: time divided by the time of in-process, the baseline (AWS-LC called directly), in the\n\
+         same round; ~: the 95 % interval of the ratio is wider than {:.0} % of it. Stages that never call\n\
+         the module have no ratio.",
+        WIDE * 100.0
+    )?;
     if report.rsa_key_pool > 0 && report.algorithms.iter().any(|name| name.starts_with("rsa")) {
         writeln!(
             out,
@@ -122,6 +196,9 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         for note in &module.notes {
             writeln!(out, "note: {}: {note}", module.name)?;
         }
+    }
+    if report.interrupted {
+        writeln!(out, "interrupted: the last sizes are missing or have few runs")?;
     }
     for module in &report.modules {
         for failure in &module.failures {
@@ -177,5 +254,12 @@ mod tests {
     fn a_module_without_number_is_shown_as_not_available() {
         assert_eq!(cells(None, Some(1), Some(None)).len(), 3);
         assert_eq!(cells(None, Some(1), None).len(), 2);
+    }
+
+    #[test]
+    fn an_uncertain_ratio_is_marked() {
+        let ratio = |low: f64, high: f64| ratio_text(Interval { median: 1.0, low, high });
+        assert_eq!(ratio(0.96, 1.05), "1.00");
+        assert_eq!(ratio(0.94, 1.05), "~1.00");
     }
 }

@@ -1,0 +1,36 @@
+//! `compare`: what changed between two result stores.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_driver::{Error, report, results};
+
+/// Compare the last measurements of two result stores of `jeton pipeline --results`.
+///
+/// A change is significant if the 95 % intervals of the two medians do not overlap.
+#[derive(Args)]
+pub struct Compare {
+    /// The first store.
+    before: PathBuf,
+    /// The second store.
+    after: PathBuf,
+    /// Show significant changes only.
+    #[arg(long)]
+    significant: bool,
+}
+
+impl Compare {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut compared = results::compare(&self.before, &self.after)?;
+        if compared.is_empty() {
+            return Err(Error::Usage("the two stores have no measurement in common".to_owned()));
+        }
+        compared.retain(|one| !self.significant || one.is_significant());
+        let table = report::comparison(&compared);
+        writeln!(std::io::stdout().lock(), "{table}").map_err(super::printing)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,246 @@
+//! The result store of `jeton pipeline --results`: an SQLite file that receives each run of a batch
+//! as it is measured, so that an interrupted measurement keeps what it has.
+
+use std::path::{Path, PathBuf};
+
+use jeton_peers::{Interval, Machine};
+use rusqlite::{Connection, OpenFlags, params};
+
+use crate::Error;
+use crate::pipeline::{ModuleDescription, STAGES, Seconds, Turn};
+
+/// `application_id` of the file: "JRES".
+const APPLICATION: i32 = 0x4A52_4553;
+/// `user_version` of the file. A change of the tables increments it.
+const VERSION: i32 = 1;
+
+const SCHEMA: &str = "
+    CREATE TABLE measurement (
+        id INTEGER PRIMARY KEY, started TEXT NOT NULL, tool_version TEXT NOT NULL, command TEXT NOT NULL,
+        cpu TEXT NOT NULL, cores INTEGER NOT NULL, memory_kib INTEGER, system TEXT NOT NULL,
+        threads INTEGER NOT NULL, rsa_key_pool INTEGER NOT NULL);
+    CREATE TABLE module (
+        measurement INTEGER NOT NULL REFERENCES measurement, name TEXT NOT NULL, description TEXT NOT NULL,
+        manufacturer TEXT NOT NULL, version TEXT NOT NULL, cryptoki TEXT NOT NULL, library TEXT,
+        PRIMARY KEY (measurement, name));
+    CREATE TABLE sample (
+        measurement INTEGER NOT NULL REFERENCES measurement, module TEXT NOT NULL, algorithm TEXT NOT NULL,
+        size INTEGER NOT NULL, round INTEGER NOT NULL, stage TEXT NOT NULL, seconds REAL NOT NULL,
+        PRIMARY KEY (measurement, module, algorithm, size, round, stage));
+";
+
+/// A measurement that is written to a result store.
+pub struct Results {
+    connection: Connection,
+    measurement: i64,
+}
+
+impl Results {
+    /// Opens or creates the store at `path`, and begins a measurement in it.
+    pub fn begin(path: &Path, machine: &Machine, threads: usize, rsa_key_pool: u64) -> Result<Self, Error> {
+        let connection = Connection::open(path)?;
+        let new = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+        if new {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.execute_batch(SCHEMA)?;
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            connection.pragma_update(None, "user_version", VERSION)?;
+        }
+        check(&connection, path)?;
+        // A commit waits for no disk: the next run is measured right after it.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let command: Vec<String> = std::env::args().collect();
+        let command = serde_json::to_string(&command).map_err(|error| Error::Usage(error.to_string()))?;
+        connection.execute(
+            "INSERT INTO measurement (started, tool_version, command, cpu, cores, memory_kib, system, threads,
+                 rsa_key_pool)
+             VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                env!("CARGO_PKG_VERSION"),
+                command,
+                machine.cpu,
+                machine.cores,
+                machine.memory_kib,
+                machine.system,
+                threads,
+                rsa_key_pool
+            ],
+        )?;
+        let measurement = connection.last_insert_rowid();
+        Ok(Self { connection, measurement })
+    }
+
+    /// Writes the description of a module.
+    pub fn describe(&self, name: &str, module: &ModuleDescription) -> Result<(), Error> {
+        let library = module.library.as_ref().map(|path| path.to_string_lossy());
+        self.connection.execute(
+            "INSERT INTO module VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                self.measurement,
+                name,
+                module.description,
+                module.manufacturer,
+                module.version,
+                module.cryptoki,
+                library
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Writes a run.
+    pub fn add(&mut self, module: &str, turn: &Turn, seconds: &Seconds) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        {
+            let mut insert =
+                transaction.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+            for (stage, seconds) in STAGES.iter().zip(seconds) {
+                let Turn { algorithm, size, round } = turn;
+                let row = params![self.measurement, module, algorithm, size, round, stage.name, seconds];
+                insert.execute(row)?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+/// A module, an algorithm, a batch size and a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The module's name in the report.
+    pub module: String,
+    /// The CA algorithm.
+    pub algorithm: String,
+    /// The batch size.
+    pub size: u64,
+    /// The name of the stage.
+    pub stage: String,
+}
+
+/// The times of a cell in two stores.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The cell.
+    pub cell: Cell,
+    /// Seconds in the first store.
+    pub before: Interval,
+    /// Seconds in the second store.
+    pub after: Interval,
+}
+
+impl Comparison {
+    /// Returns the change of the median: 0.1 means 10 % slower.
+    pub fn change(&self) -> f64 {
+        self.after.median / self.before.median - 1.0
+    }
+
+    /// Returns whether the 95 % intervals do not overlap.
+    pub fn is_significant(&self) -> bool {
+        self.before.high < self.after.low || self.after.high < self.before.low
+    }
+}
+
+/// Compares the last measurements of two stores, cell by cell. Cells that only one has are left
+/// out.
+pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
+    let (before, after) = (last(before)?, last(after)?);
+    let pairs = before.into_iter().filter_map(|(cell, before)| {
+        let (_, after) = after.iter().find(|(other, _)| *other == cell)?;
+        Some(Comparison { cell, before, after: *after })
+    });
+    Ok(pairs.collect())
+}
+
+/// Returns the times of the last measurement of a store.
+fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)
+        .map_err(|_| Error::Usage(format!("{}: no result store can be opened there", path.display())))?;
+    check(&connection, path)?;
+    let mut statement = connection.prepare(
+        "SELECT module, algorithm, size, stage, seconds FROM sample
+         WHERE measurement = (SELECT max(id) FROM measurement)
+         ORDER BY rowid",
+    )?;
+    let mut cells: Vec<(Cell, Vec<f64>)> = Vec::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let cell =
+            Cell { module: row.get(0)?, algorithm: row.get(1)?, size: row.get(2)?, stage: row.get(3)? };
+        let seconds = row.get(4)?;
+        match cells.iter_mut().find(|(known, _)| *known == cell) {
+            Some((_, samples)) => samples.push(seconds),
+            None => cells.push((cell, vec![seconds])),
+        }
+    }
+    Ok(cells.into_iter().filter_map(|(cell, samples)| Some((cell, Interval::of(samples)?))).collect())
+}
+
+/// Fails if the file is not a result store of this version.
+fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let other = |what: String| Err(Error::Usage(format!("{}: {what}", PathBuf::from(path).display())));
+    match (pragma("application_id"), pragma("user_version")) {
+        (Ok(APPLICATION), Ok(VERSION)) => Ok(()),
+        (Ok(APPLICATION), Ok(version)) => {
+            other(format!("a result store of version {version}; this tool reads version {VERSION}"))
+        }
+        _ => other("not a result store of jeton".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(path: &Path, seconds: &[f64]) {
+        let mut results = Results::begin(path, &Machine::this(), 2, 16).expect("a new store");
+        for (index, seconds) in seconds.iter().enumerate() {
+            let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: index + 1 };
+            results.add("jeton", &turn, &[*seconds; STAGES.len()]).expect("a row");
+        }
+    }
+
+    #[test]
+    fn two_stores_are_compared_cell_by_cell() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [old, new] = ["old", "new"].map(|name| directory.path().join(name));
+        store(&old, &[9.0]);
+        store(&old, &[1.0, 1.1, 1.2]);
+        store(&new, &[1.5, 1.6, 1.7]);
+        let compared = compare(&old, &new).expect("two stores");
+        assert_eq!(compared.len(), STAGES.len());
+        let first = &compared[0];
+        assert_eq!((first.before.median, first.after.median), (1.1, 1.6));
+        assert!(first.is_significant() && (first.change() - 0.4545).abs() < 1e-3);
+    }
+
+    #[test]
+    fn overlapping_times_are_not_significant() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [old, new] = ["old", "new"].map(|name| directory.path().join(name));
+        store(&old, &[1.0, 1.1, 1.2]);
+        store(&new, &[1.15, 1.3, 1.4]);
+        assert!(!compare(&old, &new).expect("two stores")[0].is_significant());
+    }
+
+    #[test]
+    fn another_file_and_another_version_are_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        store(&path, &[1.0]);
+        let refused = || compare(&path, &path).map(drop).map_err(|error| error.to_string());
+        assert_eq!(refused(), Ok(()));
+        let change = |name: &str| {
+            let connection = Connection::open(&path).expect("a database");
+            connection.pragma_update(None, name, 7).expect("a pragma");
+        };
+        change("user_version");
+        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 1")));
+        change("application_id");
+        assert!(refused().is_err_and(|text| text.contains("not a result store")));
+        std::fs::write(&path, "not a database").expect("a file");
+        assert!(refused().is_err());
+        assert!(Results::begin(&path, &Machine::this(), 2, 16).is_err());
+    }
+}

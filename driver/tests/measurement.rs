@@ -1,0 +1,128 @@
+//! The measurement of `jeton pipeline`: turns, the result store, interrupts and outputs.
+
+mod common;
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Scratch, jeton, run, succeed};
+use rusqlite::{Connection, OpenFlags};
+
+fn measure(more: &[&str]) -> std::process::Command {
+    let mut command = jeton(["pipeline", "--module", "in-process", "--sizes", "1", "--min-seconds", "0"]);
+    command.args(more);
+    command
+}
+
+#[test]
+fn two_result_stores_are_compared() {
+    let scratch = Scratch::new();
+    let stores = [scratch.file("before"), scratch.file("after")];
+    for store in &stores {
+        succeed(&mut measure(&["--results", store]));
+    }
+    let text = succeed(jeton(["compare"]).args(&stores));
+    let row = text.lines().find(|line| line.contains("ca_self_sign")).expect("a row of this stage");
+    for part in ["in-process", "ecdsa-p256", " us", " %"] {
+        assert!(row.contains(part), "{row}");
+    }
+    assert_eq!(text.lines().filter(|line| line.contains("ecdsa-p256")).count(), 15, "{text}");
+    let samples = count(&stores[0], "SELECT count(*) FROM sample");
+    assert_eq!(samples, 3 * 15);
+    let described =
+        "SELECT count(*) FROM measurement JOIN module ON measurement = id WHERE name = 'in-process'";
+    assert_eq!(count(&stores[0], described), 1);
+}
+
+#[test]
+fn a_file_that_is_no_result_store_is_refused_and_kept() {
+    let scratch = Scratch::new();
+    let file = scratch.file("text");
+    std::fs::write(&file, "important").expect("the directory is writable");
+    for command in [&mut measure(&["--results", &file]), jeton(["compare"]).args([&file, &file])] {
+        let (code, text) = run(command);
+        assert!(code == 1 && text.contains("not a database"), "{text}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "important");
+}
+
+#[test]
+fn outputs_are_opened_before_the_work_begins() {
+    for option in ["--json", "--results", "--db", "--keep"] {
+        let started = Instant::now();
+        let (code, text) =
+            run(measure(&["--min-seconds", "600", option, "/proc/none/file"]).env("LC_ALL", "C"));
+        assert_eq!(code, 1, "{option}: {text}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{option}");
+        assert!(!text.contains("batch of 1"), "{option}: {text}");
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_and_prints_what_was_measured() {
+    let scratch = Scratch::new();
+    let store = scratch.file("store");
+    let mut command = measure(&["--min-seconds", "600", "--results", &store]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the tool starts");
+    wait_for_samples(&store, &mut child);
+    let pid = child.id().to_string();
+    succeed(std::process::Command::new("kill").args(["-INT", &pid]));
+    let output = child.wait_with_output().expect("the tool ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("interrupted: ") && text.contains("cert_gen"), "{text}");
+    assert!(count(&store, "SELECT count(*) FROM sample") >= 15);
+}
+
+#[test]
+fn the_tool_without_its_module_says_so() {
+    let scratch = Scratch::new();
+    let copy = scratch.file("jeton");
+    std::fs::copy(env!("CARGO_BIN_EXE_jeton"), &copy).expect("a copy of the tool");
+    let (code, text) = run(std::process::Command::new(&copy).args(["pipeline", "--sizes", "1"]));
+    assert!(code == 1 && text.contains("libjeton_pkcs11.so is not beside this program"), "{text}");
+}
+
+#[test]
+fn stages_outside_the_module_have_no_ratio() {
+    let text = succeed(&mut jeton([
+        "pipeline",
+        "--module",
+        "jeton",
+        "--sizes",
+        "1",
+        "--min-seconds",
+        "0",
+        "--ca-key-algo",
+        "ed25519",
+    ]));
+    let ratio = |stage: &str| {
+        let row = text.lines().find(|line| line.contains(stage)).expect("a row of this stage");
+        row.trim_end_matches('│').rsplit('┆').next().map(|cell| cell.trim().to_owned())
+    };
+    assert_eq!(ratio("crl_build").as_deref(), Some(""));
+    assert_eq!(ratio("db_insert_certs").as_deref(), Some(""));
+    let of_signing = ratio("ca_self_sign").expect("a cell");
+    assert!(of_signing.trim_start_matches('~').parse::<f64>().is_ok_and(|ratio| ratio > 0.0), "{text}");
+}
+
+/// Waits until the store has a run.
+fn wait_for_samples(store: &str, child: &mut Child) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < end {
+        assert!(child.try_wait().is_ok_and(|status| status.is_none()), "the tool ended early");
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let samples = Connection::open_with_flags(store, flags)
+            .and_then(|store| store.query_row("SELECT count(*) FROM sample", [], |row| row.get::<_, i64>(0)));
+        if samples.is_ok_and(|samples| samples > 0) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no sample in 120 s");
+}
+
+fn count(store: &str, query: &str) -> i64 {
+    let store = Connection::open(store).expect("a store");
+    store.query_row(query, [], |row| row.get(0)).expect("a number")
+}
