@@ -432,7 +432,12 @@ pub(super) fn read<'a>(
 /// `TemplateInconsistent`.
 fn put(attributes: &mut Attributes, rule: &Rule, given: &Given<'_>, rights: Rights) -> Result<()> {
     let value = given_value(rule, given)?;
-    if !rights.is_so() && gives_trust(rule.id, &value) {
+    let gives_trust = match &value {
+        // The rule is known here, so no table is searched.
+        Value::Flag(true) => rule.change == Change::SecurityOfficer,
+        value => gives_trust(rule.id, value),
+    };
+    if gives_trust && !rights.is_so() {
         return Err(Error::AttributeReadOnly);
     }
     if attributes.put_once(given.id, value) { Ok(()) } else { Err(Error::TemplateInconsistent) }
