@@ -25,12 +25,11 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 13] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     ("abi/names", &[]),
     ("tests/vectors", &[]),
     (".", &["abi/names", "tests/vectors"]),
     ("abi", &["."]),
-    ("abi/module", &["abi"]),
     ("driver/client", &["abi/names"]),
     ("driver/migrate", &[]),
     ("driver/peers", &["driver/client"]),

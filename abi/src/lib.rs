@@ -1,5 +1,5 @@
-//! The C interface of PKCS#11 3.2 over the core's [`Module`](jeton::module::Module). The package in
-//! `module/` builds `libjeton_pkcs11.so` from it.
+//! `libjeton_pkcs11.so`: the C interface of PKCS#11 3.2 over the core's
+//! [`Module`](jeton::module::Module).
 //!
 //! Each chapter of the specification's "Functions" is a file. Each function takes a few lines: it
 //! converts C memory to typed values (`input`, `params`), calls the module or a session

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 
 use common::{answers_to_nothing, entries, functions, interface, nothing};
 use cryptoki_sys::*;
-use jeton_abi::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
+use jeton_pkcs11::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 
 /// Version and number of functions of each interface, in the order of the list.
 const EXPECTED: [((u8, u8), usize); 3] = [((3, 2), 104), ((3, 0), 92), ((2, 40), 68)];

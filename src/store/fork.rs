@@ -70,7 +70,7 @@ pub fn prepare() -> Result<()> {
     type Control = unsafe extern "C" fn(c_int, c_int, *mut c_void) -> c_int;
     // SAFETY: SQLite calls a function under such a name with the arguments of the C function of
     // that name, and these functions take the same arguments. All are functions of this object,
-    // which is a program or a library that is never unmapped (abi/module/build.rs: nodelete).
+    // which is a program or a library that is never unmapped (abi/build.rs: nodelete).
     let outcomes = unsafe {
         let stat =
             std::mem::transmute::<unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int, Call>(stat);

@@ -29,7 +29,7 @@ pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut found = null_mut();
     let name = c"PKCS 11".as_ptr().cast_mut().cast();
     // SAFETY: name and version are live, and `found` takes the address.
-    let rv = unsafe { jeton_abi::C_GetInterface(name, &raw mut version, &raw mut found, 0) };
+    let rv = unsafe { jeton_pkcs11::C_GetInterface(name, &raw mut version, &raw mut found, 0) };
     assert_eq!(rv, CKR_OK, "interface {major}.{minor}");
     // SAFETY: C_GetInterface gave the address of a constant.
     unsafe { &*found }

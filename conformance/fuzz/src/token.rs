@@ -215,7 +215,7 @@ fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     let mut version = CK_VERSION { major: 3, minor: 2 };
     let mut found = null_mut();
     // SAFETY: the name of the standard's by default, a version and a place.
-    let rv = unsafe { jeton_abi::C_GetInterface(null_mut(), &raw mut version, &raw mut found, 0) };
+    let rv = unsafe { jeton_pkcs11::C_GetInterface(null_mut(), &raw mut version, &raw mut found, 0) };
     assert_eq!(rv, CKR_OK);
     // SAFETY: the interface is a constant, and its list has the type of its version.
     unsafe { &*(*found).pFunctionList.cast() }

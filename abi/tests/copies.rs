@@ -10,7 +10,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or POSIX")]
 
-#[path = "../../tests/common/mod.rs"]
 mod common;
 
 use std::collections::BTreeSet;

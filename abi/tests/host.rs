@@ -12,7 +12,6 @@
 )]
 #![allow(non_snake_case, reason = "functions have the names of OpenSSL")]
 
-#[path = "../../tests/common/mod.rs"]
 mod common;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
