@@ -92,3 +92,27 @@ fn plain(sql: &str) -> String {
 fn differs(what: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOTADB), Some(what))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings are the second defence: [`verify`] refuses such a file already.
+    #[test]
+    fn a_hardened_connection_obeys_no_trigger_and_no_view() {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch(SCHEMA).expect("our tables");
+        let planted = "CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END;
+                       CREATE VIEW other AS SELECT * FROM record";
+        connection.execute_batch(planted).expect("a schema");
+        harden(&connection).expect("the settings");
+        connection.execute("INSERT INTO record VALUES(1, x'00')", []).expect("a row");
+        let count = |table: &str| -> rusqlite::Result<i64> {
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+        };
+        assert_eq!(count("record"), Ok(1));
+        assert!(count("other").is_err());
+        connection.execute_batch("PRAGMA writable_schema = ON").expect("a pragma");
+        assert!(connection.execute("DELETE FROM sqlite_schema", []).is_err());
+    }
+}

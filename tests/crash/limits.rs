@@ -7,6 +7,7 @@ use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, SessionHandle};
 use jeton::mechanism::{Mechanism, Params};
 use jeton::module::{Access, Module, Output, User};
+use jeton::secret::Secret;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::keys::{Kind, key_object, pair};
@@ -43,6 +44,8 @@ pub fn locks_child() {
         module.login(session, User::User, PIN).expect("the user");
         module.finalize().expect("a module");
     }
+    // More secrets than one chunk of locked memory has room for.
+    let _secrets: Vec<_> = (0..32).map(|_| Secret::zeroed(8 << 10)).collect();
     println!("locked {}", status("VmLck"));
     let log = std::fs::read_to_string(log).expect("a log");
     log.lines().filter(|line| line.contains("RLIMIT_MEMLOCK")).for_each(|line| println!("said {line}"));
@@ -237,6 +240,9 @@ pub fn memory_child() {
     limit(Resource::As, status("VmSize") + (LONG as u64) / 2);
     expect("C_UnwrapKey", &|| {
         module.unwrap_key(session, &plain(M::AES_KEY_WRAP_KWP), aes, &data, &template.template()).map(|_| 0)
+    });
+    expect("C_VerifySignatureInit", &|| {
+        module.verify_signature_init(session, &plain(M::SHA256_HMAC), hmac, &data).map(|()| 0)
     });
     // The session continues.
     client.sign(session, &plain(M::EDDSA), ed25519, b"data").expect("a signature");

@@ -14,7 +14,9 @@ use jeton::object::AttributeView;
 use serde_json::Value;
 
 use crate::keys::{Kind, pair};
-use crate::support::{Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, plain};
+use crate::support::{
+    Attributes, Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, plain, release_later,
+};
 
 /// A token with an audit log.
 fn audited(provider: &Provider) -> (Client, PathBuf) {
@@ -179,6 +181,7 @@ fn a_held_lock_of_the_log_delays_a_call_for_a_limited_time() {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 holder.lock().expect("the lock");
+                release_later(&holder);
                 let start = Instant::now();
                 let login = client.module.login(session, User::SecurityOfficer, SO_PIN);
                 assert_eq!(login, Ok(()));

@@ -13,7 +13,7 @@ use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
 
-use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, release_later};
 
 const WRONG: &[u8] = b"a wrong one";
 
@@ -362,6 +362,7 @@ fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
                 let path = client.directory.path().join(serial).with_extension("jeton-lock");
                 let holder = File::open(path).expect("the lock");
                 holder.lock().expect("the lock");
+                release_later(&holder);
                 let session = client.open();
                 let start = Instant::now();
                 assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceError));

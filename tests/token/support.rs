@@ -1,9 +1,11 @@
 //! Helpers of the token tests: a module with its own token, and templates that own their values.
 
 use std::ffi::c_ulong;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jeton::backend::{AeadScheme, CipherScheme, Provider};
 use jeton::error::Result;
@@ -29,6 +31,16 @@ pub fn each_backend(test: impl Fn(&'static Provider)) {
         println!("backend {}", provider.name);
         test(provider);
     }
+}
+
+/// Releases the lock of a file after 70 seconds, which is longer than any test allows a call to
+/// wait. So a call that waits without a limit fails its test, and the test does not wait forever.
+pub fn release_later(holder: &File) {
+    let holder = holder.try_clone().expect("the lock");
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(70));
+        holder.unlock()
+    });
 }
 
 /// A directory of tokens, removed when it is dropped.

@@ -1,0 +1,50 @@
+//! A template that needs more memory than the process may use. It has its own binary, because the
+//! limit is for the whole process.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11")]
+
+#[macro_use]
+mod common;
+
+use common::{attribute, mutable, nothing};
+use cryptoki_sys::*;
+
+/// The length of the value in bytes.
+const LONG: usize = 64 << 20;
+/// The memory in bytes that is left when the object is created. It has no room for a copy.
+const LEFT: u64 = LONG as u64 / 2;
+
+#[test]
+fn a_template_longer_than_the_memory_is_refused() {
+    let directory = std::env::temp_dir().join(format!("jeton-memory-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    // SAFETY: the only test of this process, before it calls the module.
+    unsafe { std::env::set_var("JETON_DIR", &directory) };
+    ok!(C_Initialize(nothing()));
+    let (mut slot, mut count) = (0, 1);
+    ok!(C_GetSlotList(CK_TRUE, &raw mut slot, &raw mut count));
+    ok!(C_InitToken(slot, mutable(b"a pin").cast(), 5, mutable(&[b' '; 32]).cast()));
+    let (mut session, flags) = (0, CKF_SERIAL_SESSION | CKF_RW_SESSION);
+    ok!(C_OpenSession(slot, flags, nothing(), None, &raw mut session));
+    let create = |value: &[u8]| {
+        let mut template =
+            [attribute(CKA_CLASS, &CKO_DATA), attribute(CKA_PRIVATE, &CK_FALSE), attribute(CKA_VALUE, value)];
+        let mut object = 0;
+        rv!(C_CreateObject(session, template.as_mut_ptr(), template.len() as CK_ULONG, &raw mut object))
+    };
+    let long = vec![7; LONG];
+    let most = libc::rlimit { rlim_cur: used() + LEFT, rlim_max: libc::RLIM_INFINITY };
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const most) }, 0);
+    assert_eq!(create(&long), CKR_HOST_MEMORY);
+    assert_eq!(create(b"a short value"), CKR_OK);
+    ok!(C_Finalize(nothing()));
+    std::fs::remove_dir_all(&directory).expect("the directory");
+}
+
+/// Returns the size of the address space in bytes (proc(5)).
+fn used() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a proc file system");
+    let line = status.lines().find(|line| line.starts_with("VmSize:")).expect("a size");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") << 10
+}
