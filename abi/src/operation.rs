@@ -14,7 +14,7 @@ use crate::input::{self, In, Out};
 use crate::number::{object, session};
 use crate::params::mechanism;
 
-/// Starts an operation with a key, as `C_SignInit` does. `NULL` for the mechanism ends the
+/// Starts an operation with a key, like `C_SignInit`. `NULL` for the mechanism ends the
 /// operation.
 ///
 /// # Safety
@@ -35,7 +35,7 @@ pub(crate) unsafe fn init<E: Engine>(
     })
 }
 
-/// Runs a function with an input and an output, as `C_Sign` is.
+/// Runs a function with an input and an output, like `C_Sign`.
 ///
 /// # Safety
 ///
@@ -52,8 +52,8 @@ pub(crate) unsafe fn transform<E: Engine>(
     unsafe { transform_in(handle, &operation, input, output, work) }
 }
 
-/// Runs a function with an input and an output that uses the session, as `C_DigestEncryptUpdate`
-/// is.
+/// Runs a function with an input and an output that uses the session, like
+/// `C_DigestEncryptUpdate`.
 ///
 /// # Safety
 ///
@@ -74,7 +74,7 @@ pub(crate) unsafe fn transform_in<E: Engine>(
     })
 }
 
-/// Runs a function with an output and no input, as `C_SignFinal` is.
+/// Runs a function with an output and no input, like `C_SignFinal`.
 ///
 /// # Safety
 ///
@@ -93,7 +93,7 @@ pub(crate) unsafe fn produce<E: Engine>(
     })
 }
 
-/// Runs a function with an input and no output, as `C_SignUpdate` is.
+/// Runs a function with an input and no output, like `C_SignUpdate`.
 ///
 /// # Safety
 ///
@@ -111,7 +111,7 @@ pub(crate) unsafe fn consume<E: Engine>(
     })
 }
 
-/// Runs a function with two inputs and no output, as `C_Verify` is.
+/// Runs a function with two inputs and no output, like `C_Verify`.
 ///
 /// # Safety
 ///

@@ -37,7 +37,7 @@ enum Command {
     Pipeline(commands::pipeline::Pipeline),
     /// Compare two result stores of the pipeline.
     Compare(commands::compare::Compare),
-    /// Verify what a database of the pipeline holds.
+    /// Verify the contents of a database of the pipeline.
     VerifyDb(commands::verify_db::VerifyDb),
     /// Show the mechanisms of a module.
     Mechanisms(commands::mechanisms::Mechanisms),

@@ -1,5 +1,5 @@
-//! Token files of Jeton, without PKCS#11. The rest of the driver sees modules through their C
-//! interface alone; this file is the only one that calls the core.
+//! Token files of Jeton, without PKCS#11. The rest of the driver sees modules only
+//! through their C interface. No other file of the driver calls the core.
 
 use std::path::Path;
 
@@ -21,21 +21,21 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
     match found.len() {
         0 => Err(Error::Usage("no such token in the token directory".to_owned())),
         1 => Ok(found.remove(0)),
-        _ => Err(Error::Usage("several tokens fit; --serial tells them apart".to_owned())),
+        _ => Err(Error::Usage("several tokens have this label; choose one with --serial".to_owned())),
     }
 }
 
-/// Reads what a token file tells without a PIN.
+/// Reads the facts of a token file that need no PIN.
 pub fn info(token: &TokenFile) -> Result<Info, Error> {
     token.info().map_err(core("read the token"))
 }
 
-/// Sets the wrong PINs of the SO and of the user back to none.
+/// Resets the counts of wrong PINs of the SO and of the user to zero.
 pub fn reset_failures(token: &TokenFile) -> Result<(), Error> {
     token.reset_failures().map_err(core("unlock the PINs"))
 }
 
-/// Sets a new SO PIN with the user's PIN.
+/// Sets a new SO PIN. This needs the user PIN.
 pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), Error> {
     token.reset_so_pin(user_pin.as_bytes(), new.as_bytes()).map_err(core("set the SO PIN"))
 }
@@ -62,8 +62,9 @@ pub fn new_sealing_key(path: &Path) -> Result<(), Error> {
     jeton::admin::new_sealing_key(path).map_err(Error::io(path))
 }
 
-/// `map_err(core("change the PIN"))`: what failed, and why as far as the core says. The log has the
-/// rest, on standard error unless the configuration names a file.
+/// Converts an error of the core into a message, as in `map_err(core("change the PIN"))`. The
+/// message says what failed, and the reason if the core names it. The log has more. It goes to
+/// standard error unless the configuration names a file.
 fn core(what: &'static str) -> impl Fn(jeton::error::Error) -> Error {
     use jeton::error::Error as Core;
     move |error| {

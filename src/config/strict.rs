@@ -24,7 +24,7 @@ use crate::mechanism::{Action, Derivation, Mechanism, MechanismRow, Params, Prim
 /// | derive, cipher | `CKM_AES_ECB_ENCRYPT_DATA` derives what `C_Encrypt` shows |
 /// | derive, sign | HKDF and SP 800-108 derive what `C_Sign` shows |
 /// | derive, wrap | a wrapping is an encryption, and so shows a derived key |
-/// | encapsulate, each other | as derive: a decapsulation is a derivation |
+/// | encapsulate, any other | the attacks of derive: a decapsulation is a derivation |
 pub const ROLES: [Role; 5] = [
     Role { name: "cipher", usages: &[A::ENCRYPT, A::DECRYPT] },
     Role { name: "wrap", usages: &[A::WRAP, A::UNWRAP] },

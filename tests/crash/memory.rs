@@ -6,9 +6,9 @@ use crate::keys::{Kind, key_object, pair};
 use crate::process::{Process, client, directory, number, token};
 use crate::support::{none, plain};
 
-/// One key pair of this number is stored in the token.
+/// One of this number of key pairs is a token object. The others are session objects.
 const STORED: u64 = 500;
-/// Until then, memory grows to the size that the work needs.
+/// The number of rounds after which memory has the size that the work needs.
 const WARM_UP: u64 = 2000;
 /// The allowed growth of resident memory at the end.
 const LIMIT_KIB: u64 = 1024;

@@ -1,5 +1,5 @@
-//! The policy *strict*: a test for each rule of `src/config/strict.rs`, and that *compatible*
-//! allows the same.
+//! The policy *strict*: a test for each rule of `src/config/strict.rs`. Each test also checks that
+//! *compatible* allows the same call.
 
 use jeton::backend::{AeadScheme, Hash, Provider};
 use jeton::error::Error;
@@ -180,7 +180,7 @@ fn a_usage_can_be_removed_but_not_added() {
         if strict {
             assert_eq!(copied, Err(Error::TemplateInconsistent));
         }
-        client.set(session, key, &none().flag(A::ENCRYPT, false)).expect("a usage less");
+        client.set(session, key, &none().flag(A::ENCRYPT, false)).expect("one usage less");
     });
 }
 

@@ -83,7 +83,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     let done = Mutex::new(Vec::new());
     let work = || -> Result<(), Error> {
         loop {
-            // The statement releases the lock at its end, so no guide runs under it.
+            // The statement releases the lock at its end, so no guide runs while the lock is held.
             let next = waiting.lock().map_or(None, |mut pages| pages.next());
             let Some((number, page)) = next else { return Ok(()) };
             let row = row(page, &modules, options)?;

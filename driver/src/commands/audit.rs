@@ -28,7 +28,7 @@ enum What {
 }
 
 impl Audit {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let What::Verify { file, last } = self.what;
         let log = File::open(&file).map_err(Error::io(&file))?;

@@ -23,7 +23,7 @@ pub struct Mechanisms {
 }
 
 impl Mechanisms {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = open(&self.module)?;
         let slot = match self.slot {

@@ -13,14 +13,15 @@ const SHORT: usize = 8;
 /// it. A PIN that no option and no environment variable gives is asked for.
 #[derive(Args)]
 pub struct PinFiles {
-    /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN; asked for if
-    /// absent.
+    /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN. The tool asks
+    /// for a PIN that is absent.
     #[arg(long)]
     so_pin_file: Option<PathBuf>,
     /// An open file descriptor with the security officer's PIN in its first line.
     #[arg(long, value_name = "NUMBER", conflicts_with = "so_pin_file")]
     so_pin_fd: Option<u32>,
-    /// A file with the user's PIN in its first line, or set JETON_PIN; asked for if absent.
+    /// A file with the user's PIN in its first line, or set JETON_PIN. The tool asks for a
+    /// PIN that is absent.
     #[arg(long)]
     pin_file: Option<PathBuf>,
     /// An open file descriptor with the user's PIN in its first line.

@@ -39,10 +39,10 @@ pub struct InitToken {
     /// The label of the token, 32 bytes at most.
     #[arg(long)]
     label: String,
-    /// The security officer's PIN; asked for if absent.
+    /// The security officer's PIN. The tool asks for it if it is absent.
     #[arg(long)]
     so_pin: Option<String>,
-    /// The user's PIN; asked for if absent.
+    /// The user's PIN. The tool asks for it if it is absent.
     #[arg(long)]
     pin: Option<String>,
     /// A file with the security officer's PIN in its first line.
@@ -54,7 +54,7 @@ pub struct InitToken {
 }
 
 impl InitToken {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.label.len() > 32 {
             return Err(Error::Usage("a label has 32 bytes at most".to_owned()));
@@ -78,7 +78,7 @@ pub struct ShowSlots {
 }
 
 impl ShowSlots {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let module = open(&self.module.module)?;
         token::slots(&module)?.iter().for_each(show);
@@ -100,7 +100,7 @@ pub struct DeleteToken {
 }
 
 impl DeleteToken {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         if self.module.module != "jeton" {
             return Err(Error::Usage(

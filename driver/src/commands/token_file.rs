@@ -37,7 +37,7 @@ pub struct TokenInfo {
 }
 
 impl TokenInfo {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
@@ -77,16 +77,16 @@ struct Reset {
     /// are.
     #[arg(long, conflicts_with_all = ["so_pin", "pin"])]
     failures: bool,
-    /// The new PIN of the security officer; asked for if absent.
+    /// The new PIN of the security officer. The tool asks for it if it is absent.
     #[arg(long)]
     so_pin: Option<String>,
-    /// The user's PIN; asked for if absent.
+    /// The user's PIN. The tool asks for it if it is absent.
     #[arg(long)]
     pin: Option<String>,
 }
 
 impl Pin {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let PinCommand::Reset(reset) = self.command;
         let token = reset.which.open()?;
@@ -147,7 +147,7 @@ pub struct Rekey {
 }
 
 impl Rekey {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let serial = self.opened.run(token_file::rekey)?;
         println!("The token with serial {serial} has a new key.");
@@ -189,7 +189,7 @@ struct ChangeSealing {
 }
 
 impl SealingKey {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let (command, change, done) = match self.what {
             SealingCommand::New { file } => {

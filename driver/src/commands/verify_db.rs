@@ -1,4 +1,4 @@
-//! `verify-db`: verifies again what a database of the pipeline holds.
+//! `verify-db`: verifies the contents of a database of the pipeline again.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -13,13 +13,13 @@ use jeton_peers::{Known, Sandbox, TokenAccess};
 use super::backend::Backend;
 use super::pin;
 
-/// Verify what a database of the pipeline holds, with the keys of the stored CA certificates.
+/// Verify the contents of a database of the pipeline with the keys of the stored CA certificates.
 #[derive(Args)]
 pub struct VerifyDb {
     /// The database.
     #[arg(long)]
     db: PathBuf,
-    /// Who verifies: jeton, softhsm2, nss, in-process, or the path of a shared object.
+    /// The module that verifies: jeton, softhsm2, nss, in-process, or the path of a shared object.
     #[arg(long, default_value = "jeton")]
     module: String,
     /// The backend of jeton.
@@ -28,16 +28,16 @@ pub struct VerifyDb {
     /// The token of a module given by its path.
     #[arg(long)]
     token_label: Option<String>,
-    /// Its user's PIN; asked for if absent.
+    /// The user PIN of the token. The tool asks for it if it is absent.
     #[arg(long, env = "JETON_PIN", hide_env_values = true)]
     pin: Option<String>,
-    /// Set by the tool for its second self: the module's parameters are in the environment.
+    /// Set by the tool when it runs itself. The parameters of the module are in the environment.
     #[arg(long, hide = true)]
     sandbox: Option<String>,
 }
 
 impl VerifyDb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match (Selection::parse(&self.module)?, &self.sandbox) {
             (Selection::InProcess, _) => self.verify(&mut InProcess::default()),
@@ -56,10 +56,10 @@ impl VerifyDb {
         }
     }
 
-    /// The module reads its environment when it is loaded: the tool runs itself with the one of a
-    /// fresh token.
+    /// A module reads its environment when it is loaded. So the tool runs itself with the
+    /// environment of a fresh token.
     fn run_in_sandbox(&self, known: Known) -> Result<ExitCode, Error> {
-        // Looked for here, so that an absent module is said once and plainly.
+        // The library is looked up here, so that one clear message says that a module is absent.
         library(known)?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
         let sandbox = Sandbox::fresh(known, directory.path(), self.backend.map(Backend::name))?;

@@ -20,7 +20,7 @@ impl Integers for Numbers {
         let odd = Odd::new(BoxedUint::from_be_slice_vartime(modulus)).into_option();
         let params = BoxedMontyParams::new_vartime(odd.ok_or(Error::DataInvalid)?);
         let base = BoxedUint::from_be_slice(base, params.bits_precision()).map_err(|_| Error::DataInvalid)?;
-        // The time depends on the length of the exponent, but on nothing else of it.
+        // The time depends on the length of the exponent, but not on its bits.
         let exponent = Zeroizing::new(BoxedUint::from_be_slice_vartime(exponent));
         let power = Zeroizing::new(BoxedMontyForm::new(base, &params).pow(&exponent).retrieve());
         let bytes = Zeroizing::new(power.to_be_bytes());

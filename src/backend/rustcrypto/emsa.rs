@@ -1,5 +1,5 @@
 //! The encodings of RSA signatures (RFC 8017, 9): PSS with a separate hash for the mask, PKCS #1
-//! v1.5, and none.
+//! v1.5, and no encoding.
 //!
 //! Nothing here is secret: the public key computes the encoded message from the signature.
 
