@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::audit::Record;
+use crate::audit::{Record, Threads};
 use crate::config::{SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::id::SlotId;
@@ -78,7 +78,7 @@ impl TokenFile {
     /// Opens all tokens of the configured directory. Skips a file that cannot be read as a token,
     /// and names it in the log. `parameters` are library parameters as `C_Initialize` takes them.
     pub fn all(parameters: Option<&str>) -> Result<Vec<Self>> {
-        let settings = Arc::new(Settings::load(parameters, false)?);
+        let settings = Arc::new(Settings::load(parameters, Threads::Forbidden)?);
         let mut tokens = Vec::new();
         for path in SqliteStore::files(&settings.token_dir)? {
             match Self::open(&settings, &path) {

@@ -93,10 +93,19 @@ struct Last {
     hash: String,
 }
 
+/// Whether the application allows the library to create threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// The library may create threads.
+    Allowed,
+    /// The library creates no thread (`CKF_LIBRARY_CANT_CREATE_OS_THREADS`).
+    Forbidden,
+}
+
 impl Audit {
     /// Opens the audit log at `path`, with a thread if `threads` allows it. Fails with
     /// `DeviceError` if the file cannot be written.
-    pub fn open(path: &Path, provider: &'static Provider, threads: bool) -> Result<Self> {
+    pub fn open(path: &Path, provider: &'static Provider, threads: Threads) -> Result<Self> {
         let mut writer = Writer {
             path: path.to_owned(),
             provider,
@@ -107,7 +116,7 @@ impl Audit {
             patience: file_lock::LIMIT,
         };
         writer.write(&[]).map_err(|reason| writer.failed(&reason))?;
-        if !threads {
+        if threads == Threads::Forbidden {
             return Ok(Self(Way::Caller(Mutex::new(writer))));
         }
         let (queue, records) = sync_channel(QUEUE);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::module::Module;
+use jeton::module::{Module, Threads};
 use jeton::store::fork;
 
 use crate::number::session;
@@ -91,8 +91,8 @@ pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Resul
 }
 
 /// `C_Initialize`: starts the module of this process, which the first call builds, and shows it to
-/// later calls. `threads` allows the module threads of its own.
-pub(crate) fn initialize(parameters: Option<&str>, threads: bool) -> Result<()> {
+/// later calls. `threads` says whether the module may create threads.
+pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<()> {
     watch_forks()?;
     let _turn = Turn::take();
     if module().is_some() {
@@ -101,7 +101,7 @@ pub(crate) fn initialize(parameters: Option<&str>, threads: bool) -> Result<()> 
     // Inside the turn: no thread opens a file before this is done.
     fork::prepare()?;
     let module = kept();
-    module.allow_threads(threads);
+    module.set_threads(threads);
     module.initialize(parameters)?;
     CURRENT.store(std::ptr::from_ref(module).cast_mut(), Ordering::Release);
     Ok(())

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
+use jeton::module::Threads;
 
 use crate::call::{finalize, guarded, initialize};
 
@@ -18,11 +19,14 @@ const LOWEST_ADDRESS: usize = 4096;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_Initialize(arguments: *mut c_void) -> CK_RV {
     if arguments.is_null() {
-        return guarded(|| initialize(None, true));
+        return guarded(|| initialize(None, Threads::Allowed));
     }
     // SAFETY: not null; the application passes CK_C_INITIALIZE_ARGS.
     let given = unsafe { arguments.cast::<CK_C_INITIALIZE_ARGS>().read_unaligned() };
-    let threads = given.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS == 0;
+    let threads = match given.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS {
+        0 => Threads::Allowed,
+        _ => Threads::Forbidden,
+    };
     match locking(&given) {
         // SAFETY: NULL, or the library parameters of NSS.
         CKR_OK => guarded(|| initialize(unsafe { parameters(given.pReserved.cast()) }?, threads)),

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use tracing::error;
 
-use crate::audit::Audit;
+use crate::audit::{Audit, Threads};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, mechanism_flag as does};
@@ -144,9 +144,9 @@ pub enum Policy {
 }
 
 impl Settings {
-    /// Reads the configuration and starts the logs. `threads` says whether the application allows
-    /// threads.
-    pub fn load(parameters: Option<&str>, threads: bool) -> Result<Self> {
+    /// Reads the configuration and starts the logs. `threads` says whether the audit log may
+    /// have a thread.
+    pub fn load(parameters: Option<&str>, threads: Threads) -> Result<Self> {
         let file = File::gather(parameters)?;
         log::start(&file.log).map_err(|reason| refuse("log", &reason))?;
         let provider = provider(file.backend.as_deref())?;

@@ -34,7 +34,8 @@ pub mod tls;
 
 pub use params::{HkdfSalt, Mechanism, Params};
 pub use row::{
-    Action, Asymmetric, Derivation, MacFunction, MechanismRow, PointForm, Primitive, Shape, Wraps,
+    Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
+    Wraps,
 };
 use row::{CRYPTS_MESSAGES, SIGNS};
 

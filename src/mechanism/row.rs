@@ -176,6 +176,15 @@ pub enum PointForm {
     Octets,
 }
 
+/// How the pre-master secret of a TLS connection was agreed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyExchange {
+    /// RSA. The pre-master secret begins with the client's version.
+    Rsa,
+    /// Diffie-Hellman.
+    DiffieHellman,
+}
+
 /// The method that derives a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -203,11 +212,7 @@ pub enum Derivation {
     Sp800_108(Kdf),
     /// The master secret. With [`Params::TlsExtendedMaster`](super::Params::TlsExtendedMaster) it
     /// is the one of RFC 7627.
-    TlsMaster {
-        /// Whether the pre-master secret begins with the client's version: true for RSA, false for
-        /// Diffie-Hellman.
-        versioned: bool,
-    },
+    TlsMaster(KeyExchange),
     /// The MAC keys and encryption keys of a connection.
     TlsKeys,
     /// The exporter of RFC 5705.

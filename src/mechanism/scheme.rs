@@ -7,6 +7,15 @@ use super::{Action, Asymmetric, MacFunction, Mechanism, Params, Primitive};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};
 use crate::error::{Error, Result};
 
+/// The curve of an EdDSA key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdwardsCurve {
+    /// The curve of Ed25519.
+    Edwards25519,
+    /// The curve of Ed448.
+    Edwards448,
+}
+
 /// A message authentication code and the length of its output.
 pub struct MacRequest {
     /// The scheme.
@@ -17,8 +26,8 @@ pub struct MacRequest {
 
 impl Mechanism {
     /// Returns the signature scheme, and the hash that the token applies to the message first.
-    /// `edwards448` selects between the EdDSA schemes, because the group of the key decides.
-    pub fn scheme(&self, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
+    /// The curve of the key decides between the EdDSA schemes.
+    pub fn scheme(&self, curve: EdwardsCurve) -> Result<(Scheme, Option<Hash>)> {
         let Action::Sign(primitive, hash) = self.info.action else {
             return Err(Error::MechanismInvalid);
         };
@@ -31,7 +40,7 @@ impl Mechanism {
                 Scheme::RsaPss { hash: *named, mgf: *mgf, salt_len: *salt_len }
             }
             (Primitive::Ecdsa, Params::None) => Scheme::Ecdsa,
-            (Primitive::Eddsa, params) => return eddsa(params, edwards448),
+            (Primitive::Eddsa, params) => return eddsa(params, curve),
             (primitive, params) => return self.post_quantum(primitive, hash, params),
         };
         Ok((scheme, hash))
@@ -111,17 +120,21 @@ impl Mechanism {
 
 /// Returns the EdDSA scheme (PKCS#11 3.2, table "Mapping to RFC 8032 signature schemes"). The token
 /// hashes the message of the `ph` forms.
-fn eddsa(params: &Params, edwards448: bool) -> Result<(Scheme, Option<Hash>)> {
+fn eddsa(params: &Params, curve: EdwardsCurve) -> Result<(Scheme, Option<Hash>)> {
     let (prehash, context) = match params {
         Params::None => (false, Box::default()),
         Params::Eddsa { prehash, context } => (*prehash, context.clone()),
         _ => return Err(Error::MechanismParamInvalid),
     };
-    Ok(match (edwards448, prehash) {
-        (true, prehash) => (Scheme::Ed448 { prehash, context }, prehash.then_some(Hash::Shake256)),
-        (false, true) => (Scheme::Ed25519Context { prehash, context }, Some(Hash::Sha512)),
-        (false, false) if context.is_empty() => (Scheme::Ed25519, None),
-        (false, false) => (Scheme::Ed25519Context { prehash, context }, None),
+    Ok(match (curve, prehash) {
+        (EdwardsCurve::Edwards448, prehash) => {
+            (Scheme::Ed448 { prehash, context }, prehash.then_some(Hash::Shake256))
+        }
+        (EdwardsCurve::Edwards25519, true) => {
+            (Scheme::Ed25519Context { prehash, context }, Some(Hash::Sha512))
+        }
+        (EdwardsCurve::Edwards25519, false) if context.is_empty() => (Scheme::Ed25519, None),
+        (EdwardsCurve::Edwards25519, false) => (Scheme::Ed25519Context { prehash, context }, None),
     })
 }
 
@@ -133,7 +146,7 @@ mod tests {
     #[test]
     fn a_pss_parameter_must_name_the_mechanism_hash() {
         let mechanism = crate::mechanism::find(MechanismType::SHA256_RSA_PKCS_PSS).expect("a row");
-        let scheme = |params| Mechanism { info: mechanism, params }.scheme(false).err();
+        let scheme = |params| Mechanism { info: mechanism, params }.scheme(EdwardsCurve::Edwards25519).err();
         let pss = |hash| Params::Pss { hash, mgf: Hash::Sha1, salt_len: 0 };
         assert_eq!(scheme(pss(Hash::Sha256)), None);
         assert_eq!(scheme(pss(Hash::Sha384)), Some(Error::MechanismParamInvalid));

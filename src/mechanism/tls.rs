@@ -2,7 +2,7 @@
 //! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
 //! of TLS 1.0 and 1.1 (RFC 2246, 5).
 
-use super::{Action, Derivation, MacFunction, MechanismRow, SIGNS, Shape};
+use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;
 use crate::id::KeyType;
 use crate::id::MechanismType as M;
@@ -32,8 +32,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     signs(M::TLS_PRF_GENERAL, SIGN | VERIFY, Shape::None, MacFunction::TlsPrf),
 ];
 
-const RSA: Derivation = Derivation::TlsMaster { versioned: true };
-const DH: Derivation = Derivation::TlsMaster { versioned: false };
+const RSA: Derivation = Derivation::TlsMaster(KeyExchange::Rsa);
+const DH: Derivation = Derivation::TlsMaster(KeyExchange::DiffieHellman);
 
 /// The pseudo-random function of a TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,7 @@ mod wrap_aes;
 mod wrap_authenticated;
 mod wrap_ecdh;
 
+pub use crate::audit::Threads;
 pub use crate::object::policy::Access;
 pub use crate::session::operation::Output;
 pub use asynchronous::{AsyncFunction, Completed, Started};
@@ -96,7 +97,7 @@ impl Module {
         if state.is_some() {
             return Err(Error::AlreadyInitialized);
         }
-        let settings = Arc::new(Settings::load(parameters, self.may_be_asynchronous())?);
+        let settings = Arc::new(Settings::load(parameters, self.threads())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         SqliteStore::check_directory(&settings.token_dir)?;
         let (mut slots, mut left_out) = (Vec::new(), LeftOut::new());

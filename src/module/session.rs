@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
-use super::Module;
 use super::audit::Call;
+use super::{Module, Threads};
 use crate::error::{Error, Result};
 use crate::id::{SessionHandle, SlotId, session_state as state};
 use crate::object::policy::{Access, Login};
@@ -51,33 +51,38 @@ impl User {
 impl Module {
     /// `C_OpenSession`
     pub fn open_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
-        self.open(slot, access, false)
+        self.open(slot, access, Session::new)
     }
 
     /// `C_OpenSession` with `CKF_ASYNC_SESSION`.
     pub fn open_async_session(&self, slot: SlotId, access: Access) -> Result<SessionHandle> {
-        if !self.may_be_asynchronous() {
+        if self.threads() == Threads::Forbidden {
             return Err(Error::SessionAsyncNotSupported);
         }
-        self.open(slot, access, true)
+        self.open(slot, access, Session::new_asynchronous)
     }
 
     /// Records whether the application allows the module to create threads (PKCS#11 3.2,
     /// `CKF_LIBRARY_CANT_CREATE_OS_THREADS`). Must come before [`initialize`](Self::initialize).
-    pub fn allow_threads(&self, allowed: bool) {
-        self.single.store(!allowed, Ordering::Release);
+    pub fn set_threads(&self, threads: Threads) {
+        self.single.store(threads == Threads::Forbidden, Ordering::Release);
     }
 
-    /// Returns whether sessions may be asynchronous.
-    pub(super) fn may_be_asynchronous(&self) -> bool {
-        !self.single.load(Ordering::Acquire)
+    /// Returns whether the module may create threads. Asynchronous sessions need them.
+    pub(super) fn threads(&self) -> Threads {
+        if self.single.load(Ordering::Acquire) { Threads::Forbidden } else { Threads::Allowed }
     }
 
-    fn open(&self, slot: SlotId, access: Access, asynchronous: bool) -> Result<SessionHandle> {
+    fn open(
+        &self,
+        slot: SlotId,
+        access: Access,
+        build: fn(SessionHandle, Arc<Token>, Access) -> Session,
+    ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         self.sessions.open(|handle| {
             token.open_session(access)?;
-            Ok(Session { asynchronous, ..Session::new(handle, token, access) })
+            Ok(build(handle, token, access))
         })
     }
 

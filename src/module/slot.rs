@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::Call;
-use super::{Module, Slot, State, probed, scan};
+use super::{Module, Slot, State, Threads, probed, scan};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
@@ -138,7 +138,7 @@ impl Module {
             firmware: version(),
             utc_time: crate::object::clock::now(),
         };
-        if self.may_be_asynchronous() {
+        if self.threads() == Threads::Allowed {
             info.flags |= flag::ASYNC_SESSION_SUPPORTED;
         }
         match self.token_in(slot) {

@@ -11,6 +11,7 @@ use crate::backend::{PrivateParts, PublicParts};
 use crate::error::{Error, Result};
 use crate::id::AttributeType as A;
 use crate::mechanism::curve::{Group, NAMED_CURVES, NamedCurve, named_group};
+use crate::mechanism::scheme::EdwardsCurve;
 use crate::secret::Secret;
 
 /// Returns the parts of a public key on a curve.
@@ -55,9 +56,12 @@ pub(super) fn named_curve(attributes: &Attributes) -> Result<&'static NamedCurve
         .ok_or(Error::CurveNotSupported)
 }
 
-/// Returns whether an Edwards key is on edwards448. Otherwise it is an Ed25519 key.
-pub(crate) fn is_edwards448(attributes: &Attributes) -> bool {
-    named_curve(attributes).is_ok_and(|curve| curve.group == Group::Ed448)
+/// Returns the curve of an EdDSA key.
+pub(crate) fn edwards_curve(attributes: &Attributes) -> EdwardsCurve {
+    match named_curve(attributes) {
+        Ok(curve) if curve.group == Group::Ed448 => EdwardsCurve::Edwards448,
+        _ => EdwardsCurve::Edwards25519,
+    }
 }
 
 /// Returns the length of a public key on the key's curve: an uncompressed point, or the encoding of

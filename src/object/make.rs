@@ -326,12 +326,12 @@ pub(crate) fn put_private_key(
 
 /// Returns the attributes of the copy that `C_CopyObject` makes.
 pub(crate) fn copy(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
-    changed(object, template, rights, true)
+    apply(object, template, rights, Cause::Copy)
 }
 
 /// Returns the attributes of the object after `C_SetAttributeValue`.
 pub(crate) fn change(object: &Object, template: &Template<'_>, rights: Rights) -> Result<Attributes> {
-    changed(object, template, rights, false)
+    apply(object, template, rights, Cause::Change)
 }
 
 /// Reads a search template. Returns `None` if it has an unknown attribute: no object has that
@@ -527,10 +527,20 @@ fn need(rule: &Rule, usage: Use) -> Need {
     }
 }
 
-fn changed(object: &Object, template: &Template<'_>, rights: Rights, copying: bool) -> Result<Attributes> {
+/// The function that changes attributes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// `C_CopyObject`
+    Copy,
+    /// `C_SetAttributeValue`
+    Change,
+}
+
+/// Returns the attributes of an object with those of the template.
+fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
     // The SO trusted this object. The copy belongs to the user, who may change it.
-    if copying && attributes.flag(A::TRUSTED) == Some(true) {
+    if cause == Cause::Copy && attributes.flag(A::TRUSTED) == Some(true) {
         attributes.put(A::TRUSTED, Value::Flag(false));
     }
     for given in &template.0 {
@@ -543,7 +553,7 @@ fn changed(object: &Object, template: &Template<'_>, rights: Rights, copying: bo
         if same && !rule.secret || rule.default == Default::Computed && object.shows(rule.id, &value) {
             continue;
         }
-        allowed(rule.change, &value, rights, copying)?;
+        allowed(rule.change, &value, rights, cause)?;
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
@@ -555,14 +565,14 @@ fn changed(object: &Object, template: &Template<'_>, rights: Rights, copying: bo
 }
 
 /// Checks that an attribute may change to this value.
-fn allowed(change: Change, value: &Value, rights: Rights, copying: bool) -> Result<()> {
+fn allowed(change: Change, value: &Value, rights: Rights, cause: Cause) -> Result<()> {
     let raised = matches!(value, Value::Flag(true));
     let may = match change {
         Change::Free => true,
-        Change::Copy => copying,
+        Change::Copy => cause == Cause::Copy,
         Change::Raise => raised,
         Change::Lower => !raised,
-        Change::CopyRaise | Change::CopyLower | Change::Usage if copying => {
+        Change::CopyRaise | Change::CopyLower | Change::Usage if cause == Cause::Copy => {
             // PKCS#11 3.2, "Copying objects": a token need not support each of these changes.
             // "Creating objects" calls a template inconsistent that "violates some token specific
             // requirement".

@@ -43,7 +43,7 @@ pub use verify_signature::VerifyingSignature;
 use crypt::RsaHalf;
 use find::Find;
 use input::Message;
-use operation::{NO_KEY, Reuse};
+use operation::{NO_KEY, PinTurn, Reuse};
 use otp::Otp;
 
 /// An open session with its active operations.
@@ -98,6 +98,11 @@ impl Session {
     /// Returns a session without active operations.
     pub(crate) fn new(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
         Self { handle, token, access, asynchronous: false, find: None, operations: Operations::default() }
+    }
+
+    /// Returns a new session that was opened with `CKF_ASYNC_SESSION`.
+    pub(crate) fn new_asynchronous(handle: SessionHandle, token: Arc<Token>, access: Access) -> Self {
+        Self { asynchronous: true, ..Self::new(handle, token, access) }
     }
 
     /// Returns what the session may do with the current login.
@@ -242,7 +247,7 @@ impl Session {
         self.last_waiting().is_some()
     }
 
-    fn last_waiting(&mut self) -> Option<u64> {
+    fn last_waiting(&mut self) -> Option<PinTurn> {
         self.operations.each().filter_map(|(_, operation)| operation.waits()).max()
     }
 
@@ -399,7 +404,7 @@ fn signature<A: ?Sized>(
     if let Action::Mac(_) = mechanism.info.action {
         return Ok(Signature::Mac(mac(token, mechanism, object)?));
     }
-    let (scheme, hash) = mechanism.scheme(curve::is_edwards448(object.attributes()))?;
+    let (scheme, hash) = mechanism.scheme(curve::edwards_curve(object.attributes()))?;
     Ok(Signature::Pair(Message::new(token.provider(), hash), algorithm(&scheme)?))
 }
 

@@ -39,15 +39,26 @@ pub struct Operation<E> {
 pub(super) enum Reuse {
     /// In this epoch of the token.
     Epoch(u64),
-    /// Never, because each use of the key needs a PIN. A later operation has a greater number.
-    Never { number: u64 },
+    /// Never, because each use of the key needs a PIN.
+    Never(PinTurn),
 }
 
 impl Reuse {
-    /// Returns `Never` with the next number.
+    /// Returns `Never` with the next turn.
     pub(super) fn never() -> Self {
+        Self::Never(PinTurn::next())
+    }
+}
+
+/// The order in which operations wait for a PIN: a later operation has a greater turn. Two
+/// operations never have the same turn, and a turn is not an epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PinTurn(u64);
+
+impl PinTurn {
+    fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self::Never { number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -132,7 +143,7 @@ impl<E: Engine> Operation<E> {
         }
         self.stage = match reuse {
             Reuse::Epoch(_) => Stage::Ready,
-            Reuse::Never { .. } => Stage::Locked,
+            Reuse::Never(_) => Stage::Locked,
         };
     }
 
@@ -275,7 +286,7 @@ impl<E: Resume> Operation<E> {
     /// saved. Otherwise one PIN would be enough for many uses of the key.
     pub(super) fn save(&self) -> Result<Option<Saved>> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.is_active()) else { return Ok(None) };
-        if matches!(kept.reuse, Reuse::Never { .. }) {
+        if matches!(kept.reuse, Reuse::Never(_)) {
             return Err(Error::StateUnsaveable);
         }
         let progress = if self.stage == Stage::Parts { Some(kept.engine.save()?) } else { None };
@@ -298,11 +309,10 @@ pub(super) trait Lifecycle {
     fn cancel(&mut self);
     /// Ends the operation and drops its engine, if the engine has a key.
     fn clear_key(&mut self);
-    /// Returns the number of an operation that waits for a PIN. A later operation has a greater
-    /// number.
-    fn waits(&self) -> Option<u64>;
-    /// Unlocks the operation if it waits for a PIN and has that number.
-    fn unlock(&mut self, number: u64);
+    /// Returns the turn of an operation that waits for a PIN.
+    fn waits(&self) -> Option<PinTurn>;
+    /// Unlocks the operation if it waits for a PIN and has that turn.
+    fn unlock(&mut self, turn: PinTurn);
 }
 
 impl<E: Engine> Lifecycle for Operation<E> {
@@ -316,15 +326,15 @@ impl<E: Engine> Lifecycle for Operation<E> {
         }
     }
 
-    fn waits(&self) -> Option<u64> {
+    fn waits(&self) -> Option<PinTurn> {
         match self.kept.as_ref()?.reuse {
-            Reuse::Never { number } if self.stage == Stage::Locked => Some(number),
+            Reuse::Never(turn) if self.stage == Stage::Locked => Some(turn),
             _ => None,
         }
     }
 
-    fn unlock(&mut self, number: u64) {
-        if self.waits() == Some(number) {
+    fn unlock(&mut self, turn: PinTurn) {
+        if self.waits() == Some(turn) {
             self.stage = Stage::Ready;
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use dashmap::DashMap;
 
 use super::search::{Plan, WantedKeys};
-use super::walk::{Place, Walk};
+use super::walk::{Place, Storage, Visibility, Walk};
 use crate::id::{ObjectHandle, SessionHandle};
 use crate::object::{Home, Object};
 use crate::store::index::IndexKeys;
@@ -76,7 +76,9 @@ impl Entry {
     }
 
     fn place(&self, handle: ObjectHandle) -> Place {
-        Place::new(handle, matches!(self.home, Home::Token(_)), self.private)
+        let storage = if matches!(self.home, Home::Token(_)) { Storage::Token } else { Storage::Session };
+        let visibility = if self.private { Visibility::Private } else { Visibility::Public };
+        Place::new(handle, storage, visibility)
     }
 }
 

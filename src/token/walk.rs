@@ -8,14 +8,29 @@ const TOKEN: u64 = 1 << 62;
 const GONE: u64 = 1 << 61;
 const HANDLE: u64 = GONE - 1;
 
+/// Where an object is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Storage {
+    Session,
+    Token,
+}
+
+/// Who sees an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visibility {
+    Public,
+    Private,
+}
+
 /// A handle with the flags of its object.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u64);
 
 impl Place {
-    pub(super) fn new(handle: ObjectHandle, token: bool, private: bool) -> Self {
-        let bit = |set, bit| if set { bit } else { 0 };
-        Self(handle.0 | bit(token, TOKEN) | bit(private, PRIVATE))
+    pub(super) fn new(handle: ObjectHandle, storage: Storage, visibility: Visibility) -> Self {
+        let storage = if storage == Storage::Token { TOKEN } else { 0 };
+        let visibility = if visibility == Visibility::Private { PRIVATE } else { 0 };
+        Self(handle.0 | storage | visibility)
     }
 
     pub(super) fn handle(self) -> ObjectHandle {
@@ -93,7 +108,9 @@ mod tests {
     fn places_stay_in_order_whatever_comes_and_goes() {
         let mut walk = Walk::default();
         for handle in [1, 2, 4, 3, 6, 5] {
-            walk.insert(Place::new(ObjectHandle(handle), handle % 2 == 0, handle % 3 == 0));
+            let storage = if handle % 2 == 0 { Storage::Token } else { Storage::Session };
+            let visibility = if handle % 3 == 0 { Visibility::Private } else { Visibility::Public };
+            walk.insert(Place::new(ObjectHandle(handle), storage, visibility));
         }
         assert_eq!(handles(&walk), [1, 2, 3, 4, 5, 6]);
         assert_eq!(
@@ -109,7 +126,7 @@ mod tests {
         }
         assert_eq!(handles(&walk), [3, 4]);
         assert!(walk.places.len() < 5);
-        walk.change(Place::new(ObjectHandle(4), true, true));
+        walk.change(Place::new(ObjectHandle(4), Storage::Token, Visibility::Private));
         assert!(walk.iter().last().is_some_and(Place::private));
     }
 }

@@ -172,7 +172,7 @@ fn asynchronous_sessions_are_refused_if_threads_are_forbidden() {
     each_backend(|provider| {
         let directory = Directory::new();
         let module = Module::new();
-        module.allow_threads(false);
+        module.set_threads(jeton::module::Threads::Forbidden);
         module.initialize(Some(&directory.parameters(provider, ""))).expect("a module");
         let slot = module.slots().expect("slots")[0];
         module.init_token(slot, SO_PIN, LABEL).expect("a token");

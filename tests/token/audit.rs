@@ -127,7 +127,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
         });
         // Without threads the records are written at once, so no `C_Finalize` is needed.
         let single = jeton::module::Module::new();
-        single.allow_threads(false);
+        single.set_threads(jeton::module::Threads::Forbidden);
         let parameters = client.directory.parameters(provider, &configuration);
         single.initialize(Some(&parameters)).expect("a module");
         let session = single.open_session(client.slot, Access::ReadWrite).expect("a session");

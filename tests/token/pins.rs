@@ -8,7 +8,7 @@ use jeton::backend::Provider;
 use jeton::config::Settings;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, token_flag as flag};
-use jeton::module::{Access, Module, User};
+use jeton::module::{Access, Module, Threads, User};
 use jeton::store::sqlite::SqliteStore;
 use jeton::token::Token;
 use rusqlite::Connection;
@@ -245,7 +245,8 @@ fn init_token_keeps_the_serial_number_and_erases_the_rest() {
 
 /// The token without PKCS#11, as the tool opens it.
 fn token_file(client: &Client, provider: &Provider) -> Token {
-    let settings = Settings::load(Some(&client.directory.parameters(provider, "")), false).expect("settings");
+    let settings = Settings::load(Some(&client.directory.parameters(provider, "")), Threads::Forbidden)
+        .expect("settings");
     let serial = client.module.token(client.slot).expect("a token").serial;
     let path = client.directory.path().join(serial).with_extension("jeton");
     let store = SqliteStore::open(&path).expect("the token file");

@@ -24,7 +24,7 @@ pub(super) unsafe fn ike_prf(parameter: &[u8]) -> Result<Params> {
     }
     // SAFETY: the caller's promise.
     let nonces = unsafe { both(In(given.pNi, given.ulNiLen), In(given.pNr, given.ulNrLen)) }?;
-    let new_key = key(rekey, given.hNewKey);
+    let new_key = rekey.then(|| object(given.hNewKey));
     Ok(Params::IkePrf { prf: prf(given.prfMechanism)?, data_as_key, nonces, new_key })
 }
 
@@ -41,7 +41,7 @@ pub(super) unsafe fn ike1_prf(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Ike1Prf {
         prf: prf(given.prfMechanism)?,
         shared: object(given.hKeygxy),
-        previous: key(boolean(given.bHasPrevKey)?, given.hPrevKey),
+        previous: key(given.bHasPrevKey, given.hPrevKey)?,
         cookies,
         number: given.keyNumber,
     })
@@ -57,7 +57,7 @@ pub(super) unsafe fn ike1_extended(parameter: &[u8]) -> Result<Params> {
     let given: CK_IKE1_EXTENDED_DERIVE_PARAMS = unsafe { read(parameter) }?;
     // SAFETY: the caller's promise.
     let extra = unsafe { copy(In(given.pExtraData, given.ulExtraDataLen), MAX_DATA) }?;
-    let shared = key(boolean(given.bHasKeygxy)?, given.hKeygxy);
+    let shared = key(given.bHasKeygxy, given.hKeygxy)?;
     Ok(Params::Ike1Extended { prf: prf(given.prfMechanism)?, shared, extra })
 }
 
@@ -71,12 +71,13 @@ pub(super) unsafe fn ike2_prf_plus(parameter: &[u8]) -> Result<Params> {
     let given: CK_IKE2_PRF_PLUS_DERIVE_PARAMS = unsafe { read(parameter) }?;
     // SAFETY: the caller's promise.
     let seed = unsafe { copy(In(given.pSeedData, given.ulSeedDataLen), MAX_DATA) }?;
-    let seed_key = key(boolean(given.bHasSeedKey)?, given.hSeedKey);
+    let seed_key = key(given.bHasSeedKey, given.hSeedKey)?;
     Ok(Params::Ike2PrfPlus { prf: prf(given.prfMechanism)?, seed_key, seed })
 }
 
-fn key(there: bool, handle: CK_OBJECT_HANDLE) -> Option<ObjectHandle> {
-    there.then(|| object(handle))
+/// Returns the key of a handle that the struct marks as present.
+fn key(present: CK_BBOOL, handle: CK_OBJECT_HANDLE) -> Result<Option<ObjectHandle>> {
+    Ok(boolean(present)?.then(|| object(handle)))
 }
 
 /// Returns the concatenation of two byte strings.

@@ -3,7 +3,7 @@
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};
-use jeton::mechanism::{Action, Derivation, Mechanism, Params, Shape};
+use jeton::mechanism::{Action, Derivation, KeyExchange, Mechanism, Params, Shape};
 use jeton::module::{Additional, Connection, Derived};
 use jeton::secret::Secret;
 
@@ -131,7 +131,7 @@ fn master<'a>(
     key: *mut CK_OBJECT_HANDLE,
     version: *mut CK_VERSION,
 ) -> Result<Places<'a>> {
-    let versioned = mechanism.info.action == Action::Derive(Derivation::TlsMaster { versioned: true });
+    let versioned = mechanism.info.action == Action::Derive(Derivation::TlsMaster(KeyExchange::Rsa));
     if !versioned && !version.is_null() {
         return Err(Error::MechanismParamInvalid);
     }

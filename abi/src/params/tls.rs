@@ -79,16 +79,25 @@ pub(super) unsafe fn keys(parameter: &[u8]) -> Result<Params> {
     unsafe { key_material(TlsPrf::Md5Sha1, bits, given.bIsExport, &given.RandomInfo) }
 }
 
-/// Reads `CK_TLS12_KEY_MAT_PARAMS`. Without `ivs` "the ulIvSizeInBits field is ignored and treated
-/// as 0".
+/// Whether a mechanism derives initialisation vectors.
+pub(super) enum Vectors {
+    Derived,
+    /// "the ulIvSizeInBits field is ignored and treated as 0"
+    Ignored,
+}
+
+/// Reads `CK_TLS12_KEY_MAT_PARAMS`.
 ///
 /// # Safety
 ///
 /// The memory that the struct points to is readable.
-pub(super) unsafe fn keys12(parameter: &[u8], ivs: bool) -> Result<Params> {
+pub(super) unsafe fn keys12(parameter: &[u8], vectors: Vectors) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_TLS12_KEY_MAT_PARAMS = unsafe { read(parameter) }?;
-    let iv_bits = if ivs { given.ulIVSizeInBits } else { 0 };
+    let iv_bits = match vectors {
+        Vectors::Derived => given.ulIVSizeInBits,
+        Vectors::Ignored => 0,
+    };
     let bits = [given.ulMacSizeInBits, given.ulKeySizeInBits, iv_bits];
     let prf = TlsPrf::Hash(hash(given.prfHashMechanism)?);
     // SAFETY: the caller's promise.

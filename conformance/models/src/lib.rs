@@ -142,7 +142,7 @@ pub mod functions {
     use crate::call;
 
     pub fn initialize() -> CK_RV {
-        call::guarded(|| call::initialize(None, true))
+        call::guarded(|| call::initialize(None, crate::module::Threads::Allowed))
     }
 
     pub fn finalize() -> CK_RV {

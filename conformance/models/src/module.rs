@@ -12,6 +12,12 @@ pub struct Module {
     busy: std::sync::atomic::AtomicBool,
 }
 
+#[derive(Clone, Copy)]
+pub enum Threads {
+    Allowed,
+    Forbidden,
+}
+
 impl Default for Module {
     fn default() -> Self {
         Self { process: sync::process(), up: false.into(), busy: false.into() }
@@ -23,7 +29,7 @@ impl Module {
         Self::default()
     }
 
-    pub fn allow_threads(&self, _: bool) {
+    pub fn set_threads(&self, _: Threads) {
         self.mine();
     }
 

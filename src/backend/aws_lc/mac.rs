@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 
 use super::ffi::{self, CipherCtx, Mode};
 use super::{elsewhere, output};
-use crate::backend::{Hash, Mac, MacScheme, Macs};
+use crate::backend::{Direction, Hash, Mac, MacScheme, Macs};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -102,7 +102,7 @@ fn gmac(key: &[u8], iv: &[u8]) -> Result<Box<dyn Mac>> {
     if !(1..=256).contains(&iv.len()) {
         return Err(Error::MechanismParamInvalid);
     }
-    let mut gmac = Gmac { context: CipherCtx::gcm(key, iv.len(), true)?, iv: iv.into() };
+    let mut gmac = Gmac { context: CipherCtx::gcm(key, iv.len(), Direction::Encrypt)?, iv: iv.into() };
     gmac.reset()?;
     Ok(Box::new(gmac))
 }
@@ -137,7 +137,7 @@ impl Mac for Gmac {
 }
 
 fn cbc_mac(key: &[u8]) -> Result<Box<dyn Mac>> {
-    Chain::boxed(CipherCtx::new(Mode::Cbc, key, true)?, None)
+    Chain::boxed(CipherCtx::new(Mode::Cbc, key, Direction::Encrypt)?, None)
 }
 
 /// Builds XCBC (RFC 3566, 4). Each of its three keys is the encryption of a constant under the
@@ -146,13 +146,13 @@ fn xcbc(key: &[u8]) -> Result<Box<dyn Mac>> {
     if key.len() != BLOCK {
         return Err(Error::KeySizeRange);
     }
-    let mut aes = CipherCtx::new(Mode::Ecb, key, true)?;
+    let mut aes = CipherCtx::new(Mode::Ecb, key, Direction::Encrypt)?;
     let mut keys = Secret::zeroed(3 * BLOCK);
     for (number, key) in (1..).zip(keys.chunks_mut(BLOCK)) {
         aes.update(&[number; BLOCK], key)?;
     }
     let (chaining, last) = keys.split_at(BLOCK);
-    Chain::boxed(CipherCtx::new(Mode::Cbc, chaining, true)?, Some(Secret::from(last)))
+    Chain::boxed(CipherCtx::new(Mode::Cbc, chaining, Direction::Encrypt)?, Some(Secret::from(last)))
 }
 
 /// CBC encryption of which only the last block matters.

@@ -111,7 +111,7 @@ impl Module {
                 return self.derive_data(session, mechanism, &base, template).map(Derived::Key);
             }
             Derivation::Sp800_108(kdf) => return work.sp800_108(kdf, template, more),
-            Derivation::TlsMaster { versioned } => return work.tls_master(versioned, template),
+            Derivation::TlsMaster(exchange) => return work.tls_master(exchange, template),
             Derivation::TlsKeys => return work.tls_keys(template),
             Derivation::TlsPrf => return work.tls_prf(),
             _ => {}

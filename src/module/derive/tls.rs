@@ -5,8 +5,8 @@ use super::guard::is_copied;
 use super::{Derived, Guard, Work, check_received};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, MechanismType as M, ObjectHandle};
-use crate::mechanism::Params;
 use crate::mechanism::tls::TlsPrf;
+use crate::mechanism::{KeyExchange, Params};
 use crate::object::make::{self, Cut};
 use crate::object::template::Template;
 use crate::object::value::Value;
@@ -31,8 +31,9 @@ pub struct Connection {
 impl Work<'_> {
     /// Derives a master secret ("Master key derivation", "Master key derivation for
     /// Diffie-Hellman").
-    pub(super) fn tls_master(&self, versioned: bool, template: &Template<'_>) -> Result<Derived> {
+    pub(super) fn tls_master(&self, exchange: KeyExchange, template: &Template<'_>) -> Result<Derived> {
         let secret = self.value()?;
+        let versioned = exchange == KeyExchange::Rsa;
         if versioned && secret.len() != MASTER {
             return Err(Error::KeySizeRange);
         }

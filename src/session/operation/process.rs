@@ -125,7 +125,7 @@ impl<E: Engine> Operation<E> {
     /// `CKA_ALWAYS_AUTHENTICATE` needs a login for each use, and each message is a use.
     fn between_messages(&self) -> Stage {
         match self.kept.as_ref().map(|kept| kept.reuse) {
-            Some(Reuse::Never { .. }) => Stage::Locked,
+            Some(Reuse::Never(_)) => Stage::Locked,
             Some(Reuse::Epoch(_)) | None => Stage::Ready,
         }
     }

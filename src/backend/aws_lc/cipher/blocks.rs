@@ -11,7 +11,7 @@ pub(super) struct OneWay(CipherCtx);
 
 impl OneWay {
     pub(super) fn new(key: &[u8], direction: Direction) -> Result<Self> {
-        CipherCtx::new(Mode::Ecb, key, direction == Direction::Encrypt).map(Self)
+        CipherCtx::new(Mode::Ecb, key, direction).map(Self)
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Cbc {
 
 impl Cbc {
     pub(super) fn new(key: &[u8], direction: Direction, iv: &[u8; BLOCK]) -> Result<Self> {
-        let context = CipherCtx::new(Mode::Cbc, key, direction == Direction::Encrypt)?;
+        let context = CipherCtx::new(Mode::Cbc, key, direction)?;
         Ok(Self { context, direction, iv: *iv, last: *iv })
     }
 }

@@ -3,7 +3,7 @@
 //! functions here too.
 
 use super::super::ffi::{AeadCtx, CipherCtx};
-use crate::backend::{Aead, AeadScheme};
+use crate::backend::{Aead, AeadScheme, Direction};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -30,7 +30,7 @@ struct Kept {
 struct Made {
     nonce_len: usize,
     tag_len: usize,
-    encrypt: bool,
+    direction: Direction,
 }
 
 impl Kept {
@@ -62,10 +62,10 @@ struct Gcm {
 }
 
 impl Gcm {
-    fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
+    fn context(&mut self, nonce: &[u8], tag_len: usize, direction: Direction) -> Result<&mut CipherCtx> {
         AeadScheme::AesGcm.check(nonce.len(), tag_len)?;
-        let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
-        self.kept.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.encrypt))
+        let made = Made { nonce_len: nonce.len(), tag_len, direction };
+        self.kept.context(made, |key, made| CipherCtx::gcm(key, made.nonce_len, made.direction))
     }
 }
 
@@ -77,7 +77,7 @@ impl Aead for Gcm {
         if let (Some(nonce), Some(tag)) = (nonce.as_array(), tag.as_mut_array()) {
             return self.at_once.seal(nonce, aad, input, out, tag);
         }
-        let context = self.context(nonce, tag.len(), true)?;
+        let context = self.context(nonce, tag.len(), Direction::Encrypt)?;
         context.start(nonce)?;
         context.authenticate(aad)?;
         context.update(input, out)?;
@@ -91,7 +91,7 @@ impl Aead for Gcm {
         if let (Some(nonce), AeadCtx::TAG_LEN) = (nonce.as_array(), tag.len()) {
             return open_at_once(&self.at_once, nonce, aad, input, tag, out);
         }
-        gcm_open(self.context(nonce, tag.len(), false)?, nonce, aad, input, tag, out)
+        gcm_open(self.context(nonce, tag.len(), Direction::Decrypt)?, nonce, aad, input, tag, out)
     }
 }
 
@@ -141,21 +141,21 @@ pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usiz
 struct Ccm(Kept);
 
 impl Ccm {
-    fn context(&mut self, nonce: &[u8], tag_len: usize, encrypt: bool) -> Result<&mut CipherCtx> {
-        let made = Made { nonce_len: nonce.len(), tag_len, encrypt };
-        self.0.context(made, |key, made| CipherCtx::ccm(key, made.nonce_len, made.tag_len, made.encrypt))
+    fn context(&mut self, nonce: &[u8], tag_len: usize, direction: Direction) -> Result<&mut CipherCtx> {
+        let made = Made { nonce_len: nonce.len(), tag_len, direction };
+        self.0.context(made, |key, made| CipherCtx::ccm(key, made.nonce_len, made.tag_len, made.direction))
     }
 }
 
 impl Aead for Ccm {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         check_ccm(nonce, aad, tag.len(), input.len())?;
-        ccm_seal(self.context(nonce, tag.len(), true)?, nonce, aad, input, out, tag)
+        ccm_seal(self.context(nonce, tag.len(), Direction::Encrypt)?, nonce, aad, input, out, tag)
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         check_ccm(nonce, aad, tag.len(), input.len())?;
-        ccm_open(self.context(nonce, tag.len(), false)?, nonce, aad, input, tag, out)
+        ccm_open(self.context(nonce, tag.len(), Direction::Decrypt)?, nonce, aad, input, tag, out)
     }
 }
 

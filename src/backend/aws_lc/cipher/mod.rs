@@ -22,7 +22,6 @@ pub(super) struct AllCiphers;
 impl Ciphers for AllCiphers {
     fn cipher(&self, scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box<dyn Cipher>> {
         use CipherScheme as S;
-        let encrypt = direction == Direction::Encrypt;
         let cbc = |iv| Cbc::new(key, direction, iv);
         match scheme {
             S::AesEcb => Blocks::boxed(Ecb::new(key, direction)?, Ending::Whole, direction),
@@ -30,16 +29,18 @@ impl Ciphers for AllCiphers {
             S::AesCbc { iv, padded: true } => Blocks::boxed(cbc(iv)?, Ending::Padded, direction),
             S::AesCts { iv } => Blocks::boxed(cbc(iv)?, Ending::Stealing, direction),
             S::AesCtr { block, bits } => stream::counter(key, block, *bits),
-            S::AesOfb { iv } => stream::plain(Mode::Ofb, key, iv, encrypt),
-            S::AesCfb { iv, bits: 1 } => stream::plain(Mode::Cfb1, key, iv, encrypt),
-            S::AesCfb { iv, bits: 8 } => stream::plain(Mode::Cfb8, key, iv, encrypt),
-            S::AesCfb { iv, bits: 128 } => stream::plain(Mode::Cfb128, key, iv, encrypt),
+            S::AesOfb { iv } => stream::plain(Mode::Ofb, key, iv, direction),
+            S::AesCfb { iv, bits: 1 } => stream::plain(Mode::Cfb1, key, iv, direction),
+            S::AesCfb { iv, bits: 8 } => stream::plain(Mode::Cfb8, key, iv, direction),
+            S::AesCfb { iv, bits: 128 } => stream::plain(Mode::Cfb128, key, iv, direction),
             S::AesCfb { iv, bits } => {
                 let cipher = OneWay::new(key, Direction::Encrypt)?;
                 Ok(Box::new(Stream(Cfb::new(cipher, direction, iv, *bits)?)))
             }
             S::AesXts { tweak } => xts(key, *tweak, direction),
-            S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } if encrypt => {
+            S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. }
+                if direction == Direction::Encrypt =>
+            {
                 stream::gcm_seal(key, nonce, aad, *tag_len)
             }
             S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {

@@ -5,12 +5,17 @@ use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::BLOCK;
 use super::whole::renew_gcm;
 use crate::backend::symmetric::in_parts;
-use crate::backend::{AeadScheme, Cipher, CipherScheme, Nonce, SavedCipher, output};
+use crate::backend::{AeadScheme, Cipher, CipherScheme, Direction, Nonce, SavedCipher, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-pub(super) fn plain(mode: Mode, key: &[u8], iv: &[u8; BLOCK], encrypt: bool) -> Result<Box<dyn Cipher>> {
-    Ok(Box::new(Stream::new(mode, key, iv, encrypt, None)?))
+pub(super) fn plain(
+    mode: Mode,
+    key: &[u8],
+    iv: &[u8; BLOCK],
+    direction: Direction,
+) -> Result<Box<dyn Cipher>> {
+    Ok(Box::new(Stream::new(mode, key, iv, direction, None)?))
 }
 
 pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<dyn Cipher>> {
@@ -22,7 +27,7 @@ pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<
     let last = u128::MAX >> (128 - bits);
     let after_first = last - (u128::from_be_bytes(*block) & last);
     let limit = after_first.saturating_add(1).checked_mul(BLOCK as u128);
-    Ok(Box::new(Stream::new(Mode::Ctr, key, block, true, limit)?))
+    Ok(Box::new(Stream::new(Mode::Ctr, key, block, Direction::Encrypt, limit)?))
 }
 
 /// A stream mode of AES. `limit` is the length of the longest message in bytes.
@@ -34,8 +39,14 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(mode: Mode, key: &[u8], iv: &[u8; BLOCK], encrypt: bool, limit: Option<u128>) -> Result<Self> {
-        let mut stream = Self { context: CipherCtx::new(mode, key, encrypt)?, iv: *iv, limit, taken: 0 };
+    fn new(
+        mode: Mode,
+        key: &[u8],
+        iv: &[u8; BLOCK],
+        direction: Direction,
+        limit: Option<u128>,
+    ) -> Result<Self> {
+        let mut stream = Self { context: CipherCtx::new(mode, key, direction)?, iv: *iv, limit, taken: 0 };
         stream.reset()?;
         Ok(stream)
     }
@@ -79,7 +90,7 @@ impl Cipher for Stream {
 
 pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
     AeadScheme::AesGcm.check(iv.len(), tag_len)?;
-    let context = CipherCtx::gcm(key, iv.len(), true)?;
+    let context = CipherCtx::gcm(key, iv.len(), Direction::Encrypt)?;
     let at_once = Some(AeadCtx::aes_gcm(key)?);
     let (iv, aad) = (iv.into(), aad.into());
     Ok(Box::new(GcmSeal { context, at_once, iv, aad, tag_len, started: false, taken: 0 }))

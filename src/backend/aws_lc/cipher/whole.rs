@@ -19,7 +19,7 @@ fn tagged_len(input: usize, tag_len: usize, direction: Direction) -> Result<usiz
 
 pub(super) fn gcm_open(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Result<Box<dyn Cipher>> {
     AeadScheme::AesGcm.check(iv.len(), tag_len)?;
-    let context = CipherCtx::gcm(key, iv.len(), false)?;
+    let context = CipherCtx::gcm(key, iv.len(), Direction::Decrypt)?;
     let at_once = AeadCtx::aes_gcm(key)?;
     collected(GcmOpen { context, at_once, iv: iv.into(), aad: aad.into(), tag_len })
 }
@@ -89,7 +89,7 @@ pub(super) struct CcmParams<'a> {
 pub(super) fn ccm(key: &[u8], params: CcmParams<'_>, direction: Direction) -> Result<Box<dyn Cipher>> {
     let CcmParams { nonce, aad, tag_len, data_len } = params;
     check_ccm(nonce, aad, tag_len, data_len)?;
-    let context = CipherCtx::ccm(key, nonce.len(), tag_len, direction == Direction::Encrypt)?;
+    let context = CipherCtx::ccm(key, nonce.len(), tag_len, direction)?;
     collected(Ccm { context, nonce: nonce.into(), aad: aad.into(), tag_len, data_len, direction })
 }
 
@@ -172,7 +172,7 @@ impl Whole for Poly1305 {
 
 /// Builds XTS from a key of 64 bytes.
 pub(super) fn xts256(key: &[u8], tweak: [u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
-    let context = CipherCtx::new(Mode::Xts, key, direction == Direction::Encrypt)?;
+    let context = CipherCtx::new(Mode::Xts, key, direction)?;
     collected(Xts256 { context, tweak, direction })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
 use super::{aws, check, owned, refused};
+use crate::backend::{AeadScheme, Direction};
 use crate::error::{Error, Result};
 use crate::secret::wipe_stack;
 
@@ -41,27 +42,27 @@ unsafe impl Send for CipherCtx {}
 impl CipherCtx {
     /// Creates a context for a mode without variable lengths. Its initialisation vector is one
     /// block, or empty for ECB.
-    pub(crate) fn new(mode: Mode, key: &[u8], encrypt: bool) -> Result<Self> {
+    pub(crate) fn new(mode: Mode, key: &[u8], direction: Direction) -> Result<Self> {
         let iv_len = if mode == Mode::Ecb { 0 } else { BLOCK };
-        Self::unkeyed(mode, key.len(), iv_len, encrypt)?.keyed(key)
+        Self::unkeyed(mode, key.len(), iv_len, direction)?.keyed(key)
     }
 
     /// Creates a context for GCM with an initialisation vector of `iv_len` bytes.
-    pub(crate) fn gcm(key: &[u8], iv_len: usize, encrypt: bool) -> Result<Self> {
-        let context = Self::unkeyed(Mode::Gcm, key.len(), iv_len, encrypt)?;
+    pub(crate) fn gcm(key: &[u8], iv_len: usize, direction: Direction) -> Result<Self> {
+        let context = Self::unkeyed(Mode::Gcm, key.len(), iv_len, direction)?;
         context.control(aws::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut())?;
         context.keyed(key)
     }
 
     /// Creates a context for CCM with a nonce of 7 to 13 bytes and a tag of 4 to 16.
-    pub(crate) fn ccm(key: &[u8], nonce_len: usize, tag_len: usize, encrypt: bool) -> Result<Self> {
-        let context = Self::unkeyed(Mode::Ccm, key.len(), nonce_len, encrypt)?;
+    pub(crate) fn ccm(key: &[u8], nonce_len: usize, tag_len: usize, direction: Direction) -> Result<Self> {
+        let context = Self::unkeyed(Mode::Ccm, key.len(), nonce_len, direction)?;
         context.control(aws::EVP_CTRL_AEAD_SET_IVLEN, nonce_len, ptr::null_mut())?;
         context.control(aws::EVP_CTRL_AEAD_SET_TAG, tag_len, ptr::null_mut())?;
         context.keyed(key)
     }
 
-    fn unkeyed(mode: Mode, key_len: usize, iv_len: usize, encrypt: bool) -> Result<Self> {
+    fn unkeyed(mode: Mode, key_len: usize, iv_len: usize, direction: Direction) -> Result<Self> {
         let cipher = cipher(mode, key_len)?;
         // SAFETY: the function has no arguments, and we own its result.
         let context = owned("EVP_CIPHER_CTX_new", unsafe { aws::EVP_CIPHER_CTX_new() })?;
@@ -75,7 +76,7 @@ impl CipherCtx {
                 ptr::null_mut(),
                 ptr::null(),
                 ptr::null(),
-                c_int::from(encrypt),
+                c_int::from(direction == Direction::Encrypt),
             )
         })?;
         Ok(context)
@@ -313,7 +314,7 @@ pub(crate) fn chacha20(
 /// An owned `EVP_AEAD_CTX`. It processes a message in one call, with a tag of 16 bytes.
 pub(crate) struct AeadCtx {
     context: NonNull<aws::EVP_AEAD_CTX>,
-    chacha: bool,
+    scheme: AeadScheme,
 }
 
 // SAFETY: a context is not bound to the thread that created it.
@@ -326,7 +327,7 @@ impl AeadCtx {
     pub(crate) fn chacha20_poly1305(key: &[u8; 32]) -> Result<Self> {
         // SAFETY: the function has no arguments and returns a pointer to a static.
         let method = unsafe { aws::EVP_aead_chacha20_poly1305() };
-        Self::new(method, key, true)
+        Self::new(method, key, AeadScheme::ChaCha20Poly1305)
     }
 
     pub(crate) fn aes_gcm(key: &[u8]) -> Result<Self> {
@@ -339,16 +340,16 @@ impl AeadCtx {
                 _ => return Err(Error::KeySizeRange),
             }
         };
-        Self::new(method, key, false)
+        Self::new(method, key, AeadScheme::AesGcm)
     }
 
     /// Creates a context. `method` is a static that accepts keys of this length.
-    fn new(method: *const aws::EVP_AEAD, key: &[u8], chacha: bool) -> Result<Self> {
+    fn new(method: *const aws::EVP_AEAD, key: &[u8], scheme: AeadScheme) -> Result<Self> {
         // SAFETY: the callers in this file pass a static and a key of the length that it requires.
         // 16 is a valid tag length.
         let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), Self::TAG_LEN) };
         let context = owned("EVP_AEAD_CTX_new", context)?;
-        Ok(Self { context, chacha })
+        Ok(Self { context, scheme })
     }
 
     /// Encrypts `input` into `out`, which has the same length.
@@ -421,7 +422,7 @@ impl AeadCtx {
 
     /// Wipes the stack after ChaCha20. AES keeps its round keys in registers.
     fn wipe_stack(&self) {
-        if self.chacha {
+        if self.scheme == AeadScheme::ChaCha20Poly1305 {
             wipe_stack::<CHACHA_DEPTH>();
         }
     }
