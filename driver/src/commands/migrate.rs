@@ -61,7 +61,7 @@ pub fn child() -> Result<ExitCode, Error> {
 }
 
 impl Migrate {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.migrate() {
             Err(Error::Usage(text)) => {
