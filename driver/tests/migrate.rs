@@ -244,20 +244,38 @@ fn an_altered_private_key_is_refused() {
     migration.refused(&[], "cannot come  private key, RSA");
 }
 
+/// Adds an object to the old token as SoftHSMv2 stores it. Public objects are not encrypted.
+fn add_object(migration: &Migration, name: &str, numbers: &[(u64, u64)], value: &[u8]) {
+    let number = |number: u64| number.to_be_bytes();
+    let mut content = number(3).to_vec();
+    for (kind, value) in numbers {
+        content.extend([number(*kind), number(2), number(*value)].concat());
+    }
+    content.extend([number(0x11), number(3), number(value.len() as u64)].concat());
+    content.extend(value);
+    fs::write(migration.old_token().join(name), content).expect("a file");
+}
+
 #[test]
 fn what_jeton_lacks_is_refused_or_left_out() {
     let Some(migration) = migration() else { return };
-    // A public DSA key, as SoftHSMv2 stores it: public objects are not encrypted.
-    let number = |number: u64| number.to_be_bytes();
-    let attributes = [(0_u64, 2_u64), (0x100, 1)];
-    let mut content = number(3).to_vec();
-    for (kind, value) in attributes {
-        content.extend([number(kind), number(2), number(value)].concat());
-    }
-    fs::write(migration.old_token().join("dsa.object"), content).expect("a file");
+    // A public DSA key.
+    add_object(&migration, "dsa.object", &[(0, 2), (0x100, 1)], b"value");
     migration.refused(&[], "cannot come  public key, DSA: Jeton has no DSA keys");
+    // SoftHSMv2 leaves a Triple DES key without a value if it cannot generate it.
+    add_object(&migration, "empty.object", &[(0, 4), (0x100, 0x15)], b"");
+    migration.refused(&[], "cannot come  secret key, Triple DES: it has no value");
     let text = succeed(&mut migration.command(&["--partial"]));
-    assert!(text.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 1)), "{text}");
+    assert!(text.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 2)), "{text}");
+}
+
+#[test]
+fn a_triple_des_key_comes() {
+    let Some(migration) = migration() else { return };
+    let key: Vec<u8> = [[0x01_u8; 8], [0x23; 8], [0x45; 8]].concat();
+    add_object(&migration, "des3.object", &[(0, 4), (0x100, 0x15)], &key);
+    let text = succeed(&mut migration.command(&[]));
+    assert!(text.contains(&format!("{0} of {0} objects come", OBJECTS + 1)), "{text}");
 }
 
 #[test]

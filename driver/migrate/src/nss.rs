@@ -182,7 +182,7 @@ impl Keys {
         }
         if is_authenticated(kind) {
             let code = self.codes.get(side, object, kind);
-            // A code for every such attribute came with version 3.12; older databases have none.
+            // A database without codes for these attributes is older than the codes.
             if let Some(code) = code
                 && !pbe::verify(path, code, &self.key, object, kind, stored)?
             {

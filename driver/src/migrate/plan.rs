@@ -176,6 +176,9 @@ impl Plan {
             Some(CKK_DES | CKK_DES2) => return Err("Jeton has no DES keys of 8 or 16 bytes".to_owned()),
             _ => {}
         }
+        if class == CKO_SECRET_KEY && object.bytes(CKA_VALUE).is_empty() {
+            return Err("it has no value: its creation failed or was interrupted".to_owned());
+        }
         let mut plan = Self {
             template: Vec::new(),
             trusted: object.flag(CKA_TRUSTED),

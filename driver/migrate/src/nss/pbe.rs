@@ -18,7 +18,7 @@ const PBMAC1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.
 const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
 const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.9");
 const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.42");
-/// SHA-1 and Triple DES, as NSS before 3.47 encrypted.
+/// SHA-1 and Triple DES, as older versions of NSS encrypted.
 const SHA1_TRIPLE_DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.5.1.3");
 
 /// The largest number of iterations. NSS accepts as many (`MAX_ITERATION_COUNT`) and uses 10,000.
@@ -50,7 +50,7 @@ struct Pbkdf2<'a> {
 pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<Secret>, Error> {
     let encrypted = Encrypted::from_der(stored).map_err(malformed(path))?;
     if encrypted.algorithm.oid == SHA1_TRIPLE_DES {
-        let reason = "the keys were encrypted with Triple DES, by NSS before 3.47. Set the password again with the \
+        let reason = "the keys were encrypted with Triple DES, by an older NSS. Set the password again with the \
                       certutil of a newer NSS (certutil -W -d sql:DIRECTORY), on a copy if you like, and try again";
         return Err(Error::Unsupported { path: path.to_owned(), reason: reason.to_owned() });
     }
