@@ -5,7 +5,7 @@ use cryptoki_sys::*;
 use crate::call::call_in;
 use crate::input::template;
 use crate::number::{object, session};
-use crate::params::{Places, mechanism_given};
+use crate::params::{Places, mechanism};
 
 /// # Safety
 ///
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn C_DeriveKey(
 ) -> CK_RV {
     call_in(handle, |module| {
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and phKey; pMechanism was read.
         let mut places = unsafe { Places::of(given, &mechanism, key) }?;
         let derived = module.derive(session(handle), &mechanism, object(base), &template, places.more());

@@ -15,13 +15,12 @@ use crate::params::mechanism;
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn C_DigestInit(handle: CK_SESSION_HANDLE, given: *mut CK_MECHANISM) -> CK_RV {
     call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => {
-                module.with_session(session(handle), |session| session.digest_init(&mechanism))
-            }
-            None => cancel(module, handle, digest_operation),
+        if given.is_null() {
+            return cancel(module, handle, digest_operation);
         }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
+        module.with_session(session(handle), |session| session.digest_init(&mechanism))
     })
 }
 

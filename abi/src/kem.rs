@@ -5,7 +5,7 @@ use cryptoki_sys::*;
 use crate::call::call_in;
 use crate::input::{In, Out, Place, produce, template};
 use crate::number::{narrow, object, session};
-use crate::params::mechanism_given;
+use crate::params::mechanism;
 
 /// # Safety
 ///
@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C" fn C_EncapsulateKey(
         // A call that asks for the length makes no key, and needs no pointer for its handle.
         let place = if ciphertext.is_null() { None } else { Some(Place::at(key)?) };
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
         let (session, public) = (session(handle), object(public));
         let mut made = None;
         // SAFETY: the contract of PKCS#11 for pCiphertext and its length.
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn C_DecapsulateKey(
     call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
         // SAFETY: the contract of PKCS#11 for pCiphertext.
         let ciphertext = unsafe { In(ciphertext, ciphertext_len).bytes() }?;
         let key =

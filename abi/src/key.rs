@@ -7,7 +7,7 @@ use jeton::module::Started;
 use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{narrow, session};
-use crate::params::mechanism_given;
+use crate::params::mechanism;
 
 /// # Safety
 ///
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn C_GenerateKey(
     call_in(handle, |module| {
         let place = Place::at(key)?;
         // SAFETY: the contract of PKCS#11 for pMechanism and pTemplate.
-        let (mechanism, template) = unsafe { (mechanism_given(given)?, template(attributes, count)?) };
+        let (mechanism, template) = unsafe { (mechanism(given)?, template(attributes, count)?) };
         let key = completed(module.generate_key(session(handle), &mechanism, &template)?)?;
         // SAFETY: the contract of PKCS#11 for phKey.
         unsafe { place.put(narrow(key.0)) };
@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn C_GenerateKeyPair(
     call_in(handle, |module| {
         let (public_place, private_place) = (Place::at(public_key)?, Place::at(private_key)?);
         // SAFETY: the contract of PKCS#11 for pMechanism.
-        let mechanism = unsafe { mechanism_given(given) }?;
+        let mechanism = unsafe { mechanism(given) }?;
         // SAFETY: the contract of PKCS#11 for the two templates.
         let (public, private) =
             unsafe { (template(public, public_count)?, template(private, private_count)?) };

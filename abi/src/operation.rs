@@ -27,11 +27,12 @@ pub(crate) unsafe fn init<E: Engine>(
     init: impl FnOnce(&mut Session, &Mechanism, ObjectHandle) -> Result<()>,
 ) -> CK_RV {
     call_in(handle, |module| {
-        // SAFETY: the caller's promise.
-        match unsafe { mechanism(given) }? {
-            Some(mechanism) => module.start(session(handle), function, &mechanism, object(key), init),
-            None => cancel(module, handle, operation),
+        if given.is_null() {
+            return cancel(module, handle, operation);
         }
+        // SAFETY: the caller's promise.
+        let mechanism = unsafe { mechanism(given) }?;
+        module.start(session(handle), function, &mechanism, object(key), init)
     })
 }
 

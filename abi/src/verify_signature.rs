@@ -23,10 +23,11 @@ pub(crate) unsafe extern "C" fn C_VerifySignatureInit(
     signature_len: CK_ULONG,
 ) -> CK_RV {
     call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        let Some(mechanism) = unsafe { mechanism(given) }? else {
+        if given.is_null() {
             return cancel(module, handle, verify_signature_operation);
-        };
+        }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { mechanism(given) }?;
         // SAFETY: the contract of PKCS#11 for pSignature.
         let signature = unsafe { In(signature, signature_len).bytes() }?;
         let init = |session: &mut Session, mechanism: &Mechanism, key| {

@@ -51,7 +51,7 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
     // The caller of C_CreateObject knows the value. PKCS#11 3.2, "Secret key objects": the default
     // is the token's choice.
-    if attributes.number(A::CLASS) == Some(ObjectClass::SECRET_KEY.0) && !attributes.has(A::EXTRACTABLE) {
+    if object_type.is_secret() && !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(true));
     }
     complete(&mut attributes, object_type, Use::Create, rights)?;

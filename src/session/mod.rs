@@ -123,6 +123,7 @@ impl Session {
     }
 
     /// `C_SignInit`
+    #[inline]
     pub fn sign_init(&mut self, mechanism: &Mechanism, key: ObjectHandle) -> Result<()> {
         let (start, operations) = self.prepare(mechanism, key, Usage::SIGN);
         start.arm(&mut operations.sign, |object| match mechanism.info.action {

@@ -176,6 +176,7 @@ impl<A: ?Sized> Resume for Signature<A> {
 
 impl Operation<Signing> {
     /// `C_Sign`
+    #[inline]
     pub fn sign(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {
         let Output::Buffer(out) = out else { return self.length(Parts::Single, Signing::len) };
         self.once(|engine| engine.sign_whole(data, out))

@@ -80,6 +80,7 @@ impl SessionTable {
     }
 
     /// Calls `work` with a session. No other call uses the session meanwhile.
+    #[inline]
     pub fn with<T>(&self, handle: SessionHandle, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
         let (_, slot) = self.find(handle).ok_or(Error::SessionHandleInvalid)?;
         match lock(slot).as_mut() {
@@ -97,6 +98,7 @@ impl SessionTable {
         }
     }
 
+    #[inline]
     fn find(&self, handle: SessionHandle) -> Option<(usize, &Slot)> {
         let index = usize::try_from(handle.0 & ((1 << INDEX_BITS) - 1)).ok()?.checked_sub(1)?;
         let segment = self.segments.get(index / SEGMENT)?.get()?;
@@ -129,6 +131,7 @@ impl SessionTable {
 
 /// Locks a slot. The C interface catches a panic in a call, and the session continues with its
 /// state.
+#[inline]
 fn lock(slot: &Slot) -> MutexGuard<'_, Option<Session>> {
     slot.session.lock().unwrap_or_else(PoisonError::into_inner)
 }

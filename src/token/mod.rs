@@ -1,6 +1,7 @@
 //! A token: its label, its PINs and login, its objects, and its epoch, from which sessions see that
 //! they must look up their keys again.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -304,13 +305,17 @@ impl Token {
 
     /// Returns a template for a new key. Under the policy *strict*, sets the usages that the
     /// template does not contain to false. `forced` is the template of the base key.
-    pub(crate) fn named_usages<'a>(
+    pub(crate) fn named_usages<'t, 'a>(
         &self,
-        template: &Template<'a>,
+        template: &'t Template<'a>,
         class: ObjectClass,
         forced: Option<&Value>,
-    ) -> Template<'a> {
-        if self.settings.is_strict() { strict::named(template, class, forced) } else { template.clone() }
+    ) -> Cow<'t, Template<'a>> {
+        if self.settings.is_strict() {
+            Cow::Owned(strict::named(template, class, forced))
+        } else {
+            Cow::Borrowed(template)
+        }
     }
 
     /// Fails if a change or a copy of an object adds a usage that the policy does not allow.

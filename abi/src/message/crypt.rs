@@ -71,16 +71,15 @@ pub(super) unsafe fn init(
         Direction::Decrypt => "C_MessageDecryptInit",
     };
     call_in(handle, |module| {
-        // SAFETY: the contract of PKCS#11 for pMechanism.
-        match unsafe { message_mechanism(given) }? {
-            Some(mechanism) => {
-                let init = |session: &mut Session, mechanism: &Mechanism, key| {
-                    session.message_crypt_init(direction, mechanism, key)
-                };
-                module.start(session(handle), function, &mechanism, object(key), init)
-            }
-            None => cancel(module, handle, |session| session.messages(direction)),
+        if given.is_null() {
+            return cancel(module, handle, |session| session.messages(direction));
         }
+        // SAFETY: the contract of PKCS#11 for pMechanism.
+        let mechanism = unsafe { message_mechanism(given) }?;
+        let init = |session: &mut Session, mechanism: &Mechanism, key| {
+            session.message_crypt_init(direction, mechanism, key)
+        };
+        module.start(session(handle), function, &mechanism, object(key), init)
     })
 }
 

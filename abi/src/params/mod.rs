@@ -37,36 +37,26 @@ pub(crate) use places::Places;
 /// The specification has no limit. This one is larger than every derived key.
 const MAX_DATA: u64 = 1 << 16;
 
-/// Reads the mechanism. Returns `None` for a `NULL` pointer, which ends an operation in the Init
-/// functions.
+/// Reads the mechanism. Fails with `ArgumentsBad` for a `NULL` pointer. The Init functions, where
+/// `NULL` ends an operation, check it before.
 ///
 /// # Safety
 ///
 /// `pointer` is `NULL` or readable. The parameter in it is readable, and so is the memory that the
 /// parameter points to.
-pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Option<Mechanism>> {
+pub(crate) unsafe fn mechanism(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
     if pointer.is_null() {
-        return Ok(None);
+        return Err(Error::ArgumentsBad);
     }
     // SAFETY: not null. Readable by the caller's promise.
     let given = unsafe { pointer.read_unaligned() };
-    let mechanism = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
+    let info = mechanism::find(MechanismType(wide(given.mechanism))).ok_or(Error::MechanismInvalid)?;
     // SAFETY: the caller's promise.
     let parameter = unsafe { In(given.pParameter.cast(), given.ulParameterLen).bytes() };
     let parameter = parameter.map_err(|_| Error::MechanismParamInvalid)?;
     // SAFETY: the caller's promise, for the memory that the parameter points to.
-    let params = unsafe { params(mechanism.shape, parameter) }?;
-    Ok(Some(Mechanism { info: mechanism, params }))
-}
-
-/// Reads the mechanism of a function that does not accept `NULL`.
-///
-/// # Safety
-///
-/// As for [`mechanism`].
-pub(crate) unsafe fn mechanism_given(pointer: *const CK_MECHANISM) -> Result<Mechanism> {
-    // SAFETY: the caller's promise.
-    unsafe { mechanism(pointer) }?.ok_or(Error::ArgumentsBad)
+    let params = unsafe { params(info.shape, parameter) }?;
+    Ok(Mechanism { info, params })
 }
 
 /// # Safety
@@ -226,7 +216,7 @@ mod testing {
         let given =
             CK_MECHANISM { mechanism, pParameter: parameter.cast_mut().cast(), ulParameterLen: length(len) };
         // SAFETY: the tests pass live memory, or pointers that must not be read.
-        unsafe { mechanism_given(&raw const given) }.map(|parsed| parsed.params)
+        unsafe { super::mechanism(&raw const given) }.map(|parsed| parsed.params)
     }
 
     pub(super) fn with<T>(mechanism: CK_MECHANISM_TYPE, parameter: &T) -> Result<Params> {
@@ -260,9 +250,7 @@ mod tests {
     #[test]
     fn null_is_no_mechanism() {
         // SAFETY: nothing is read through null.
-        assert!(unsafe { mechanism(null()) }.is_ok_and(|mechanism| mechanism.is_none()));
-        // SAFETY: nothing is read through null.
-        assert_eq!(unsafe { mechanism_given(null()) }.err(), Some(Error::ArgumentsBad));
+        assert_eq!(unsafe { mechanism(null()) }.err(), Some(Error::ArgumentsBad));
     }
 
     #[test]
@@ -287,7 +275,7 @@ mod tests {
         // SAFETY: `place` lies inside `memory`.
         let parsed = unsafe {
             place.write_unaligned(given);
-            mechanism_given(place)
+            mechanism(place)
         };
         assert!(parsed.is_ok_and(|parsed| parsed.info.id == MechanismType::ECDSA));
     }

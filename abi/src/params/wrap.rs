@@ -13,7 +13,7 @@ use jeton::mechanism::{self, Mechanism, MechanismRow, Params};
 
 use super::cipher::{GcmWithoutBits, ccm_of, gcm_of};
 use super::message::{GENERATORS, Message};
-use super::{mechanism_given, named, read};
+use super::{named, read};
 use crate::input::In;
 use crate::number::wide;
 
@@ -30,7 +30,7 @@ pub(crate) unsafe fn mechanism_that_wraps(
     // SAFETY: the caller's promise.
     let Some((info, scheme, generated)) = unsafe { authenticated(pointer) }? else {
         // SAFETY: the caller's promise.
-        return Ok((unsafe { mechanism_given(pointer) }?, None));
+        return Ok((unsafe { super::mechanism(pointer) }?, None));
     };
     let message = message(&scheme, generated)?;
     Ok((Mechanism { info, params: Params::Cipher(scheme) }, Some(message)))
@@ -46,7 +46,7 @@ pub(crate) unsafe fn mechanism_that_unwraps(pointer: *const CK_MECHANISM) -> Res
     match unsafe { authenticated(pointer) }? {
         Some((info, scheme, _)) => Ok(Mechanism { info, params: Params::Cipher(scheme) }),
         // SAFETY: the caller's promise.
-        None => unsafe { mechanism_given(pointer) },
+        None => unsafe { super::mechanism(pointer) },
     }
 }
 
