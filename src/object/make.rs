@@ -51,7 +51,8 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
     let mut attributes = read(&template.0, object_type, Use::Create, rights)?;
     // The caller of C_CreateObject knows the value. PKCS#11 3.2, "Secret key objects": the default
     // is the token's choice.
-    if object_type.is_secret() && !attributes.has(A::EXTRACTABLE) {
+    let is_secret_key = object_type.is_secret() && object_type != ObjectTypes::HOTP;
+    if is_secret_key && !attributes.has(A::EXTRACTABLE) {
         attributes.put(A::EXTRACTABLE, Value::Flag(true));
     }
     complete(&mut attributes, object_type, Use::Create, rights)?;
