@@ -15,7 +15,12 @@ use crate::process::{Process, directory, number, token, with};
 use crate::support::{Client, Directory, PIN, aead_params, none, plain};
 
 const NAME: &str = "JETON_CRASH_NAME";
+/// Set to 1 in a child that gets no advice about memory.
+const REFUSED: &str = "JETON_CRASH_REFUSED";
 const KIB: u64 = 1 << 10;
+/// The number and the length of the secrets of a child, more than one chunk of memory for secrets.
+const SECRETS: usize = 32;
+const SECRET: usize = 8 << 10;
 
 fn limit(resource: Resource, bytes: u64) {
     let maximum = getrlimit(resource).maximum;
@@ -33,6 +38,9 @@ fn status(name: &str) -> u64 {
 
 pub fn locks_child() {
     limit(Resource::Memlock, number(NAME, 0));
+    if number(REFUSED, 0) == 1 {
+        refuse_advice();
+    }
     let directory = directory();
     let log = directory.path().join("log");
     let module = Module::new();
@@ -44,18 +52,61 @@ pub fn locks_child() {
         module.login(session, User::User, PIN).expect("the user");
         module.finalize().expect("a module");
     }
-    // More secrets than one chunk of locked memory has room for.
-    let _secrets: Vec<_> = (0..32).map(|_| Secret::zeroed(8 << 10)).collect();
+    let _secrets: Vec<_> = (0..SECRETS).map(|_| Secret::zeroed(SECRET)).collect();
     println!("locked {}", status("VmLck"));
     let log = std::fs::read_to_string(log).expect("a log");
     log.lines().filter(|line| line.contains("RLIMIT_MEMLOCK")).for_each(|line| println!("said {line}"));
+    log.lines().filter(|line| line.contains("core dumps")).for_each(|line| println!("dumped {line}"));
+}
+
+/// Makes the system refuse all advice about memory (madvise(2)) to this thread.
+fn refuse_advice() {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const IS: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut steps = [
+        step(LOAD, 0, 0),
+        step(IS, 1, libc::SYS_madvise as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let mode = libc::SECCOMP_MODE_FILTER;
+    // SAFETY: the program and its steps are live.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) }, 0);
+}
+
+/// Returns whether this process may have that limit on locked memory. Prints it if not.
+fn may_lock(bytes: u64) -> bool {
+    let allowed = getrlimit(Resource::Memlock).maximum.is_none_or(|most| bytes <= most);
+    if !allowed {
+        println!("not tried: a limit of {bytes} bytes, above the hard limit of this process");
+    }
+    allowed
+}
+
+/// A system that refuses advice about memory still locks all of it, and the log has one error.
+fn locks_without_advice() {
+    const LIMIT: u64 = 1 << 20;
+    if !may_lock(LIMIT) {
+        return;
+    }
+    let settings = [(NAME, LIMIT.to_string()), (REFUSED, "1".to_owned())];
+    let said = Process::start("locks", &token(), &settings).wait();
+    let locked = said.iter().find_map(|line| line.strip_prefix("locked ")).expect("a number");
+    println!("without advice: {locked} bytes locked");
+    assert!(locked.parse::<usize>().expect("a number") >= SECRETS * SECRET, "{locked} bytes are locked");
+    assert_eq!(said.iter().filter(|line| line.starts_with("dumped ")).count(), 1, "{said:?}");
 }
 
 /// A refused lock is logged once as an error. Half of the limit stays for the application.
 pub fn locks() {
+    locks_without_advice();
     for bytes in [0, 64 * KIB, 16 << 20] {
-        if getrlimit(Resource::Memlock).maximum.is_some_and(|most| most < bytes) {
-            println!("not tried: a limit of {bytes} bytes, above the hard limit of this process");
+        if !may_lock(bytes) {
             continue;
         }
         let directory = token();
