@@ -2,7 +2,7 @@
 //! after it). This file has the parameter of each message of an authenticated cipher.
 
 use super::{Action, MechanismRow};
-use crate::backend::{AeadScheme, CipherMode};
+use crate::backend::{AeadScheme, CipherMode, Nonce};
 use crate::error::{Error, Result};
 
 impl MechanismRow {
@@ -36,8 +36,7 @@ pub enum Generator {
 /// into it.
 pub struct MessageParams {
     scheme: AeadScheme,
-    nonce: [u8; AeadScheme::MAX_NONCE],
-    nonce_len: usize,
+    nonce: Nonce,
     fixed_bits: usize,
     generator: Generator,
     tag: [u8; AeadScheme::MAX_TAG],
@@ -52,12 +51,9 @@ impl MessageParams {
         if !scheme.takes(nonce.len(), tag_len) {
             return Err(Error::MechanismParamInvalid);
         }
-        let mut place = [0; AeadScheme::MAX_NONCE];
-        place[..nonce.len()].copy_from_slice(nonce);
         Ok(Self {
             scheme,
-            nonce: place,
-            nonce_len: nonce.len(),
+            nonce: nonce.into(),
             fixed_bits: 0,
             generator: Generator::None,
             tag: [0; AeadScheme::MAX_TAG],
@@ -68,7 +64,7 @@ impl MessageParams {
 
     /// Sets the generator of the nonce and the number of leading bits that it must keep.
     pub fn generated(self, generator: Generator, fixed_bits: usize) -> Result<Self> {
-        if generator != Generator::None && fixed_bits > 8 * self.nonce_len {
+        if generator != Generator::None && fixed_bits > 8 * self.nonce.len() {
             return Err(Error::MechanismParamInvalid);
         }
         Ok(Self { generator, fixed_bits, ..self })
@@ -93,12 +89,12 @@ impl MessageParams {
 
     /// Returns the nonce.
     pub fn nonce(&self) -> &[u8] {
-        &self.nonce[..self.nonce_len]
+        &self.nonce
     }
 
     /// Returns the nonce for the generator to write.
     pub fn nonce_mut(&mut self) -> &mut [u8] {
-        &mut self.nonce[..self.nonce_len]
+        &mut self.nonce
     }
 
     /// Returns the generator of the nonce.
@@ -118,7 +114,7 @@ impl MessageParams {
 
     /// Returns the nonce, and the tag for encryption to write.
     pub fn nonce_and_tag(&mut self) -> (&[u8], &mut [u8]) {
-        (&self.nonce[..self.nonce_len], &mut self.tag[..self.tag_len])
+        (&self.nonce, &mut self.tag[..self.tag_len])
     }
 
     /// Returns the length of the message from [`Self::announced`], or 0.
@@ -172,7 +168,7 @@ mod tests {
             (12, 6, false, true, false),
             (7, 16, true, true, false),
             (256, 16, true, false, false),
-            (257, 16, false, false, false),
+            (65_537, 16, false, false, false),
             (0, 16, false, false, false),
             (12, 17, false, false, false),
             (12, 0, false, false, false),

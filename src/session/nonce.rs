@@ -8,7 +8,7 @@
 
 use tracing::warn;
 
-use crate::backend::{AeadScheme, Random};
+use crate::backend::Random;
 use crate::error::{Error, Result};
 use crate::mechanism::message::{Generator, MessageParams};
 
@@ -134,12 +134,14 @@ fn free(at: usize, fixed_bits: usize) -> u8 {
 
 /// Fills the bits that are not fixed with random bits.
 fn draw(random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
-    let mut drawn = [0; AeadScheme::MAX_NONCE];
-    let drawn = drawn.get_mut(..nonce.len()).ok_or(Error::GeneralError)?;
-    random.fill(drawn)?;
-    for (at, (byte, chance)) in nonce.iter_mut().zip(drawn).enumerate() {
-        let free = free(at, fixed_bits);
-        *byte = *byte & !free | *chance & free;
+    const CHUNK: usize = 16;
+    for (number, chunk) in nonce.chunks_mut(CHUNK).enumerate() {
+        let mut drawn = [0; CHUNK];
+        random.fill(&mut drawn[..chunk.len()])?;
+        for (at, (byte, chance)) in chunk.iter_mut().zip(drawn).enumerate() {
+            let free = free(number * CHUNK + at, fixed_bits);
+            *byte = *byte & !free | chance & free;
+        }
     }
     Ok(())
 }
@@ -147,6 +149,7 @@ fn draw(random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::AeadScheme;
 
     const RANDOM: &dyn Random = crate::backend::Provider::ALL[0].random;
 

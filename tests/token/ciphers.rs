@@ -544,3 +544,25 @@ fn keys_encrypt_only_with_the_right_usage_and_type() {
         }
     });
 }
+
+/// PKCS#11 3.2, `CK_GCM_PARAMS`: the initialisation vector and the additional data may have up to
+/// 2^32-1 bytes. The token accepts what its memory can hold.
+#[test]
+fn gcm_accepts_long_initialisation_vectors_and_additional_data() {
+    let of_first = std::cell::RefCell::new(None);
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let template = key_object(ObjectClass::SECRET_KEY, KeyType::AES);
+        let key = client.create(session, &template.bytes(A::VALUE, &[3; 16])).expect("a key");
+        let (iv, aad) = (message(1 << 16), message(4 << 20));
+        let gcm = |iv: &[u8]| Mechanism {
+            params: aead_params(AeadScheme::AesGcm, iv, &aad, 16, 0),
+            ..plain(M::AES_GCM)
+        };
+        let sealed = Way::Encrypt.whole(&client, session, &gcm(&iv), key, b"data").expect("a ciphertext");
+        let opened = Way::Decrypt.whole(&client, session, &gcm(&iv), key, &sealed);
+        assert_eq!(opened.as_deref(), Ok(&b"data"[..]));
+        assert_eq!(*of_first.borrow_mut().get_or_insert_with(|| sealed.clone()), sealed);
+    });
+}

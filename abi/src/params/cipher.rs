@@ -9,9 +9,10 @@ use super::{copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// Maximum length of additional authenticated data in bytes. It is kept during the operation. Its
-/// purpose is protocol headers, which are a thousand times shorter.
-const MAX_AAD: u64 = 1 << 20;
+/// Maximum length of additional authenticated data in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has
+/// 2^32-1. An operation keeps its copies of the data, and only the first copy can fail for lack of
+/// memory.
+const MAX_AAD: u64 = 4 << 20;
 /// Maximum length in bytes of a message that CCM may announce. CCM holds the full message in memory
 /// before it returns output.
 const MAX_CCM_MESSAGE: u64 = 1 << 31;
@@ -331,11 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn gcm_accepts_long_vectors_and_additional_data() {
+        let long = vec![7; 4 << 20];
+        let bytes = long.as_ptr().cast_mut();
+        let given = CK_GCM_PARAMS { pIv: bytes, pAAD: bytes, ..gcm_with(65_536, 0, 4 << 20, 128) };
+        let Ok(Params::Cipher(CipherScheme::Aead { nonce, aad, .. })) = with(CKM_AES_GCM, &given) else {
+            panic!("a parameter")
+        };
+        assert_eq!((nonce.len(), aad.len()), (65_536, 4 << 20));
+    }
+
+    #[test]
     fn gcm_refuses_invalid_lengths() {
         let beyond = MAX_AAD as CK_ULONG + 1;
         for wrong in [
             gcm_with(0, 0, 0, 128),
-            gcm_with(257, 0, 0, 128),
+            gcm_with(AeadScheme::MAX_NONCE as CK_ULONG + 1, 0, 0, 128),
             gcm_with(HUGE, 0, 0, 128),
             gcm_with(HUGE, HUGE, 0, 128),
             gcm_with(HUGE / 8 + 2, 8, 0, 128),

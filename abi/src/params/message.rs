@@ -223,7 +223,7 @@ impl Fields {
         if lost || !self.scheme.takes(nonce_len, tag_len) {
             return Err(Error::MechanismParamInvalid);
         }
-        // SAFETY: not null, at most 256 bytes long. The rest is the caller's promise.
+        // SAFETY: not null, at most `MAX_NONCE` bytes long. The rest is the caller's promise.
         let bytes = unsafe { &*slice_from_raw_parts_mut(self.nonce, nonce_len) };
         let mut params = MessageParams::new(self.scheme, bytes, tag_len)?.announced(len(self.data_len)?);
         if nonce == Nonce::Generated {

@@ -69,6 +69,13 @@ pub const CASES: &[Case] = &[
             vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut [0; 256], &mut 256)],
         )
     }),
+    case("C_Encrypt", "with AES-GCM, a long IV and long additional data", &[CKR_OK], |fixture| {
+        let parameter = Structure::new().bytes(&[2; 65_536]).number(8 * 65_536);
+        let parameter = parameter.bytes(&vec![3; 4 << 20]).number(128).mechanism(CKM_AES_GCM);
+        let session = fixture.fresh()?;
+        session.encrypt_init(&parameter, fixture.key(Key::Aes)?)?;
+        session.encrypt(b"data", &mut [0; 20]).map(drop)
+    }),
     case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         let session = fixture.fresh()?;
         session.digest_init(&SHA256)?;
