@@ -46,8 +46,9 @@ pub enum AeadScheme {
     allow(dead_code, reason = "the null backend computes nothing")
 )]
 impl AeadScheme {
-    /// The length of the longest nonce in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has 2^32-1. A session
-    /// keeps three copies of the nonce, and a longer one has no use: GHASH reduces it to 16 bytes.
+    /// The length of the longest nonce in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has 2^32-1. A
+    /// session keeps three copies of the nonce, and a longer one has no use: GHASH reduces it to 16
+    /// bytes.
     pub const MAX_NONCE: usize = 1 << 16;
     /// The length of the longest tag in bytes.
     pub const MAX_TAG: usize = 16;

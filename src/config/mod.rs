@@ -11,12 +11,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::audit::{Audit, Threads};
 use crate::backend::Provider;
 use crate::error::{Error, Result};
-use crate::id::{MechanismType, mechanism_flag as does};
+use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 use crate::mechanism::{self, MechanismRow};
 
 pub(crate) mod environment;
@@ -27,6 +27,12 @@ pub mod strict;
 pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
 
+/// The smallest RSA modulus in bits that the backends support, and the default limit. DNSSEC
+/// zone-signing keys and smart card profiles still have it.
+const LEAST_RSA_BITS: u64 = 1024;
+/// The largest limit that the configuration may set: the largest modulus that is generated.
+const LARGEST_MIN_RSA_BITS: u64 = 8192;
+
 /// The checked configuration of a module.
 pub struct Settings {
     /// The directory of the token files.
@@ -35,6 +41,8 @@ pub struct Settings {
     pub provider: &'static Provider,
     /// The offered mechanisms, sorted by number.
     pub mechanisms: Vec<&'static MechanismRow>,
+    /// The smallest RSA modulus in bits.
+    pub min_rsa_bits: u64,
     /// The rules for PINs.
     pub pins: PinRules,
     /// The uses of keys that the token refuses although PKCS#11 allows them.
@@ -155,6 +163,7 @@ impl Settings {
             token_dir: token_dir(file.token_dir)?,
             provider,
             mechanisms: offered(&file.mechanisms, &file.policy)?,
+            min_rsa_bits: min_rsa_bits(&file.mechanisms)?,
             pins: checked(file.policy.pins(file.pin))?,
             policy: file.policy,
             counter_dir: file.store.counter_dir,
@@ -178,8 +187,21 @@ impl Settings {
     /// Returns the smallest and the largest key size that a mechanism and the policy allow, in the
     /// mechanism's units.
     pub fn sizes(&self, mechanism: &MechanismRow) -> (u64, u64) {
-        let (least, most) = mechanism.sizes;
+        let (mut least, most) = mechanism.sizes;
+        if mechanism.key_type == Some(KeyType::RSA) {
+            least = least.max(self.min_rsa_bits);
+        }
         if self.is_strict() { (least.max(strict::least_size(mechanism)), most) } else { (least, most) }
+    }
+
+    /// Fails with `KeySizeRange` if the configuration refuses an RSA modulus of this number of
+    /// bits.
+    pub(crate) fn check_rsa_bits(&self, bits: u64) -> Result<()> {
+        if bits >= self.min_rsa_bits {
+            return Ok(());
+        }
+        warn!(bits, min_rsa_bits = self.min_rsa_bits, "[mechanisms] min-rsa-bits refuses a short RSA key");
+        Err(Error::KeySizeRange)
     }
 
     /// Returns whether the policy is *strict*.
@@ -239,12 +261,20 @@ struct LogRules {
 /// The `[mechanisms]` section: which mechanisms are offered. `allow` lists the allowed ones
 /// (without it, all are allowed), and `deny` removes some of them. Legacy mechanisms also need
 /// `legacy`.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct MechanismRules {
     allow: Option<Vec<String>>,
     deny: Vec<String>,
     legacy: bool,
+    /// The smallest RSA modulus in bits, for keys that are generated, imported or used.
+    min_rsa_bits: u64,
+}
+
+impl Default for MechanismRules {
+    fn default() -> Self {
+        Self { allow: None, deny: Vec::new(), legacy: false, min_rsa_bits: LEAST_RSA_BITS }
+    }
 }
 
 impl File {
@@ -349,6 +379,13 @@ fn numbers(key: &str, names: &[String]) -> Result<Vec<MechanismType>> {
     names.iter().map(number).collect()
 }
 
+fn min_rsa_bits(rules: &MechanismRules) -> Result<u64> {
+    match rules.min_rsa_bits {
+        bits @ LEAST_RSA_BITS..=LARGEST_MIN_RSA_BITS => Ok(bits),
+        _ => Err(refuse("mechanisms.min-rsa-bits", &"must be from 1024 to 8192")),
+    }
+}
+
 /// Checks the rules for PINs.
 fn checked(pins: PinRules) -> Result<PinRules> {
     let wrong = if pins.min_length == 0 || pins.min_length > pins.max_length {
@@ -422,7 +459,12 @@ mod tests {
     #[test]
     fn an_unknown_backend_mechanism_or_limit_is_refused() {
         assert!(provider(Some("openssl")).is_err());
-        let rules = MechanismRules { allow: None, deny: vec!["CKM_NONE".into()], legacy: false };
+        let rules = MechanismRules {
+            allow: None,
+            deny: vec!["CKM_NONE".into()],
+            legacy: false,
+            ..Default::default()
+        };
         assert!(offered(&rules, &PolicyRules::default()).is_err());
         assert!(checked(PinRules { min_length: 9, max_length: 8, ..PinRules::default() }).is_err());
         assert!(checked(PinRules { memory_kib: u32::MAX, ..PinRules::default() }).is_err());
@@ -441,7 +483,7 @@ mod tests {
     #[test]
     fn the_strict_policy_offers_no_mechanism_of_which_nothing_is_left() {
         let strict = PolicyRules { name: Policy::Strict, ..PolicyRules::default() };
-        let rules = MechanismRules { allow: None, deny: vec![], legacy: true };
+        let rules = MechanismRules { allow: None, deny: vec![], legacy: true, ..Default::default() };
         let offered = offered(&rules, &strict).expect("known names");
         assert!(offered.iter().all(|row| row.flags == 0 || strict.does(row) != 0));
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
@@ -449,7 +491,12 @@ mod tests {
 
     #[test]
     fn a_denied_mechanism_is_not_offered() {
-        let rules = MechanismRules { allow: None, deny: vec!["CKM_RSA_X_509".into()], legacy: false };
+        let rules = MechanismRules {
+            allow: None,
+            deny: vec!["CKM_RSA_X_509".into()],
+            legacy: false,
+            ..Default::default()
+        };
         let offered = offered(&rules, &PolicyRules::default()).expect("known names");
         assert!(!offered.iter().any(|row| row.id == MechanismType::RSA_X_509));
         assert_eq!(offered.len() + 1, mechanism::all().filter(|row| !mechanism::is_legacy(row)).count());

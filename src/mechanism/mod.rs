@@ -32,7 +32,7 @@ mod slh_dsa;
 pub mod sp800_108;
 pub mod tls;
 
-pub use params::{HkdfSalt, Mechanism, Params};
+pub use params::{AgreementKdf, HkdfSalt, Mechanism, Params};
 pub use row::{
     Action, Asymmetric, Derivation, KeyExchange, MacFunction, MechanismRow, PointForm, Primitive, Shape,
     Wraps,

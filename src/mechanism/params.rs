@@ -65,9 +65,8 @@ pub enum Params {
     Length(usize),
     /// ECDH.
     Ecdh {
-        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
-        /// secret itself.
-        kdf: Option<Hash>,
+        /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
+        kdf: Option<AgreementKdf>,
         /// The shared information.
         shared: Box<[u8]>,
         /// The peer's public key: a point or u-coordinate, bare or in a DER octet string.
@@ -103,9 +102,8 @@ pub enum Params {
     EcdhAesWrap {
         /// The size of the AES key in bits: 128, 192 or 256.
         aes_bits: usize,
-        /// The hash of the key derivation function of X9.63. `None` (`CKD_NULL`) uses the shared
-        /// secret itself.
-        kdf: Option<Hash>,
+        /// The key derivation function. `None` (`CKD_NULL`) uses the shared secret itself.
+        kdf: Option<AgreementKdf>,
         /// The shared information.
         shared: Box<[u8]>,
     },
@@ -263,6 +261,16 @@ impl Params {
             _ => Vec::new(),
         }
     }
+}
+
+/// The key derivation function of a key agreement: a hash of the shared secret, a counter and the
+/// shared information.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgreementKdf {
+    /// ANSI X9.63, 5.6.3: the secret, then the counter.
+    X963(Hash),
+    /// The one-step function of SP 800-56A: the counter, then the secret.
+    OneStep(Hash),
 }
 
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).

@@ -8,14 +8,16 @@ use crate::id::mechanism_flag::{
 };
 use crate::id::{KeyType, MechanismType};
 
-/// Sizes of a modulus in bits.
-const BITS: (u64, u64) = (2048, 8192);
+/// Sizes in bits of a modulus that the backends use.
+const BITS: (u64, u64) = (1024, 16384);
+/// Sizes in bits of a modulus that the backends generate.
+const GENERATED_BITS: (u64, u64) = (1024, 8192);
 
 pub(super) const ROWS: &[MechanismRow] = &[
     MechanismRow {
         id: M::RSA_PKCS_KEY_PAIR_GEN,
         flags: GENERATE_KEY_PAIR,
-        sizes: BITS,
+        sizes: GENERATED_BITS,
         key_type: Some(KeyType::RSA),
         shape: Shape::None,
         action: Action::GeneratePair,

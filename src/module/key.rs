@@ -103,6 +103,7 @@ impl Module {
             let spec = key::pair_spec(&public, &private)?;
             if let PairSpec::Rsa { bits, .. } = spec {
                 in_range(mechanism.info, bits as u64)?;
+                token.settings.check_rsa_bits(bits as u64)?;
             }
             let (provider, id) = (token.provider(), mechanism.info.id);
             let work = move || {

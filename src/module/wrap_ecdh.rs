@@ -5,11 +5,11 @@
 use der::Encode;
 use der::asn1::OctetStringRef;
 
-use super::derive::x963;
+use super::derive::stretch;
 use super::wrap_aes::kwp;
-use crate::backend::{CipherScheme, Direction, Hash, PrivateKey};
+use crate::backend::{CipherScheme, Direction, PrivateKey};
 use crate::error::{Error, Result};
-use crate::mechanism::{Action, Asymmetric, Mechanism, Params, PointForm};
+use crate::mechanism::{Action, AgreementKdf, Asymmetric, Mechanism, Params, PointForm};
 use crate::object::{Attributes, Object, curve, key};
 use crate::secret::{Secret, with_wiped_frame};
 use crate::token::Token;
@@ -17,7 +17,7 @@ use crate::token::Token;
 /// The parameter of the mechanism, and the encoding of the fresh public key.
 pub(super) struct Agreement<'a> {
     aes_len: usize,
-    kdf: Option<Hash>,
+    kdf: Option<AgreementKdf>,
     shared: &'a [u8],
     form: PointForm,
 }
@@ -99,7 +99,7 @@ impl<'a> Agreement<'a> {
     fn aes_key(&self, token: &Token, private: &dyn PrivateKey, peer: &[u8]) -> Result<Secret> {
         let secret = private.agree(peer)?;
         match self.kdf {
-            Some(hash) => x963(token.provider(), hash, &secret, self.shared, self.aes_len),
+            Some(kdf) => stretch(token.provider(), kdf, &secret, self.shared, self.aes_len),
             // The coordinate of a curve may be shorter than the AES key.
             None => secret.get(..self.aes_len).map(Secret::from).ok_or(Error::MechanismParamInvalid),
         }

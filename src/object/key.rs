@@ -262,7 +262,7 @@ fn put_dh_value(attributes: &mut Attributes, value: Secret) -> Result<()> {
 }
 
 /// Returns the size in bits of an integer that has no leading zero bytes.
-pub(super) fn bit_size(number: &[u8]) -> u64 {
+pub(crate) fn bit_size(number: &[u8]) -> u64 {
     number.len() as u64 * 8 - u64::from(number.first().map_or(0, |byte| byte.leading_zeros()))
 }
 

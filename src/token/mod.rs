@@ -16,7 +16,7 @@ use crate::object::bits::Flag;
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::template::Template;
 use crate::object::value::Value;
-use crate::object::{Attributes, Home, Object, built_in, computed, strict};
+use crate::object::{Attributes, Home, Object, built_in, computed, key, strict};
 use crate::store::counter::Counter;
 use crate::store::index::{INDEXER_KEY, Indexer};
 use crate::store::seal::{self, TokenKey};
@@ -294,6 +294,7 @@ impl Token {
         mut attributes: Attributes,
     ) -> Result<Object> {
         rights.make(&attributes)?;
+        self.check_rsa_size(&attributes)?;
         if self.settings.is_strict() {
             strict::admit(&attributes)?;
         }
@@ -301,6 +302,14 @@ impl Token {
         let token = attributes.flag(A::TOKEN) == Some(true);
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
         self.make_object(home, attributes)
+    }
+
+    /// Fails with `KeySizeRange` if it is an RSA key that `[mechanisms] min-rsa-bits` refuses.
+    pub(crate) fn check_rsa_size(&self, attributes: &Attributes) -> Result<()> {
+        match attributes.bytes(A::MODULUS) {
+            Some(modulus) => self.settings.check_rsa_bits(key::bit_size(modulus)),
+            None => Ok(()),
+        }
     }
 
     /// Returns a template for a new key. Under the policy *strict*, sets the usages that the

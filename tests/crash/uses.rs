@@ -9,7 +9,9 @@ use jeton::id::{
 use jeton::mechanism::message::MessageParams;
 use jeton::mechanism::sp800_108::{Field, Kdf, Number};
 use jeton::mechanism::tls::{Randoms, TlsPrf};
-use jeton::mechanism::{Action, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismRow};
+use jeton::mechanism::{
+    Action, AgreementKdf, Asymmetric, Derivation, HkdfSalt, MacFunction, Mechanism, MechanismRow,
+};
 use jeton::mechanism::{Params, Primitive, Shape};
 use jeton::module::{Derived, Output};
 
@@ -243,9 +245,11 @@ impl Fixture<'_> {
             Shape::Cipher(mode) => Params::Cipher(cipher(mode)),
             Shape::Gmac => Params::Iv(bytes(12)),
             Shape::Length => Params::Length(16),
-            Shape::Ecdh => {
-                Params::Ecdh { kdf: Some(Hash::Sha256), shared: bytes(5), peer: self.peer[..].into() }
-            }
+            Shape::Ecdh => Params::Ecdh {
+                kdf: Some(AgreementKdf::X963(Hash::Sha256)),
+                shared: bytes(5),
+                peer: self.peer[..].into(),
+            },
             Shape::Hkdf => {
                 let salt = HkdfSalt::Key(self.other);
                 Params::Hkdf { extract: true, expand: true, hash, salt, info: bytes(5) }
@@ -255,7 +259,9 @@ impl Fixture<'_> {
             Shape::Key => Params::Key(self.other),
             Shape::Bit => Params::Bit(0),
             Shape::Integer => Params::Data(self.peer[..].into()),
-            Shape::EcdhAesWrap => Params::EcdhAesWrap { aes_bits: 256, kdf: Some(hash), shared: bytes(5) },
+            Shape::EcdhAesWrap => {
+                Params::EcdhAesWrap { aes_bits: 256, kdf: Some(AgreementKdf::X963(hash)), shared: bytes(5) }
+            }
             Shape::Otp => Params::Otp { counter: None, digits: None, format: None, flags: 0 },
             Shape::Sp800_108(kdf) => {
                 let number = Number { little_endian: false, len: 4 };

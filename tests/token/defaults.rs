@@ -141,3 +141,64 @@ fn a_key_that_is_derived_under_the_strict_policy_is_sensitive_by_default() {
         assert_eq!(refused, Err(Error::TemplateInconsistent));
     });
 }
+
+/// PKCS#11 3.2, "RSA": the sizes of `CK_MECHANISM_INFO` are those that the token supports.
+#[test]
+fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, session) = (&client.module, client.user());
+        let generator = module.mechanism(client.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
+        assert_eq!((generator.min, generator.max), (1024, 8192));
+        let signs = module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
+        assert_eq!((signs.min, signs.max), (1024, 16384));
+        // AWS-LC itself generates multiples of 128.
+        for bits in [1024, 1032, 1536, 2056, 2112, 3092 / 8 * 8] {
+            let request = none().number(A::MODULUS_BITS, bits);
+            let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
+            let (public, private) = made.unwrap_or_else(|error| panic!("{bits}: {error:?}"));
+            assert_eq!(client.number(session, public, A::MODULUS_BITS), bits);
+            let mechanism = plain(M::SHA256_RSA_PKCS);
+            let signature = client.sign(session, &mechanism, private, b"data").expect("a signature");
+            assert_eq!(signature.len() as u64, bits / 8);
+            assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
+        }
+        for bits in [512, 1016, 8200] {
+            let request = none().number(A::MODULUS_BITS, bits);
+            let refused = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());
+            assert_eq!(refused, Err(Error::KeySizeRange), "{bits}");
+        }
+    });
+}
+
+/// `[mechanisms] min-rsa-bits` refuses shorter keys that are generated, imported or used.
+#[test]
+fn a_configured_minimum_refuses_short_rsa_keys() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let request = none().number(A::MODULUS_BITS, 1024);
+        let short = none().stored().label("short");
+        let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request.clone().and(&short), &short);
+        let (public, _) = made.expect("a pair");
+        let modulus = client.read(session, public, A::MODULUS).expect("a modulus");
+
+        let configuration = ", mechanisms = { min-rsa-bits = 2048 }";
+        let other = Client::beside(&client.directory, provider, configuration);
+        let session = other.user();
+        let generator = other.module.mechanism(other.slot, M::RSA_PKCS_KEY_PAIR_GEN).expect("a mechanism");
+        assert_eq!((generator.min, generator.max), (2048, 8192));
+        let refused = other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).map(drop);
+        assert_eq!(refused, Err(Error::KeySizeRange));
+        let import = key_object(ObjectClass::PUBLIC_KEY, KeyType::RSA)
+            .bytes(A::MODULUS, &modulus)
+            .bytes(A::PUBLIC_EXPONENT, &[1, 0, 1]);
+        assert_eq!(other.create(session, &import), Err(Error::KeySizeRange));
+        let wanted = Attributes::of(ObjectClass::PRIVATE_KEY).label("short");
+        let private = other.find_one(session, &wanted);
+        let used = other.module.sign_init(session, &plain(M::SHA256_RSA_PKCS), private);
+        assert_eq!(used, Err(Error::KeySizeRange));
+        let request = none().number(A::MODULUS_BITS, 2048);
+        assert!(other.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none()).is_ok());
+    });
+}

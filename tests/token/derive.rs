@@ -3,7 +3,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{HkdfSalt, Mechanism, Params};
+use jeton::mechanism::{AgreementKdf, HkdfSalt, Mechanism, Params};
 
 use crate::keys::{Kind, X25519, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
@@ -90,7 +90,7 @@ pub fn value(
     client.read(session, key, A::VALUE)
 }
 
-fn ecdh(kdf: Option<Hash>, shared: &[u8], peer: &[u8]) -> (M, Params) {
+fn ecdh(kdf: Option<AgreementKdf>, shared: &[u8], peer: &[u8]) -> (M, Params) {
     (M::ECDH1_DERIVE, Params::Ecdh { kdf, shared: shared.into(), peer: peer.into() })
 }
 
@@ -102,7 +102,7 @@ fn both_sides_agree_on_every_curve() {
         for kind in Kind::AGREEING {
             let sides = [(); 2].map(|()| pair(&client, session, kind, &none()));
             let points = sides.map(|(public, _)| client.read(session, public, A::EC_POINT).expect("a point"));
-            let agree = |side: usize, kdf: Option<Hash>, bare: bool, template: &Attributes| {
+            let agree = |side: usize, kdf: Option<AgreementKdf>, bare: bool, template: &Attributes| {
                 let point = &points[1 - side];
                 let header = if point[1] < 0x80 { 2 } else { 3 };
                 let mechanism = ecdh(kdf, b"", if bare { &point[header..] } else { point });
@@ -113,7 +113,7 @@ fn both_sides_agree_on_every_curve() {
             let aes = none().number(A::KEY_TYPE, KeyType::AES.0).number(A::VALUE_LEN, 16);
             // The leading bytes are removed.
             assert_eq!(agree(0, None, true, &aes), whole[whole.len() - 16..], "{kind:?}");
-            let kdf = Some(Hash::Sha256);
+            let kdf = Some(AgreementKdf::X963(Hash::Sha256));
             let long = none().number(A::VALUE_LEN, 100);
             assert_eq!(agree(0, kdf, false, &long), agree(1, kdf, true, &long), "{kind:?}");
             let (id, params) = ecdh(None, b"", &points[1]);
@@ -136,7 +136,7 @@ fn both_sides_agree_on_every_curve() {
 
 /// RFC 7748, 6.1.
 #[test]
-fn x25519_and_the_x963_kdf_match_known_values() {
+fn x25519_and_its_kdfs_match_known_values() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -149,9 +149,34 @@ fn x25519_and_the_x963_kdf_match_known_values() {
         let own = client.create(session, &template).expect("a key");
         assert_eq!(value(&client, session, ecdh(None, b"", &peer), own, &none()), Ok(secret));
         let long = none().number(A::VALUE_LEN, 40);
-        let known = hex("c31bff8abc5ffefb0fbface001746cc599567936a8126d315e0203cbb96653e61127f1bbda3c33ef");
-        let x963 = value(&client, session, ecdh(Some(Hash::Sha256), b"shared", &peer), own, &long);
-        assert_eq!(x963, Ok(known));
+        // PKCS#11 3.2, "EC: Key Derivation Functions": CKD_*_KDF and CKD_*_KDF_SP800. Python's
+        // hashlib gives these, with the counter after or before the secret.
+        use AgreementKdf::{OneStep, X963};
+        for (kdf, known) in [
+            (
+                X963(Hash::Sha256),
+                "c31bff8abc5ffefb0fbface001746cc599567936a8126d315e0203cbb96653e61127f1bbda3c33ef",
+            ),
+            (
+                OneStep(Hash::Sha256),
+                "b1128e14c7682e519ab2e1eafa51efadc2d433c367db1b8b6933290e528df36c152a203114a3d2b1",
+            ),
+            (
+                OneStep(Hash::Sha1),
+                "a15671d3e47542d15cb013252acd7694c2e4d4c6a26c1ec72cc2304ffd033f4ecc2879967daeecae",
+            ),
+            (
+                OneStep(Hash::Sha3_512),
+                "9b0a13dbbc017bd8fd88fa8e279149100f7ede4dc12d54623c5b9b7c2bac0203be42c69292f46640",
+            ),
+            (
+                X963(Hash::Blake2b160),
+                "9545ce3d0f4b5ffb36ddc227ef09b6ccc45d210ceb9959260b4969fe2a870c2fc3dc468cc758c65f",
+            ),
+        ] {
+            let made = value(&client, session, ecdh(Some(kdf), b"shared", &peer), own, &long);
+            assert_eq!(made, Ok(hex(known)), "{kdf:?}");
+        }
     });
 }
 

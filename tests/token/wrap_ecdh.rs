@@ -4,7 +4,7 @@
 use jeton::backend::Hash;
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, ObjectHandle, SessionHandle};
-use jeton::mechanism::{Mechanism, Params};
+use jeton::mechanism::{AgreementKdf, Mechanism, Params};
 use jeton::module::Output;
 
 use crate::keys::{Kind, P256, RSA, X25519, key_object, pair};
@@ -14,6 +14,7 @@ use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 pub const COVERED: [M; 3] = [M::ECDH_AES_KEY_WRAP, M::ECDH_COF_AES_KEY_WRAP, M::ECDH_X_AES_KEY_WRAP];
 
 fn with(id: M, aes_bits: usize, kdf: Option<Hash>, shared: &[u8]) -> Mechanism {
+    let kdf = kdf.map(AgreementKdf::X963);
     Mechanism { params: Params::EcdhAesWrap { aes_bits, kdf, shared: shared.into() }, ..plain(id) }
 }
 

@@ -3,6 +3,7 @@
 use cryptoki_sys::*;
 use jeton::backend::Hash;
 use jeton::error::{Error, Result};
+use jeton::mechanism::AgreementKdf::{self, OneStep, X963};
 use jeton::mechanism::{HkdfSalt, Params};
 
 use super::{MAX_DATA, boolean, copy, hash, named, read};
@@ -17,18 +18,31 @@ const MAX_INTEGER: usize = 1024 + 16;
 /// The number of bits in the longest secret key, which has 4096 bytes.
 const MAX_BIT: u64 = 8 * 4096;
 
-/// The key derivation functions of X9.63 (PKCS#11 3.2, "EC: Key Derivation Functions").
-const KDFS: [(CK_EC_KDF_TYPE, Option<Hash>); 10] = [
+/// The key derivation functions (PKCS#11 3.2, "EC: Key Derivation Functions").
+const KDFS: [(CK_EC_KDF_TYPE, Option<AgreementKdf>); 23] = [
     (CKD_NULL, None),
-    (CKD_SHA1_KDF, Some(Hash::Sha1)),
-    (CKD_SHA224_KDF, Some(Hash::Sha224)),
-    (CKD_SHA256_KDF, Some(Hash::Sha256)),
-    (CKD_SHA384_KDF, Some(Hash::Sha384)),
-    (CKD_SHA512_KDF, Some(Hash::Sha512)),
-    (CKD_SHA3_224_KDF, Some(Hash::Sha3_224)),
-    (CKD_SHA3_256_KDF, Some(Hash::Sha3_256)),
-    (CKD_SHA3_384_KDF, Some(Hash::Sha3_384)),
-    (CKD_SHA3_512_KDF, Some(Hash::Sha3_512)),
+    (CKD_SHA1_KDF, Some(X963(Hash::Sha1))),
+    (CKD_SHA224_KDF, Some(X963(Hash::Sha224))),
+    (CKD_SHA256_KDF, Some(X963(Hash::Sha256))),
+    (CKD_SHA384_KDF, Some(X963(Hash::Sha384))),
+    (CKD_SHA512_KDF, Some(X963(Hash::Sha512))),
+    (CKD_SHA3_224_KDF, Some(X963(Hash::Sha3_224))),
+    (CKD_SHA3_256_KDF, Some(X963(Hash::Sha3_256))),
+    (CKD_SHA3_384_KDF, Some(X963(Hash::Sha3_384))),
+    (CKD_SHA3_512_KDF, Some(X963(Hash::Sha3_512))),
+    (CKD_BLAKE2B_160_KDF, Some(X963(Hash::Blake2b160))),
+    (CKD_BLAKE2B_256_KDF, Some(X963(Hash::Blake2b256))),
+    (CKD_BLAKE2B_384_KDF, Some(X963(Hash::Blake2b384))),
+    (CKD_BLAKE2B_512_KDF, Some(X963(Hash::Blake2b512))),
+    (CKD_SHA1_KDF_SP800, Some(OneStep(Hash::Sha1))),
+    (CKD_SHA224_KDF_SP800, Some(OneStep(Hash::Sha224))),
+    (CKD_SHA256_KDF_SP800, Some(OneStep(Hash::Sha256))),
+    (CKD_SHA384_KDF_SP800, Some(OneStep(Hash::Sha384))),
+    (CKD_SHA512_KDF_SP800, Some(OneStep(Hash::Sha512))),
+    (CKD_SHA3_224_KDF_SP800, Some(OneStep(Hash::Sha3_224))),
+    (CKD_SHA3_256_KDF_SP800, Some(OneStep(Hash::Sha3_256))),
+    (CKD_SHA3_384_KDF_SP800, Some(OneStep(Hash::Sha3_384))),
+    (CKD_SHA3_512_KDF_SP800, Some(OneStep(Hash::Sha3_512))),
 ];
 
 /// Reads `CK_ECDH1_DERIVE_PARAMS`.
@@ -212,7 +226,7 @@ mod tests {
         for wrong in [
             ecdh_of(0, 0, 65),
             ecdh_of(CKD_SHA1_KDF_ASN1, 0, 65),
-            ecdh_of(CKD_SHA256_KDF_SP800, 0, 65),
+            ecdh_of(CKD_SHA1_KDF_CONCATENATE, 0, 65),
             ecdh_of(CKD_NULL, 1, 65),
             ecdh_of(CKD_NULL, 0, 0),
             ecdh_of(CKD_NULL, 0, 257),
@@ -326,7 +340,7 @@ mod tests {
         for id in [CKM_ECDH_AES_KEY_WRAP, CKM_ECDH_COF_AES_KEY_WRAP, CKM_ECDH_X_AES_KEY_WRAP] {
             wants(id, &of(256, CKD_SHA256_KDF, 5));
             let expected =
-                Params::EcdhAesWrap { aes_bits: 192, kdf: Some(Hash::Sha1), shared: BYTES[..5].into() };
+                Params::EcdhAesWrap { aes_bits: 192, kdf: Some(X963(Hash::Sha1)), shared: BYTES[..5].into() };
             assert!(with(id, &of(192, CKD_SHA1_KDF, 5)) == Ok(expected));
             let expected = Params::EcdhAesWrap { aes_bits: 128, kdf: None, shared: Box::default() };
             assert!(with(id, &of(128, CKD_NULL, 0)) == Ok(expected));

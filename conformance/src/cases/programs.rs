@@ -18,6 +18,11 @@ const NO_PARTS: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 /// `CKF_RESTORE_KEY_NOT_NEEDED`.
 const RESTORED: &[CK_RV] = &[CKR_OK, CKR_KEY_NEEDED, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED];
 
+/// The codes for an RSA key of a size that a token may refuse.
+const RSA_SIZE: &[CK_RV] = &[CKR_OK, CKR_KEY_SIZE_RANGE];
+/// The codes for a key derivation function that a token may lack.
+const KDF: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_PARAM_INVALID];
+
 /// Returns a template of a session key without `CKA_PRIVATE`, `CKA_SENSITIVE` and
 /// `CKA_EXTRACTABLE`.
 fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
@@ -35,6 +40,17 @@ fn imported(kind: CK_KEY_TYPE) -> Vec<Attribute> {
 /// Returns a derivation that hashes the key.
 fn hashed() -> Mechanism {
     Mechanism::new(CKM_SHA256_KEY_DERIVATION)
+}
+
+fn generated_rsa(fixture: &Fixture<'_>, bits: CK_ULONG) -> Result<(), Failure> {
+    let public = [
+        Attribute::flag(CKA_TOKEN, false),
+        Attribute::number(CKA_MODULUS_BITS, bits),
+        Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
+    ];
+    let private = [Attribute::flag(CKA_TOKEN, false)];
+    let mechanism = Mechanism::new(CKM_RSA_PKCS_KEY_PAIR_GEN);
+    fixture.session.generate_key_pair(&mechanism, &public, &private).map(drop)
 }
 
 fn reads(fixture: &Fixture<'_>, key: ObjectHandle, flag: CK_ATTRIBUTE_TYPE) -> Result<bool, Failure> {
@@ -75,6 +91,19 @@ pub const CASES: &[Case] = &[
         let session = fixture.fresh()?;
         session.encrypt_init(&parameter, fixture.key(Key::Aes)?)?;
         session.encrypt(b"data", &mut [0; 20]).map(drop)
+    }),
+    case("C_GenerateKeyPair", "of RSA with 1024 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 1024)),
+    case("C_GenerateKeyPair", "of RSA with 3088 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 3088)),
+    case("C_GetMechanismInfo", "tells the smallest RSA key that is generated", &[CKR_OK], |fixture| {
+        let least = fixture.module.mechanism_info(fixture.slot, CKM_RSA_PKCS_KEY_PAIR_GEN)?.key_sizes.0;
+        generated_rsa(fixture, least)
+    }),
+    case("C_DeriveKey", "with ECDH and the KDF of SP 800-56A", KDF, |fixture| {
+        let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+        let parameter = Structure::new().number(CKD_SHA256_KDF_SP800).counted(b"info").counted(&point[2..]);
+        let (mechanism, key) = (parameter.mechanism(CKM_ECDH1_DERIVE), fixture.key(Key::Ec)?);
+        let template = with(bare(CKK_AES), Attribute::number(CKA_VALUE_LEN, 32));
+        fixture.session.derive_key(&mechanism, key, &template).map(drop)
     }),
     case("C_Digest", "ends a digest in several parts", &[CKR_OPERATION_NOT_INITIALIZED], |fixture| {
         let session = fixture.fresh()?;

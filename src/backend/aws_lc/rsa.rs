@@ -5,11 +5,11 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{PROVIDER, ffi, output, verdict};
+use super::{PROVIDER, elsewhere, ffi, output, verdict};
 use crate::backend::rejection::Rejection;
 use crate::backend::{
-    Encryption, Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme, Signer,
-    Verifier,
+    Encryption, Hash, PairSpec, PrivateKey, PrivateParts, PublicKey, PublicParts, RsaCrt, RsaPrivate, Scheme,
+    Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -17,8 +17,11 @@ use crate::secret::Secret;
 /// Sizes in bits of the moduli of loaded keys. The token still verifies old signatures, and AWS-LC
 /// supports at most 16384.
 const LOADED_BITS: RangeInclusive<usize> = 1024..=16384;
-/// Sizes in bits of generated moduli. They must be multiples of 128, because AWS-LC rounds down.
-const GENERATED_BITS: RangeInclusive<usize> = 2048..=8192;
+/// Sizes in bits of generated moduli.
+const GENERATED_BITS: RangeInclusive<usize> = 1024..=8192;
+/// AWS-LC rounds the size of a modulus down to a multiple of this number of bits. RustCrypto
+/// generates the other sizes.
+const GENERATED_STEP: usize = 128;
 /// FIPS 186-5, A.1.1: e < 2^256. A limit is necessary, because the cost of a verification grows
 /// with e.
 const MAX_EXPONENT_BITS: usize = 256;
@@ -26,8 +29,12 @@ const MAX_EXPONENT_BITS: usize = 256;
 const MAX_GENERATED_EXPONENT_BITS: usize = 32;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
-    if !GENERATED_BITS.contains(&bits) || !bits.is_multiple_of(128) {
+    if !GENERATED_BITS.contains(&bits) {
         return Err(Error::KeySizeRange);
+    }
+    if !bits.is_multiple_of(GENERATED_STEP) {
+        let other = elsewhere().map_err(|_| Error::KeySizeRange)?;
+        return other.keys.generate(&PairSpec::Rsa { bits, public_exponent });
     }
     let e = ffi::Bignum::new(public_exponent)?;
     // With an even exponent AWS-LC would search for primes that do not exist.
@@ -614,7 +621,7 @@ mod tests {
 
     #[test]
     fn only_sizes_and_exponents_that_aws_lc_makes_are_generated() {
-        for bits in [0, 1024, 2047, 2049, 2112, 8193, 8320, usize::MAX] {
+        for bits in [0, 1023, 8193, 8320, usize::MAX] {
             assert_eq!(super::generate(bits, &F4).err(), Some(Error::KeySizeRange), "{bits}");
         }
         for e in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[1, 0, 0, 0, 1]] {

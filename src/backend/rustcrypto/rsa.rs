@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// Sizes of generated keys in bits.
-const GENERATED: RangeInclusive<usize> = 2048..=8192;
+const GENERATED: RangeInclusive<usize> = 1024..=8192;
 /// Sizes of usable keys in bits.
 const USED: RangeInclusive<usize> = 1024..=16384;
 

@@ -1,8 +1,9 @@
 //! Elliptic curve Diffie-Hellman (PKCS#11 3.2, "Elliptic curves").
 
 use super::{Work, digest};
-use crate::backend::{Hash, Provider};
+use crate::backend::Provider;
 use crate::error::{Error, Result};
+use crate::mechanism::AgreementKdf;
 use crate::object::curve;
 use crate::object::make::Cut;
 use crate::secret::Secret;
@@ -11,7 +12,12 @@ impl Work<'_> {
     /// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
     /// derivation"). Without a KDF a shorter key is the end of the shared secret. A KDF gives the
     /// wanted length.
-    pub(super) fn ecdh(&self, kdf: Option<Hash>, shared: &[u8], peer: &[u8]) -> Result<(Secret, Cut)> {
+    pub(super) fn ecdh(
+        &self,
+        kdf: Option<AgreementKdf>,
+        shared: &[u8],
+        peer: &[u8],
+    ) -> Result<(Secret, Cut)> {
         let provider = self.token.provider();
         let private = self.base.private_key(provider)?;
         let bare = |error| match error {
@@ -27,26 +33,31 @@ impl Work<'_> {
         match kdf {
             None if shared.is_empty() => Ok((secret, Cut::Leading)),
             None => Err(Error::MechanismParamInvalid),
-            Some(hash) => {
+            Some(kdf) => {
                 let len = self.wanted.unwrap_or(secret.len());
-                Ok((x963(provider, hash, &secret, shared, len)?, Cut::Not))
+                Ok((stretch(provider, kdf, &secret, shared, len)?, Cut::Not))
             }
         }
     }
 }
 
-/// Computes the KDF of ANSI X9.63, 5.6.3: the concatenated digests of secret, counter and shared
-/// information.
-pub(in crate::module) fn x963(
+/// Computes the KDF of ANSI X9.63, 5.6.3, or of SP 800-56A, 5.8.1: the concatenated digests of
+/// secret, counter and shared information.
+pub(in crate::module) fn stretch(
     provider: &Provider,
-    hash: Hash,
+    kdf: AgreementKdf,
     secret: &Secret,
     shared: &[u8],
     len: usize,
 ) -> Result<Secret> {
     let mut out = Secret::default();
     for counter in 1..=u32::MAX {
-        out.extend(&digest(provider, hash, &[secret, &counter.to_be_bytes(), shared])?)?;
+        let counter = counter.to_be_bytes();
+        let block = match kdf {
+            AgreementKdf::X963(hash) => digest(provider, hash, &[secret, &counter, shared])?,
+            AgreementKdf::OneStep(hash) => digest(provider, hash, &[&counter, secret, shared])?,
+        };
+        out.extend(&block)?;
         if out.len() >= len {
             break;
         }

@@ -29,7 +29,7 @@ mod tls;
 
 pub use tls::Connection;
 
-pub(super) use ecdh::x963;
+pub(super) use ecdh::stretch;
 pub(super) use guard::check_received;
 use guard::{Copied, Guard};
 
