@@ -11,6 +11,9 @@ use crate::{Error, Secret};
 /// The largest object file. The largest useful object is a certificate with its chain.
 const MAX_FILE: u64 = 16 << 20;
 
+/// The largest number of bytes of all objects together.
+const MAX_STORE: u64 = 1 << 30;
+
 /// The largest number of entries of a directory: an object and its lock file each.
 const MAX_ENTRIES: usize = 1 << 21;
 
@@ -30,6 +33,32 @@ pub(crate) fn read(path: &Path) -> Result<Secret, Error> {
     Ok(bytes)
 }
 
+/// A limit on the bytes of all values together.
+pub(crate) struct Budget<'a> {
+    path: &'a Path,
+    left: u64,
+}
+
+impl<'a> Budget<'a> {
+    /// Allows [`MAX_STORE`] bytes for a directory of files.
+    pub(crate) fn of_directory(path: &'a Path) -> Self {
+        Self { path, left: MAX_STORE }
+    }
+
+    /// Allows the length of a database. A hostile one could compute values that it does not store.
+    pub(crate) fn of_database(path: &'a Path) -> Result<Self, Error> {
+        let length = fs::metadata(path).map_err(Error::io(path))?.len();
+        Ok(Self { path, left: length.min(MAX_STORE) })
+    }
+
+    /// Takes the bytes of a value. Fails if they are more than what is left.
+    pub(crate) fn take(&mut self, length: usize) -> Result<(), Error> {
+        let left = self.left.checked_sub(length as u64);
+        self.left = left.ok_or_else(|| Error::damaged(self.path, "its values are too long together"))?;
+        Ok(())
+    }
+}
+
 /// Returns the paths in a directory, sorted.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
@@ -41,4 +70,17 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_beyond_the_budget_are_refused() {
+        let mut budget = Budget { path: Path::new("store"), left: 10 };
+        assert!(budget.take(4).is_ok());
+        assert!(budget.take(6).is_ok());
+        assert!(budget.take(1).is_err());
+    }
 }

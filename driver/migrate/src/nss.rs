@@ -17,7 +17,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use zeroize::Zeroizing;
 
-use crate::{Error, Object, Secret, Value, sqlite};
+use crate::{Error, Object, Secret, Value, file, sqlite};
 
 /// The database of keys.
 pub(crate) const KEYS: &str = "key4.db";
@@ -148,6 +148,7 @@ impl Keys {
         let mut statement = connection.prepare(&text).map_err(sqlite::broken(path))?;
         let mut rows = statement.query([]).map_err(sqlite::broken(path))?;
         let mut objects = Vec::new();
+        let mut budget = file::Budget::of_database(path)?;
         while let Some(row) = rows.next().map_err(sqlite::broken(path))? {
             let number: u32 = row.get(0).map_err(sqlite::broken(path))?;
             let mut attributes = BTreeMap::new();
@@ -155,6 +156,7 @@ impl Keys {
                 match row.get_ref(index + 1).map_err(sqlite::broken(path))? {
                     ValueRef::Null => {}
                     ValueRef::Blob(stored) => {
+                        budget.take(stored.len())?;
                         let value = self.value(path, side, number, kind, stored)?;
                         attributes.insert(kind, value);
                     }

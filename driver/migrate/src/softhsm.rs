@@ -75,7 +75,10 @@ impl Backend {
 impl Token {
     fn open(directory: &Path, backend: Backend) -> Result<Self, Error> {
         let own = match backend {
-            Backend::Files => object_file::read(&directory.join(TOKEN_FILE))?,
+            Backend::Files => {
+                let path = directory.join(TOKEN_FILE);
+                object_file::parse(&path, &file::read(&path)?)?
+            }
             Backend::Database => database::token(&directory.join(DATABASE))?,
         };
         let own = Object { name: String::new(), attributes: own };
@@ -118,10 +121,13 @@ impl Token {
 
     fn read_files(&self, key: &[u8]) -> Result<Vec<Object>, Error> {
         let mut objects = Vec::new();
+        let mut budget = file::Budget::of_directory(&self.directory);
         for path in file::entries(&self.directory)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name != TOKEN_FILE && path.extension().is_some_and(|extension| extension == "object") {
-                objects.push(decrypted(&path, name, object_file::read(&path)?, key)?);
+                let content = file::read(&path)?;
+                budget.take(content.len())?;
+                objects.push(decrypted(&path, name, object_file::parse(&path, &content)?, key)?);
             }
         }
         Ok(objects)

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row};
 use zeroize::Zeroizing;
 
 use super::Attributes;
-use crate::{Error, Value, sqlite};
+use crate::{Error, Value, file, sqlite};
 
 /// `DBTOKEN_OBJECT_TOKENINFO`
 const TOKEN: i64 = 1;
@@ -37,6 +37,7 @@ pub(super) fn objects(path: &Path) -> Result<BTreeMap<i64, Attributes>, Error> {
 
 fn read(path: &Path, connection: &Connection, which: &str) -> Result<BTreeMap<i64, Attributes>, Error> {
     let mut objects = BTreeMap::<i64, Attributes>::new();
+    let mut budget = file::Budget::of_database(path)?;
     for table in &TABLES[1..] {
         let text = format!("SELECT object_id, type, value FROM {table} WHERE {which} ORDER BY id");
         let mut statement = connection.prepare(&text).map_err(sqlite::broken(path))?;
@@ -44,6 +45,7 @@ fn read(path: &Path, connection: &Connection, which: &str) -> Result<BTreeMap<i6
         while let Some(row) = rows.next().map_err(sqlite::broken(path))? {
             let (object, kind) = numbers(row).map_err(sqlite::broken(path))?;
             let value = row.get_ref(2).map_err(sqlite::broken(path))?;
+            budget.take(value.as_bytes().map_or(0, <[u8]>::len))?;
             let value = value_of(table, kind, value)
                 .ok_or_else(|| Error::damaged(path, format!("object {object}, attribute 0x{kind:X}")))?;
             objects.entry(object).or_default().insert(kind, value);

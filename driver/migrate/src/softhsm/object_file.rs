@@ -8,23 +8,22 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use super::Attributes;
-use crate::{Error, Value, file};
+use crate::{Error, Value};
 
-/// Reads the attributes of an object file.
-pub(super) fn read(path: &Path) -> Result<Attributes, Error> {
-    parse(&file::read(path)?).map_err(|reason| Error::damaged(path, reason))
+/// Parses the content of the object file at `path`.
+pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Attributes, Error> {
+    attributes(content).map_err(|reason| Error::damaged(path, reason))
 }
 
-/// Parses the content of an object file.
-fn parse(bytes: &[u8]) -> Result<Attributes, String> {
+fn attributes(bytes: &[u8]) -> Result<Attributes, String> {
     let mut reader = Reader { bytes, at: 0 };
     reader.number()?;
-    let mut attributes = Attributes::new();
+    let mut read = Attributes::new();
     while reader.at < bytes.len() {
         let (kind, value) = reader.attribute(Depth::Object)?;
-        attributes.insert(kind, value);
+        read.insert(kind, value);
     }
-    Ok(attributes)
+    Ok(read)
 }
 
 /// Where an attribute is. A template has no template inside.
@@ -106,7 +105,7 @@ mod tests {
             &file(&[&n(0x4000_0211), &n(4), &n(inner.len() as u64), &inner]),
             &file(&[&n(0x4000_0600), &n(5), &n(2), &n(1), &n(0x1041)]),
         ]);
-        let read = parse(&bytes).expect("a sound file");
+        let read = attributes(&bytes).expect("a sound file");
         assert_eq!(read[&1], Value::Flag(true));
         assert_eq!(read[&0], Value::Number(3));
         assert_eq!(read[&3], Value::Bytes(b"ab".to_vec().into()));
@@ -114,9 +113,9 @@ mod tests {
         assert_eq!(read[&0x4000_0600], Value::Mechanisms(vec![1, 0x1041]));
         for length in 1..bytes.len() {
             // A cut between attributes cannot be seen.
-            let _ = parse(&bytes[..length]);
+            let _ = attributes(&bytes[..length]);
         }
-        assert!(parse(&bytes[..bytes.len() - 1]).is_err());
+        assert!(attributes(&bytes[..bytes.len() - 1]).is_err());
     }
 
     #[test]
@@ -124,9 +123,9 @@ mod tests {
         let n = |number: u64| number.to_be_bytes();
         for kind in [3, 4, 5] {
             let bytes = file(&[&n(1), &n(3), &n(kind), &n(u64::MAX)]);
-            assert!(parse(&bytes).is_err());
+            assert!(attributes(&bytes).is_err());
             let bytes = file(&[&n(1), &n(3), &n(kind), &n(1 << 61)]);
-            assert!(parse(&bytes).is_err());
+            assert!(attributes(&bytes).is_err());
         }
     }
 }
