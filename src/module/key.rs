@@ -185,7 +185,8 @@ fn pre_master(
 ) -> Result<Attributes> {
     let Params::Version(version) = mechanism.params else { return Err(Error::MechanismParamInvalid) };
     let len = native(48);
-    let template = template.clone().or(A::VALUE_LEN, &len);
+    // A pre-master secret has no other use than derivation.
+    let template = template.clone().or(A::VALUE_LEN, &len).or(A::DERIVE, &[1]);
     let value = |len| {
         if len != 48 {
             return Err(Error::TemplateInconsistent);

@@ -34,6 +34,7 @@ Rules outside the table:
 - A session object that is made without a login has `CKA_PRIVATE` false by default.
 - `CKA_DERIVE` is true by default for private keys of `CKK_EC`, `CKK_EC_MONTGOMERY` and `CKK_DH`. This deviates from
   \"Common key attributes\", which has `CK_FALSE`: Java generates such keys without the attribute and derives with them.
+  It is true for pre-master and master secrets of the TLS mechanisms too, except under the policy *strict*.
 - A secret key of `C_CreateObject` and a received key have `CKA_EXTRACTABLE` true by default.
 - The TLS, SP 800-108 and IKE derivations, `CKM_CONCATENATE_*`, `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, and
   HKDF with a salt key and without expansion take `CKA_EXTRACTABLE` and `CKA_SENSITIVE` from their base keys by default.

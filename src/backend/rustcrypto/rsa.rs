@@ -31,7 +31,7 @@ const GENERATED: RangeInclusive<usize> = 1024..=8192;
 const USED: RangeInclusive<usize> = 1024..=16384;
 
 pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicParts, PrivateParts)> {
-    if !GENERATED.contains(&bits) {
+    if !GENERATED.contains(&bits) || !bits.is_multiple_of(8) {
         return Err(Error::KeySizeRange);
     }
     let e = exponent(public_exponent)?;

@@ -51,7 +51,12 @@ impl Work<'_> {
             }
             _ => return Err(Error::MechanismParamInvalid),
         };
-        let attributes = self.receive(template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
+        // A master secret has no other use. Under *strict* a template must name each usage.
+        let template = match self.token.settings.is_strict() {
+            true => template.clone(),
+            false => self.add_flags(template, &[(A::DERIVE, true)]),
+        };
+        let attributes = self.receive(&template, &Guard::of(self.base, &[]), KeyType::GENERIC_SECRET)?;
         if attributes.number(A::KEY_TYPE) != Some(KeyType::GENERIC_SECRET.0) {
             return Err(Error::TemplateInconsistent);
         }
