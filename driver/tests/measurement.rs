@@ -66,7 +66,7 @@ fn an_interrupt_keeps_and_prints_what_was_measured() {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the tool starts");
     wait_for_samples(&store, &mut child);
     let pid = child.id().to_string();
-    succeed(std::process::Command::new("kill").args(["-INT", &pid]));
+    succeed(std::process::Command::new("sh").args(["-c", "kill -INT $0", &pid]));
     let output = child.wait_with_output().expect("the tool ends");
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{text}");
