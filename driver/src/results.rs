@@ -1,7 +1,8 @@
 //! The result store of `jeton pipeline --results`: an SQLite file that receives each run of a batch
 //! as it is measured, so that an interrupted measurement keeps what it has.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 
 use jeton_peers::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
@@ -105,7 +106,7 @@ impl Results {
 }
 
 /// A module, an algorithm, a batch size and a stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// The module's name in the report.
     pub module: String,
@@ -143,10 +144,11 @@ impl Comparison {
 /// Compares the last measurements of two stores, cell by cell. Cells that only one has are left
 /// out.
 pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
-    let (before, after) = (last(before)?, last(after)?);
+    let before = last(before)?;
+    let after: HashMap<Cell, Interval> = last(after)?.into_iter().collect();
     let pairs = before.into_iter().filter_map(|(cell, before)| {
-        let (_, after) = after.iter().find(|(other, _)| *other == cell)?;
-        Some(Comparison { cell, before, after: *after })
+        let after = *after.get(&cell)?;
+        Some(Comparison { cell, before, after })
     });
     Ok(pairs.collect())
 }
@@ -162,13 +164,16 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
          WHERE measurement = (SELECT max(id) FROM measurement)
          ORDER BY rowid",
     )?;
+    // The cells in the order of their first run, and the place of each.
     let mut cells: Vec<(Cell, Vec<f64>)> = Vec::new();
+    let mut places = HashMap::new();
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let cell =
             Cell { module: row.get(0)?, algorithm: row.get(1)?, size: row.get(2)?, stage: row.get(3)? };
         let seconds = row.get(4)?;
-        match cells.iter_mut().find(|(known, _)| *known == cell) {
+        let place = *places.entry(cell.clone()).or_insert(cells.len());
+        match cells.get_mut(place) {
             Some((_, samples)) => samples.push(seconds),
             None => cells.push((cell, vec![seconds])),
         }
@@ -179,7 +184,7 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
 /// Fails if the file is not a result store of this version.
 fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let other = |what: String| Err(Error::Usage(format!("{}: {what}", PathBuf::from(path).display())));
+    let other = |what: String| Err(Error::Usage(format!("{}: {what}", path.display())));
     match (pragma("application_id"), pragma("user_version")) {
         (Ok(APPLICATION), Ok(VERSION)) => Ok(()),
         (Ok(APPLICATION), Ok(version)) => {
