@@ -396,13 +396,19 @@ mod tests {
         }
     }
 
+    /// A size between bytes is not generated, but a key of such a size can be imported.
     #[test]
-    fn sizes_that_fill_no_byte_sign_and_verify() {
+    fn imported_sizes_that_fill_no_byte_sign_and_verify() {
         // With 2049 bits, the encoded message of PSS is one byte shorter than the modulus. 2056
         // bits are whole bytes but not whole words.
         for bits in [2049, 2056] {
-            let (public, parts) = key(bits, &[1, 0, 1]);
-            let private = private(&parts).unwrap();
+            let key = RsaPrivateKey::new(&mut UnwrapErr(SysRng), bits).unwrap();
+            let (PublicParts::Rsa { n, e }, Ok(PrivateParts::Rsa(parts))) =
+                (public_parts(&key), private_parts(&key))
+            else {
+                panic!("no RSA key");
+            };
+            let (public, private) = (public(&n, &e).unwrap(), private(&parts).unwrap());
             for scheme in [
                 Scheme::RsaRaw,
                 Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) },
@@ -415,6 +421,13 @@ mod tests {
                 signature[256] ^= 1;
                 assert_eq!(verifier.verify(&[7; 32], &signature), Err(Error::SignatureInvalid), "{bits}");
             }
+        }
+    }
+
+    #[test]
+    fn a_size_between_bytes_is_refused() {
+        for bits in [2047, 2049, 2055] {
+            assert!(matches!(generate(bits, &[1, 0, 1]), Err(Error::KeySizeRange)), "{bits}");
         }
     }
 
