@@ -3,8 +3,8 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // The module stays mapped after `dlclose`. The thread-locals of its libraries have
-        // destructors, which run when a thread ends that called the module. The fork handler stays
+        // The module stays mapped after `dlclose`. Its libraries have thread-locals, whose
+        // destructors run at the end of each thread that called the module. The fork handler stays
         // registered too.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // AWS-LC calls `sdallocx` and the `OPENSSL_memory_…` functions if any library in the

@@ -36,7 +36,7 @@ pub struct Info {
     pub label: String,
     /// The slot ID that the token asks for.
     pub slot: u64,
-    /// The PIN of the security so (SO).
+    /// The PIN of the security officer (SO).
     pub so: PinInfo,
     /// The user's PIN; `None` before `C_InitPIN`.
     pub user: Option<PinInfo>,
@@ -50,7 +50,7 @@ pub struct PinInfo {
     pub limit: u32,
     /// The parameters of Argon2id; `None` if the record is damaged.
     pub cost: Option<PinCost>,
-    /// The ID of the sealing key that the PIN needs; `None` if it needs none.
+    /// The ID of the sealing key that the PIN needs; `None` if it needs no sealing key.
     pub sealing_key: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub enum SealingChange {
     Set,
     /// Like `Set`. Also fails with `DeviceError` if the PINs need no key now.
     Rotate,
-    /// The PINs will need no key. Fails with `DeviceError` if they need none now.
+    /// The PINs will need no key. Fails with `DeviceError` if they already need no key.
     Remove,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Each line ends with a hash over itself and the hash of the line before. A line that is changed,
 //! removed, added or moved breaks the chain there. The chain does not reveal that the last lines
-//! are missing, or that all hashes were recomputed. That needs a copy of a hash in another place.
-//! Several processes can share one file; each takes a lock to write (flock(2)).
+//! are missing, or that all hashes were recomputed. To detect that, keep a copy of a hash
+//! elsewhere. Several processes can share one file; each takes a lock to write (flock(2)).
 //!
 //! A separate thread writes. Calls queue their records, and wait only if `QUEUE` records are not
 //! written yet.
@@ -86,7 +86,7 @@ struct Line<'a> {
     record: &'a Record,
 }
 
-/// The fields of the last line that the next line continues from.
+/// The fields of the last line that the next line needs.
 #[derive(Deserialize)]
 struct Last {
     number: u64,

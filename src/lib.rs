@@ -5,8 +5,8 @@
 //!
 //! # A tour, from the caller down
 //!
-//! 1. [`module::Module`] is one process's use of PKCS#11, from `C_Initialize` to `C_Finalize`. It
-//!    has the slots and the sessions. Start here.
+//! 1. [`module::Module`] is the state of PKCS#11 in a process, from `C_Initialize` to `C_Finalize`:
+//!    the slots and the sessions. Start here.
 //! 2. [`session::Session`] is an open session. It has one operation of each kind: sign, verify,
 //!    encrypt, decrypt, digest, search.
 //! 3. [`token::Token`] is an initialised token: PINs, login, and its objects in memory.

@@ -110,7 +110,7 @@ fn every_module_of_the_core_has_a_layer() {
 /// The driver and the conformance suite see a module as any client does. Only the tool's commands
 /// for token files, which PKCS#11 has no function for, call the core, through one file.
 #[test]
-fn one_file_of_the_driver_knows_the_core() {
+fn one_file_of_the_driver_calls_the_core() {
     const ONLY: &str = "driver/src/token_file.rs";
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -197,7 +197,7 @@ fn circles(files: &BTreeMap<Vec<String>, String>) -> Vec<String> {
         }
     }
     for arrows in arrows.values_mut() {
-        // What nothing imports, or what imports nothing, is in no circle.
+        // A module that no module imports, or that imports no module, is not in a circle.
         loop {
             let froms: BTreeSet<_> = arrows.keys().map(|(from, _)| from.clone()).collect();
             let tos: BTreeSet<_> = arrows.keys().map(|(_, to)| to.clone()).collect();
@@ -253,7 +253,7 @@ fn roots(code: &str) -> Vec<(usize, usize, Option<usize>)> {
     found
 }
 
-/// Whether a path starts here, rather than inside another path or word.
+/// Whether a path starts here, and not inside another path or word.
 fn starts(code: &str, at: usize) -> bool {
     !code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':' | '$'))
 }

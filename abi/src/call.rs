@@ -75,12 +75,12 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     }
 }
 
-/// Ends the operation if its call failed because of its arguments or parameter, before the session
-/// was involved.
+/// Ends the operation if its call was refused because of its arguments or parameter, before it
+/// reached the session.
 ///
-/// PKCS#11 3.2, C_Sign and its like: the call "always terminates the active … operation unless it
-/// returns CKR_BUFFER_TOO_SMALL or is a successful call"; the same is said of errors of the Update
-/// functions.
+/// PKCS#11 3.2, C_Sign and similar functions: the call "always terminates the active … operation
+/// unless it returns CKR_BUFFER_TOO_SMALL or is a successful call"; the Update functions have the
+/// same rule for errors.
 pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Result<()>) -> Result<()> {
     // The parameter of a message (C_EncryptMessageNext and similar) is an argument too.
     if matches!(outcome, Err(Error::ArgumentsBad | Error::MechanismParamInvalid)) {
@@ -98,7 +98,7 @@ pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<(
     if module().is_some() {
         return Err(Error::AlreadyInitialized);
     }
-    // Inside the turn: no thread opens a file before this is done.
+    // This thread holds the turn, so no thread opens a file before this is done.
     fork::prepare()?;
     let module = kept();
     module.set_threads(threads);
@@ -181,7 +181,7 @@ unsafe extern "C" fn forget_parent() {
     CHANGING.store(false, Ordering::Release);
     fork::count();
     jeton::secret::forget_parent();
-    // SAFETY: the handler before the fork took them.
+    // SAFETY: the handler that ran before the fork locked these mutexes.
     unsafe { fork::release() };
 }
 
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_name() {
+    fn an_error_becomes_its_return_code() {
         assert_eq!(guarded(|| Err(Error::PinIncorrect)), CKR_PIN_INCORRECT);
         assert_eq!(guarded(|| Err(Error::BufferTooSmall { needed: 7 })), CKR_BUFFER_TOO_SMALL);
     }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_refused_arguments_cancel_from_here() {
+    fn only_refused_arguments_end_the_operation() {
         let cancels = |outcome: Result<()>| {
             let mut cancelled = false;
             assert_eq!(
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_one_after_the_other() {
+    fn one_thread_at_a_time_has_the_turn() {
         static INSIDE: AtomicBool = AtomicBool::new(false);
         let enter = || {
             for _ in 0..50 {

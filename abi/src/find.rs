@@ -9,8 +9,8 @@ use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
-/// The number of handles in one batch. The application's count may be any number, but this buffer
-/// is ours.
+/// The number of handles in one batch. The application may ask for any number of handles. This
+/// buffer has a fixed size.
 const CHUNK: usize = 64;
 
 /// # Safety

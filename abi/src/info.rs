@@ -66,13 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_not_cut() {
+    fn a_long_text_ends_between_two_characters() {
         assert_eq!(&padded::<4>("abc\u{e9}"), b"abc ");
         assert_eq!(&padded::<5>("abc\u{e9}"), "abc\u{e9}".as_bytes());
     }
 
     #[test]
-    fn the_library_says_its_version() {
+    fn the_library_version_is_that_of_the_package() {
         let info = library();
         let version = format!("{}.{}.", info.libraryVersion.major, info.libraryVersion.minor);
         assert!(env!("CARGO_PKG_VERSION").starts_with(&version));

@@ -54,7 +54,7 @@ fn locking(given: &CK_C_INITIALIZE_ARGS) -> CK_RV {
     match callbacks.iter().filter(|given| **given).count() {
         0 => CKR_OK,
         4 if given.flags & CKF_OS_LOCKING_OK != 0 => CKR_OK,
-        // PKCS#11 3.2, C_Initialize, third way: the library must use the application's mutexes, or
+        // PKCS#11 3.2, C_Initialize, third case: the library must use the application's mutexes, or
         // "if the library is unable to do this" return CKR_CANT_LOCK. The application's threads may
         // be unknown to the operating system, so its locks would not stop them.
         4 => CKR_CANT_LOCK,
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_refused_before_the_module_starts() {
         let wrong = |mut given: CK_C_INITIALIZE_ARGS| {
-            // SAFETY: a whole struct, with a pReserved that is not followed.
+            // SAFETY: a complete struct, whose pReserved is not followed.
             unsafe { C_Initialize((&raw mut given).cast()) }
         };
         assert_eq!(wrong(all_callbacks(0)), CKR_CANT_LOCK);

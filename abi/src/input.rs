@@ -14,8 +14,8 @@ use jeton::secret::{Secret, room_for};
 
 use crate::number::{length, wide};
 
-/// The greatest number of attributes in a template, including those of nested templates. Objects
-/// have about sixty.
+/// The greatest number of attributes in a template, including those of nested templates. An object
+/// has about sixty.
 pub(crate) const MAX_ATTRIBUTES: usize = 1024;
 /// The greatest depth of nested templates. The template of a wrapping key may restrict the template
 /// of the unwrapped key.
@@ -57,11 +57,12 @@ pub(crate) unsafe fn buffer<'a>(pointer: *mut CK_BYTE, len: CK_ULONG) -> Result<
     Ok(unsafe { &mut *slice_from_raw_parts_mut(pointer, len) })
 }
 
-/// A pointer where the application wants one value.
+/// A pointer to which the module writes one value.
 pub(crate) struct Place<T>(*mut T);
 
 impl<T> Place<T> {
-    /// Checks the pointer before the function does anything whose result could not be returned.
+    /// Fails with `ArgumentsBad` for `NULL`. Functions call this first, before work whose result
+    /// they could not return.
     pub(crate) fn at(pointer: *mut T) -> Result<Self> {
         if pointer.is_null() { Err(Error::ArgumentsBad) } else { Ok(Self(pointer)) }
     }
@@ -148,7 +149,7 @@ pub(crate) unsafe fn transform(
 ///
 /// The contract of PKCS#11 for the output.
 pub(crate) unsafe fn produce(output: Out, work: impl FnOnce(Output<'_>) -> Result<usize>) -> Result<()> {
-    // SAFETY: the caller's promise; the empty input asks for none.
+    // SAFETY: the caller's promise for the output; the input is empty.
     unsafe { transform(In(std::ptr::null(), 0), output, |_, output| work(output)) }
 }
 
@@ -176,22 +177,24 @@ pub(crate) unsafe fn template<'a>(attributes: *const CK_ATTRIBUTE, count: CK_ULO
     if count > left || (attributes.is_null() && count > 0) {
         return Err(Error::ArgumentsBad);
     }
-    // SAFETY: the caller's promise; null only where there is nothing to read.
+    // SAFETY: the caller's promise; null only if there is nothing to read.
     let template = unsafe { attributes_at(attributes, count, MAX_TEMPLATE_DEPTH, &mut left) }?;
     let len = total_len(&template);
     if len > LONG {
-        // The caller chose it. Where memory ends the crates that copy the values end the process.
+        // The caller chose this length. The crates that copy the values abort the process if memory
+        // is short, so check here.
         room_for(len.saturating_mul(COPIES))?;
     }
     Ok(template)
 }
 
-/// A template of more bytes is long: of no key, but of data objects.
+/// The values in a template of a key have fewer bytes than this. Those of a data object may have
+/// more.
 const LONG: usize = 64 << 10;
-/// How often the values of a template lie in memory at most, on the way into the store.
+/// The greatest number of copies of a template's values in memory while the object is created.
 const COPIES: usize = 8;
 
-/// How many bytes the values of a template have.
+/// Returns the number of bytes in all values of a template.
 fn total_len(template: &Template<'_>) -> usize {
     let len = |given: &Given<'_>| match &given.value {
         Raw::Bytes(bytes) => bytes.len(),
@@ -205,7 +208,7 @@ fn total_len(template: &Template<'_>) -> usize {
 ///
 /// # Safety
 ///
-/// As for [`template`]; `attributes` may be null only where `count` is 0.
+/// As for [`template`]; `attributes` may be null only if `count` is 0.
 unsafe fn attributes_at<'a>(
     attributes: *const CK_ATTRIBUTE,
     count: usize,
@@ -239,14 +242,14 @@ unsafe fn value_of<'a>(attribute: &CK_ATTRIBUTE, depth: usize, left: &mut usize)
     if !whole || (value.0.is_null() && len > 0) || depth == 0 {
         return Err(Error::AttributeValueInvalid);
     }
-    // SAFETY: the caller's promise; null only where there is nothing to read.
+    // SAFETY: the caller's promise; null only if there is nothing to read.
     unsafe { attributes_at(value.0.cast(), len / size_of::<CK_ATTRIBUTE>(), depth - 1, left) }
         .map(Raw::Template)
 }
 
-/// Returns whether an attribute's value is an array of attributes. `CKF_ARRAY_ATTRIBUTE` does not
-/// tell: `CKA_ALLOWED_MECHANISMS` has that bit and holds mechanisms, and the two templates of
-/// encapsulation lack it in the headers.
+/// Returns whether an attribute's value is an array of attributes. The bit `CKF_ARRAY_ATTRIBUTE`
+/// does not show this: `CKA_ALLOWED_MECHANISMS` has the bit and contains mechanisms, and in the
+/// headers the two templates of encapsulation lack the bit.
 pub(crate) fn holds_attributes(id: CK_ATTRIBUTE_TYPE) -> bool {
     const TEMPLATES: [CK_ATTRIBUTE_TYPE; 5] = [
         CKA_WRAP_TEMPLATE,
@@ -285,7 +288,7 @@ mod tests {
     }
 
     fn parse(attributes: &[CK_ATTRIBUTE]) -> Result<Template<'_>> {
-        // SAFETY: the attributes point to live memory, or the test is about what must not be read.
+        // SAFETY: the attributes point to live memory, or to memory that must not be read.
         unsafe { template(attributes.as_ptr(), length(attributes.len())) }
     }
 
@@ -295,7 +298,7 @@ mod tests {
         len: &mut CK_ULONG,
         work: impl FnOnce(&[u8], Output<'_>) -> Result<usize>,
     ) -> Result<()> {
-        // SAFETY: the tests pass live memory, or what must not be touched.
+        // SAFETY: the tests pass live memory, or pointers that must not be followed.
         unsafe { transform(data, Out(pointer, len), work) }
     }
 
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_an_empty_input_and_no_other() {
+    fn null_is_valid_only_with_length_zero() {
         // SAFETY: nothing is read through null.
         let bytes = |len| unsafe { In(null(), len).bytes() };
         assert_eq!(bytes(0), Ok(&[][..]));
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_leave_the_length() {
+    fn other_errors_leave_the_length_unchanged() {
         let (mut buffer, mut len) = ([0; 8], 8);
         let fail = |_: &[u8], _: Output<'_>| Err(Error::DataLenRange);
         let outcome = transformed(In(null(), 0), buffer.as_mut_ptr(), &mut len, fail);
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn no_place_for_the_length_is_refused() {
+    fn a_null_pointer_to_the_length_is_refused() {
         let mut buffer = [0; 8];
         // SAFETY: refused before anything is read or written.
         let outcome =
@@ -391,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_inside_the_room_of_the_output_is_kept() {
+    fn an_input_inside_the_output_buffer_is_kept() {
         let mut memory = *b"....abcd....";
         let mut len = 12;
         let start = memory.as_mut_ptr();
@@ -428,12 +431,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_asked_for_twice() {
+    fn a_list_is_returned_in_two_calls() {
         let mut items = [0_u16; 3];
         let mut count = HUGE;
         let ask = |items: *mut u16, count: &mut CK_ULONG| {
-            // SAFETY: `items` has three places or is null, and `count` says no more, but for the
-            // first call.
+            // SAFETY: `items` is null or has room for three items, and then `count` is at most
+            // three.
             unsafe { list(items, count, [7_u16, 8].into_iter()) }
         };
         assert_eq!((ask(null_mut(), &mut count), count), (Ok(()), 2));
@@ -448,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_be_empty_but_not_null_or_endless() {
+    fn a_template_may_be_empty_but_not_null_or_too_long() {
         // SAFETY: nothing is read: the count is 0 or refused.
         let at_null = |count| unsafe { template(null(), count) }.map(|template| template.0.len());
         assert_eq!(at_null(0), Ok(0));
@@ -461,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_template_are_the_bytes_given() {
+    fn values_of_a_template_are_the_bytes_of_the_caller() {
         let given = [attribute(CKA_LABEL, b"ca".as_ptr(), 2), attribute(CKA_ID, null(), 0)];
         let template = parse(&given).expect("a template");
         assert_eq!(template.bytes(AttributeType::LABEL), Some(&b"ca"[..]));
@@ -469,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_memory_is_refused() {
+    fn a_value_without_readable_memory_is_refused() {
         let unavailable = CK_ATTRIBUTE { ulValueLen: HUGE, ..attribute(CKA_LABEL, b"ca".as_ptr(), 0) };
         for wrong in [attribute(CKA_LABEL, null(), 1), unavailable] {
             assert_eq!(parse(&[wrong]).err(), Some(Error::AttributeValueInvalid));
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_hold_templates() {
+    fn a_template_may_contain_a_template() {
         for id in [CKA_WRAP_TEMPLATE, CKA_DERIVE_TEMPLATE, CKA_DECAPSULATE_TEMPLATE] {
             let inner = [attribute(CKA_LABEL, b"ca".as_ptr(), 2)];
             let outer = [array(id, &inner)];
@@ -501,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn allowed_mechanisms_are_no_template() {
+    fn allowed_mechanisms_are_not_a_template() {
         let mechanisms = [CKM_ECDSA, CKM_ECDSA_SHA256];
         let given = [attribute(CKA_ALLOWED_MECHANISMS, mechanisms.as_ptr().cast(), size_of_val(&mechanisms))];
         let template = parse(&given).expect("a template");
@@ -512,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_template_has_whole_attributes() {
+    fn a_nested_template_with_an_invalid_length_is_refused() {
         let inner = [attribute(CKA_LABEL, b"ca".as_ptr(), 2)];
         let cut = CK_ATTRIBUTE { ulValueLen: 7, ..array(CKA_WRAP_TEMPLATE, &inner) };
         let null = attribute(CKA_WRAP_TEMPLATE, null(), size_of::<CK_ATTRIBUTE>());
@@ -523,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_nest_to_a_limit() {
+    fn templates_nest_up_to_a_limit() {
         let mut levels = [[attribute(CKA_LABEL, b"ca".as_ptr(), 2)]; MAX_TEMPLATE_DEPTH + 2];
         for level in 1..levels.len() {
             levels[level] = [array(CKA_UNWRAP_TEMPLATE, &levels[level - 1])];
@@ -534,14 +537,14 @@ mod tests {
     }
 
     #[test]
-    fn a_template_for_which_there_is_no_memory_is_refused() {
+    fn a_template_that_exceeds_the_memory_is_refused() {
         let given = [attribute(CKA_VALUE, b"bytes".as_ptr(), 1 << 46)];
-        // Nothing is read of the value.
+        // The value is not read.
         assert_eq!(parse(&given).err(), Some(Error::HostMemory));
     }
 
     #[test]
-    fn a_template_that_holds_itself_is_refused() {
+    fn a_template_that_contains_itself_is_refused() {
         let mut all = [attribute(CKA_WRAP_TEMPLATE, null(), 0); 64];
         let whole = array(CKA_WRAP_TEMPLATE, &all);
         all.fill(whole);

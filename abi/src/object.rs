@@ -158,7 +158,7 @@ unsafe fn tell(
     // SAFETY: the caller's promise.
     let told = view.and_then(|view| unsafe { fill(given, view) });
     let len = told.map_or(CK_UNAVAILABLE_INFORMATION, |(len, _)| len);
-    // SAFETY: a field of the caller's promise.
+    // SAFETY: a field of an attribute that is writable by the caller's promise.
     unsafe { (&raw mut (*place).ulValueLen).write_unaligned(len) };
     told.and_then(|(_, within)| within)
 }
@@ -176,7 +176,7 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     if given.pValue.is_null() {
         return Ok((length(needed), Ok(())));
     }
-    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is no length.
+    // CK_UNAVAILABLE_INFORMATION may be left from an earlier call. It is not a length.
     if given.ulValueLen == CK_UNAVAILABLE_INFORMATION || wide(given.ulValueLen) < needed as u64 {
         return Err(Error::BufferTooSmall { needed });
     }
@@ -207,7 +207,7 @@ unsafe fn fill_array(
     for (index, (id, view)) in within.iter().enumerate() {
         // SAFETY: `index` is below the number of the caller's promise.
         let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
-        // SAFETY: a field of the caller's promise.
+        // SAFETY: a field of an attribute that is writable by the caller's promise.
         unsafe { (&raw mut (*place).type_).write_unaligned(narrow(id.0)) };
         // SAFETY: the caller's promise, for this attribute.
         outcome = worse(outcome, unsafe { tell(place, &given, Ok(view)) });
@@ -215,8 +215,8 @@ unsafe fn fill_array(
     outcome
 }
 
-/// Returns the more useful of two results. PKCS#11 allows either. The earlier case in its list says
-/// more: there a larger buffer would not help.
+/// Returns the more useful of two results; PKCS#11 allows either. Every other error is more useful
+/// than a short buffer, because a larger buffer would not avoid it.
 fn worse(one: Result<()>, other: Result<()>) -> Result<()> {
     let rank = |outcome: &Result<()>| match outcome {
         Ok(()) => 0,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attribute_is_answered_though_others_fail() {
+    fn each_attribute_gets_its_length_even_if_others_fail() {
         let (mut short, mut fits) = ([9; 1], [9; 2]);
         let mut template =
             [want(CKA_LABEL, &mut short), ask(CKA_VALUE), ask(CKA_MODULUS), want(CKA_LABEL, &mut fits)];
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_buffer_would_mend_is_said_first() {
+    fn other_errors_take_precedence_over_a_short_buffer() {
         let mut short = [9; 1];
         let mut template = [want(CKA_LABEL, &mut short), ask(CKA_MODULUS)];
         assert_eq!(get(&mut template), Err(Error::AttributeTypeInvalid));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_left_over_from_an_error_is_no_room() {
+    fn a_length_left_by_an_error_is_not_a_buffer_size() {
         let mut short = [9; 1];
         let mut template = [CK_ATTRIBUTE { ulValueLen: UNAVAILABLE, ..want(CKA_LABEL, &mut short) }];
         assert_eq!(get(&mut template), Err(Error::BufferTooSmall { needed: 2 }));

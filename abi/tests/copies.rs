@@ -1,5 +1,5 @@
-//! Two copies of the module in one process, and a process that reads its own token directory, lose
-//! nothing.
+//! Two copies of the module in one process lose no object. Neither does a process that reads its
+//! own token directory.
 //!
 //! Locks of fcntl(2) belong to a process. Two copies in one process never conflict, and closing any
 //! descriptor of a file drops every lock of the process on it. So the module takes locks that
@@ -81,8 +81,8 @@ fn main() {
 }
 
 fn two_copies_in_one_process_lose_nothing() {
-    // The sanitizer needs an executable that exports its symbols. Both copies then resolve theirs
-    // to the executable, and are one module.
+    // The sanitizer needs an executable that exports its symbols. Both copies would use the symbols
+    // of the executable, and behave as one module.
     if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__asan_init".as_ptr()) }.is_null() {
         println!("SKIPPED: under AddressSanitizer two copies share their state");
         return;

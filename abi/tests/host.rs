@@ -93,7 +93,7 @@ impl Order {
             move || {
                 openssl.work();
                 sign(list, key);
-                done.send(()).expect("somebody who waits");
+                done.send(()).expect("a thread that waits");
                 // Until the other end is dropped.
                 let _ = wait.recv();
             }

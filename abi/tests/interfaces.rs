@@ -57,8 +57,8 @@ fn the_lists_contain_the_same_functions() {
     let mut distinct = newest.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    // A linker may fold functions that do the same, as the unsupported ones do, but not the two
-    // ends.
+    // A linker may merge functions with equal code, such as the unsupported ones. It does not merge
+    // the first and the last.
     assert_ne!(distinct.first(), distinct.last());
     assert_eq!(newest[3], C_GetFunctionList as *const () as usize);
     assert_eq!(newest[68], C_GetInterfaceList as *const () as usize);

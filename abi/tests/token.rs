@@ -44,7 +44,7 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     ok!(C_Finalize(nothing()));
     assert_eq!(rv!(C_Finalize(nothing())), CKR_CRYPTOKI_NOT_INITIALIZED);
 
-    // After the next C_Initialize the token is there, and no session.
+    // After the next C_Initialize the token exists, and no session is open.
     ok!(C_Initialize(nothing()));
     let mut info = CK_SESSION_INFO::default();
     assert_eq!(rv!(C_GetSessionInfo(session, &raw mut info)), CKR_SESSION_HANDLE_INVALID);

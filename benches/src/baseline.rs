@@ -2,8 +2,8 @@
 //! parsed key, in the cheapest way that does the work of the token's function. SLH-DSA, which
 //! AWS-LC lacks, is the crate `slh-dsa` called directly.
 //!
-//! The baseline shares no code with the token's backend. A failure is a panic, because there is
-//! nothing to compare with then.
+//! The baseline shares no code with the token's backend. A failure is a panic, because then there
+//! is nothing to compare with.
 
 // Calls of a C library.
 #[allow(unsafe_code)]

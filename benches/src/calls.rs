@@ -235,7 +235,7 @@ enum Parameter {
     /// The parameter, as words so that every structure of the standard is aligned. `raw` points to
     /// it.
     Words { _words: Box<[u64]> },
-    /// GCM's parameter and its nonce, which counts up. `raw` points to it.
+    /// The parameter of GCM and its nonce, which is a counter. `raw` points to it.
     Gcm { params: Box<CK_GCM_PARAMS>, _iv: Box<[u8; 12]>, count: u64 },
 }
 
@@ -281,7 +281,7 @@ impl MechanismMemory {
         Self { raw, parameter: Parameter::Gcm { params, _iv: iv, count: 0 } }
     }
 
-    /// Counts the nonce up, because GCM must not use one twice.
+    /// Increments the nonce, because GCM must never use a nonce twice.
     #[inline]
     fn freshen(&mut self) {
         if let Parameter::Gcm { params, count, .. } = &mut self.parameter {

@@ -98,7 +98,7 @@ pub struct Latency {
     pub p99: u64,
     /// The 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// The longest latency.
     pub max: u64,
 }
 

@@ -66,7 +66,7 @@ const COUNTED: [(&str, Counted); 9] = [
     ("5 attributes", Counted::Reading),
 ];
 
-/// Counts and prints. Without valgrind it prints that and counts nothing.
+/// Counts and prints the results. If valgrind is missing, prints that instead.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     if std::process::Command::new("valgrind").arg("--version").output().is_err() {
         println!("instructions are not counted: valgrind is not installed");

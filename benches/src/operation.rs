@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_repetition_is_prepared_and_cleared_away() {
+    fn every_repetition_is_prepared_and_cleaned_up() {
         let (mut made, mut used, mut cleared) = (0, Vec::new(), 0);
         {
             let prepare = || {

@@ -15,10 +15,10 @@ use crate::target::{Home, ModuleToken, Outcome};
 /// The variable that names more modules: `name=/path/to/module.so,token label,PIN;…`.
 pub const MODULES: &str = "JETON_BENCH_MODULES";
 
-/// Who makes the module of a row.
+/// The project and backend of a row's module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-    /// Ours, with a backend that computes.
+    /// Ours, with a crypto library as the backend.
     Ours,
     /// Ours, with the null backend.
     Null,
@@ -30,7 +30,7 @@ pub enum Maker {
 pub struct Row {
     /// The name in the tables.
     pub name: String,
-    /// Who makes it.
+    /// Its project and backend.
     pub maker: Maker,
     /// The module.
     pub module: Module,
@@ -50,7 +50,7 @@ impl Row {
         self.open(&self.name, Home::Token)
     }
 
-    /// The same with session keys, as a row of its own.
+    /// Like [`token`](Self::token), with session keys. The row has a name of its own.
     pub fn session_token(&self) -> Outcome<ModuleToken> {
         self.open(&format!("{}-session", self.name), Home::Session)
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 mod support;
 
 #[test]
-fn every_client_that_is_here_does_what_its_guide_says() {
+fn every_installed_client_passes_its_guide() {
     let Some(module) = support::module() else { return };
     let run = Command::new(env!("CARGO_BIN_EXE_clients"))
         .args(["--module", "jeton", "--offline"])

@@ -27,7 +27,7 @@ struct Record {
     number: u64,
 }
 
-/// Verifies a log from its first line. `noted` is a hash that was kept in another place.
+/// Verifies a log from its first line. `noted` is a hash that the caller stored elsewhere.
 pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report> {
     let mut report = Report::default();
     let mut expected = ([0; 32], 1);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_as_it_was_written_is_sound() {
+    fn an_unchanged_log_verifies() {
         let report = verify(LOG.as_bytes(), None).expect("a log");
         assert_eq!((report.sound, &report.breaks[..]), (lines().len() as u64, &[][..]));
         let last = report.last.expect("a hash");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_shows_wherever_it_is() {
+    fn an_edit_is_found_in_every_line() {
         for line in 0..lines().len() {
             for (place, byte) in lines()[line].bytes().enumerate() {
                 let mut edited = lines();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_a_repetition_and_a_reordering_show() {
+    fn removed_repeated_and_moved_lines_are_found() {
         for line in 0..lines().len() - 1 {
             let mut removed = lines();
             removed.remove(line);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_missing_at_the_end_show_to_who_noted_a_hash() {
+    fn missing_lines_at_the_end_are_found_with_a_noted_hash() {
         let all = verify(LOG.as_bytes(), None).expect("a log");
         let noted = all.last.as_deref();
         assert!(verify(LOG.as_bytes(), noted).expect("a log").known);

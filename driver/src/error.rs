@@ -15,7 +15,7 @@ pub enum Error {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// AWS-LC, called directly, failed.
-    #[error("aws-lc refused while {0}")]
+    #[error("AWS-LC failed while {0}")]
     InProcess(&'static str),
     /// The module lacks something that the work needs. The report shows `n/a`, not a failure.
     #[error("{0}")]
@@ -55,9 +55,9 @@ pub enum Error {
     /// Work on a token's file failed.
     #[error("cannot {what}: {reason}")]
     TokenFile {
-        /// What was to be done.
+        /// The work that failed.
         what: &'static str,
-        /// What the core says.
+        /// The reason of the core.
         reason: String,
     },
     /// The operating system refused access to a file.

@@ -1,9 +1,8 @@
-//! PKCS#11 modules of any make, through their C ABI and nothing else: a safe client, the
-//! administration of tokens, and an X.509 PKI pipeline that is run through several modules side by
-//! side.
+//! Uses PKCS#11 modules of any vendor through their C interface only: the administration of tokens,
+//! and an X.509 PKI pipeline that runs through several modules side by side.
 //!
-//! What this crate can do with a module, any client can. Only [`token_file`] calls Jeton's core,
-//! for commands that PKCS#11 has no function for.
+//! No other interface of a module is used. Only [`token_file`] calls Jeton's core, for commands
+//! that PKCS#11 has no function for.
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Migration: the objects of an old store, which [`jeton_migrate`] has read, become a token of
-//! Jeton.
+//! Migration: writes the objects of an old store, which [`jeton_migrate`] has read, to a new token
+//! of Jeton.
 //!
 //! The tool writes a new token in a directory of its own and renames its file into the token
 //! directory at the end. A process with `JETON_DIR` set to that directory does the writing
@@ -42,14 +42,14 @@ pub struct Job {
     pub old_module: Option<OldModule>,
 }
 
-/// The result of a [`Job`]. It tells nothing secret.
+/// The result of a [`Job`]. It contains no secret.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The serial number of the new token.
     pub serial: String,
     /// One line for each object, in their order.
     pub lines: Vec<Line>,
-    /// Why the old module was not asked, if it was found and does not open the store.
+    /// Why the old module was not used, if it was found but does not open the store.
     pub note: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Line {
     pub label: String,
     /// `CKA_ID` in hexadecimal.
     pub id: String,
-    /// Whether it comes.
+    /// The migrated object, or the reason why it cannot be migrated.
     pub result: Result<Arrival, String>,
 }
 
@@ -78,22 +78,22 @@ pub struct Arrival {
 }
 
 impl Outcome {
-    /// Returns the number of objects that come.
+    /// Returns the number of objects that were migrated.
     pub fn coming(&self) -> usize {
         self.lines.iter().filter(|line| line.result.is_ok()).count()
     }
 
-    /// Returns the objects that cannot come, with the reasons.
+    /// Returns the objects that cannot be migrated, with the reasons.
     pub fn staying(&self) -> impl Iterator<Item = (&Line, &str)> {
         self.lines.iter().filter_map(|line| Some((line, line.result.as_ref().err()?.as_str())))
     }
 }
 
-/// How many of the objects a token of Jeton has already.
+/// The number of objects that a token of Jeton already has.
 pub enum Presence {
     /// There is no token with this label.
     NoToken,
-    /// There is one, with this number of the objects and this serial number.
+    /// There is such a token, with this number of the objects and this serial number.
     Token {
         /// The number of objects that are there.
         objects: usize,

@@ -56,7 +56,7 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
     match (fitting.as_slice(), choice) {
         ([slot, ..], Choice::Free) | ([slot], _) => Ok(*slot),
         ([], _) => Err(Error::Usage(format!("no {choice}"))),
-        _ => Err(Error::Usage(format!("several tokens fit: {choice}; the serial tells them apart"))),
+        _ => Err(Error::Usage(format!("several tokens fit: {choice}; choose one by its serial"))),
     }
 }
 

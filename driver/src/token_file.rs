@@ -25,7 +25,7 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
     }
 }
 
-/// Reads the facts of a token file that need no PIN.
+/// Reads the properties of a token file that can be read without a PIN.
 pub fn info(token: &TokenFile) -> Result<Info, Error> {
     token.info().map_err(core("read the token"))
 }
@@ -45,7 +45,8 @@ pub fn rekey(token: &TokenFile, pins: &Pins<'_>) -> Result<(), Error> {
     token.rekey(pins).map_err(core("make a new token key"))
 }
 
-/// Changes the sealing key. `old` says where the present one is, if the configuration does not.
+/// Changes the sealing key. `old` names the source of the current key, if the configuration does
+/// not.
 pub fn change_sealing_key(
     token: &TokenFile,
     pins: &Pins<'_>,

@@ -105,7 +105,8 @@ fn pipeline_with(scratch: &Scratch, module: &str, algorithms: &str, more: &[&str
     serde_json::from_str(&text).expect("the report is JSON")
 }
 
-/// The algorithms that the module was measured with; each has fifteen stages that took time.
+/// Returns the algorithms with which the module was measured. Checks that each has the times of
+/// fifteen stages.
 fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     let modules = report["modules"].as_array().expect("a list of modules");
     let module = modules.iter().find(|one| one["name"] == module).expect("the module is in the report");
@@ -118,8 +119,8 @@ fn measured<'a>(report: &'a Value, module: &str) -> Vec<&'a str> {
     batches.iter().filter_map(|batch| batch["algorithm"].as_str()).collect()
 }
 
-/// In-process verifies the whole database. OpenSSL verifies the kept files of the algorithms that
-/// it supports.
+/// Verifies the whole database with `in-process`. Verifies the kept files with OpenSSL, for the
+/// algorithms that it supports.
 fn check(scratch: &Scratch, module: &str, algorithms: &[&str]) {
     succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &scratch.file("db")]));
     if !has("openssl", "version") {

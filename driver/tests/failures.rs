@@ -9,7 +9,7 @@ use jeton_peers::Known;
 use rusqlite::Connection;
 
 #[test]
-fn a_flipped_byte_is_found_wherever_it_is_and_the_serial_named() {
+fn a_flipped_byte_is_found_in_every_field_and_the_serial_named() {
     for offset in [0, 1, 4, 30, 150, -1, -40] {
         flipped_byte_is_found("in-process", offset);
     }
@@ -30,7 +30,7 @@ fn a_flipped_byte_is_found_through_jeton() {
 }
 
 #[test]
-fn cert_verify_sees_what_the_database_gave_and_names_the_serial() {
+fn cert_verify_verifies_the_bytes_of_the_database_and_names_the_serial() {
     let scratch = Scratch::new();
     succeed(&mut stored(&scratch, "in-process"));
     // A trigger in the database alters certificate 3 when it is stored, so only reading it back
@@ -79,7 +79,7 @@ fn a_wrong_pin_is_reported_by_function_and_code_and_the_baseline_goes_on() {
 }
 
 #[test]
-fn a_file_that_is_no_module_is_said_to_be_none() {
+fn a_file_that_is_not_a_module_is_reported() {
     let (code, text) = run(&mut jeton(["mechanisms", "--module", "/dev/null"]));
     assert_eq!(code, 1);
     assert!(text.contains("cannot load /dev/null"), "{text}");

@@ -25,7 +25,7 @@ fn a_hostile_module_is_reported_and_the_baseline_goes_on() {
     }
     let cases = [
         ("crashes", "abort();", "its process ended with signal: 6"),
-        ("hangs", "for (;;) pause();", "said nothing for 2 s"),
+        ("hangs", "for (;;) pause();", "reported nothing for 2 s"),
         ("refuses", "return 0x30;", "C_Initialize: CKR_DEVICE_ERROR (0x30) while initialising the module"),
         ("vendor", "return 0x80000042;", "C_Initialize: CKR vendor 0x80000042"),
         (

@@ -35,7 +35,7 @@ fn two_result_stores_are_compared() {
 }
 
 #[test]
-fn a_file_that_is_no_result_store_is_refused_and_kept() {
+fn a_file_that_is_not_a_result_store_is_refused_and_kept() {
     let scratch = Scratch::new();
     let file = scratch.file("text");
     std::fs::write(&file, "important").expect("the directory is writable");
@@ -75,7 +75,7 @@ fn an_interrupt_keeps_and_prints_what_was_measured() {
 }
 
 #[test]
-fn the_tool_without_its_module_says_so() {
+fn the_tool_reports_that_its_module_is_missing() {
     let scratch = Scratch::new();
     let copy = scratch.file("jeton");
     std::fs::copy(env!("CARGO_BIN_EXE_jeton"), &copy).expect("a copy of the tool");

@@ -338,7 +338,7 @@ fn a_migration_that_is_killed_leaves_no_half_token() {
             || text.contains(&format!("all {OBJECTS} objects already")),
         "{text}"
     );
-    // What the killed migrations left is removed by a later one.
+    // A later migration removes the directories of killed ones.
     succeed(&mut migration.command(&["--label", "another"]));
     sleep(Duration::from_millis(500));
     succeed(&mut migration.command(&["--label", "a third"]));

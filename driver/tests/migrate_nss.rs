@@ -141,7 +141,7 @@ fn a_wrong_password_of_nss_is_refused() {
 }
 
 #[test]
-fn an_altered_attribute_of_nss_is_found_by_its_code() {
+fn an_altered_attribute_of_nss_is_found_by_its_mac() {
     // A private exponent, a modulus, and the trust in a certificate.
     for (file, table, column, wanted) in [
         ("key4.db", "nssPrivate", "a123", "attribute 0x123"),

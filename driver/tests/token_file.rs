@@ -58,7 +58,7 @@ fn token_info_shows_a_token_without_a_pin() {
 }
 
 #[test]
-fn a_short_pin_is_warned_of() {
+fn a_short_pin_causes_a_warning() {
     let Some(scratch) = token() else { return };
     let mut command =
         tool(&scratch, &["init-token", "--label", "short", "--so-pin", "1234", "--pin", "12345678"]);
@@ -77,7 +77,7 @@ fn rekey_needs_the_right_pins() {
 }
 
 #[test]
-fn a_rekey_that_is_killed_leaves_a_sound_token() {
+fn a_killed_rekey_leaves_a_valid_token() {
     let Some(scratch) = token() else { return };
     for milliseconds in (0..60).step_by(3) {
         let mut child = with_pins(&scratch, &["rekey"]).spawn().expect("the tool");

@@ -54,7 +54,7 @@ impl Des3 {
         Ok(Self { cipher: cipher?, direction })
     }
 
-    /// Computes the round keys. Copies of them stay on the stack.
+    /// Computes the round keys. Copies of them remain on the stack, which the caller wipes.
     #[inline(never)]
     fn schedule(key: &[u8]) -> Result<Box<TdesEde3>> {
         TdesEde3::new_from_slice(key).map(Box::new).map_err(|_| Error::KeySizeRange)

@@ -69,8 +69,8 @@ pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }
 
-/// A prime and a base. The code does not test whether the prime is prime, because that costs more
-/// than the agreement. A wrong prime harms only the keys that use it.
+/// A prime and a base. The number is not tested for primality, because that takes longer than the
+/// agreement. A wrong prime harms only the keys that use it.
 struct Group {
     prime: Vec<u8>,
     base: Vec<u8>,
@@ -134,7 +134,8 @@ impl<I: Integers> PrivateKey for Private<I> {
     }
 }
 
-/// A checked public key. It has no operation; a private key takes its value as the peer's.
+/// A checked public key. It has no operation. A private key uses its value as the public key of the
+/// peer.
 struct Public;
 
 impl PublicKey for Public {

@@ -116,7 +116,7 @@ pub trait Hasher: Send {
     fn update(&mut self, data: &[u8]) -> Result<()>;
     /// Writes the digest to `out` (`hash.len()` bytes) and starts a new message.
     fn finish(&mut self, out: &mut [u8]) -> Result<()>;
-    /// Discards the message so far and starts a new one.
+    /// Discards the current message and starts a new one.
     fn reset(&mut self) -> Result<()>;
     /// Copies the digest with its current state. Fails with `StateUnsaveable` if the library cannot
     /// copy.
@@ -264,10 +264,10 @@ pub enum Scheme {
         /// The length of the salt in bytes.
         salt_len: usize,
     },
-    /// ECDSA. The input is a digest of any length; only its leftmost bits count, as many as the
-    /// order has (FIPS 186-5, 6.4). The signature is r || s, each as long as the order. A verifier
-    /// also accepts an r || s of equal, shorter halves, from which common leading zeros were
-    /// removed.
+    /// ECDSA. The input is a digest of any length. If it is longer than the order, only its
+    /// leftmost bits are used (FIPS 186-5, 6.4). The signature is r || s, each as long as the
+    /// order. A verifier also accepts an r || s of equal, shorter halves, from which common leading
+    /// zeros were removed.
     Ecdsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,

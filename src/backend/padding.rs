@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_wrong_byte_of_a_pkcs7_padding_is_seen() {
+    fn every_wrong_byte_of_a_pkcs7_padding_is_found() {
         for block in [8, 16] {
             for padding in 0..=255 {
                 let mut plain = vec![0xaa; 2 * block];

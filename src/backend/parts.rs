@@ -46,8 +46,9 @@ pub enum PairSpec<'a> {
     },
     /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
     /// `DomainParamsInvalid` if the prime is even or the base is not from 2 to the prime minus 2.
-    /// It fails with `KeySizeRange` if the prime does not have 1024 to 8192 bits. It also fails so
-    /// if the private value has less than 160 bits, or not fewer bits than the prime.
+    /// It fails with `KeySizeRange` if the prime does not have 1024 to 8192 bits. It fails with the
+    /// same error if the private value has less than 160 bits, or at least as many bits as the
+    /// prime.
     Dh {
         /// The prime.
         prime: &'a [u8],

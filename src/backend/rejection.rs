@@ -1,8 +1,8 @@
 //! Decoding of RSAES-PKCS1-v1_5 with implicit rejection (draft-irtf-cfrg-rsa-guidance), for both
 //! backends.
 //!
-//! A wrong padding gives a synthetic message, not an error. Bleichenbacher's attack needs the
-//! difference. The synthetic message depends only on the key and the ciphertext, so that a repeated
+//! A wrong padding gives a synthetic message, not an error. Bleichenbacher's attack needs that
+//! error. The synthetic message depends only on the key and the ciphertext, so that a repeated
 //! decryption reveals nothing. OpenSSL 3.2 and NSS compute the same message.
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
@@ -41,8 +41,8 @@ impl Rejection {
     /// Decodes `em`, the decryption of `ciphertext`. Both are as long as the modulus.
     ///
     /// Returns the message. Returns a synthetic message if the padding is wrong or the length of
-    /// the message does not fit. `fits` is called for every possible length, and the length of the
-    /// synthetic message fits. Fails with `KeySizeRange` if no length fits.
+    /// the message does not fit. Calls `fits` for every possible length. The synthetic message
+    /// always has a length that fits. Fails with `KeySizeRange` if no length fits.
     pub(super) fn decode(
         &self,
         macs: &dyn Macs,
@@ -81,7 +81,7 @@ impl Rejection {
         expand(&mut *mac, b"length", &mut candidates)?;
         expand(&mut *mac, b"message", out)?;
 
-        // If every length fits, this is the choice of the draft.
+        // If every length fits, this chooses the same length as the draft.
         let count = lengths.len() as u16;
         let mask = u16::MAX >> count.leading_zeros();
         let mut chosen = 0u16;

@@ -152,7 +152,7 @@ pub enum SavedCipher {
 
 /// The direction of a cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are clear")]
 pub enum Direction {
     Encrypt,
     Decrypt,
@@ -297,11 +297,11 @@ pub enum CipherScheme {
     Aead {
         /// The cipher.
         cipher: AeadScheme,
-        /// The nonce or initialisation vector. [`AeadScheme::takes`] knows its lengths.
+        /// The nonce or initialisation vector. [`AeadScheme::takes`] checks its length.
         nonce: Nonce,
         /// Additional authenticated data.
         aad: Box<[u8]>,
-        /// The length of the tag in bytes. [`AeadScheme::takes`] knows the lengths.
+        /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
         tag_len: usize,
         /// The announced length of the message without the tag. A message of another length fails
         /// with `DataLenRange`. Only CCM uses it.

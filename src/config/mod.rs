@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strict_policy_offers_no_mechanism_of_which_nothing_is_left() {
+    fn the_strict_policy_offers_no_mechanism_without_a_function() {
         let strict = PolicyRules { name: Policy::Strict, ..PolicyRules::default() };
         let rules = MechanismRules { allow: None, deny: vec![], legacy: true, ..Default::default() };
         let offered = offered(&rules, &strict).expect("known names");

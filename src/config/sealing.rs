@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_reads_back_as_it_is_written() {
+    fn a_source_is_parsed_and_written_in_the_same_form() {
         for text in ["file:/etc/jeton.key", "credential:jeton", "keyring:jeton:main"] {
             let source: SealingSource = text.parse().expect("a source");
             assert_eq!(source.to_string(), text);

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_number_stands_twice() {
+    fn no_number_has_two_rows() {
         let mut ids: Vec<_> = all().map(|mechanism| mechanism.id).collect();
         let rows = ids.len();
         ids.sort();

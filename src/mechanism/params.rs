@@ -201,7 +201,8 @@ pub enum Params {
     IkePrf {
         /// The pseudo-random function.
         prf: MacFunction,
-        /// Whether the nonces are the key of the function and the base key is its message.
+        /// Whether the nonces are the key of the pseudo-random function, and the base key is its
+        /// message.
         data_as_key: bool,
         /// Ni and Nr, concatenated.
         nonces: Box<[u8]>,
@@ -276,7 +277,7 @@ pub enum AgreementKdf {
 /// The salt of HKDF (`CKF_HKDF_SALT_*`).
 #[derive(Clone, PartialEq, Eq)]
 pub enum HkdfSalt {
-    /// Zeros, as many as the hash has bytes.
+    /// Zeros, with the length of the hash.
     Null,
     /// These bytes.
     Data(Box<[u8]>),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_fits_its_form_or_is_none() {
+    fn a_number_that_does_not_fit_is_not_encoded() {
         let number = |little_endian, len| Number { little_endian, len };
         assert_eq!(number(false, 2).encode(0x0102).as_deref(), Some(&[1, 2][..]));
         assert_eq!(number(true, 2).encode(0x0102).as_deref(), Some(&[2, 1][..]));

@@ -324,11 +324,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_has_one_rule_for_a_sort_and_one_kind_for_all() {
+    fn an_attribute_has_one_rule_per_object_type_and_one_form() {
         for (at, rule) in table().enumerate() {
             for other in table().skip(at + 1) {
                 if other.id == rule.id {
-                    assert!(!other.on.has(rule.on), "{} stands twice", rule.id);
+                    assert!(!other.on.has(rule.on), "{} has two rules", rule.id);
                     assert_eq!(other.kind, rule.kind, "{}", rule.id);
                 }
             }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_has_a_place_in_the_bits() {
+    fn every_flag_has_a_bit() {
         for rule in table().filter(|rule| rule.kind == Kind::Flag) {
             assert!(super::super::bits::Flag::of(rule.id).is_some(), "{}", rule.id);
         }

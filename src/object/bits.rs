@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_is_absent_until_it_is_put() {
+    fn a_flag_is_absent_until_it_is_set() {
         let mut bits = Bits::default();
         assert_eq!(bits.get(Flag::SIGN), None);
         bits.put(Flag::SIGN, true);

@@ -251,7 +251,7 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
         && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
 }
 
-/// Sets the value of a secret key that comes out of another key: `CKA_VALUE_LEN` bytes of it, cut
+/// Sets the value of an unwrapped or derived secret key: `CKA_VALUE_LEN` bytes of the secret, cut
 /// as `cut` says, or all of it. Fails with `TemplateInconsistent` if the secret is too short or
 /// must not be cut, and with `KeySizeRange` if the key type has no such length.
 pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
@@ -499,10 +499,10 @@ pub(super) fn complete(
     coherent(attributes)
 }
 
-/// Sets a usage to false if the template does not mention it and refuses a usage that it follows
-/// from. Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509`
-/// computes the same as a decryption. Otherwise a key that was made with `CKA_DECRYPT` false alone
-/// would decrypt.
+/// Sets a usage to false if the template omits it and refuses another usage that computes the same.
+/// Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509` computes the
+/// same as a decryption. Otherwise a key could decrypt although its template has `CKA_DECRYPT`
+/// false.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
         (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),

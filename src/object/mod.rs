@@ -64,8 +64,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// Makes an object of attributes that are known to be complete. Fails with `GeneralError` if
-    /// their class or type is unknown. A newer version may have written such a record.
+    /// Builds an object from attributes that are complete. Fails with `GeneralError` if their class
+    /// or type is unknown. A newer version may have written such a record.
     pub(crate) fn new(home: Home, mut attributes: Attributes, provider: &'static Provider) -> Result<Self> {
         let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         attributes.fit();
@@ -117,8 +117,8 @@ impl Object {
     }
 
     /// Returns the empty list for `CKA_ALLOWED_MECHANISMS` of a key that was made without it. The
-    /// key then allows every mechanism. Without a value, OpenSSL's provider takes the attribute for
-    /// unknown to the token.
+    /// key then allows every mechanism. If the attribute were absent, OpenSSL's provider would
+    /// assume that the token does not know it.
     fn unrestricted(&self, id: A) -> Option<AttributeView<'static>> {
         let empty = AttributeView::Bytes(Shown::Held(&[]));
         (id == A::ALLOWED_MECHANISMS && self.object_type.is_key()).then_some(empty)

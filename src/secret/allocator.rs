@@ -42,7 +42,7 @@ mod tests {
 
     /// The system's allocator reuses a block of 64 bytes for the next request of that size.
     #[test]
-    fn a_block_that_grows_leaves_nothing_in_its_old_place() {
+    fn a_block_that_grows_wipes_its_old_memory() {
         let layout = Layout::from_size_align(64, 8).expect("a layout");
         // SAFETY: the blocks are used within their layouts and freed with them. The test reads the
         // old bytes through the new block, which owns them at that time.

@@ -23,7 +23,7 @@ use tracing::error;
 /// Bytes that one mapping takes from the system. The smallest usual limit on locked memory allows
 /// this.
 const CHUNK: usize = 64 << 10;
-/// The most bytes that are locked, also if the limit of the process is higher.
+/// The greatest number of bytes that are locked, even if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
 /// The sizes of blocks. The smallest has room for the link of its list, and its alignment.
 const SMALLEST: usize = 16;
@@ -122,7 +122,7 @@ struct Pages {
     fresh: *mut u8,
     left: usize,
     locked: usize,
-    /// Whether the log has the error already.
+    /// Whether the error was logged already.
     unlocked_said: bool,
     dumped_said: bool,
 }
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_apart_and_come_back_wiped() {
+    fn blocks_do_not_overlap_and_are_wiped_before_reuse() {
         for len in [1, 16, 17, 100, 4096, LARGEST, LARGEST + 1] {
             let mut all: Vec<_> = (0..20).map(|_| Secret::zeroed(len)).collect();
             for (number, secret) in (1..).zip(&mut all) {
@@ -328,7 +328,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_secret_is_locked_and_in_no_core_dump() {
+    fn a_secret_is_locked_and_excluded_from_core_dumps() {
         assert_protected(&Secret::zeroed(32));
     }
 }

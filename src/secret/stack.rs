@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_computation_leaves_is_wiped() {
+    fn the_stack_is_wiped_after_a_computation() {
         static STACKS: Stacks = Stacks::new(256 << 10);
         assert_eq!(
             STACKS.run(|| {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_leaves_is_wiped() {
+    fn the_stack_is_wiped_after_a_panic() {
         static STACKS: Stacks = Stacks::new(256 << 10);
         let work = || {
             STACKS.run(|| -> Result<()> {

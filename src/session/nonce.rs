@@ -21,8 +21,8 @@ const LEAST_RANDOM_BITS: usize = 64;
 pub(crate) struct Nonces {
     counted: Counting,
     /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
-    /// never get the same nonce. Messages of two operations get it as rarely as with random nonces
-    /// (SP 800-38D, 8.2.2).
+    /// never get the same nonce. Messages of two operations get the same nonce only as rarely as
+    /// with random nonces (SP 800-38D, 8.2.2).
     any: Counting,
 }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_xored_onto_what_is_not_fixed() {
+    fn a_counter_is_xored_onto_the_bits_that_are_not_fixed() {
         let counted = all(Generator::CounterXor, 4, &[0xab, 0xcd]);
         assert_eq!(counted[..3], [[0xab, 0xcd], [0xab, 0xcc], [0xab, 0xcf]]);
         let counted = all(Generator::CounterXor, 22, &[1, 2, 3]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_counter_is_xored_onto_stays() {
+    fn the_bits_under_a_xored_counter_must_not_change() {
         let mut nonces = Nonces::default();
         let mut next = |generator, nonce: &[u8], fixed_bits| {
             let params = MessageParams::new(AeadScheme::AesGcm, nonce, 16).expect("lengths of GCM");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_nonces_keep_their_fixed_bits_and_never_meet() {
+    fn generated_nonces_keep_their_fixed_bits_and_never_repeat() {
         for generator in [Generator::Any, Generator::Random] {
             let made = all(generator, 20, &[0x5a; 12]);
             assert_eq!(made.len(), 5);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_of_the_application_is_left_as_it_is() {
+    fn a_nonce_of_the_application_is_not_changed() {
         assert_eq!(all(Generator::None, 0, &[3; 12]), [[3; 12]; 5]);
     }
 }

@@ -62,7 +62,7 @@ impl PinTurn {
     }
 }
 
-/// The key of an operation that has none.
+/// The key handle of an operation without a key.
 pub(super) const NO_KEY: ObjectHandle = ObjectHandle(0);
 
 /// How a function passes the message.
@@ -303,7 +303,7 @@ impl<E: Resume> Operation<E> {
     }
 }
 
-/// What a session does with all its operations.
+/// The methods that a session calls on each of its operations.
 pub(super) trait Lifecycle {
     /// Ends the operation.
     fn cancel(&mut self);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_padding_is_taken_off() {
+    fn only_a_complete_padding_is_removed() {
         let good = [&[0, 1][..], &[0xff; 8], &[0, 7, 8]].concat();
         assert_eq!(remove_padding(&good), Ok(&[7, 8][..]));
         for wrong in [&good[1..], &[&[0, 1][..], &[0xff; 7], &[0, 7]].concat(), &[0, 1, 0xff], &[]] {

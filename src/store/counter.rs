@@ -1,5 +1,5 @@
-//! A counter file with the last state of a token's store, in another place than the token's file.
-//! An attacker who restores an older copy of the token's file must also restore the counter.
+//! A counter file with the last state of a token's store, separate from the token's file. An
+//! attacker who restores an older copy of the token's file must also restore the counter.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -19,7 +19,7 @@ const MODE: u32 = 0o600;
 pub struct Counter(PathBuf);
 
 impl Counter {
-    /// Returns the counter in this directory of the token with this serial number.
+    /// Returns the counter of the token with this serial number. Its file is in this directory.
     pub fn of(directory: &Path, serial: &str) -> Self {
         Self(directory.join(serial).with_extension("counter"))
     }

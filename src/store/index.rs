@@ -18,7 +18,7 @@ use crate::secret::Secret;
 const INDEXED: [A; 8] =
     [A::CLASS, A::KEY_TYPE, A::ID, A::LABEL, A::UNIQUE_ID, A::SUBJECT, A::ISSUER, A::SERIAL_NUMBER];
 
-/// The length of a namer's key in bytes.
+/// The length in bytes of the key with which index keys are computed.
 pub(crate) const INDEXER_KEY: usize = 16;
 
 /// The index keys of an object; a cryptographic key has three or four. They are stored inline: with
@@ -29,7 +29,7 @@ pub(crate) type IndexKeys = SmallVec<[u64; 6]>;
 pub(crate) struct Indexer(Secret);
 
 impl Indexer {
-    /// Returns a namer with this key.
+    /// Returns an indexer with this key.
     pub(crate) fn new(key: &[u8; INDEXER_KEY]) -> Self {
         Self(Secret::from(&key[..]))
     }
@@ -40,7 +40,7 @@ impl Indexer {
     }
 
     /// Returns the index key of a value; `None` for attributes that are not indexed. An empty value
-    /// has none either: most objects have it by default, so it would not narrow a search.
+    /// has no index key: most objects have it by default, so it would not narrow a search.
     pub(crate) fn index_key(&self, id: A, value: &Value) -> Option<u64> {
         if !INDEXED.contains(&id) {
             return None;

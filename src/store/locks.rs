@@ -10,8 +10,8 @@
 //! lock looks like a lock of the process, because its connections share it. To other processes, and
 //! to other copies of SQLite, it is the lock of another process.
 //!
-//! - Each connection cannot lock through its own descriptor. SQLite counts the readers of a file:
-//!   the first one takes the lock, and the last one releases it, through another descriptor.
+//! - A connection cannot lock through its own descriptor. SQLite counts the readers of a file: the
+//!   first one takes the lock, and the last one releases it, through another descriptor.
 //! - The descriptor that maps `-shm` cannot be the lock. A forked child inherits the mapping, which
 //!   keeps the description open, and with it the locks of a parent that was killed. A lock is not
 //!   mapped, so a child can close it.
@@ -32,7 +32,7 @@ use rusqlite::ffi;
 
 /// The mutex of the [`Table`], which SQLite reserves for applications.
 pub(super) const MUTEX: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
-/// The number of attempts to open a file whose name meanwhile leads to another file.
+/// The number of attempts to open a file that is replaced during the attempt.
 const TRIES: usize = 8;
 
 /// The identity of a file: its device and inode.
@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
         // SAFETY: SQLite passes a path that ends with NUL.
         match adopt(unsafe { CStr::from_ptr(path) }, flags, file) {
             Ok(()) => return file,
-            // The name now leads to another file, so it is opened again.
+            // Another file now has this name, so open again.
             Err(reason) if reason.kind() == ErrorKind::ResourceBusy => {
                 // SAFETY: opened above, and SQLite does not have it.
                 unsafe { libc::close(file) };
@@ -121,7 +121,7 @@ pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
 
 /// Calls close(2) for SQLite. Closes the lock with the last descriptor of the file.
 pub(super) unsafe extern "C" fn close(file: c_int) -> c_int {
-    // This comes before the descriptor is free, because another thread may get its number at once.
+    // Do this before the descriptor is free, because another thread may get its number at once.
     with_table(|table| table.remove(file));
     // SAFETY: SQLite's own argument, unchanged.
     unsafe { libc::close(file) }
@@ -149,8 +149,8 @@ pub(super) unsafe extern "C" fn fcntl(file: c_int, operation: c_int, argument: *
     }
 }
 
-/// Finds or opens the lock of a file that SQLite has opened. Fails with `ResourceBusy` if the path
-/// now leads to another file.
+/// Finds or opens the lock of a file that SQLite has opened. Fails with `ResourceBusy` if another
+/// file has this path now.
 fn adopt(path: &CStr, flags: c_int, file: c_int) -> std::io::Result<()> {
     // SQLite does not lock these files.
     if path.to_bytes().ends_with(b"-wal") || path.to_bytes().ends_with(b"-journal") {

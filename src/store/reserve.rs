@@ -13,13 +13,14 @@ use std::path::Path;
 
 use super::attempt_lock;
 
-/// Enough for SQLite's index file and the pages that the removal of some objects touches.
+/// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
+/// when some objects are removed.
 const LEN: u64 = 256 * 1024;
 const STEP: usize = 32 * 1024;
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
-/// Allocates the reserve of the token file at `path`, or as much as the disk has.
+/// Allocates the reserve of the token file at `path`, or the part of it that fits on the disk.
 pub(super) fn take(path: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(attempt_lock::MODE);
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_room_is_taken_given_back_and_taken_again() {
+    fn reserve_is_allocated_released_and_allocated_again() {
         let path = std::env::temp_dir().join(format!("jeton-reserve-{}.jeton", std::process::id()));
         let len = || std::fs::metadata(attempt_lock::name(&path)).expect("a file").len();
         take(&path).expect("room");

@@ -97,9 +97,9 @@ fn differs(what: String) -> rusqlite::Error {
 mod tests {
     use super::*;
 
-    /// The settings are the second defence: [`verify`] refuses such a file already.
+    /// The settings are a second defence, because [`verify`] already refuses such a file.
     #[test]
-    fn a_hardened_connection_obeys_no_trigger_and_no_view() {
+    fn a_hardened_connection_runs_no_trigger_and_no_view() {
         let connection = Connection::open_in_memory().expect("a database");
         connection.execute_batch(SCHEMA).expect("our tables");
         let planted = "CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END;

@@ -118,12 +118,12 @@ impl TokenKey {
         &self.bytes[..AEAD_KEY]
     }
 
-    /// Returns the namer for private objects.
+    /// Returns the indexer for private objects.
     pub(crate) fn indexer(&self) -> &Indexer {
         &self.indexer
     }
 
-    /// Returns the marker for rows.
+    /// Returns the hasher for rows.
     pub(crate) fn row_hasher(&self) -> &RowHasher {
         &self.row_hasher
     }
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_again() {
+    fn a_sealed_object_is_opened_unchanged() {
         let key = TokenKey::generate().expect("random bytes");
         for private in [false, true] {
             let (row, record) = key.seal("serial", 7, &object(private), &public_indexer()).expect("sealed");
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_key_record_hides_the_secret_and_shows_the_rest() {
+    fn a_public_key_record_hides_only_the_secret_attributes() {
         let key = TokenKey::generate().expect("random bytes");
         let (row, record) = key.seal("serial", 7, &public_key(), &public_indexer()).expect("sealed");
         assert!(!row.private && tag(&record) == Some(row.tag));
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_made_of_a_secret() {
+    fn secret_attributes_have_no_index_key() {
         for (_, _, object_type) in ObjectTypes::known() {
             for id in [AttributeType::CHECK_VALUE].iter().chain(&ObjectRules::of(object_type).secret) {
                 let value = Value::Bytes(b"secret".as_slice().into());
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_is_seen() {
+    fn any_flipped_bit_is_found() {
         let key = TokenKey::generate().expect("random bytes");
         for object in [object(false), object(true), public_key()] {
             let (row, record) = key.seal("serial", 7, &object, &public_indexer()).expect("sealed");
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_does_not_open_in_anothers_place() {
+    fn a_record_does_not_open_under_another_number() {
         let key = TokenKey::generate().expect("random bytes");
         let (_, record) = key.seal("serial", 7, &object(true), &public_indexer()).expect("sealed");
         assert!(key.open("serial", 8, &record).is_none());
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_of_its_token_and_its_change() {
+    fn a_summary_opens_only_for_its_token_and_change_number() {
         let key = TokenKey::generate().expect("random bytes");
         let sealed = key.seal_summary("serial", &Summary::empty(Change(3))).expect("sealed");
         assert!(key.open_summary("serial", Change(3), &sealed).is_some());
@@ -706,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_lie_four_deep_and_no_deeper() {
+    fn templates_nest_four_levels_deep_and_not_deeper() {
         // One attribute that is a template of one attribute, and so on. The innermost template is
         // empty.
         let nested = |depth: usize| readable(&[&[1, 17, 4].repeat(depth)[..], &[0]].concat());
@@ -718,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_record_that_asks_for_all_memory_is_damaged() {
+    fn a_pin_record_that_requests_too_much_memory_is_damaged() {
         let asking = |memory_kib, passes| {
             let parameters = PinParameters { memory_kib, passes, salt: [0; SALT], wrapped: vec![0; 64] };
             let record = PinRecord { parameters, sealing: None }.encode().expect("encoded");
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_opens_its_own_record_alone() {
+    fn a_pin_opens_only_its_own_record() {
         let key = TokenKey::generate().expect("random bytes");
         let record = key.wrap("serial", Role::User, b"1234", &RULES, None).expect("wrapped");
         let opened = unwrap("serial", Role::User, b"1234", &record, None).expect("unwrapped");
@@ -747,7 +747,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_key_of_a_token_is_locked_and_in_no_core_dump() {
+    fn the_token_key_is_locked_and_excluded_from_core_dumps() {
         let key = TokenKey::generate().expect("a key");
         for bytes in [&key.bytes[..], key.indexer.key(), key.row_hasher.key()] {
             crate::secret::assert_protected(bytes);

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_survives_its_uri() {
+    fn a_path_with_special_characters_is_opened_by_its_uri() {
         let uri = uri(Path::new("/a dir/50%?#.jeton"));
         assert_eq!(uri, "file:/a%20dir/50%25%3f%23.jeton?immutable=1");
     }

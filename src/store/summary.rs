@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_do_not_depend_on_order_and_forget_what_is_gone() {
+    fn sums_do_not_depend_on_order_or_on_removed_rows() {
         let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
         let rows = [row(1, 1), row(65, 2), row(2, 3)];
         let mut forwards = Summary::empty(Change(1));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_row_says_is_in_its_mark() {
+    fn every_field_of_a_row_changes_its_hash() {
         let row_hasher = RowHasher::new(&[3; ROW_HASH_KEY]);
         let hash = |row: &Row| row_hasher.hash(row).value;
         let first = row(1, 1);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_survives_its_encoding() {
+    fn a_summary_is_decoded_as_it_was_encoded() {
         let mut summary = Summary::empty(Change(7));
         summary.add(RowHasher::new(&[1; ROW_HASH_KEY]).hash(&row(5, 5)));
         let bytes = summary.encode().expect("encoded");

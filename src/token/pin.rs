@@ -20,7 +20,7 @@ use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::{self, SealingKey};
 use crate::store::{PinState, Role};
 
-/// If the waiting attempts take longer than this, another attempt is refused.
+/// Another attempt is refused if the waiting attempts take longer than this.
 const LONGEST_QUEUE: Duration = Duration::from_secs(20);
 
 /// Where the failure of an attempt is counted.

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn places_stay_in_order_whatever_comes_and_goes() {
+    fn places_stay_in_order_after_inserts_and_removals() {
         let mut walk = Walk::default();
         for handle in [1, 2, 4, 3, 6, 5] {
             let storage = if handle % 2 == 0 { Storage::Token } else { Storage::Session };

@@ -1,4 +1,5 @@
-//! Each backend against each: one accepts the results of the other, and both refuse wrong ones.
+//! Compares the backends with each other: each accepts the results of the others, and all refuse
+//! wrong ones.
 
 use std::sync::LazyLock;
 
@@ -176,7 +177,7 @@ fn ecdsa() {
         for curve in Curve::ALL {
             let key = from.keys.generate(&PairSpec::Ec(curve)).unwrap();
             public_half_is_computed(from, to, &key);
-            // The digests' lengths, and some around the curves' orders.
+            // The lengths of digests, and some lengths near those of the curves' orders.
             let inputs = [1, 20, 28, 32, 48, 64, 65, 66, 67, 100].map(bytes);
             exchange(from, to, &key, &Scheme::Ecdsa, &inputs);
         }

@@ -1,5 +1,5 @@
-//! Ciphers and MACs, each backend against each: one decrypts the ciphertext of the other, in any
-//! parts.
+//! Compares the ciphers and MACs of the backends: each decrypts the ciphertext of the others, in
+//! any parts.
 
 use jeton::backend::{AeadScheme, Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;

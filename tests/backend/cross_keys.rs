@@ -1,4 +1,5 @@
-//! Encryption, agreement and encapsulation, and the newer signatures: each backend against each.
+//! Compares the backends with each other: encryption, key agreement, encapsulation, and the newer
+//! signatures.
 
 use jeton::backend::{
     Curve, Encryption, Hash, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, Scheme, SlhDsa,

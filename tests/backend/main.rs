@@ -1,4 +1,4 @@
-//! The crypto backends, each by itself against known answers and each against the other.
+//! The crypto backends: compared with known answers, and with each other.
 
 mod acvp;
 mod blake2b;

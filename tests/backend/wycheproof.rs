@@ -61,7 +61,7 @@ impl Run {
         };
         match (right, deviation(&self.set, case)) {
             (false, None) => self.failures.push(format!("{case} ({comment}): {expected:?}, got {outcome:?}")),
-            (true, Some(reason)) => self.failures.push(format!("{case} deviates no longer: {reason}")),
+            (true, Some(reason)) => self.failures.push(format!("{case} no longer deviates: {reason}")),
             (false, Some(_)) => self.deviating += 1,
             (true, None) => (),
         }

@@ -1,6 +1,6 @@
 //! Each write, sync, truncation, deletion and opening of a file fails in turn, with ENOSPC, EIO and
-//! EROFS, once or permanently. Afterwards acknowledged changes are there, a failed call has its
-//! full effect or none, and the correct PIN opens the token.
+//! EROFS, once or permanently. Afterwards acknowledged changes exist, a failed call has its full
+//! effect or no effect, and the correct PIN opens the token.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::vfs::{self, Failure, Fault};
 
 const WRONG: &[u8] = b"a wrong one";
 const NEW: &[u8] = b"the user's new PIN";
-/// High enough, so that no failure locks a PIN here.
+/// A limit that the failures of these tests do not reach.
 const LIMIT: u32 = 100;
 
 /// The results of the calls of a run, by name.
@@ -273,7 +273,7 @@ fn acknowledged(said: &Said, name: &str) -> bool {
 }
 
 fn expect(what: &str, holds: bool) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("{what} is not as it was acknowledged")) }
+    if holds { Ok(()) } else { Err(format!("{what} differs from what was acknowledged")) }
 }
 
 fn told<E: Debug>(what: &'static str) -> impl Fn(E) -> String {

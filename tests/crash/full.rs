@@ -3,7 +3,7 @@
 //! attempt.
 //!
 //! The disks are file systems in memory, in a mount namespace of the child. This needs root. A test
-//! that cannot run prints this.
+//! that cannot run prints the reason.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -24,12 +24,12 @@ use crate::support::{Client, Directory, Functions, LABEL, PIN, SO_PIN, data, non
 
 const WRONG: &[u8] = b"a wrong one";
 const LIMIT: u32 = 3;
-/// Seconds that a PIN costs in these tests if it cannot be counted.
+/// The delay in seconds of a PIN attempt that cannot be counted, in these tests.
 const DELAY: u64 = 1;
 /// An unprivileged user.
 const STRANGER: u32 = 65534;
 
-/// What the disk is in these tests.
+/// The disk of these tests.
 const DISK: &str = "size=2m,mode=0700";
 
 /// Starts a child in its own mount namespace. Returns `None` without the permission.
@@ -305,7 +305,7 @@ pub fn memory() {
     assert_eq!(failures(&directory), Ok((0, 0)));
     client.module.initialize(Some(&text)).expect("a module");
     assert_eq!(client.module.login(client.open(), User::User, PIN), Ok(()));
-    println!("{} logins without memory cost no try", said.len());
+    println!("{} logins without memory cost no attempt", said.len());
 }
 
 pub fn memory_child() {

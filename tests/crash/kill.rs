@@ -1,4 +1,5 @@
-//! `kill -9` of one of four processes, or of all, at any moment: acknowledged changes are there.
+//! `kill -9` of one of four processes, or of all, at any moment: acknowledged changes exist
+//! afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +83,7 @@ pub fn case() {
     let client = client(&directory, u32::MAX);
     let session = client.open();
     log_in(&client, session, known);
-    assert_eq!(client.find(session, &crate::support::none()), [], "objects left over");
+    assert_eq!(client.find(session, &crate::support::none()), [], "objects remaining");
     let Figures { kills, acknowledged, in_doubt, objects } = figures;
     println!(
         "{kills} kills of {WORKERS} processes: {acknowledged} calls acknowledged and found, {in_doubt} in doubt, \

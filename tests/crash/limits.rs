@@ -15,7 +15,7 @@ use crate::process::{Process, directory, number, token, with};
 use crate::support::{Client, Directory, PIN, aead_params, none, plain};
 
 const NAME: &str = "JETON_CRASH_NAME";
-/// Set to 1 in a child that gets no advice about memory.
+/// Set to 1 in a child to which the system refuses all advice about memory.
 const REFUSED: &str = "JETON_CRASH_REFUSED";
 const KIB: u64 = 1 << 10;
 /// The number and the length of the secrets of a child, more than one chunk of memory for secrets.

@@ -8,7 +8,7 @@ use crate::support::{none, plain};
 
 /// One of this number of key pairs is a token object. The others are session objects.
 const STORED: u64 = 500;
-/// The number of rounds after which memory has the size that the work needs.
+/// The number of rounds after which the process has allocated the memory that the work needs.
 const WARM_UP: u64 = 2000;
 /// The allowed growth of resident memory at the end.
 const LIMIT_KIB: u64 = 1024;

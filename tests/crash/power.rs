@@ -1,5 +1,5 @@
 //! A power cut at any moment: unsynced writes are lost, partly written, or complete. Acknowledged
-//! changes are there.
+//! changes exist afterwards.
 //!
 //! The test records a run, and rebuilds the files as they may have been at one moment of it. An
 //! unsynced write may reach the disk completely, in part (any of its sectors) or not at all,

@@ -42,7 +42,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a child with more environment.
+    /// Starts a child with additional environment variables.
     pub fn start(role: &str, directory: &Directory, more: &[(&str, String)]) -> Self {
         let own = std::env::current_exe().expect("this binary");
         Self::spawn(&mut Command::new(own), role, directory, more)
@@ -61,7 +61,7 @@ impl Process {
         Self::start_binary(program, arguments, &own, role, directory, more)
     }
 
-    /// The same with a copy of this binary.
+    /// Like the function above, with a copy of this binary.
     pub fn start_binary(
         program: &str,
         arguments: &[&str],
@@ -134,7 +134,7 @@ pub fn ready() {
 /// Starts children that begin together.
 pub fn together(count: usize, start: impl Fn(usize) -> Process) -> Vec<Vec<String>> {
     let mut children: Vec<_> = (0..count).map(start).collect();
-    // Long enough for a few children to be ready. The others start while these work.
+    // Long enough for a few children to be ready. The other children start while these work.
     std::thread::sleep(Duration::from_millis(300));
     children.iter_mut().for_each(Process::go);
     let said = children.into_iter().map(Process::wait);

@@ -25,9 +25,9 @@ pub struct Fixture<'a> {
     pub session: SessionHandle,
     /// The private or secret key.
     pub key: ObjectHandle,
-    /// Its public half, or the same.
+    /// Its public key, or the same secret key.
     pub public: ObjectHandle,
-    /// Another secret key, which is wrapped, and which derivations take beside the first.
+    /// Another secret key. It is wrapped, and derivations use it as their second key.
     pub other: ObjectHandle,
     /// The public key of a pair as a peer of an agreement.
     pub peer: Vec<u8>,
@@ -130,7 +130,7 @@ impl Fixture<'_> {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             module.message_crypt_init(session, direction, &bare, self.key)?;
             let mut params = params()?;
-            // The ciphertext is forged. The decryption uses the key nevertheless.
+            // The ciphertext is forged. The decryption still uses the key.
             let whole = module.crypt_message(
                 session,
                 direction,

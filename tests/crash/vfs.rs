@@ -121,7 +121,7 @@ pub fn install() {
     // SAFETY: NULL asks for the default one, which lives as long as the process.
     let base = unsafe { sqlite3_vfs_find(std::ptr::null()) };
     BASE.store(base, Ordering::Release);
-    // SAFETY: SQLite gave the address of a whole VFS.
+    // SAFETY: SQLite gave the address of a complete VFS.
     let base = unsafe { &*base };
     let vfs = Box::new(sqlite3_vfs {
         szOsFile: OWN as c_int + base.szOsFile,
@@ -173,10 +173,10 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// The base's file.
+/// The file of the base VFS.
 ///
 /// # Safety
-/// `file` is one that `open` was given: SQLite made it `OWN` bytes longer than the base's.
+/// `file` was passed to `open`: SQLite made it `OWN` bytes longer than the file of the base.
 unsafe fn real(file: *mut sqlite3_file) -> *mut sqlite3_file {
     // SAFETY: within the memory of the file, by the caller's promise.
     unsafe { file.byte_add(OWN) }
@@ -214,7 +214,8 @@ unsafe extern "C" fn open(
     if let Some(outcome) = fails(Call::Open) {
         return outcome;
     }
-    // SAFETY: SQLite's arguments go on to the base, with the part of the memory that is the base's.
+    // SAFETY: SQLite's arguments are passed to the base, with the part of the memory that belongs
+    // to the base.
     unsafe {
         let outcome = (*base).xOpen.expect("a function")(base, path, real(file), flags, out);
         if outcome == SQLITE_OK {
@@ -232,7 +233,7 @@ unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync_dir: 
     if let Some(outcome) = fails(Call::Delete) {
         return outcome;
     }
-    // SAFETY: SQLite's arguments go on to the base.
+    // SAFETY: SQLite's arguments are passed to the base.
     let outcome = unsafe { (*base).xDelete.expect("a function")(base, path, sync_dir) };
     if outcome == SQLITE_OK {
         note(Event::Delete { file });
@@ -243,7 +244,8 @@ unsafe extern "C" fn delete(_: *mut sqlite3_vfs, path: *const c_char, sync_dir: 
 /// Calls a function of the base VFS's file with SQLite's arguments.
 macro_rules! forward {
     ($file:ident, $function:ident $(, $argument:ident)*) => {
-        // SAFETY: SQLite calls with a file that `open` opened; its arguments go on as they are.
+        // SAFETY: SQLite calls this with a file that `open` opened; its arguments are passed
+        // unchanged.
         unsafe { (*(*real($file)).pMethods).$function.expect("a function")(real($file) $(, $argument)*) }
     };
 }

@@ -195,7 +195,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
             let free = *other.module.slots().expect("slots").last().expect("a slot");
             other.module.init_token(free, SO_PIN, LABEL).expect("a token");
             assert_eq!(waiting.join().expect("a thread"), Ok(free));
-            // The event was returned; the token is there.
+            // The event was returned, and the slot has the token.
             assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
             assert!(module.open_session(free, Access::ReadWrite).is_ok());
 

@@ -166,7 +166,7 @@ fn the_next_login_seals_the_public_keys_of_an_older_file() {
 }
 
 #[test]
-fn a_file_of_a_newer_format_is_left_alone() {
+fn a_file_of_a_newer_format_is_not_changed() {
     let provider = Provider::ALL[0];
     let client = Client::new(provider);
     client.module.finalize().expect("a module");

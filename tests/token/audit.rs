@@ -138,7 +138,7 @@ fn processes_and_restarts_of_a_module_share_a_chain() {
 }
 
 #[test]
-fn a_line_that_a_crash_cut_off_is_kept_and_the_log_continues() {
+fn a_line_truncated_by_a_crash_is_kept_and_the_log_continues() {
     each_backend(|provider| {
         let (client, file) = audited(provider);
         let create = |client: &Client| {

@@ -8,7 +8,7 @@ use jeton::mechanism::{AgreementKdf, HkdfSalt, Mechanism, Params};
 use crate::keys::{Kind, X25519, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// `CKM_SHA256_KEY_DERIVATION` and its like, with the hash that they are.
+/// `CKM_SHA256_KEY_DERIVATION` and its variants, each with its hash.
 const HASHED: [(M, M); 15] = [
     (M::SHA1_KEY_DERIVATION, M::SHA_1),
     (M::SHA224_KEY_DERIVATION, M::SHA224),
@@ -43,8 +43,8 @@ const OTHERS: [M; 13] = [
     M::PUB_KEY_FROM_PRIV_KEY,
 ];
 
-/// The SHAKEs, with Python's `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)` and
-/// `shake_256`, 64.
+/// The SHAKEs. The values are those of Python's
+/// `hashlib.shake_128(bytes.fromhex("01234567")).hexdigest(32)`, and of `shake_256` with 64.
 const SHAKES: [(M, &str); 2] = [
     (M::SHAKE_128_KEY_DERIVATION, "03870ca780ed319533f4c12257f6a475af86dd8195f9ebeb1b4e516afce5d318"),
     (
@@ -361,7 +361,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
             (M::EXTRACT_KEY_FROM_KEY, Params::Bit(0)),
             (M::CONCATENATE_BASE_AND_KEY, Params::Key(open)),
         ] {
-            // A concatenation is not shortened, and no other key to less than half.
+            // A concatenation is not shortened, and no other key is shortened to less than half.
             let small = match mechanism.0 {
                 M::XOR_BASE_AND_DATA | M::EXTRACT_KEY_FROM_KEY => none().number(A::VALUE_LEN, 16),
                 _ => none(),
@@ -378,7 +378,7 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
             let key = derive(&client, session, mechanism, open, &small.and(&shown())).expect("a key");
             assert_eq!((protection(key), history(key)), ([false, true], [false, false]));
         }
-        // The other key counts too.
+        // The protection of the other key is inherited too.
         let join = (M::CONCATENATE_BASE_AND_KEY, Params::Key(closed));
         let refused = derive(&client, session, join, open, &shown());
         assert_eq!(refused, Err(Error::TemplateInconsistent));

@@ -85,7 +85,7 @@ fn wrapping_pads_secret_keys_to_blocks_of_eight_bytes() {
 }
 
 #[test]
-fn an_update_gives_out_each_complete_block() {
+fn an_update_returns_each_complete_block() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -56,7 +56,7 @@ fn a_copy_never_lowers_cka_private() {
 }
 
 #[test]
-fn a_copy_gains_no_usage() {
+fn a_copy_cannot_gain_a_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

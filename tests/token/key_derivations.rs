@@ -123,7 +123,7 @@ fn a_key_in_a_mechanism_parameter_follows_the_rules_of_the_base_key() {
 /// Finding M1 of docs/security.md: the derived key was HMAC(K, message), although K may only
 /// verify.
 #[test]
-fn hkdf_extract_with_a_salt_key_makes_no_readable_mac() {
+fn hkdf_extract_with_a_salt_key_returns_no_readable_mac() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -182,7 +182,8 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
                 refused((M::CONCATENATE_BASE_AND_DATA, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_DATA_AND_BASE, data(&[0; 4])), &len(short));
                 refused((M::CONCATENATE_BASE_AND_KEY, Params::Key(key)), &len(short));
-                // These two do not inherit, and a readable key may be short.
+                // These two mechanisms do not inherit the protection, and a readable key may be
+                // short.
                 for hidden in [none().flag(A::SENSITIVE, true), none().flag(A::EXTRACTABLE, false)] {
                     let hidden = hidden.and(&len(short));
                     refused((M::SHA256_KEY_DERIVATION, Params::None), &hidden);
@@ -257,7 +258,7 @@ fn appended_known_bytes_do_not_count_for_the_length_of_a_key() {
 
 /// `CKM_XOR_BASE_AND_DATA` with zeros gives the key itself.
 #[test]
-fn a_derivation_that_copies_a_key_gains_no_usage() {
+fn a_derivation_that_copies_a_key_cannot_gain_a_usage() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -316,7 +317,7 @@ fn a_derivation_that_copies_a_key_gains_no_usage() {
 }
 
 #[test]
-fn the_template_attributes_of_a_key_bind_its_derived_copies() {
+fn the_template_attributes_of_a_key_apply_to_its_derived_copies() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
@@ -340,7 +341,7 @@ fn the_template_attributes_of_a_key_bind_its_derived_copies() {
 
 /// NIST SP 800-131A: 112 bits.
 #[test]
-fn a_short_sensitive_key_makes_no_mac_and_no_digest() {
+fn a_short_sensitive_key_is_refused_for_macs_and_digests() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -1,4 +1,4 @@
-//! The core through its public API, every case once per backend.
+//! Tests the core through its public API. Every case runs once per backend.
 
 mod asynchronous;
 mod at_rest;

@@ -1,4 +1,4 @@
-//! Operations: what starts them, what keeps them active, and what ends them.
+//! Operations: how they start, stay active and end.
 
 use jeton::backend::Hash;
 use jeton::error::Error;

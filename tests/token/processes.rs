@@ -136,12 +136,12 @@ fn sign_until_refused(client: &Client, session: SessionHandle, key: ObjectHandle
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("the key was good for half a minute after it was taken away");
+    panic!("the key was still usable half a minute after it was destroyed");
 }
 
 /// Another process destroys a key with which a client signs. Returns the error that the client gets
 /// without a search, and the error after that.
-fn told_when_taken_away(
+fn errors_after_change(
     provider: &'static Provider,
     take_away: impl Fn(&Client, SessionHandle),
 ) -> (Error, Option<Error>) {
@@ -152,29 +152,29 @@ fn told_when_taken_away(
     let kept = two.find_one(yours, &none().flag(A::SIGN, true));
     two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
     take_away(&one, mine);
-    let told = sign_until_refused(&two, yours, kept);
+    let errors = sign_until_refused(&two, yours, kept);
     (told, two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").err())
 }
 
 #[test]
 fn a_key_that_another_process_destroyed_ends_within_seconds_without_a_search() {
     each_backend(|provider| {
-        let told = told_when_taken_away(provider, |one, mine| {
+        let errors = errors_after_change(provider, |one, mine| {
             let key = one.find_one(mine, &none().flag(A::SIGN, true));
             one.module.destroy_object(mine, key).expect("a key");
         });
-        assert_eq!(told, (Error::KeyHandleInvalid, Some(Error::KeyHandleInvalid)));
+        assert_eq!(errors, (Error::KeyHandleInvalid, Some(Error::KeyHandleInvalid)));
     });
 }
 
 #[test]
 fn a_login_ends_within_seconds_after_init_token_by_another_process() {
     each_backend(|provider| {
-        let told = told_when_taken_away(provider, |one, _| {
+        let errors = errors_after_change(provider, |one, _| {
             one.module.close_all_sessions(one.slot).expect("no sessions");
             one.module.init_token(one.slot, SO_PIN, LABEL).expect("a token");
         });
-        assert_eq!(told, (Error::DeviceRemoved, Some(Error::KeyHandleInvalid)));
+        assert_eq!(errors, (Error::DeviceRemoved, Some(Error::KeyHandleInvalid)));
     });
 }
 

@@ -167,7 +167,7 @@ fn a_key_works_only_with_its_allowed_mechanisms() {
 }
 
 #[test]
-fn the_template_attributes_of_a_key_bind_its_results() {
+fn the_template_attributes_of_a_key_apply_to_its_results() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

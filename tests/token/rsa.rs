@@ -11,8 +11,8 @@ use crate::ciphers::{Way, message};
 use crate::keys::{Kind, pair};
 use crate::support::{Client, each_backend, none, plain};
 
-/// The mechanisms that encrypt and do not sign; the second one wraps only, which the tests of
-/// wrapping do with it.
+/// The mechanisms that encrypt and do not sign. The second one only wraps, and the tests of
+/// wrapping cover it.
 pub const COVERED: [M; 2] = [M::RSA_PKCS_OAEP, M::RSA_AES_KEY_WRAP];
 
 pub fn oaep(hash: Hash, mgf: Hash, label: &[u8]) -> Mechanism {
@@ -30,7 +30,7 @@ fn paddings() -> Vec<(Mechanism, usize)> {
 }
 
 #[test]
-fn messages_up_to_the_maximum_decrypt_in_one_part_alone() {
+fn messages_up_to_the_maximum_decrypt_in_a_single_part_only() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

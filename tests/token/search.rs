@@ -51,7 +51,7 @@ fn a_hidden_value_cannot_be_searched_for() {
 }
 
 #[test]
-fn search_results_are_returned_in_pieces_and_ended_by_final() {
+fn search_results_are_returned_in_batches_and_ended_by_final() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

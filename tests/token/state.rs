@@ -27,7 +27,7 @@ fn digest_of(client: &Client, session: SessionHandle, len: usize) -> Vec<u8> {
     out
 }
 
-/// The known digests of "abc" again.
+/// The digest of "abc" by each mechanism.
 #[test]
 fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
     each_backend(|provider| {

@@ -44,7 +44,7 @@ fn each_policy(test: impl Fn(&Client, SessionHandle, bool)) {
 fn expect<T: std::fmt::Debug>(outcome: Result<T, Error>, strict: bool, refused: Error) {
     match strict {
         true => assert_eq!(outcome.err(), Some(refused)),
-        false => drop(outcome.expect("what compatible allows")),
+        false => drop(outcome.expect("a call that compatible allows")),
     }
 }
 
@@ -368,8 +368,8 @@ fn rsa_needs_2048_bits_and_a_large_exponent() {
             let key = key.bytes(A::MODULUS, &modulus).bytes(A::PUBLIC_EXPONENT, exponent);
             client.create(session, &key.flag(A::ENCRYPT, true).flag(A::WRAP, false))
         };
-        import(&client, session, 1024, &[1, 0, 1], "short").expect("what compatible allows");
-        import(&client, session, 2048, &[3], "three").expect("what compatible allows");
+        import(&client, session, 1024, &[1, 0, 1], "short").expect("a call that compatible allows");
+        import(&client, session, 2048, &[3], "three").expect("a call that compatible allows");
         let (client, session) = other(&client, provider, STRICT);
         let imported = import(&client, session, 1024, &[1, 0, 1], "again");
         assert_eq!(imported, Err(Error::KeySizeRange));

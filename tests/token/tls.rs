@@ -1,4 +1,5 @@
-//! TLS: the published vector of the TLS 1.2 function, and known answers that Python gives:
+//! TLS: the published vector of the pseudo-random function of TLS 1.2, and known answers that
+//! Python computes:
 //!
 //! ```python
 //! def p(h, s, seed, n):

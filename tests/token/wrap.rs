@@ -24,7 +24,7 @@ fn with(id: M, params: Params) -> Mechanism {
     Mechanism { params, ..plain(id) }
 }
 
-/// The mechanisms with which an AES key wraps keys of every kind, and the RSA pair's.
+/// Mechanisms that wrap keys of every type: three with an AES key, one with an RSA pair.
 fn every_kind() -> Vec<Mechanism> {
     let gcm = aead_params(AeadScheme::AesGcm, &[1; 12], &[], 16, 0);
     vec![
@@ -65,7 +65,7 @@ fn unwrap(
     client.module.unwrap_key(session, mechanism, by, wrapped, &template.template())
 }
 
-/// The keys that wrap and unwrap by this mechanism.
+/// Returns a key that wraps with this mechanism, and the key that unwraps.
 fn wrapping(client: &Client, session: SessionHandle, mechanism: &Mechanism) -> (ObjectHandle, ObjectHandle) {
     let rsa = mechanism.info.key_type == Some(KeyType::RSA);
     pair(client, session, if rsa { Kind::Rsa } else { Kind::Aes }, &none())
@@ -167,7 +167,7 @@ fn private_keys_are_unwrapped_and_sign() {
     });
 }
 
-/// RFC 5915: the scalar has the length of the order, in whatever form it was imported.
+/// RFC 5915: the wrapped scalar has the length of the order, even if a shorter one was imported.
 #[test]
 fn a_short_scalar_is_wrapped_at_full_length() {
     each_backend(|provider| {
@@ -253,7 +253,7 @@ fn wrap_and_unwrap_templates_are_enforced() {
 }
 
 #[test]
-fn a_wrong_wrapping_key_has_an_error_of_its_own() {
+fn a_wrong_wrapping_key_has_its_own_error() {
     each_backend(|provider| {
         let client = &Client::new(provider);
         let session = client.user();

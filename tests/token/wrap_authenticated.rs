@@ -18,7 +18,7 @@ const CIPHERS: [(M, AeadScheme); 3] = [
     (M::CHACHA20_POLY1305, AeadScheme::ChaCha20Poly1305),
 ];
 const NONCE: [u8; 12] = [5; 12];
-const AAD: &[u8] = b"of which key this is";
+const AAD: &[u8] = b"the name of this key";
 
 fn params(scheme: AeadScheme) -> MessageParams {
     MessageParams::new(scheme, &NONCE, 16).expect("lengths of the cipher")
@@ -28,7 +28,7 @@ fn shown() -> Attributes {
     none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
 }
 
-/// A client with a session of its user.
+/// A client, and a session with the user logged in.
 struct Test {
     client: Client,
     session: SessionHandle,
@@ -87,7 +87,7 @@ impl Test {
 }
 
 #[test]
-fn keys_are_unwrapped_and_forged_ones_create_no_object() {
+fn keys_are_unwrapped_and_forged_input_creates_no_object() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         for (id, scheme) in CIPHERS {

@@ -45,8 +45,8 @@ fn wrap(
 
 #[test]
 fn keys_wrapped_by_another_library_are_unwrapped() {
-    // Private keys of 11 in every byte, fresh ones of 22; the wrapped key is 00 to 27
-    // (hexadecimal).
+    // Every byte of the private keys is 11, and every byte of the fresh private keys is 22. The
+    // wrapped key has the bytes 00 to 27. All numbers are hexadecimal.
     let p256 = "04d65a93977caa3d1b081852ff57a79e465f1660577304baead505dd3a48589cf3\
                 50185e895372df6221ea3a137557e473fddb6755f05bd507c3c533fce9c91285";
     let cases = [

@@ -2,8 +2,8 @@
 //! return codes. The core, the client, the conformance suite and the fuzz targets use this list, so
 //! that each name exists once.
 //!
-//! The numbers come from the specification's headers through `cryptoki-sys`. The package knows
-//! nothing of Jeton, so that its users stay independent of each other.
+//! The numbers come from the specification's headers through `cryptoki-sys`. The package does not
+//! depend on the core, so that its users do not depend on the core either.
 
 mod attribute;
 mod mechanism;
@@ -19,7 +19,7 @@ pub use return_code::ReturnCode;
 mod source {
     pub(crate) use cryptoki_sys::*;
 
-    /// NSS defined this number; the standard has none for it.
+    /// NSS defined this number. The standard has no number for it.
     pub(crate) const CKM_TLS_PRF_GENERAL: CK_MECHANISM_TYPE = 0x8000_0373;
 
     /// Marks a secret key that contains bytes of an unreadable key. It is 1 after a concatenation,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_and_its_name_find_each_other() {
+    fn numbers_and_names_convert_both_ways() {
         assert_eq!(MechanismType::named("CKM_ECDSA_SHA256"), Some(MechanismType::ECDSA_SHA256));
         assert_eq!(MechanismType::ECDSA_SHA256.name(), Some("CKM_ECDSA_SHA256"));
         assert_eq!(MechanismType(0x8000_0001).to_string(), "MechanismType(0x80000001)");

@@ -16,7 +16,7 @@ pub(crate) use encrypt::*;
 pub(crate) use sign::*;
 pub(crate) use verify::*;
 
-/// Ends the message in several parts, but not the operation.
+/// Ends a message that is processed in several parts. The operation continues.
 fn end_message<E: Engine>(
     module: &Module,
     session: SessionHandle,

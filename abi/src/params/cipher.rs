@@ -104,7 +104,7 @@ pub(super) unsafe fn gcm_of(given: &GcmWithoutBits) -> Result<CipherScheme> {
     })
 }
 
-/// Copies a nonce. Fails if nonce and tag do not have lengths of the cipher.
+/// Copies a nonce. Fails if the cipher does not accept the lengths of nonce and tag.
 ///
 /// # Safety
 ///
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn ccm_announces_what_its_nonce_leaves_room_for() {
+    fn ccm_limits_the_message_by_the_length_of_its_nonce() {
         wants(CKM_AES_CCM, &ccm_with(32, 12, 3, 16));
         assert!(with(CKM_AES_CCM, &ccm_with(32, 7, 3, 4)) == aead(AeadScheme::AesCcm, 7, 3, 4, 32));
         assert!(

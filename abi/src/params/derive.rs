@@ -103,9 +103,8 @@ pub(super) unsafe fn hkdf(parameter: &[u8]) -> Result<Params> {
         return Err(Error::MechanismParamInvalid);
     }
     let hash = hash(given.prfHashMechanism)?;
-    // Only the extraction uses the salt, and only the expansion uses the information. If a
-    // step is off, its fields may hold any value.
-    // SAFETY: the caller's promise.
+    // Only the extraction uses the salt, and only the expansion uses the information. If a step is
+    // disabled, its fields may have any value. SAFETY: the caller's promise.
     let salt = if extract { unsafe { salt(&given) }? } else { HkdfSalt::Null };
     let info = if expand { In(given.pInfo, given.ulInfoLen) } else { In(std::ptr::null(), 0) };
     // SAFETY: the caller's promise.
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ecdh_names_a_derivation_and_a_peer() {
+    fn ecdh_has_a_derivation_function_and_a_public_value() {
         for id in [CKM_ECDH1_DERIVE, CKM_ECDH1_COFACTOR_DERIVE] {
             wants(id, &ecdh_of(CKD_SHA256_KDF, 3, 65));
             for (number, kdf) in KDFS {

@@ -105,7 +105,7 @@ mod tests {
     const SHA256: MacFunction = MacFunction::Hmac(Hash::Sha256);
 
     #[test]
-    fn the_first_key() {
+    fn ike_prf_has_nonces_and_perhaps_a_new_key() {
         let good = CK_IKE_PRF_DERIVE_PARAMS {
             prfMechanism: CKM_SHA256_HMAC,
             bDataAsKey: CK_FALSE,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_further_keys_of_the_first_version() {
+    fn ike1_prf_has_a_shared_secret_and_cookies() {
         let good = CK_IKE1_PRF_DERIVE_PARAMS {
             prfMechanism: CKM_AES_XCBC_MAC,
             bHasPrevKey: CK_FALSE,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_keys() {
+    fn the_parameters_of_longer_keys_are_read() {
         let first = CK_IKE1_EXTENDED_DERIVE_PARAMS {
             prfMechanism: CKM_SHA256_HMAC,
             bHasKeygxy: CK_TRUE,

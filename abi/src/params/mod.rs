@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_is_no_mechanism() {
+    fn null_is_refused_as_a_mechanism() {
         // SAFETY: nothing is read through null.
         assert_eq!(unsafe { mechanism(null()) }.err(), Some(Error::ArgumentsBad));
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mechanism_without_parameter_takes_none() {
+    fn a_mechanism_without_parameter_refuses_a_parameter() {
         assert!(invoke(CKM_ECDSA, null(), 0) == Ok(Params::None));
         assert!(invoke(CKM_ECDSA, BYTES.as_ptr(), 0) == Ok(Params::None));
         assert_eq!(invoke(CKM_ECDSA, BYTES.as_ptr(), 1).err(), INVALID);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_struct_points_to_is_copied_within_a_limit() {
+    fn the_data_of_a_struct_is_copied_up_to_a_limit() {
         // SAFETY: live memory, or refused before it is read.
         let copy = |pointer, len, limit| unsafe { copy(In(pointer, len), limit) };
         assert_eq!(copy(BYTES.as_ptr(), 3, 3).as_deref(), Ok(&[7; 3][..]));

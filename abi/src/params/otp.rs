@@ -29,7 +29,7 @@ pub(super) unsafe fn otp(parameter: &[u8]) -> Result<Params> {
     for at in 0..count as usize {
         // SAFETY: one of `ulCount` parameters, readable by the caller's promise.
         let param = unsafe { given.pParams.wrapping_add(at).read_unaligned() };
-        // SAFETY: the caller's promise, for the value of each.
+        // SAFETY: the caller's promise, for the value of this parameter.
         unsafe {
             match param.type_ {
                 // PKCS#11 3.2, CK_OTP_PARAMS: "always … ignored", because the key has
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_password_depends_on_is_read_and_the_rest_ignored() {
+    fn the_parameters_of_hotp_are_read_and_the_others_ignored() {
         let (counter, flags, digits): ([u8; 8], CK_FLAGS, CK_ULONG) = ([7; 8], CKF_USER_FRIENDLY_OTP, 8);
         let format: CK_ULONG = CK_OTP_FORMAT_DECIMAL;
         let dangling =

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused() {
+    fn invalid_parameters_of_pbkdf2_are_refused() {
         for wrong in [
             CK_PKCS5_PBKD2_PARAMS2 { saltSource: 0, ..good() },
             CK_PKCS5_PBKD2_PARAMS2 { saltSource: 2, ..good() },

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn pss_names_hash_mask_and_salt() {
+    fn pss_has_a_hash_a_mask_function_and_a_salt() {
         wants(CKM_RSA_PKCS_PSS, &pss_of(CKM_SHA256, CKG_MGF1_SHA384, 32));
         let of = |hash, mgf, salt| with(CKM_RSA_PKCS_PSS, &pss_of(hash, mgf, salt));
         let params = of(CKM_SHA256, CKG_MGF1_SHA384, 32);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn oaep_names_hashes_and_a_label() {
+    fn oaep_has_hashes_and_a_label() {
         wants(CKM_RSA_PKCS_OAEP, &oaep_of(CKZ_DATA_SPECIFIED, 5));
         let of = |params| with(CKM_RSA_PKCS_OAEP, &params);
         let (hash, mgf) = (Hash::Sha256, Hash::Sha3_256);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_with_a_fresh_key_names_its_size_and_oaep() {
+    fn rsa_aes_key_wrap_has_a_key_size_and_oaep_parameters() {
         let oaep = oaep_of(CKZ_DATA_SPECIFIED, 5);
         wants(CKM_RSA_AES_KEY_WRAP, &wrap_of(256, &oaep));
         let of = |params| with(CKM_RSA_AES_KEY_WRAP, &params);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_with_a_hash_names_it() {
+    fn a_context_with_a_hash_is_read() {
         for id in [CKM_HASH_ML_DSA, CKM_HASH_SLH_DSA] {
             wants(id, &hash_context_of(CKM_SHA256, 3));
             for (number, hash) in [
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn gmac_takes_an_initialisation_vector_as_it_is() {
+    fn the_parameter_of_gmac_is_the_initialisation_vector() {
         for len in [1, 12, 256] {
             let params = invoke(CKM_AES_GMAC, BYTES.as_ptr(), len);
             assert!(params == Ok(Params::Iv(BYTES[..len].into())));

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn master_secrets() {
+    fn the_parameters_of_master_secrets_are_read() {
         let pVersion = null_mut();
         for id in [CKM_TLS_MASTER_KEY_DERIVE, CKM_TLS_MASTER_KEY_DERIVE_DH] {
             let good = CK_SSL3_MASTER_KEY_DERIVE_PARAMS { RandomInfo: RANDOMS, pVersion };
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_connection() {
+    fn the_parameters_of_connection_keys_are_read() {
         let good = CK_TLS12_KEY_MAT_PARAMS {
             ulMacSizeInBits: 256,
             ulKeySizeInBits: 128,
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_for_others() {
+    fn the_parameters_of_exported_keys_are_read() {
         let good = CK_TLS_KDF_PARAMS {
             prfMechanism: CKM_SHA256,
             pLabel: SOME,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_finished_messages() {
+    fn the_parameters_of_finished_messages_are_read() {
         let of = |prfHashMechanism, ulMacLength, ulServerOrClient| CK_TLS_MAC_PARAMS {
             prfHashMechanism,
             ulMacLength,
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_and_a_bare_function() {
+    fn a_version_and_the_parameter_of_the_prf_are_read() {
         for id in [CKM_SSL3_PRE_MASTER_KEY_GEN, CKM_TLS_PRE_MASTER_KEY_GEN] {
             wants(id, &CK_VERSION { major: 3, minor: 1 });
             assert!(with(id, &CK_VERSION { major: 3, minor: 1 }) == Ok(Params::Version([3, 1])));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameter_says_who_makes_the_nonce() {
+    fn the_parameter_selects_who_generates_the_nonce() {
         let expected = Params::Cipher(CipherScheme::Aead {
             cipher: AeadScheme::AesGcm,
             nonce: [7; 12].into(),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameter_of_a_cipher_is_taken_too() {
+    fn the_parameter_of_a_cipher_is_accepted_too() {
         let parameter = CK_GCM_PARAMS {
             pIv: SOME,
             ulIvLen: 12,

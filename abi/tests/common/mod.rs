@@ -70,7 +70,7 @@ pub fn mechanism_with<T: ?Sized>(mechanism: CK_MECHANISM_TYPE, parameter: &T) ->
     CK_MECHANISM { mechanism, pParameter: mutable(parameter).cast(), ulParameterLen }
 }
 
-/// `pulLen`-style two calls: asks for the length, then for the bytes.
+/// Calls a function twice: for the length, then for the bytes.
 pub fn two_calls(call: impl Fn(*mut CK_BYTE, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
     let mut len = 0;
     assert_eq!(call(null_mut(), &raw mut len), CKR_OK);

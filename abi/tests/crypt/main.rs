@@ -204,7 +204,7 @@ fn encryption_is_reversed_by_decryption() {
 }
 
 #[test]
-fn parts_equal_one_part() {
+fn several_parts_give_the_output_of_one_part() {
     let session = session();
     let key = aes_key(session);
     with_each(|with| {
@@ -543,7 +543,7 @@ fn a_dual_function_needs_both_operations() {
     assert_eq!(digest.len(), 32);
 }
 
-/// Returns the joined results of an Update function. A length query feeds no operation.
+/// Returns the joined results of an Update function. A length query passes no data to an operation.
 fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
     data.chunks(17)
         .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))
@@ -565,7 +565,7 @@ fn a_one_time_password_is_written_to_the_buffer_of_the_caller() {
         let mut with = mechanism_with(CKM_HOTP, &own);
         ok!(C_SignInit(session, &raw mut with, key));
         let block = two_calls(|out, len| rv!(C_Sign(session, nothing(), 0, out, len)));
-        // SAFETY: the block starts with the structure; where it stands is not asked for.
+        // SAFETY: the block starts with the structure; an unaligned read accepts any address.
         let info = unsafe { block.as_ptr().cast::<CK_OTP_SIGNATURE_INFO>().read_unaligned() };
         let params: Vec<_> = (0..info.ulCount as usize)
             .map(|index| {

@@ -14,8 +14,8 @@ pub struct EcPair {
     curve: Curve,
 }
 
-// SAFETY: ec_key.h: threads may share a key as long as no function changes it. None does after it
-// was made.
+// SAFETY: ec_key.h: threads may share a key as long as no function changes it. No function changes
+// it after its creation.
 unsafe impl Send for EcPair {}
 // SAFETY: as for Send.
 unsafe impl Sync for EcPair {}

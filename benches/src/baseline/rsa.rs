@@ -12,8 +12,8 @@ use crate::scheme::SALT;
 /// An owned `RSA`.
 pub struct RsaPair(NonNull<aws::RSA>);
 
-// SAFETY: rsa.h: threads may share a key as long as no function changes it. None does after it was
-// made.
+// SAFETY: rsa.h: threads may share a key as long as no function changes it. No function changes it
+// after its creation.
 unsafe impl Send for RsaPair {}
 // SAFETY: as for Send.
 unsafe impl Sync for RsaPair {}

@@ -75,7 +75,7 @@ fn check(
     }
 }
 
-/// A row without a key says why.
+/// Calls `operation` with the keys of a row, or returns the reason why the row has no keys.
 pub(super) fn with<T>(keys: &Outcome<Keys>, operation: impl FnOnce(Keys) -> Outcome<T>) -> Outcome<T> {
     keys.as_ref().map_err(Clone::clone).and_then(|keys| operation(*keys))
 }

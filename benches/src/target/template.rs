@@ -156,8 +156,9 @@ impl Findable {
     }
 }
 
-/// The values of successive searches. Their order jumps over the whole token, so that no cache can
-/// predict it. They are contiguous in memory, so that reading them costs the search nothing.
+/// The values of successive searches. Their order has large jumps over the whole token, so that no
+/// cache can predict it. They are contiguous in memory, so that reading them costs the search
+/// nothing.
 pub(super) struct Values {
     bytes: Vec<u8>,
     len: usize,
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_is_looked_for_once_in_a_round() {
+    fn a_round_of_searches_finds_every_object_once() {
         let mut values = Values::new(Findable::Id, 1000);
         let mut round: Vec<_> = (0..1000).map(|_| values.next().to_vec()).collect();
         assert_eq!(values.next(), round[0]);

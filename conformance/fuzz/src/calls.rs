@@ -154,8 +154,9 @@ pub(crate) const CHANGING: [&str; 12] = [
     "C_SetAttributeValue",
 ];
 
-/// Whether PKCS#11 has this return code, and a caller's arguments may bring it about. A panic and
-/// a state that the module did not foresee return `CKR_GENERAL_ERROR`: that is a finding.
+/// Returns whether PKCS#11 has this return code and arguments of a caller may cause it.
+/// `CKR_GENERAL_ERROR` is a finding: the module returns it after a panic, or in a state that it
+/// does not expect.
 pub(crate) fn is_known(rv: CK_RV) -> bool {
     rv != CKR_GENERAL_ERROR && ReturnCode(rv).name().is_some()
 }

@@ -454,7 +454,7 @@ impl Run<'_> {
     fn pbkdf2(&mut self) -> Parameter {
         let ((salt, ulSaltSourceDataLen), password) = (self.input(), self.source.bytes());
         let (saltSource, prf) = (self.source.below(3) as CK_ULONG, self.source.below(10) as CK_ULONG);
-        // A number that a run has time for, or more than the module allows.
+        // A number of iterations that a run has time for, or a number that the module refuses.
         let iterations = self.source.one(&[1, 2, 100, 0, 10_000_001, CK_ULONG::MAX]);
         let pPassword = self.memory.copy(&password);
         // The older structure has a pointer to the length here.

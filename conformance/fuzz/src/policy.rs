@@ -35,7 +35,7 @@ pub(crate) const SECRETS: [&[u8]; 5] = [
 ];
 
 /// The fuzzer sees the operands of comparisons and puts them into its inputs. It must not find the
-/// secrets there, because an input that has a part of one is not judged.
+/// secrets there, because the check skips an input that has a part of a secret.
 const MASK: u64 = 0x5f3c_a1b7_0e92_d846;
 
 /// Finds parts of the secrets in memory.
@@ -158,7 +158,7 @@ pub(crate) fn make(token: &crate::token::Token) {
         (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[], code, false),
         (CKO_PRIVATE_KEY, CKK_EC, P256, &[CKA_SIGN, CKA_DERIVE], false),
         (CKO_PRIVATE_KEY, CKK_EC_EDWARDS, ED25519, &[CKA_SIGN], false),
-        // May leave under a trusted key, and there is none.
+        // This key may leave only under a trusted key, and the token has no trusted key.
         (CKO_SECRET_KEY, CKK_AES, &[], crypt, true),
     ];
     for ((class, key_type, curve, uses, leaves), secret) in kinds.into_iter().zip(SECRETS) {
@@ -184,7 +184,7 @@ pub(crate) fn make(token: &crate::token::Token) {
             })
             .collect();
         let (mut handle, create) = (0, token.list.C_CreateObject.expect("an entry"));
-        // SAFETY: attributes with their values, and a place.
+        // SAFETY: attributes with their values, and memory for the handle.
         let rv = unsafe {
             create(token.session, template.as_mut_ptr(), template.len() as CK_ULONG, &raw mut handle)
         };

@@ -12,7 +12,7 @@ use crate::policy::{Protection, Watch};
 use crate::source::Source;
 use crate::token::{PIN, SO_PIN, Token};
 
-/// The most calls of a run.
+/// The greatest number of calls in a run.
 const MOST: usize = 64;
 
 thread_local! {
@@ -25,33 +25,35 @@ pub struct Run<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) memory: Memory,
     pub(crate) token: &'a mut Token,
-    /// The length that goes with the pointer that came before.
+    /// The length for the pointer of the previous argument.
     pub(crate) next_len: CK_ULONG,
-    /// Places of lengths, which the module reads where they are aligned.
+    /// Aligned memory for lengths.
     pub(crate) lengths: Vec<*mut CK_ULONG>,
     room_len: *mut CK_ULONG,
-    /// Where a saved state stands, and its length.
+    /// The saved operation state of an earlier call: its buffer, and the pointer to its length.
     state: (*mut u8, *mut CK_ULONG),
-    /// Where the call puts one: a room too small holds none, though its place then tells what one
-    /// takes.
+    /// The buffer for the operation state of this call. It becomes `state` if the call succeeds.
+    /// After a short buffer only the length is written.
     state_asked: (*mut u8, *mut CK_ULONG),
-    /// Where handles of the call come out.
+    /// The memory to which this call writes handles.
     places: Vec<*mut CK_OBJECT_HANDLE>,
     sessions: Vec<CK_SESSION_HANDLE>,
     made: Vec<CK_OBJECT_HANDLE>,
-    /// The objects of the call's arguments, as they are before it.
+    /// The objects in the arguments of this call, with their protection before the call.
     asked: Vec<(CK_OBJECT_HANDLE, Protection)>,
-    /// Whether the SO's login was asked for, and whether he was logged in at any time of the run.
+    /// Whether this call requests a login of the SO.
     officer_asked: bool,
+    /// Whether the SO was logged in at any time of the run.
     pub(crate) officer: bool,
-    /// Whether the fuzzer's own bytes have a part of a secret, so that it proves nothing in an
-    /// output.
+    /// Whether the fuzzer's own bytes have a part of a secret. Then the same part in an output
+    /// proves nothing.
     knows: bool,
 }
 
 impl Run<'_> {
-    /// Starts the token if there is none, makes the calls that `bytes` say, of those functions
-    /// whose names `wanted` has, and puts the token back.
+    /// Makes the calls that `bytes` describe, with the functions named in `wanted`, or with all
+    /// functions if it is empty. Creates the token of this thread first if it does not exist, and
+    /// restores it at the end.
     pub fn of(bytes: &[u8], wanted: &[&str]) {
         TOKEN.with_borrow_mut(|token| {
             let mut run = Run {
@@ -100,7 +102,7 @@ impl Run<'_> {
         self.token.session_in(self.token.slot).expect("a session at the start of a run")
     }
 
-    /// What a call brought, and whether the next run would feel it.
+    /// Records the new handles of a call, and whether it changed the token for the next run.
     fn learn(&mut self, name: &str, rv: CK_RV) {
         let places = std::mem::take(&mut self.places);
         let asked = std::mem::take(&mut self.asked);
@@ -108,7 +110,7 @@ impl Run<'_> {
             return;
         }
         self.officer |= self.officer_asked;
-        // SAFETY: the places are the run's own; the module wrote them or left them 0.
+        // SAFETY: the run owns this memory; the module wrote a handle or left it 0.
         let handles = places.iter().map(|place| unsafe { place.read_unaligned() });
         let handles: Vec<_> = handles.filter(|handle| *handle != 0).collect();
         match name {
@@ -124,8 +126,8 @@ impl Run<'_> {
         self.token.changed |= calls::CHANGING.contains(&name);
     }
 
-    /// Ends the sessions of the run and what they made; the rest is put back where something
-    /// changed.
+    /// Closes the sessions of the run, which destroys their objects. Restores the token if the run
+    /// changed it.
     fn end(mut self) {
         let list = self.token.list;
         let stored = std::mem::take(&mut self.made).into_iter().any(|object| self.is_stored(object));
@@ -134,7 +136,7 @@ impl Run<'_> {
             return self.release();
         }
         for session in std::mem::take(&mut self.sessions) {
-            // SAFETY: a handle, of a session or none.
+            // SAFETY: takes any number as a handle.
             unsafe { list.C_CloseSession.expect("an entry")(session) };
         }
         self.release();
@@ -151,13 +153,13 @@ impl Run<'_> {
 
     fn release(self) {
         for place in self.lengths {
-            // SAFETY: leaked where they were made, and no call reads them any more.
+            // SAFETY: created by `Box::into_raw`, and no call reads them any more.
             drop(unsafe { Box::from_raw(place) });
         }
     }
 
-    /// A pointer and a length that are refused before anything is read: `NULL` with a length, or
-    /// more than there is memory.
+    /// A pointer and a length that the module refuses before it reads anything: `NULL` with a
+    /// length, or a length beyond the address space.
     pub(crate) fn odd_pair(&mut self) -> (*mut u8, CK_ULONG) {
         self.next_len = self.source.number();
         if self.source.once_in(2) {
@@ -189,7 +191,7 @@ impl Run<'_> {
         self.next_len
     }
 
-    /// A buffer for output, with its length behind it.
+    /// A buffer for output. [`room_len`](Self::room_len) then returns the pointer to its length.
     pub(crate) fn room(&mut self) -> *mut u8 {
         let len = match self.source.below(8) {
             0 => {
@@ -211,7 +213,8 @@ impl Run<'_> {
         self.room_len
     }
 
-    /// Places for numbers, as many as said.
+    /// Memory for a list of numbers. [`room_len`](Self::room_len) then returns the pointer to their
+    /// count.
     pub(crate) fn numbers(&mut self) -> *mut CK_ULONG {
         let count = self.source.below(300);
         self.room_len = self.memory.put(count as CK_ULONG);
@@ -219,7 +222,7 @@ impl Run<'_> {
         if self.source.once_in(8) { null_mut() } else { self.memory.put_all(&vec![0; count]) }
     }
 
-    /// A struct that is filled, or `NULL`.
+    /// Memory for a struct that the module fills, or `NULL`.
     pub(crate) fn info<T>(&mut self) -> *mut T {
         if self.source.once_in(32) { null_mut() } else { self.memory.copy(&vec![0; size_of::<T>()]).cast() }
     }
@@ -228,7 +231,7 @@ impl Run<'_> {
         if self.source.once_in(32) { self.memory.copy(&vec![0; size_of::<T>()]).cast() } else { null_mut() }
     }
 
-    /// A place for a handle.
+    /// Memory for a handle.
     pub(crate) fn handle(&mut self) -> *mut CK_OBJECT_HANDLE {
         let place = self.info::<CK_OBJECT_HANDLE>();
         if !place.is_null() {
@@ -268,7 +271,7 @@ impl Run<'_> {
         object
     }
 
-    /// A PIN, the right one among them.
+    /// The PIN of the user or of the SO, or other bytes.
     pub(crate) fn pin(&mut self) -> *mut u8 {
         let pin = match self.source.below(4) {
             0 => return self.bytes(),
@@ -286,14 +289,14 @@ impl Run<'_> {
         user
     }
 
-    /// 32 bytes.
+    /// A label of 32 bytes.
     pub(crate) fn label(&mut self) -> *mut u8 {
         let mut label = self.source.bytes();
         label.resize(32, b' ');
         self.memory.copy(&label)
     }
 
-    /// Flags of a session.
+    /// The flags of `C_OpenSession`.
     pub(crate) fn opening(&mut self) -> CK_FLAGS {
         if self.source.once_in(16) {
             return self.source.number();
@@ -317,20 +320,20 @@ impl Run<'_> {
         None
     }
 
-    /// A buffer for a saved state, which a later call may give back.
+    /// A buffer for an operation state, which a later call may restore.
     pub(crate) fn state_room(&mut self) -> *mut u8 {
         let room = self.room();
         self.state_asked = (room, self.room_len);
         room
     }
 
-    /// A saved state, or bytes.
+    /// A saved operation state, or arbitrary bytes.
     pub(crate) fn state(&mut self) -> *mut u8 {
         let (room, place) = self.state;
         if room.is_null() || self.source.once_in(4) {
             return self.bytes();
         }
-        // SAFETY: a place of the run's own, of the length that was written.
+        // SAFETY: the run owns this memory, and the module wrote the length.
         self.next_len = unsafe { place.read_unaligned() };
         room
     }

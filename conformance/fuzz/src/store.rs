@@ -1,6 +1,6 @@
 //! A token file that an attacker altered: the module opens it, reads the public objects, logs in
-//! and reads the rest. It opens no record with a wrong tag, so altered data is read as public
-//! before the login and refused after it.
+//! and reads the other objects. Before the login the module reads altered public records. After the
+//! login it refuses every record with a wrong tag.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -23,7 +23,7 @@ thread_local! {
     static TOKEN: RefCell<Token> = RefCell::new(Token::new(false));
 }
 
-/// Reads a token that was altered as `bytes` say, and the bytes themselves as a record and as a
+/// Alters a token as `bytes` describe and reads it. Also reads `bytes` as a record and as a
 /// summary.
 pub fn read(bytes: &[u8]) {
     drop((seal::peek(bytes), seal::tag(bytes), summary::Summary::decode(bytes)));
@@ -101,7 +101,7 @@ fn value(source: &mut Source<'_>) -> Value {
     }
 }
 
-/// A PIN's record: numbers of Argon2id, a salt, a wrapped key.
+/// A PIN record: the parameters of Argon2id, a salt, a wrapped key.
 fn pin(source: &mut Source<'_>) -> Vec<u8> {
     let mut record = Vec::new();
     // A long computation that the record asks for is not a finding.
@@ -127,7 +127,7 @@ fn record(source: &mut Source<'_>) -> Vec<u8> {
     record
 }
 
-/// Templates in templates, very deep.
+/// Adds templates that are nested very deep.
 fn nest(record: &mut Vec<u8>, source: &mut Source<'_>) {
     for _ in 0..1 << source.below(18) {
         // One attribute, numbered 17, which is a template.
@@ -184,13 +184,13 @@ impl Token {
         let mut slots = [0; 16];
         let mut count = slots.len() as CK_ULONG;
         self.initialize();
-        // SAFETY: room for as many as said.
+        // SAFETY: `slots` has room for `count` slots.
         call(unsafe {
             self.list.C_GetSlotList.expect("an entry")(CK_TRUE, slots.as_mut_ptr(), &raw mut count)
         });
         for slot in slots.into_iter().take(count as usize) {
             let mut info = CK_TOKEN_INFO::default();
-            // SAFETY: a place for what is asked for.
+            // SAFETY: `info` is writable.
             call(unsafe { self.list.C_GetTokenInfo.expect("an entry")(slot, &raw mut info) });
             let Some(session) = self.session_in(slot) else { continue };
             self.read_objects(session, &call);
@@ -212,14 +212,14 @@ impl Token {
                 })
                 .collect();
             let (first, count) = (template.as_mut_ptr(), template.len() as CK_ULONG);
-            // SAFETY: attributes with room; zeros are attributes that ask for a length.
+            // SAFETY: each attribute has a buffer of its length.
             call(unsafe { self.list.C_GetAttributeValue.expect("an entry")(session, object, first, count) });
             let mut size = 0;
-            // SAFETY: a place for a number.
+            // SAFETY: `size` is writable.
             call(unsafe { self.list.C_GetObjectSize.expect("an entry")(session, object, &raw mut size) });
             for mechanism in [CKM_RSA_PKCS, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA, CKM_SLH_DSA, CKM_SHA256_HMAC] {
                 let mut with = CK_MECHANISM { mechanism, ..Default::default() };
-                // SAFETY: a mechanism without parameter; what was begun is ended by the NULL.
+                // SAFETY: a mechanism without parameter. The call with NULL ends the operation.
                 unsafe {
                     call(self.list.C_VerifyInit.expect("an entry")(session, &raw mut with, object));
                     call(self.list.C_VerifyInit.expect("an entry")(session, std::ptr::null_mut(), object));

@@ -16,8 +16,8 @@ pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
 const LABEL: [u8; 32] = *b"fuzzed                          ";
 
-/// The cheapest PINs, which wrong attempts do not lock. Everything is logged, so that the log code
-/// runs.
+/// PINs with the cheapest key derivation, which wrong attempts do not lock. Everything is logged,
+/// so that the log code runs.
 const CONFIGURATION: &str = "
     log = { level = 'trace', file = '/dev/null' }
     mechanisms = { legacy = true }
@@ -34,17 +34,17 @@ pub(crate) struct Token {
     /// Public keys of elliptic curves, as peers.
     pub(crate) points: Vec<Vec<u8>>,
     pub(crate) mechanisms: Vec<CK_MECHANISM_TYPE>,
-    /// Whether a run changed what the next one expects.
+    /// Whether a run changed the state that the next run expects.
     pub(crate) changed: bool,
     directory: TempDir,
-    /// The files as they were.
+    /// The files in their first state.
     files: Vec<(OsString, Vec<u8>)>,
 }
 
 /// Calls a function that succeeds.
 macro_rules! ok {
     ($token:ident, $name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the arguments are what PKCS#11 asks for.
+        // SAFETY: the arguments follow PKCS#11.
         let rv = unsafe { $token.list.$name.expect("an entry")($($argument),*) };
         assert_eq!(rv, CKR_OK, "{}", stringify!($name));
     }};
@@ -115,7 +115,7 @@ impl Token {
         let mut session = 0;
         let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
         let open = self.list.C_OpenSession.expect("an entry");
-        // SAFETY: a slot, flags and a place.
+        // SAFETY: a slot, flags, and memory for the handle.
         let rv = unsafe { open(slot, flags, null_mut(), None, &raw mut session) };
         (rv == CKR_OK).then_some(session)
     }
@@ -130,7 +130,7 @@ impl Token {
     /// Returns all objects that a session finds, or no objects if the search fails.
     pub(crate) fn found(&self, session: CK_SESSION_HANDLE) -> Vec<CK_OBJECT_HANDLE> {
         let (mut found, mut count) = ([0; 64], 0);
-        // SAFETY: no template, and room for as many as said.
+        // SAFETY: no template, and the list has room for `count` handles.
         unsafe {
             self.list.C_FindObjectsInit.expect("an entry")(session, null_mut(), 0);
             self.list.C_FindObjects.expect("an entry")(session, found.as_mut_ptr(), 64, &raw mut count);
@@ -145,7 +145,7 @@ impl Token {
         let mut template = [keys::attribute(CKA_CLASS, &class), keys::flag(CKA_TOKEN, &CK_TRUE)];
         let mut handle = 0;
         let create = self.list.C_CreateObject.expect("an entry");
-        // SAFETY: two attributes and a place.
+        // SAFETY: two attributes, and memory for the handle.
         unsafe { create(session, template.as_mut_ptr(), 2, &raw mut handle) }
     }
 
@@ -191,7 +191,7 @@ impl Token {
         let mut value = [0; 256];
         let mut asked =
             CK_ATTRIBUTE { type_: CKA_EC_POINT, pValue: value.as_mut_ptr().cast(), ulValueLen: 256 };
-        // SAFETY: an attribute with room.
+        // SAFETY: an attribute with a buffer of its length.
         let rv = unsafe {
             self.list.C_GetAttributeValue.expect("an entry")(self.session, object, &raw mut asked, 1)
         };
@@ -214,7 +214,8 @@ fn configure(directory: &Path) {
 fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     let mut version = CK_VERSION { major: 3, minor: 2 };
     let mut found = null_mut();
-    // SAFETY: the name of the standard's by default, a version and a place.
+    // SAFETY: NULL names the standard interface; the version is readable, and `interface` is
+    // writable.
     let rv = unsafe { jeton_pkcs11::C_GetInterface(null_mut(), &raw mut version, &raw mut found, 0) };
     assert_eq!(rv, CKR_OK);
     // SAFETY: the interface is a constant, and its list has the type of its version.
@@ -243,7 +244,7 @@ mod keys {
     const SIGNING: [&[CK_ATTRIBUTE_TYPE]; 2] = [&[CKA_VERIFY], &[CKA_SIGN]];
     const AGREEING: [&[CK_ATTRIBUTE_TYPE]; 2] = [&[], &[CKA_DERIVE]];
 
-    /// One of each kind.
+    /// A key of each type.
     pub(super) fn make(token: &Token) {
         let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
         let curve: [&[_]; 2] = [&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE]];
@@ -266,7 +267,7 @@ mod keys {
         generate(token, CKM_HOTP_KEY_GEN, &otp, &[CKA_SIGN, CKA_VERIFY]);
     }
 
-    /// The kinds whose keys take longer to make or to read.
+    /// The types whose keys take longer to generate or to read.
     pub(super) fn make_slow(token: &Token) {
         let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
         let prime: Vec<_> = (0..PRIME.len() / 2).map(|at| byte(&PRIME[2 * at..])).collect();

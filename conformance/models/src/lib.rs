@@ -1,11 +1,11 @@
-//! The files of Jeton that share state between threads, compiled unchanged with the words and locks
-//! of [`sync`]. There [shuttle](https://docs.rs/shuttle) chooses the thread of each next step.
-//! `tests/` has the models. The session and the module here are as small as the files allow.
+//! The files of Jeton that share state between threads, compiled unchanged with the atomics and
+//! locks of [`sync`]. There [shuttle](https://docs.rs/shuttle) chooses the thread of each next
+//! step. `tests/` has the models. The session and the module here have only what these files need.
 //!
 //! The models try orders of a sequentially consistent machine. They do not cover weaker memory
 //! orders, for which ThreadSanitizer and loom exist.
 
-#![allow(dead_code, missing_docs, reason = "the files have more than the models use")]
+#![allow(dead_code, missing_docs, reason = "the models use only a part of the files")]
 
 // The files import from these crates.
 extern crate self as jeton;
@@ -86,7 +86,7 @@ pub mod object {
 }
 
 mod store {
-    /// The handlers of SQLite's part, which has its own tests in `abi/tests/fork.rs`.
+    /// The fork handlers for SQLite do nothing here. `abi/tests/fork.rs` tests the real ones.
     pub(crate) mod fork {
         pub(crate) fn prepare() -> crate::error::Result<()> {
             Ok(())
@@ -115,12 +115,13 @@ pub unsafe fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -
     0
 }
 
-/// fork(2): a thread becomes the child, and continues with copies of the present words.
+/// fork(2): a new thread becomes the child, and continues with copies of the current values of the
+/// atomics.
 pub fn fork(child: impl FnOnce() + Send + 'static) {
     let handlers = HANDLERS.lock().expect("one thread at a time").unwrap_or_default();
     let run = |handler: Handler| {
         if let Some(handler) = handler {
-            // SAFETY: they may be called at any time, says who registered them.
+            // SAFETY: the caller of `pthread_atfork` allowed calls at any time.
             unsafe { handler() };
         }
     };

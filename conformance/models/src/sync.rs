@@ -1,5 +1,5 @@
-//! The words and locks of the models. The session table and the epoch use shuttle's. The words of
-//! `call` are statics: each run of a model resets them, and a fork copies them.
+//! The atomics and locks of the models. The session table and the epoch use those of shuttle. The
+//! atomics of `call` are statics: each run of a model resets them, and a fork copies them.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub fn begin() {
 
 /// Runs `work` in a child.
 pub(crate) fn fork(work: impl FnOnce() + Send + 'static) {
-    // No thread runs between these lines, so the words do not change.
+    // No other thread runs between these lines, so the atomics do not change.
     let now = STEP.load(Ordering::SeqCst);
     let child = thread::spawn(move || {
         let me = (thread::current().id(), now);
@@ -66,20 +66,20 @@ pub(crate) fn fork(work: impl FnOnce() + Send + 'static) {
     drop(child);
 }
 
-/// 0, or 1 in a child.
+/// Returns 1 in a child, otherwise 0.
 pub fn process() -> usize {
     let child = *CHILD.lock().expect("one thread at a time");
     usize::from(child.is_some_and(|(id, _)| id == thread::current().id()))
 }
 
-/// The values that a word has had, and those of a child's copy.
+/// The values that a static had, with their steps, and the value of the child's copy.
 struct History<T> {
     run: usize,
     parent: Vec<(usize, T)>,
     child: Option<T>,
 }
 
-/// A word of a static.
+/// A static with an atomic value.
 struct Word<T> {
     first: T,
     history: std::sync::Mutex<Option<History<T>>>,
@@ -90,7 +90,7 @@ impl<T: Copy> Word<T> {
         Self { first, history: std::sync::Mutex::new(None) }
     }
 
-    /// A step: reads the word and perhaps writes it.
+    /// Takes a step: reads the value and perhaps writes it.
     fn with(&self, change: impl FnOnce(T) -> Option<T>) -> T {
         step();
         let now = STEP.fetch_add(1, Ordering::SeqCst) + 1;

@@ -34,7 +34,7 @@ fn used(table: &SessionTable, handle: SessionHandle) -> Result<u32, Error> {
 }
 
 #[test]
-fn a_handle_is_of_its_session_and_of_no_other() {
+fn a_handle_belongs_to_one_session_only() {
     in_many_orders(|| {
         let table = Arc::new(SessionTable::default());
         let shared = open(&table);
@@ -63,7 +63,7 @@ fn a_handle_is_of_its_session_and_of_no_other() {
 }
 
 #[test]
-fn closing_all_meets_sessions_that_come_and_are_used() {
+fn closing_all_sessions_is_safe_while_sessions_are_opened_and_used() {
     in_many_orders(|| {
         let table = Arc::new(SessionTable::default());
         let first = open(&table);
@@ -88,7 +88,7 @@ fn closing_all_meets_sessions_that_come_and_are_used() {
 }
 
 #[test]
-fn a_session_that_cannot_be_made_gives_its_slot_back() {
+fn a_session_that_cannot_be_created_frees_its_slot() {
     in_many_orders(|| {
         let table = Arc::new(SessionTable::default());
         let refused = {
@@ -103,7 +103,7 @@ fn a_session_that_cannot_be_made_gives_its_slot_back() {
 }
 
 #[test]
-fn no_event_of_an_epoch_is_lost() {
+fn no_change_of_an_epoch_is_lost() {
     in_many_orders(|| {
         let token = Arc::new(Token::default());
         let before = token.epoch();
@@ -125,12 +125,12 @@ fn no_event_of_an_epoch_is_lost() {
         login.join().expect("a thread");
         destroyed.into_iter().for_each(|thread| thread.join().expect("a thread"));
         assert_eq!(token.login(), Login::SecurityOfficer);
-        assert_eq!((token.epoch() >> 2) - (before >> 2), 6, "three of the login, three bumps");
+        assert_eq!((token.epoch() >> 2) - (before >> 2), 6, "three logins and logouts, three bumps");
     });
 }
 
 #[test]
-fn what_was_found_before_an_event_is_not_used_after_it() {
+fn a_key_found_before_an_event_is_not_used_after_it() {
     in_many_orders(|| {
         let token = Arc::new(Token::default());
         let there = Arc::new(shuttle::sync::atomic::AtomicBool::new(true));
@@ -180,7 +180,7 @@ fn the_library_starts_and_stops_once_at_a_time() {
 }
 
 #[test]
-fn a_child_starts_without_a_module_whatever_its_parent_does() {
+fn a_child_always_starts_without_a_module() {
     in_many_orders(|| {
         sync::begin();
         // The first C_Initialize installs the handlers.

@@ -37,7 +37,7 @@ struct Options {
     /// Also run the long blocks.
     #[arg(long)]
     soak: bool,
-    /// Skip the guides that fetch something.
+    /// Skip the guides that download something.
     #[arg(long)]
     offline: bool,
     /// Show failed blocks with their full output.
@@ -46,7 +46,7 @@ struct Options {
     /// The number of guides that run at the same time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Also write the table into this file, between its marks.
+    /// Also write the table into this file, between its marker lines.
     #[arg(long)]
     write: Option<PathBuf>,
     /// The directory of the guides.

@@ -166,7 +166,7 @@ mod tests {
                         ```sh\n# not a heading\nx sign\n```\n```sh soak\nx loop\n```\n## Nothing to run\n";
 
     #[test]
-    fn a_page_is_its_matter_and_the_blocks_between_its_headings() {
+    fn a_guide_is_parsed_to_properties_and_blocks() {
         let page = Page::parse("x".to_owned(), PAGE).expect("a page");
         assert_eq!((&*page.title, &*page.matter.done, page.matter.seconds), ("X", "signs", 120));
         let titles: Vec<_> = page.sections.iter().map(|section| &*section.title).collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_understood_is_named_with_the_line() {
+    fn an_invalid_guide_is_named_with_its_line() {
         for (from, to, said) in [
             ("sh needs", "sh whenever", "x.md: unknown block: ```sh whenever"),
             ("<!--", "<--", "x.md: no comment with TOML at the start"),

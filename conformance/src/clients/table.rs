@@ -1,4 +1,4 @@
-//! The table of clients, which is printed, and written into a file between two marks.
+//! The table of clients, which is printed, and written into a file between two marker lines.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn plain(line: &str) -> String {
     format!("`{kept}`")
 }
 
-/// Writes the table between the marks of the file.
+/// Writes the table between the marker lines of the file.
 pub fn write(file: &Path, table: &str) -> Result<(), Error> {
     write_between(file, BEGIN, END, table)
 }

@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_names_function_code_and_deed() {
+    fn failure_names_function_code_and_step() {
         let failure = check("C_Login", cryptoki_sys::CKR_PIN_INCORRECT, "logging in").unwrap_err();
         assert_eq!(failure.to_string(), "C_Login: CKR_PIN_INCORRECT (0xA0) while logging in");
     }
 
     #[test]
-    fn doing_replaces_what_was_being_done() {
+    fn doing_replaces_the_step() {
         let result = check("C_Sign", cryptoki_sys::CKR_HOST_MEMORY, "signing");
         let failure = result.doing(|| "signing the CRL".to_owned()).unwrap_err();
         assert!(failure.to_string().ends_with("while signing the CRL"));

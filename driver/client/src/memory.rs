@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_stand_where_c_has_them() {
+    fn members_have_the_offsets_of_c() {
         let made = Structure::new().flag(true).flag(false).number(7).number(8).bytes(b"salt").number(9);
         let (memory, held) = made.bytes(&[]).finish();
         assert_eq!(memory.len(), size_of::<CK_HKDF_PARAMS>());

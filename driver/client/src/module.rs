@@ -168,7 +168,7 @@ impl Module {
         check("C_CloseAllSessions", unsafe { close(slot.0) }, "closing all sessions")
     }
 
-    /// Where the module was loaded from.
+    /// Returns the path from which the module was loaded.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }

@@ -60,13 +60,13 @@ impl Arg<'_> {
 pub enum Kind {
     /// [`Arg::Number`]
     Number,
-    /// [`Arg::Bytes`] and its like: two parameters.
+    /// [`Arg::Bytes`] and [`Arg::NullBytes`]: two parameters.
     Bytes,
     /// [`Arg::Fill`]: two parameters.
     Fill,
     /// [`Arg::Buffer`] and its like, of bytes: two parameters.
     Buffer,
-    /// The same, of handles or interfaces.
+    /// Like `Buffer`, for a list of handles or interfaces.
     List,
     /// [`Arg::Template`]: two parameters.
     Template,

@@ -1,4 +1,4 @@
-//! AES-CBC with padding, as both formats have it.
+//! AES-CBC with padding, which both formats use.
 
 use aws_lc_rs::cipher::{AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;

@@ -14,7 +14,7 @@ const MAX_FILE: u64 = 16 << 20;
 /// The largest number of bytes of all objects together.
 const MAX_STORE: u64 = 1 << 30;
 
-/// The largest number of entries of a directory: an object and its lock file each.
+/// The largest number of entries of a directory. Each object has two: its file and its lock file.
 const MAX_ENTRIES: usize = 1 << 21;
 
 /// Reads a regular file. Fails if it is longer than [`MAX_FILE`]: a FIFO would block, and a device
@@ -45,16 +45,18 @@ impl<'a> Budget<'a> {
         Self { path, left: MAX_STORE }
     }
 
-    /// Allows the length of a database. A hostile one could compute values that it does not store.
+    /// Allows as many bytes as the database file has. A hostile database could compute values that
+    /// it does not store.
     pub(crate) fn of_database(path: &'a Path) -> Result<Self, Error> {
         let length = fs::metadata(path).map_err(Error::io(path))?.len();
         Ok(Self { path, left: length.min(MAX_STORE) })
     }
 
-    /// Takes the bytes of a value. Fails if they are more than what is left.
+    /// Counts the bytes of a value. Fails if the limit is exceeded.
     pub(crate) fn take(&mut self, length: usize) -> Result<(), Error> {
         let left = self.left.checked_sub(length as u64);
-        self.left = left.ok_or_else(|| Error::damaged(self.path, "its values are too long together"))?;
+        self.left =
+            left.ok_or_else(|| Error::damaged(self.path, "the total length of its values is too large"))?;
         Ok(())
     }
 }

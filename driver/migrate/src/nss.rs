@@ -4,7 +4,7 @@
 //! which are authenticated), `sftkpwd.c` and `lowpbe.c` (encryption).
 //!
 //! An attribute is a column `a` + its number in hexadecimal. The table `metaData` of `key4.db` has
-//! the password record, and the codes of authenticated attributes.
+//! the password record, and the MACs of authenticated attributes.
 
 mod pbe;
 
@@ -25,7 +25,8 @@ pub(crate) const KEYS: &str = "key4.db";
 /// The database of certificates and public keys.
 const CERTIFICATES: &str = "cert9.db";
 
-/// An empty value, which SQLite would not tell from an absent one (`SQLITE_EXPLICIT_NULL`).
+/// The bytes that stand for an empty value. SQLite cannot distinguish an empty value from an absent
+/// one (`SQLITE_EXPLICIT_NULL`).
 const EMPTY: &[u8] = &[0xa5, 0x00, 0x5a];
 
 /// The content of a right password record.
@@ -108,7 +109,7 @@ impl Side {
         }
     }
 
-    /// Returns the word in the names of codes (`sftkdb_TypeString`).
+    /// Returns the word that the names of MACs contain (`sftkdb_TypeString`).
     const fn word(self) -> &'static str {
         match self {
             Self::Keys => "key",
@@ -117,7 +118,7 @@ impl Side {
     }
 }
 
-/// The codes of authenticated attributes, by their names in the table.
+/// The MACs of authenticated attributes, by their names in the table.
 struct Codes(BTreeMap<String, Vec<u8>>);
 
 impl Codes {
@@ -134,7 +135,7 @@ impl Codes {
     }
 }
 
-/// What opens the values of a database.
+/// Decrypts and verifies the values of a database.
 struct Keys {
     codes: Codes,
     key: Secret,
@@ -184,19 +185,20 @@ impl Keys {
         }
         if is_authenticated(kind) {
             let code = self.codes.get(side, object, kind);
-            // A database without codes for these attributes is older than the codes.
+            // An older version of NSS wrote no MACs for these attributes, so a missing MAC is no
+            // error.
             if let Some(code) = code
                 && !pbe::verify(path, code, &self.key, object, kind, stored)?
             {
-                return Err(bad(path, object, kind, "was altered: its code does not verify"));
+                return Err(bad(path, object, kind, "was altered: its MAC does not verify"));
             }
         }
-        // Without its code, NSS takes a trust that is not "unknown" as "unknown".
+        // NSS reads a trust value without a MAC as "unknown".
         if is_trust(kind) && stored != TRUST_UNKNOWN {
             let code =
-                self.codes.get(side, object, kind).ok_or_else(|| bad(path, object, kind, "has no code"))?;
+                self.codes.get(side, object, kind).ok_or_else(|| bad(path, object, kind, "has no MAC"))?;
             if !pbe::verify(path, code, &self.key, object, kind, stored)? {
-                return Err(bad(path, object, kind, "was altered: its code does not verify"));
+                return Err(bad(path, object, kind, "was altered: its MAC does not verify"));
             }
         }
         let value = match stored {
@@ -220,15 +222,15 @@ impl Keys {
     ) -> Result<Secret, Error> {
         let plain = pbe::decrypt(path, stored, &self.key)?;
         let plain = plain.ok_or_else(|| bad(path, object, kind, "cannot be decrypted"))?;
-        // Bug 1720226 of NSS: some versions filed the code under another number.
+        // Bug 1720226 of NSS: some versions stored the MAC under another number.
         let code =
             [object, object | 0xc000_0000].into_iter().find_map(|id| self.codes.get(Side::Keys, id, kind));
-        let code = code.ok_or_else(|| bad(path, object, kind, "has no code"))?;
+        let code = code.ok_or_else(|| bad(path, object, kind, "has no MAC"))?;
         // CK_INVALID_HANDLE stands for the object.
         if pbe::verify(path, code, &self.key, 0, kind, &plain)? {
             Ok(plain)
         } else {
-            Err(bad(path, object, kind, "was altered: its code does not verify"))
+            Err(bad(path, object, kind, "was altered: its MAC does not verify"))
         }
     }
 }
@@ -282,7 +284,7 @@ const fn is_trust(kind: CK_ATTRIBUTE_TYPE) -> bool {
 /// `CKT_NSS_TRUST_UNKNOWN`
 const TRUST_UNKNOWN: &[u8] = &[0xce, 0x53, 0x43, 0x55];
 
-/// `sftkdb_isAuthenticatedAttribute`, without those of trust objects.
+/// `sftkdb_isAuthenticatedAttribute`, without the attributes of trust objects.
 const fn is_authenticated(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(kind, CKA_MODULUS | CKA_PUBLIC_EXPONENT)
 }

@@ -20,7 +20,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns the value of a number.
+    /// Returns the value of a `CK_ULONG` attribute.
     pub fn number(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<u64> {
         match self.attributes.get(&kind) {
             Some(Value::Number(number)) => Some(*number),
@@ -28,12 +28,12 @@ impl Object {
         }
     }
 
-    /// Returns whether a flag is there and true.
+    /// Returns whether the object has this `CK_BBOOL` attribute and its value is true.
     pub fn flag(&self, kind: CK_ATTRIBUTE_TYPE) -> bool {
         matches!(self.attributes.get(&kind), Some(Value::Flag(true)))
     }
 
-    /// Returns a byte array; empty if the object lacks it.
+    /// Returns the value of a byte array attribute, or an empty slice if the object lacks it.
     pub fn bytes(&self, kind: CK_ATTRIBUTE_TYPE) -> &[u8] {
         match self.attributes.get(&kind) {
             Some(Value::Bytes(bytes)) => bytes,

@@ -30,7 +30,7 @@ const DATABASE: &str = "sqlite3.db";
 /// The attributes of an object or of the token, as they are stored.
 type Attributes = BTreeMap<CK_ATTRIBUTE_TYPE, Value>;
 
-/// A token of SoftHSMv2 whose own object was read.
+/// A token of SoftHSMv2. The object with the attributes of the token was read.
 pub(crate) struct Token {
     directory: PathBuf,
     backend: Backend,

@@ -1,4 +1,4 @@
-//! Opens SQLite databases of other programs, read-only and without trust.
+//! Opens SQLite databases of other programs read-only. Their content is not trusted.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use crate::Error;
 /// The largest value and the largest row of a database.
 const MAX_VALUE: i32 = 16 << 20;
 
-/// Opens a database whose tables are these. No lock is taken and no file is written: the file is
-/// opened as immutable. Fails if another program left a journal, because the database is then
-/// incomplete without it.
+/// Opens a database and checks that it has these tables. No lock is taken and no file is written:
+/// the file is opened as immutable. Fails if another program left a journal, because the database
+/// is then incomplete without it.
 pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
     for suffix in ["-journal", "-wal"] {
         let mut name = path.as_os_str().to_owned();

@@ -1,8 +1,8 @@
-//! What the tool, the conformance suite and the benches share: the PKCS#11 modules of this machine,
-//! a fresh token for each, the description of the machine, intervals of measured times, and the
-//! generated parts of pages.
+//! The common code of the tool, the conformance suite and the benches: the PKCS#11 modules of this
+//! machine, a fresh token for each, the description of the machine, intervals of measured times,
+//! and the generated parts of pages.
 //!
-//! A module that is not installed is no error. The callers use the modules that they find.
+//! A module that is not installed is not an error. The callers use the modules that they find.
 
 mod error;
 mod interval;

@@ -34,8 +34,8 @@ impl Known {
         KNOWN.into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns the library parameters of `C_Initialize` for a look at the module without a token.
-    /// NSS needs the parameter that there is no database.
+    /// Returns the library parameters of `C_Initialize` with which the module starts without a
+    /// token. NSS must know that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
             Self::Jeton | Self::SoftHsm2 => None,

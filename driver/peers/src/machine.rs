@@ -11,7 +11,7 @@ pub struct Machine {
     pub cpu: String,
     /// The number of threads that can run at once.
     pub cores: usize,
-    /// The memory in KiB, if the kernel tells it.
+    /// The memory in KiB, if the kernel reports it.
     pub memory_kib: Option<u64>,
     /// The distribution and the kernel's version.
     pub system: String,

@@ -10,8 +10,8 @@ use crate::Error;
 pub fn write_between(file: &Path, begin: &str, end: &str, body: &str) -> Result<(), Error> {
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
     let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
-    let (head, tail) =
-        parts.ok_or_else(|| Error::Message(format!("{} has not the line {begin:?}", file.display())))?;
+    let (head, tail) = parts
+        .ok_or_else(|| Error::Message(format!("{} does not have the line {begin:?}", file.display())))?;
     let text = format!("{head}{begin}\n\n{body}\n{end}{tail}");
     fs::write(file, text).map_err(Error::io(file))
 }

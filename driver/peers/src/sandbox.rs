@@ -15,7 +15,7 @@ pub const PIN: &str = "jeton-user-1234";
 /// The SO PIN of fresh tokens.
 pub const SO_PIN: &str = "jeton-so-12345";
 const LABEL: &str = "pipeline";
-/// The slot of NSS softokn that holds keys. Slot 1 only computes.
+/// The slot of NSS softokn that stores keys. Slot 1 stores no keys.
 const NSS_KEY_SLOT: SlotId = SlotId(2);
 
 /// How to get a token.
@@ -27,7 +27,7 @@ pub enum TokenAccess {
     Nss,
     /// An existing token.
     Existing {
-        /// The label. Without it the module must have one token only.
+        /// The label. If it is absent, the module must have one token only.
         label: Option<String>,
         /// The user's PIN.
         pin: String,

@@ -1,5 +1,5 @@
-//! The module that wrote the old store, as a witness: it signs with its keys and verifies with
-//! them.
+//! The module that wrote the old store. It helps to prove the keys: it signs and verifies with the
+//! old ones.
 //!
 //! It gets a copy of the store. SoftHSMv2 writes to the store that it opens.
 
@@ -25,7 +25,7 @@ pub struct OldModule {
     pub serial: Option<String>,
     /// The user's PIN in the old store.
     pub pin: String,
-    /// Whether the user named the module: then it must open the store.
+    /// Whether the user named the module. If so, it must open the store.
     pub required: bool,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct Witness {
 type Mark = (u64, u64, Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl Witness {
-    /// Opens the old module. A module that the user named must open the store. If another does
-    /// not, a note says why.
+    /// Opens the old module. A module that the user named must open the store. For a module that
+    /// the tool found, a note says why it does not open the store.
     pub(super) fn open(old: &OldModule) -> Result<(Option<Self>, Option<String>), Error> {
         let error = match Self::try_open(old) {
             Ok(witness) => return Ok((Some(witness), None)),

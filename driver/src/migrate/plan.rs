@@ -1,4 +1,4 @@
-//! The template for Jeton that an object of an old store becomes.
+//! Converts an object of an old store to a template for Jeton.
 
 use cryptoki_sys::*;
 use jeton_migrate::{Object, Value};
@@ -6,13 +6,13 @@ use jeton_migrate::{Object, Value};
 use super::trust;
 use crate::client::{Attribute, Memory, Structure, names};
 
-/// An object as Jeton is asked to create it.
+/// The plan for an object: the arguments with which Jeton creates it.
 pub struct Plan {
     /// The template without `CKA_TRUSTED`.
     pub template: Vec<Attribute>,
     /// Whether `CKA_TRUSTED` is true, which only the SO may set.
     pub trusted: bool,
-    /// The attributes that do not come, each with the reason.
+    /// The attributes that are not migrated, each with the reason.
     pub differences: Vec<String>,
     /// The memory that templates inside the template point to.
     _held: Vec<Memory>,
@@ -132,7 +132,8 @@ const SECRET_USAGES: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_DECAPSULATE,
 ];
 
-/// The attributes that a token computes, and old ones without a meaning. They are not worth a line.
+/// The attributes that a token computes, and obsolete ones without a meaning. The report does not
+/// mention them.
 const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_MODULUS_BITS,
     CKA_PRIME_BITS,
@@ -148,7 +149,7 @@ const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
 pub(super) const NSS_DB: CK_ATTRIBUTE_TYPE = 0xd5a0_db00;
 
 impl Plan {
-    /// Returns the plan for an object, or the reason why it cannot come.
+    /// Returns the plan for an object, or the reason why it cannot be migrated.
     pub fn of(object: &Object) -> Result<Self, String> {
         let class = object.number(CKA_CLASS).ok_or("it has no class: its creation was interrupted")?;
         let (lists, usages): (&[&[CK_ATTRIBUTE_TYPE]], &[CK_ATTRIBUTE_TYPE]) = match class {
@@ -204,8 +205,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the attributes by which a search finds the object again: no secret, and nothing that
-    /// a user changes often.
+    /// Returns the attributes by which a search finds the object again: none of them is secret or
+    /// often changed by users.
     pub fn signs(&self) -> Vec<Attribute> {
         let class = self.number(CKA_CLASS);
         let wanted = |attribute: &&Attribute| {
@@ -230,13 +231,13 @@ impl Plan {
         self.number(CKA_CLASS) == Some(CKO_PRIVATE_KEY)
     }
 
-    /// Returns the value of a number of the template.
+    /// Returns the value of a `CK_ULONG` attribute of the template.
     pub(super) fn number(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<u64> {
         let bytes = self.get(kind)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     }
 
-    /// Returns whether a flag of the template is true.
+    /// Returns whether a `CK_BBOOL` attribute of the template is true.
     pub(super) fn flag(&self, kind: CK_ATTRIBUTE_TYPE) -> bool {
         self.get(kind) == Some(&[CK_TRUE][..])
     }
@@ -290,7 +291,7 @@ impl Plan {
             (CKA_TRUSTED, _) => return,
             (CKA_LOCAL, Value::Flag(true)) => "false: another module generated the key",
             (CKA_ALWAYS_SENSITIVE | CKA_NEVER_EXTRACTABLE, Value::Flag(true)) => {
-                "false: the key was outside of the token"
+                "false: the key was outside the token"
             }
             (CKA_KEY_GEN_MECHANISM, Value::Number(number)) if *number != CK_UNAVAILABLE_INFORMATION => {
                 "unavailable: another module generated the key"
@@ -300,7 +301,7 @@ impl Plan {
             _ if COMPUTED.contains(&kind) => return,
             (_, Value::Bytes(bytes)) if bytes.is_empty() => return,
             (_, Value::Flag(false)) => return,
-            _ if kind & CKA_VENDOR_DEFINED != 0 => "left out: an attribute of the old module alone",
+            _ if kind & CKA_VENDOR_DEFINED != 0 => "left out: only the old module has this attribute",
             _ => "left out: objects of this class do not have it in Jeton",
         };
         self.differences.push(format!("{}: {reason}", names::attribute(kind)));

@@ -1,5 +1,5 @@
-//! The proof of a private key: what it computes in Jeton fits the public key of the old store, and
-//! what it computed in the old module fits too.
+//! The proof of a private key: its results in Jeton fit the public key of the old store, and so do
+//! its results in the old module.
 
 mod public;
 
@@ -15,7 +15,7 @@ pub(super) use public::PublicKeys;
 
 use public::PublicKey;
 
-/// What is signed.
+/// The message that is signed.
 const MESSAGE: &[u8] = b"jeton migrate: proof of a key pair";
 
 /// Proves the keys of a token.
@@ -33,7 +33,7 @@ enum Way {
     Derive,
 }
 
-/// The key that is used: the new object, or its twin.
+/// The key that is used: the new object, or a session object with the same value.
 struct Subject {
     key: ObjectHandle,
     /// Whether each use needs the PIN.
@@ -42,9 +42,9 @@ struct Subject {
 
 /// The result of a proof that did not fail.
 pub(super) enum Verdict {
-    /// The key fits; how that was shown.
+    /// The key fits. The text says how that was shown.
     Proved(String),
-    /// Nothing could be compared; why.
+    /// Nothing could be compared. The text says why.
     Unproved(String),
 }
 
@@ -57,7 +57,7 @@ impl Prover<'_> {
             return Ok(Verdict::Unproved(reason.to_owned()));
         }
         let Some(way) = Way::of(plan, object) else {
-            return Ok(Verdict::Unproved("its type has no operation that shows it".to_owned()));
+            return Ok(Verdict::Unproved("its type has no operation that can prove it".to_owned()));
         };
         let subject = match way.is_allowed(plan) {
             true => Subject { key, asks: plan.flag(CKA_ALWAYS_AUTHENTICATE) },
@@ -91,7 +91,7 @@ impl Prover<'_> {
             let judge = self.judge(public, CKA_VERIFY)?;
             let verified = match public.verify(MESSAGE, &signature) {
                 Some(verified) => verified,
-                // AWS-LC has no such keys.
+                // AWS-LC does not support these keys.
                 None => self.verify(judge, mechanism, data, &signature)?,
             };
             if !verified {
@@ -105,8 +105,8 @@ impl Prover<'_> {
         Err(misfit("a signature made in Jeton does not verify with the old public key"))
     }
 
-    /// Lets the old module verify the signature, and verifies one of the old module. Returns words
-    /// for the report.
+    /// Lets the old module verify the signature, and verifies a signature of the old module.
+    /// Returns a text for the report.
     fn ask_old_module(
         &self,
         object: &Object,
@@ -227,8 +227,8 @@ impl Prover<'_> {
         self.session.create_object(&template)
     }
 
-    /// Creates a session object of the private key whose usage is not limited, for a key whose
-    /// flags allow no proof.
+    /// Creates a session object with the value of the private key and all usages, for a key whose
+    /// own usages allow no proof.
     fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
         const CHANGED: [CK_ATTRIBUTE_TYPE; 7] = [
             CKA_TOKEN,
@@ -259,7 +259,8 @@ const fn can_sign(kind: CK_KEY_TYPE) -> bool {
 }
 
 impl Way {
-    /// Chooses an operation that the key may do, or else a signature, which its twin makes.
+    /// Chooses an operation that the key permits. If it permits none, chooses a signature by the
+    /// session object.
     fn of(plan: &Plan, object: &Object) -> Option<Self> {
         let kind = plan.number(CKA_KEY_TYPE)?;
         let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);

@@ -12,8 +12,8 @@ use crate::Error;
 /// The beginning of the names of these directories. The module does not look into them.
 const PREFIX: &str = ".jeton-migrate-";
 
-/// A directory for a new token, removed when it is dropped. It is locked, so that another migration
-/// does not take it for one of a migration that was killed.
+/// A directory for a new token, removed when it is dropped. It is locked. Another migration sees by
+/// the lock that this one still runs, and does not remove the directory.
 pub struct Stage {
     directory: TempDir,
     _lock: File,
@@ -28,7 +28,7 @@ impl Stage {
         Self::create(tokens)
     }
 
-    /// Creates a directory elsewhere, for a rehearsal.
+    /// Creates a directory elsewhere, for a dry run.
     pub fn temporary() -> Result<Self, Error> {
         Self::create(&std::env::temp_dir())
     }

@@ -58,11 +58,11 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     Ok(Outcome { serial, lines, note })
 }
 
-/// Why an object did not come.
+/// Why an object was not migrated.
 enum Obstacle {
-    /// It is the object's fault.
+    /// The reason is in the object itself.
     Object(String),
-    /// It would be the same for every object, for example a full disk.
+    /// The reason applies to every object, for example a full disk.
     Token(Error),
 }
 
@@ -102,7 +102,7 @@ fn bring(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Arrival,
     let handle = created?;
     match examine(prover, object, handle, &mut plan) {
         Err(Obstacle::Object(reason)) => {
-            // The object must not stay in a token that is made without it.
+            // A partial migration must not keep an object that is not proved.
             session.destroy_object(handle).map_err(|failure| Obstacle::Token(failure.into()))?;
             Err(Obstacle::Object(reason))
         }
@@ -143,7 +143,7 @@ fn compare(session: &Session, handle: ObjectHandle, plan: &Plan) -> Result<(), O
         let same = value == wanted.value || integer && strip(&value) == strip(&wanted.value);
         if !same {
             let name = names::attribute(wanted.kind);
-            return Err(Obstacle::Object(format!("{name} is not as it was after the object was created")));
+            return Err(Obstacle::Object(format!("{name} differs after the object was created")));
         }
     }
     Ok(())

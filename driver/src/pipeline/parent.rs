@@ -81,12 +81,12 @@ impl Worker {
 
     fn stalled(&mut self) -> String {
         self.kill();
-        format!("said nothing for {} s {} and was ended", self.stall.as_secs(), self.place())
+        format!("reported nothing for {} s {} and was ended", self.stall.as_secs(), self.place())
     }
 
     fn place(&self) -> String {
         match &self.stage {
-            Some(stage) => format!("(last heard of in {stage})"),
+            Some(stage) => format!("(its last stage was {stage})"),
             None => "(before the first stage)".to_owned(),
         }
     }
@@ -99,7 +99,7 @@ impl Worker {
     }
 
     /// Ends the child. Returns a note if its process does not end well. The work was done, so this
-    /// is no failure.
+    /// is not a failure.
     pub fn finish(mut self) -> Option<String> {
         if !self.alive {
             return None;
@@ -147,8 +147,8 @@ impl Player for Worker {
     }
 }
 
-/// Reads the events of a child. A module may write to standard output too: lines that are no events
-/// are skipped.
+/// Reads the events of a child. A module may write to standard output too: lines that are not
+/// events are skipped.
 fn events(child: &mut Child) -> Receiver<Event> {
     let (sender, receiver) = mpsc::channel();
     if let Some(output) = child.stdout.take() {

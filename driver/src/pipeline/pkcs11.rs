@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ecdsa_signature_with_short_and_high_numbers_survives_both_ways() {
+    fn an_ecdsa_signature_with_short_and_high_numbers_converts_both_ways() {
         let mut fixed = [0; 64];
         fixed[30..32].copy_from_slice(&[0x80, 1]);
         fixed[32..].fill(0xFF);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_p256_signature_is_none() {
+    fn an_invalid_p256_signature_is_not_converted() {
         let wide = [0xFF; 96];
         let der = ecdsa_to_der(&wide).expect("96 bytes encode");
         assert_eq!(ecdsa_from_der(&der), None);

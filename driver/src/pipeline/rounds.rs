@@ -10,9 +10,10 @@ use serde::Serialize;
 use super::job::{ModuleDescription, Turn};
 use super::stage::{STAGES, Seconds};
 
-/// The least number of rounds of a size, so that a median is possible ...
+/// The least number of rounds of a size, so that a median is possible. Slow sizes have fewer: see
+/// [`ENOUGH`].
 const MIN_RUNS: usize = 3;
-/// ... unless the runs of a module take longer than this.
+/// A size has no further round after the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
 /// The size of the turn before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
@@ -72,7 +73,7 @@ pub struct Outcome {
     pub not_available: Vec<(String, String)>,
     /// Failures and their place.
     pub failures: Vec<(Option<(String, u64)>, String)>,
-    /// Notes that are no failure of the work.
+    /// Notes that are not failures.
     pub notes: Vec<String>,
 }
 
@@ -107,7 +108,7 @@ pub struct Seat<P> {
     pub outcome: Outcome,
 }
 
-/// Measures. The first seat is the baseline.
+/// Measures all modules. The first one is the baseline.
 pub fn measure<P: Player>(
     seats: &mut [Seat<P>],
     plan: &Plan,
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lacking_module_is_asked_once_for_an_algorithm() {
+    fn an_algorithm_that_a_module_lacks_is_tried_once() {
         let lacks = |_: &Turn, _: f64| Answer::NotAvailable("no CKM_EDDSA".to_owned());
         let mut seats = seats(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },

@@ -57,7 +57,8 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
     };
     Ok(match algorithm.key {
         Key::P256 => vec![ec(P256_PARAMS, wrapped()?)],
-        // Readers of PKCS#11 3.0 disagreed on the Edwards point: raw or in DER. 3.1 says raw.
+        // Implementations of PKCS#11 3.0 encode the Edwards point raw or in DER. Version 3.1 says
+        // raw.
         Key::Ed25519 => vec![
             ec(ED25519_PARAMS, bits.to_vec()),
             ec(ED25519_PARAMS, wrapped()?),
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_taken_raw_and_wrapped() {
+    fn a_point_is_accepted_raw_and_in_der() {
         let raw: Vec<u8> = std::iter::once(4).chain(1..=64).collect();
         let wrapped = OctetStringRef::new(&raw).and_then(|point| point.to_der()).expect("65 bytes encode");
         assert_eq!(key_of(&ALGORITHMS[0], &raw), raw);
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rsa_key_survives_the_way_there_and_back() {
+    fn an_rsa_key_converts_both_ways() {
         let modulus = [0xC1; 256];
         let read = |kind, _| Ok(if kind == CKA_MODULUS { modulus.to_vec() } else { vec![1, 0, 1] });
         let rsa2048 = Algorithm::named("rsa2048").expect("it is in the table");

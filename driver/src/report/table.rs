@@ -182,7 +182,7 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if report.rsa_key_pool > 0 && report.algorithms.iter().any(|name| name.starts_with("rsa")) {
         writeln!(
             out,
-            "RSA: cert_gen makes {} subscriber key pairs a batch at most and reuses them (--rsa-key-pool 0: one a certificate).",
+            "RSA: cert_gen generates at most {} subscriber key pairs per batch and reuses them (--rsa-key-pool 0: one per certificate).",
             report.rsa_key_pool
         )?;
     }

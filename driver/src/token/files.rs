@@ -34,7 +34,8 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
         return Err(Error::Usage(format!("{serial:?} is not the serial of a Jeton token")));
     }
     let token = directory.join(format!("{serial}.jeton"));
-    // The token's file goes last: an interruption leaves a token, not a log without its token.
+    // The token's file is removed last: an interruption leaves a token, not a log without its
+    // token.
     let mut removed = Vec::new();
     for suffix in ["-wal", "-shm", "-lock", ""] {
         let mut name = token.clone().into_os_string();

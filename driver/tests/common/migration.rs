@@ -1,4 +1,4 @@
-//! A copy of an old store, and a place for tokens of Jeton.
+//! A copy of an old store, and a directory for tokens of Jeton.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use super::{Scratch, jeton, run};
 /// The user's PIN of every old store.
 pub const PIN: &str = "87654321";
 
-/// A copy of the store, and a place for tokens of Jeton.
+/// A copy of the store, and a directory for tokens of Jeton.
 pub struct Migration {
-    /// The directory of everything.
+    /// The directory that contains both.
     pub scratch: Scratch,
 }
 

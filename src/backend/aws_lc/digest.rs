@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn finish_and_reset_start_over() {
+    fn finish_and_reset_start_a_new_message() {
         let mut hasher = Digests.start(Hash::Sha256).unwrap();
         let mut out = [0; 32];
         for _ in 0..3 {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_every_length_are_signed_and_cut_to_the_order() {
+    fn digests_of_every_length_are_signed_and_truncated_to_the_order() {
         for curve in own_curves() {
             let (public, private) = generate(PairSpec::Ec(curve));
             for len in [0, 1, 20, 32, 48, 64, 66, 67, 200] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_another_key_or_a_number_out_of_range_is_no_signature() {
+    fn a_changed_bit_another_key_and_a_number_out_of_range_are_refused() {
         let (public, private) = generate(PairSpec::Ec(Curve::P256));
         let (other, _) = generate(PairSpec::Ec(Curve::P256));
         let signature = sign(&private, &Scheme::Ecdsa, &[1; 32]).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_halves_verify_and_other_lengths_are_no_signature() {
+    fn shorter_halves_verify_and_other_lengths_are_refused() {
         let (public, private) = generate(PairSpec::Ec(Curve::P521));
         let mut verifier = verifier(&public, &Scheme::Ecdsa).unwrap();
         // The top byte of a P-521 number has one bit. In a quarter of all signatures it is zero in
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_lie_between_one_and_the_order_less_one() {
+    fn scalars_outside_one_to_the_order_minus_one_are_refused() {
         let mut order = hex(P256_ORDER);
         for scalar in [&[0; 32][..], &order, &[0xff; 32], &[1; 31], &[1; 33], &[]] {
             assert_eq!(Private::parse(Curve::P256, scalar).err(), Some(Error::DataInvalid));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn points_off_the_curve_out_of_range_at_infinity_or_compressed_are_no_keys() {
+    fn points_off_the_curve_out_of_range_at_infinity_or_compressed_are_refused() {
         for curve in own_curves() {
             let (PublicParts::Ec { point, .. }, _) = generate(PairSpec::Ec(curve)) else { panic!("not EC") };
             Public::parse(curve, &point).unwrap();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_may_be_compressed_and_must_be_points() {
+    fn the_point_of_a_peer_may_be_compressed_but_must_be_valid() {
         for curve in own_curves() {
             let pair = || {
                 let (PublicParts::Ec { point, .. }, PrivateParts::Ec { scalar, .. }) =

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_or_another_key_is_no_signature() {
+    fn a_changed_bit_and_another_key_are_refused() {
         let (public, private) = generate(PairSpec::Ed25519);
         let (other, _) = generate(PairSpec::Ed25519);
         let mut signature = sign(&private, &Scheme::Ed25519, b"message").unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_no_key_and_no_signature_has() {
+    fn wrong_lengths_of_keys_and_signatures_are_refused() {
         assert_eq!(Private::parse(&[1; 31]).err(), Some(Error::DataInvalid));
         assert_eq!(Private::parse(&[1; 33]).err(), Some(Error::DataInvalid));
         let (public, _) = generate(PairSpec::Ed25519);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_off_the_curve_is_no_key() {
+    fn a_point_off_the_curve_is_refused() {
         // y = 2 has no x: (y^2 - 1) / (d y^2 + 1) is not a square.
         let mut point = [0; 32];
         point[0] = 2;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_and_digests_have_their_lengths() {
+    fn wrong_lengths_of_contexts_and_digests_are_refused() {
         let (public, private) = generate(PairSpec::Ed25519);
         for bad in [form(false, b""), form(false, &[1; 256]), form(true, &[1; 256])] {
             let refused = Some(Error::MechanismParamInvalid);

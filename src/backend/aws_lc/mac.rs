@@ -160,14 +160,15 @@ struct Chain {
     context: CipherCtx,
     /// Only for XCBC: the masks of a complete and of an incomplete last block.
     masks: Option<Secret>,
-    /// The last block so far. XCBC treats the last block differently.
+    /// The block that is held back because it may be the last. XCBC treats the last block
+    /// differently.
     held: Zeroizing<[u8; BLOCK]>,
     held_len: usize,
 }
 
 impl Chain {
     /// The number of bytes that one CBC call encrypts. The output goes to scratch memory, because
-    /// only the chain matters.
+    /// only its last block is needed.
     const BATCH: usize = 32 * BLOCK;
 
     fn boxed(context: CipherCtx, masks: Option<Secret>) -> Result<Box<dyn Mac>> {
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_their_lengths() {
+    fn wrong_lengths_of_keys_are_refused() {
         let gmac = MacScheme::AesGmac { iv: [0; 12].into() };
         for scheme in [MacScheme::AesCmac, gmac, MacScheme::AesCbcMac, MacScheme::AesXcbc] {
             for len in [0, 8, 15, 17, 31, 33] {

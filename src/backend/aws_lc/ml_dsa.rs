@@ -92,7 +92,7 @@ struct Form {
 }
 
 impl Form {
-    /// Returns the form, and whether signatures are deterministic.
+    /// Returns the type of the input with its prefix, and whether signatures are deterministic.
     fn parse(scheme: &Scheme) -> Result<(Self, bool)> {
         let (hash, context, deterministic) = match scheme {
             Scheme::MlDsa { context, deterministic } => (None, context, deterministic),
@@ -122,7 +122,7 @@ impl Form {
 fn oid(hash: Hash) -> Result<[u8; 11]> {
     let number = match hash {
         Hash::Sha1 => return Err(Error::MechanismParamInvalid),
-        // NIST does not define these.
+        // NIST does not define identifiers for these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             return Err(Error::MechanismParamInvalid);
         }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_the_same_pair_again_and_deterministic_signatures_repeat() {
+    fn a_seed_gives_the_same_pair_and_deterministic_signatures_are_equal() {
         for set in MlDsa::ALL {
             let ((public, private), (again, private_again)) = (pair(set, 7), pair(set, 7));
             assert!(public == again);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_end_at_255_bytes_and_signatures_have_one_length() {
+    fn longer_contexts_than_255_bytes_and_other_signature_lengths_are_refused() {
         let (public, private) = pair(MlDsa::MlDsa44, 1);
         let longest = scheme(&[3; MlDsa::MAX_CONTEXT], true);
         let signature = sign(&private, &longest, b"").unwrap();

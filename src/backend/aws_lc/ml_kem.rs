@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_come_to_one_secret() {
+    fn both_sides_compute_the_same_secret() {
         for set in MlKem::ALL {
             let (public, private) = generate(PairSpec::MlKem { set, seed: None });
             let private = PROVIDER.keys.private(&private).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_the_same_pair_again() {
+    fn a_seed_gives_the_same_pair() {
         for set in MlKem::ALL {
             let ((public, _), (again, private)) = (pair(set, 7), pair(set, 7));
             assert!(public == again);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_and_the_scheme_of_another_do_not_fit() {
+    fn a_scheme_of_another_key_type_is_refused() {
         let (public, private) = generate(PairSpec::Ed25519);
         for scheme in
             [Scheme::Ecdsa, Scheme::RsaRaw, Scheme::MlDsa { context: [].into(), deterministic: true }]

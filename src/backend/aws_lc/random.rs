@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_fills_differ_and_an_empty_one_is_fine() {
+    fn two_outputs_differ_and_an_empty_one_succeeds() {
         let (mut one, mut two) = ([0; 32], [0; 32]);
         System.fill(&mut one).unwrap();
         System.fill(&mut two).unwrap();

@@ -69,8 +69,8 @@ impl Private {
         let rsa = match (&e, &parts.crt) {
             (Some(e), Some(crt)) => ffi::Rsa::private(&n, e, &d, &numbers(crt)?)?,
             (Some(e), None) => ffi::Rsa::private_no_crt(&n, e, &d)?,
-            // Without e, AWS-LC cannot blind, check for faults or use the Chinese remainder
-            // theorem.
+            // Without e, AWS-LC cannot blind the operation, check for faults or use the Chinese
+            // remainder theorem.
             (None, _) => ffi::Rsa::private_no_e(&n, &d)?,
         };
         let rejection = Rejection::new(PROVIDER.digest, &parts.d, modulus.len())?;
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn pss_verifies_with_the_very_parameters_only() {
+    fn pss_verifies_only_with_the_same_parameters() {
         let (public, private) = &*PAIR;
         let signature = sign(private, &pss(Hash::Sha256, Hash::Sha256, 32), &[1; 32]).unwrap();
         for other in [pss(Hash::Sha256, Hash::Sha256, 31), pss(Hash::Sha256, Hash::Sha384, 32)] {
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_salt_without_room_is_a_key_too_small() {
+    fn a_salt_that_does_not_fit_fails_with_key_size_range() {
         for salt_len in [256 - 32 - 1, usize::MAX] {
             let scheme = pss(Hash::Sha256, Hash::Sha256, salt_len);
             assert_eq!(signer(&PAIR.1, &scheme).err(), Some(Error::KeySizeRange));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_ways_to_pkcs1_make_one_signature() {
+    fn the_three_ways_to_sign_pkcs1_give_the_same_signature() {
         let private = &PAIR.1;
         let digest = [9; 32];
         // RFC 8017, 9.2, note 1: SHA-256.
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_their_own_signature_are_signed() {
+    fn zero_one_and_the_modulus_minus_one_are_signed() {
         let (public, private) = &*PAIR;
         let mut last = n().to_vec();
         last[255] -= 1;
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_no_input_and_no_signature_has() {
+    fn wrong_lengths_of_inputs_and_signatures_are_refused() {
         let (public, private) = &*PAIR;
         let sha256 = Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) };
         let pss = pss(Hash::Sha256, Hash::Sha256, 32);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_belong_together_are_no_key() {
+    fn numbers_of_different_keys_are_refused() {
         type Damage = fn(&mut RsaPrivate);
         let damages: [Damage; 6] = [
             |key| key.n[255] ^= 1,
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trivial_private_exponent_is_no_key() {
+    fn a_trivial_private_exponent_is_refused() {
         for (d, e) in [([0], true), ([0], false), ([1], true), ([1], false)] {
             let key = RsaPrivate { d: Secret::from(&d[..]), ..parts(e, false) };
             assert_eq!(Private::parse(&key).err(), Some(Error::DataInvalid));
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_outside_the_range_are_said_so() {
+    fn sizes_outside_the_range_fail_with_key_size_range() {
         for (bytes, expected) in
             [(127, Err(Error::KeySizeRange)), (128, Ok(())), (2048, Ok(())), (2049, Err(Error::KeySizeRange))]
         {
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sizes_and_exponents_that_aws_lc_makes_are_generated() {
+    fn only_supported_sizes_and_exponents_are_generated() {
         for bits in [0, 1023, 8193, 8320, usize::MAX] {
             assert_eq!(super::generate(bits, &F4).err(), Some(Error::KeySizeRange), "{bits}");
         }
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encryption_is_undone_by_its_own_decryption_alone() {
+    fn every_encryption_is_reversed_only_by_its_own_decryption() {
         let mut schemes = vec![(Encryption::Pkcs1, 245)];
         for &hash in hashes() {
             let room = 256 - 2 * hash.len() - 2;
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_encryption_is_the_bare_power_in_every_form_of_the_key() {
+    fn raw_encryption_is_a_modular_power_for_every_form_of_the_key() {
         let minus_one = {
             let mut number = n().to_vec();
             number[255] -= 1;
@@ -709,14 +709,14 @@ mod tests {
     }
 
     #[test]
-    fn a_decryption_wants_room_for_a_whole_block() {
+    fn a_decryption_needs_an_output_as_long_as_the_modulus() {
         let short = Private::parse(private()).unwrap();
         let refused = short.decrypt(&Encryption::Pkcs1, &[1; 256], &mut [0; 255]);
         assert_eq!(refused, Err(Error::BufferTooSmall { needed: 256 }));
     }
 
     #[test]
-    fn oaep_without_room_is_a_key_too_small() {
+    fn oaep_that_does_not_fit_fails_with_key_size_range() {
         let PublicParts::Rsa { n, e } = public_1024() else { panic!("not RSA") };
         let key = Public::parse(&n, &e).unwrap();
         let refused = key.encrypt(&oaep(Hash::Sha512, Hash::Sha512, b""), b"", &mut [0; 128]);

@@ -43,7 +43,7 @@ impl PrivateKey for Private {
     }
 }
 
-/// A public key. It has no operation; a private key takes its value as the peer's.
+/// A public key. It has no operation. A private key uses its value as the public key of the peer.
 pub(super) struct Public;
 
 impl PublicKey for Public {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_pair_belongs_together() {
+    fn the_keys_of_a_generated_pair_belong_together() {
         let (public, PrivateParts::X25519 { scalar }) = generate(PairSpec::X25519) else {
             panic!("not X25519")
         };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_small_order_and_other_lengths_are_no_peers() {
+    fn points_of_small_order_and_of_other_lengths_are_refused() {
         let key = Private::parse(&hex(BOB[0])).unwrap();
         let mut one = [0; 32];
         one[0] = 1;

@@ -2,7 +2,7 @@
 //!
 //! The crates wipe their keys, but not the copies that moves and computations leave. On processors
 //! that work on many blocks at once, each call of the `aes` crate copies the round keys, which
-//! begin with the key. So the caller's stack is wiped after each call of ours, not after each
+//! begin with the key. So the stack is wiped after each call of a method here, not after each
 //! block.
 //!
 //! Asymmetric keys need more stack than a thread may have. They compute on separate stacks
@@ -201,7 +201,7 @@ impl Verifier for CleanVerifier {
 }
 
 /// Runs `work` in a separate frame. If the optimiser inlined all algorithms into the function that
-/// chooses one, its frame would be as large as all theirs together.
+/// chooses one, that function would have one frame with the stack of all algorithms.
 #[inline(never)]
 pub(super) fn alone<R>(work: impl FnOnce() -> R) -> R {
     work()

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn long_digests_lose_their_right_end() {
+    fn long_digests_are_truncated_on_the_right() {
         let long: Vec<u8> = (0..64).collect();
         assert_eq!(Representative::new(Curve::P256, &long).as_bytes(), &long[..32]);
         assert_eq!(Representative::new(Curve::P384, &long).as_bytes(), &long[..48]);
@@ -285,7 +285,7 @@ mod tests {
         let digest = Representative::new(Curve::P521, &long);
         assert_eq!(digest.as_bytes()[..2], [1, 0]);
         assert_eq!(digest.as_bytes()[65], 1);
-        // One byte less has 520 bits, and all of them count.
+        // A digest of 65 bytes has 520 bits, and all of them are used.
         assert_eq!(Representative::new(Curve::P521, &long[..65]).as_bytes()[..2], [0, 0x80]);
     }
 

@@ -40,7 +40,7 @@ fn public_parts(key: &VerifyingKey) -> PublicParts {
     PublicParts::Ed25519 { point: key.to_bytes() }
 }
 
-/// The library wipes it on drop.
+/// A private key. The library wipes it on drop.
 struct Private(SigningKey);
 
 impl PrivateKey for Private {

@@ -46,7 +46,7 @@ fn parse(seed: &Secret) -> Result<SigningKey> {
     SigningKey::try_from(&seed[..]).map_err(|_| Error::DataInvalid)
 }
 
-/// The library wipes it on drop.
+/// A private key. The library wipes it on drop.
 struct Private(SigningKey);
 
 impl PrivateKey for Private {
@@ -68,7 +68,7 @@ fn options(scheme: &Scheme) -> Result<(bool, Box<[u8]>)> {
     }
 }
 
-/// A digest from the caller, for an interface where the library would compute its own.
+/// A digest from the caller. The library's interface would compute the digest itself.
 struct Given([u8; PREHASH_LEN]);
 
 impl Given {

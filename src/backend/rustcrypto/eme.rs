@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded_at_every_length() {
+    fn every_length_is_encoded_and_decoded() {
         let oaep = Encryption::Oaep { hash: Hash::Sha1, mgf: Hash::Sha256, label: b"label"[..].into() };
         for len in 0..=128 - 42 {
             let (mut em, mut out) = (Zeroizing::new([0; 128]), [0; 128]);

@@ -129,7 +129,7 @@ struct Chained {
     /// The masks for the last block. `None` pads the last block with zeros.
     masks: Option<Masks>,
     chain: Zeroizing<Block>,
-    /// The last block so far: more data may follow.
+    /// The block that is held back because it may be the last.
     held: Zeroizing<Block>,
     held_len: usize,
 }

@@ -49,7 +49,7 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
 }
 
 /// Parses a public exponent. It must be odd, at least 3 and below 2^33. The crate and AWS-LC have
-/// this bound against keys that are made to cost time.
+/// this bound, because a large exponent makes every operation slow.
 fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
     let e = BoxedUint::from_be_slice_vartime(bytes);
     let allowed = BoxedUint::from(3u8)..=BoxedUint::from(RsaPublicKey::MAX_PUB_EXPONENT);

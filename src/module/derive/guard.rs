@@ -38,8 +38,8 @@ impl Guard {
         }
     }
 
-    /// Returns the protection without what the derived key takes from its base keys by default. It
-    /// keeps the history of the keys.
+    /// Returns the same history of the keys, without the flags that a derived key takes from its
+    /// base keys by default.
     pub(super) fn without_inheritance(self) -> Self {
         Self { sensitive: false, extractable: true, ..self }
     }

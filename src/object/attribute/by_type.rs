@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_is_found_on_each_sort_that_it_is_on() {
+    fn every_rule_is_found_for_each_of_its_object_types() {
         for (class, _, object_type) in ObjectTypes::known() {
             let rules = ObjectRules::of(object_type);
             for rule in table() {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_has_a_default_and_is_no_secret() {
+    fn every_flag_has_a_default_and_is_not_secret() {
         for rule in table().filter(|rule| rule.kind == Kind::Flag) {
             assert!(matches!(rule.default, Default::TrueFor(_)), "{}", rule.id);
             assert!(rule.create != Need::Must && rule.generate != Need::Must && !rule.secret, "{}", rule.id);

@@ -30,7 +30,8 @@ pub struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Returns the bytes of a field. The group has it if all its tests share the value.
+    /// Returns the bytes of a field. If all tests of a group share a value, the group has the
+    /// field.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
-//! Published test vectors: Project Wycheproof's, those of NIST's ACVP, and the vectors for which
-//! Jeton rightly has another result. `tests/backend/` runs them on each backend, and
-//! `conformance/src/vectors/` runs them on any module.
+//! Published test vectors: those of Project Wycheproof, those of NIST's ACVP, and the list of
+//! vectors for which Jeton rightly has another result. `tests/backend/` runs them on each backend,
+//! and `conformance/src/vectors/` runs them on any module.
 
 pub mod acvp;
 mod deviations;

@@ -1,4 +1,4 @@
-//! Encrypted values and codes of NSS: PBES2 and PBMAC1 of PKCS #5, both with PBKDF2.
+//! Encrypted values and MACs of NSS: PBES2 and PBMAC1 of PKCS #5, both with PBKDF2.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -21,7 +21,8 @@ const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.1
 /// SHA-1 and Triple DES, as older versions of NSS encrypted.
 const SHA1_TRIPLE_DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.5.1.3");
 
-/// The largest number of iterations. NSS accepts as many (`MAX_ITERATION_COUNT`) and uses 10,000.
+/// The largest number of iterations. NSS has the same limit (`MAX_ITERATION_COUNT`) and uses
+/// 10,000.
 const MAX_ITERATIONS: u32 = 600_000;
 
 /// `SFTKDBEncryptedDataInfo`
@@ -46,7 +47,7 @@ struct Pbkdf2<'a> {
     function: AlgorithmIdentifierRef<'a>,
 }
 
-/// Decrypts a value; `None` if the key does not fit.
+/// Decrypts a value; `None` if the key is wrong.
 pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<Secret>, Error> {
     let encrypted = Encrypted::from_der(stored).map_err(malformed(path))?;
     if encrypted.algorithm.oid == SHA1_TRIPLE_DES {
@@ -58,7 +59,8 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
     if schemes.algorithm.oid != AES_256_CBC {
         return Err(unknown(path, &schemes.algorithm));
     }
-    // nsspkcs5_SetIVParam: the vector is the DER of an octet string of 14 bytes, header and all.
+    // nsspkcs5_SetIVParam: the vector is the DER of an octet string of 14 bytes, including its
+    // header.
     let parameters = schemes.algorithm.parameters.ok_or_else(|| Error::damaged(path, "no vector"))?;
     let iv = parameters.to_der().map_err(malformed(path))?;
     let iv =
@@ -67,7 +69,7 @@ pub(super) fn decrypt(path: &Path, stored: &[u8], key: &[u8]) -> Result<Option<S
     Ok(decrypt_cbc(&key, &iv, encrypted.data.as_bytes()))
 }
 
-/// Verifies the code of an attribute (`sftkdb_VerifyAttribute`).
+/// Verifies the MAC of an attribute (`sftkdb_VerifyAttribute`).
 pub(super) fn verify(
     path: &Path,
     code: &[u8],

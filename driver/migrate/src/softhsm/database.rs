@@ -2,7 +2,7 @@
 //! token.
 //!
 //! `DBObject.cpp` writes templates and lists of mechanisms as the C program has them in memory: the
-//! numbers are little-endian on every machine that SoftHSMv2 is built for here.
+//! numbers are little-endian on every supported platform.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -143,7 +143,7 @@ mod tests {
         ];
         assert_eq!(template(&bytes), Some(wanted));
         for length in 1..bytes.len() {
-            // A cut between attributes cannot be seen.
+            // A truncation between two attributes cannot be detected.
             let _ = template(&bytes[..length]);
         }
         assert_eq!(template(&[&n(3)[..], &tag(3), &n(u64::MAX)].concat()), None);

@@ -26,7 +26,8 @@ fn attributes(bytes: &[u8]) -> Result<Attributes, String> {
     Ok(read)
 }
 
-/// Where an attribute is. A template has no template inside.
+/// The place of an attribute: in the object, or in a template of it. A template contains no
+/// template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Object,

@@ -21,7 +21,8 @@ pub(in crate::migrate) struct PublicKey<'a> {
     pub(super) kind: CK_KEY_TYPE,
     /// The template of a public key, without usages.
     pub(super) parts: Vec<Attribute>,
-    /// The object that it is from, if it is a public key.
+    /// The public key object that it was read from; `None` if it was read from a certificate or a
+    /// private key.
     pub(super) object: Option<&'a Object>,
 }
 
@@ -36,7 +37,8 @@ impl<'a> PublicKeys<'a> {
     }
 
     /// Returns the public keys that may belong to a private key: public keys and certificates with
-    /// its ID, or with its label if it has no ID; then the public half that is stored beside it.
+    /// its ID, or with its label if it has no ID; then the public key that is stored in the private
+    /// key.
     pub(in crate::migrate) fn of(&self, private: &Object) -> Vec<PublicKey<'a>> {
         let name = |object: &Object| match object.bytes(CKA_ID) {
             [] => object.bytes(CKA_LABEL).to_vec(),
@@ -83,7 +85,7 @@ impl<'a> PublicKey<'a> {
         Some(Self::new(plan.number(CKA_KEY_TYPE)?, parts, Some(object)))
     }
 
-    /// Returns the public half that a private key has itself.
+    /// Returns the public key that a private key contains itself.
     fn beside(private: &Object) -> Option<Self> {
         let bytes = |kind| Attribute::bytes(kind, private.bytes(kind).to_vec());
         let kind = private.number(CKA_KEY_TYPE)?;
@@ -127,7 +129,7 @@ impl<'a> PublicKey<'a> {
         self.parts.iter().find(|one| one.kind == kind).map(|one| one.value.as_slice())
     }
 
-    /// Returns the attribute that the public value is in.
+    /// Returns the attribute that contains the public value.
     pub(super) fn value_kind(&self) -> CK_ATTRIBUTE_TYPE {
         if self.kind == CKK_DH { CKA_VALUE } else { CKA_EC_POINT }
     }
@@ -183,7 +185,7 @@ const P384: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22];
 const P521: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
 const SECP256K1: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a];
 
-/// Returns the digest of a message by the hash that goes with a curve.
+/// Returns the digest of a message by the hash that belongs to a curve.
 pub(super) fn digest(parameters: &[u8], message: &[u8]) -> Vec<u8> {
     let algorithm = match parameters {
         P384 => &SHA384,

@@ -95,7 +95,7 @@ impl Aead for Gcm {
     }
 }
 
-/// Decrypts a message in one call. If the tag is wrong, the library leaves no plaintext.
+/// Decrypts a message in one call. If the tag is wrong, the library wipes the plaintext.
 pub(super) fn open_at_once(
     context: &AeadCtx,
     nonce: &[u8; AeadCtx::NONCE_LEN],
@@ -126,8 +126,8 @@ pub(super) fn gcm_open(
     Ok(())
 }
 
-/// AWS-LC takes the authenticated data and the message in one call each, with a length of type
-/// `int`.
+/// The greatest length of the authenticated data and of the message. AWS-LC takes each in one call,
+/// with a length of type `int`.
 const LONGEST_CCM: usize = 1 << 30;
 
 /// Checks whether CCM supports such a message.

@@ -98,8 +98,8 @@ pub(super) fn gcm_seal(key: &[u8], iv: &[u8], aad: &[u8], tag_len: usize) -> Res
 
 struct GcmSeal {
     context: CipherCtx,
-    /// For whole messages with a nonce of 12 bytes and a tag of 16. A copy of a running cipher has
-    /// `None`.
+    /// Encrypts a message in a single part if the nonce has 12 bytes and the tag has 16. `None` in
+    /// a copy of a running cipher.
     at_once: Option<AeadCtx>,
     iv: Nonce,
     aad: Box<[u8]>,
@@ -223,7 +223,7 @@ struct ChaCha {
 }
 
 impl ChaCha {
-    /// Processes whole blocks; the last one may be incomplete.
+    /// Processes blocks. Only the last block of the message may be incomplete.
     fn blocks(&mut self, mut input: &[u8], mut out: &mut [u8]) -> Result<()> {
         while !input.is_empty() {
             let counter = self.next as u64;

@@ -109,7 +109,7 @@ fn key(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn sp_800_38a_blocks_and_streams() {
+fn sp_800_38a_ecb_cbc_and_stream_modes() {
     let (iv, block) = (array(IV), array(COUNTER));
     let ecb = "3ad77bb40d7a3660a89ecaf32466ef97f5d3d58503b9699de785895a96fdbaaf\
                43b1cd7f598ece23881b00e3ed0306887b0c785e27e8ad3f8223207104725dd4";
@@ -209,7 +209,7 @@ fn a_short_buffer_loses_nothing() {
 }
 
 #[test]
-fn an_unpadded_end_that_does_not_fit_is_given_out_later() {
+fn a_last_part_that_does_not_fit_is_written_by_a_later_call() {
     let (iv, key) = (array(IV), key(16));
     let scheme = S::AesCbc { iv, padded: true };
     let ciphertext = encrypt(&scheme, &key, &[7; 25]).unwrap();
@@ -222,7 +222,7 @@ fn an_unpadded_end_that_does_not_fit_is_given_out_later() {
 }
 
 #[test]
-fn parts_make_no_difference() {
+fn several_parts_give_the_output_of_one_part() {
     for (scheme, key_len) in schemes() {
         for blocks in [2, 4, 41] {
             let plain: Vec<u8> = (0..blocks * 16).map(|byte| byte as u8).collect();
@@ -233,7 +233,7 @@ fn parts_make_no_difference() {
 }
 
 #[test]
-fn stealing_moves_the_stub_before_the_last_block() {
+fn ciphertext_stealing_shortens_the_last_block_but_one() {
     let (iv, key) = (array(IV), key(24));
     for len in 16..=65 {
         let plain: Vec<u8> = (0..len).collect();
@@ -319,7 +319,7 @@ fn ieee_1619_xts() {
 }
 
 #[test]
-fn xts_keys_have_two_different_halves_and_units_a_block() {
+fn xts_refuses_equal_key_halves_and_units_shorter_than_a_block() {
     let tweak = [0; 16];
     for (key, error) in [
         (key(48), Error::KeySizeRange),
@@ -342,7 +342,7 @@ fn xts_keys_have_two_different_halves_and_units_a_block() {
 
 /// Test cases 4, 5 and 6 (AES-128), 16 (AES-256) and 1 (empty) of the GCM specification.
 #[test]
-fn gcm_of_its_specification() {
+fn gcm_matches_its_specification() {
     let plain = "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
                  1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39";
     let aad = "feedfacedeadbeeffeedfacedeadbeefabaddad2";
@@ -431,7 +431,7 @@ fn sp_800_38c_ccm() {
 }
 
 #[test]
-fn ccm_takes_the_announced_length_alone() {
+fn ccm_accepts_only_the_announced_length() {
     let scheme = |nonce: usize, tag_len, data_len| S::Aead {
         cipher: AeadScheme::AesCcm,
         nonce: vec![1; nonce].into(),
@@ -489,7 +489,7 @@ fn rfc_5649_kwp() {
 }
 
 #[test]
-fn wraps_open_with_their_own_initial_value_alone() {
+fn a_wrapped_key_needs_its_own_initial_value() {
     let key = key(32);
     for len in [1, 7, 8, 9, 16, 31, 32, 33] {
         let plain = vec![0; len];
@@ -520,7 +520,7 @@ fn wraps_open_with_their_own_initial_value_alone() {
 }
 
 #[test]
-fn kwp_refuses_lengths_and_paddings_that_no_wrap_has() {
+fn kwp_refuses_impossible_lengths_and_paddings() {
     let key = key(16);
     // KW with an initial value of eight bytes, so that the test can set any length field.
     for (len, data) in [(0u32, [0; 16]), (8, [0; 16]), (17, [0; 16]), (u32::MAX, [0; 16]), (15, [1; 16])] {
@@ -551,7 +551,7 @@ fn rfc_8439_chacha20() {
 }
 
 #[test]
-fn chacha20_counts_across_32_bits_and_no_further_than_its_counter() {
+fn chacha20_counts_beyond_32_bits_but_not_beyond_its_counter() {
     let key = key(32);
     let original = |counter| S::ChaCha20 { nonce: [7; 8].into(), counter };
     let across = encrypt(&original(0xffff_ffff), &key, &[0; 192]).unwrap();
@@ -592,7 +592,7 @@ fn rfc_8439_chacha20_poly1305() {
 }
 
 #[test]
-fn no_plaintext_leaves_before_its_tag_is_right() {
+fn no_plaintext_is_written_before_its_tag_is_verified() {
     let aad: Box<[u8]> = [5; 3].into();
     for (scheme, key_len) in [
         (
@@ -647,7 +647,7 @@ fn no_plaintext_leaves_before_its_tag_is_right() {
 }
 
 #[test]
-fn keys_and_parameters_have_their_lengths() {
+fn wrong_lengths_of_keys_and_parameters_are_refused() {
     for (scheme, key_len) in schemes() {
         for wrong in [0, 1, 15, 17, 31, 33, 63, 65, 128] {
             let refused = cipher(&scheme, Direction::Encrypt, &vec![1; wrong]).err();

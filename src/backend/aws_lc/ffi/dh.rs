@@ -35,7 +35,7 @@ pub(crate) fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secr
 pub(crate) fn safe_prime(bits: usize) -> Result<Vec<u8>> {
     let bits = c_int::try_from(bits).map_err(|_| Error::KeySizeRange)?;
     let prime = Bignum::new(&[])?;
-    // SAFETY: only this call uses the number. The null arguments ask for no residue and no
+    // SAFETY: only this call uses the number. Null means no condition on the residue and no
     // callback.
     check("BN_generate_prime_ex", unsafe {
         aws::BN_generate_prime_ex(prime.0.as_ptr(), bits, 1, ptr::null(), ptr::null(), ptr::null_mut())

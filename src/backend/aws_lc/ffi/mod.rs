@@ -123,7 +123,7 @@ fn owned<T>(function: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| failed(function))
 }
 
-/// Logs a failure that a working library does not have, and returns `DeviceError`.
+/// Logs a failure that should not occur, and returns `DeviceError`.
 #[cold]
 fn failed(function: &'static str) -> Error {
     const LEN: usize = 160;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_leave_no_error_behind() {
+    fn failures_leave_the_error_queue_empty() {
         let two = Bignum::new(&[2]).unwrap();
         let n = Bignum::new(&[0xff; 128]).unwrap();
         let rsa = Rsa::public(&n, &Bignum::new(&[3]).unwrap()).unwrap();

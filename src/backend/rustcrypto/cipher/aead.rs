@@ -181,7 +181,7 @@ pub(super) struct Ccm {
     chain: Zeroizing<Block>,
     /// The counter block of the tag.
     first: u128,
-    /// The bits of the counter in it.
+    /// The bits of that block that are the counter.
     mask: u128,
     tag_len: usize,
     data_len: usize,
