@@ -152,8 +152,8 @@ fn errors_after_change(
     let kept = two.find_one(yours, &none().flag(A::SIGN, true));
     two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").expect("a signature");
     take_away(&one, mine);
-    let errors = sign_until_refused(&two, yours, kept);
-    (told, two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").err())
+    let first = sign_until_refused(&two, yours, kept);
+    (first, two.sign(yours, &plain(M::ECDSA_SHA256), kept, b"data").err())
 }
 
 #[test]
