@@ -50,8 +50,8 @@ mod wrap_authenticated;
 
 pub use list::{C_GetFunctionList, C_GetInterface, C_GetInterfaceList};
 
-/// The heap of this library's Rust code. It wipes what is freed: the crates below leave copies of
-/// keys there. AWS-LC and SQLite allocate by themselves; AWS-LC wipes what it frees, and SQLite has
-/// no secrets.
+/// The heap of this library's Rust code. It wipes freed memory, because the crates that the core
+/// uses leave copies of keys there. AWS-LC and SQLite allocate by themselves; AWS-LC wipes what it
+/// frees, and SQLite has no secrets.
 #[global_allocator]
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;

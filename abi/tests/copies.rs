@@ -165,8 +165,8 @@ fn objects_per_thread() -> usize {
 fn back_up() {
     let tokens = PathBuf::from(std::env::var_os("JETON_DIR").expect("the token directory"));
     for entry in std::fs::read_dir(tokens).expect("the directory") {
-        // A journal may be gone by now. One byte is enough, because closing the file caused the
-        // loss.
+        // A journal may be gone by now. Reading one byte is enough, because closing the file caused
+        // the loss.
         let file = std::fs::File::open(entry.expect("a file").path());
         let _ = file.and_then(|mut file| file.read_exact(&mut [0]));
     }

@@ -26,7 +26,7 @@ fn main() {
     let list = functions();
     let initialize = list.C_Initialize.expect("an entry");
     let finalize = list.C_Finalize.expect("an entry");
-    // SAFETY: NULL is refused, whatever the state.
+    // SAFETY: NULL is refused in every state of the module.
     let answer = || unsafe { list.C_GetInfo.expect("an entry")(null_mut()) };
 
     assert_eq!(answer(), CKR_CRYPTOKI_NOT_INITIALIZED);

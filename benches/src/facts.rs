@@ -102,7 +102,7 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// What callgrind and memcheck count for an operation whose `Init` function is re-armed.
+/// The counts of callgrind and memcheck for an operation whose `Init` function is re-armed.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Instructions {
     /// The operation.

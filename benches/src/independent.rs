@@ -1,5 +1,5 @@
-//! Checks that both crypto libraries verify the signatures of every row, so that at least one of
-//! the two did not make them.
+//! Checks that both crypto libraries verify the signatures of every row. So a library that did not
+//! make a signature verifies it too.
 
 use jeton::backend::{Provider, PublicParts};
 

@@ -15,12 +15,12 @@ pub trait Operation {
 /// An operation of a row, boxed.
 pub type Boxed<'a> = Box<dyn Operation + 'a>;
 
-/// Returns an operation that leaves nothing behind.
+/// Returns an operation whose result needs no removal.
 pub fn repeated<'a>(act: impl FnMut() + 'a) -> Boxed<'a> {
     Box::new(Repeated(act))
 }
 
-/// Returns an operation that makes something. Removing it is not timed.
+/// Returns an operation whose result must be removed. The removal is not timed.
 pub fn making<'a, O: 'a>(mut act: impl FnMut() -> O + 'a, clear: impl FnMut(O) + 'a) -> Boxed<'a> {
     batched(|| (), move |()| act(), clear)
 }

@@ -62,7 +62,7 @@ impl Row {
 
     /// Calls `C_Finalize` and `C_Initialize`, and finds the slot of the token again.
     pub fn restart(&self) -> Result<(), Failure> {
-        // After a failed start the module is not initialised, so a failing `C_Finalize` is no
+        // After a failed start the module is not initialised, so a failing `C_Finalize` is not an
         // error.
         let _ = self.module.finalize();
         self.module.initialize(self.reserved.as_deref())?;

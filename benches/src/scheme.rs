@@ -31,7 +31,7 @@ pub enum Kind {
 
 /// A kind of key pair with its name and its schemes.
 pub struct Pair {
-    /// The name in the names of groups.
+    /// The name of the pair, which is a part of the names of groups.
     pub name: &'static str,
     /// The kind.
     pub kind: Kind,
@@ -151,7 +151,7 @@ const SHA256_DIGEST_INFO: [u8; 19] = [
 pub const SALT: usize = 32;
 
 impl Scheme {
-    /// Returns what follows the name of the key in the names of groups.
+    /// Returns the suffix of the scheme in the names of groups.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::RsaPkcs => "-pkcs",

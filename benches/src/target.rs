@@ -35,7 +35,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// Returns the name in the names of groups.
+    /// Returns the word that stands for it in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",

@@ -43,7 +43,7 @@ struct Options {
     /// Run only the published attacks.
     #[arg(long)]
     attacks: bool,
-    /// Only checks that contain one of these strings in `section subject name`.
+    /// Run only the checks whose `section subject name` contains one of these strings.
     #[arg(long)]
     only: Vec<String>,
     /// Run only a part of long sets of vectors.

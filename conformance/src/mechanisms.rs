@@ -32,7 +32,7 @@ const UNION: &[Family] = &[
     ("ML-KEM", &[(derivations::kem, &["ML_KEM"]), (generation::pair, &["ML_KEM_KEY_PAIR_GEN"])]),
     ("SLH-DSA", signatures::SLH_DSA),
     ("AES", ciphers::AES),
-    ("AES codes", codes::AES),
+    ("AES MACs", codes::AES),
     ("AES key wrap", ciphers::WRAPS),
     ("HMAC", codes::HMAC),
     ("SHA-1, SHA-2, SHA-3", hashes::HASHES),

@@ -43,10 +43,10 @@ enum Command {
     Mechanisms(commands::mechanisms::Mechanisms),
     /// Verify an audit log of Jeton.
     Audit(commands::audit::Audit),
-    /// The process of one module: a job comes in, events go out.
+    /// The process of one module: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
-    /// The process that writes the token of a migration: a job comes in, its outcome goes out.
+    /// The process that writes the token of a migration: it reads a job and writes the outcome.
     #[command(hide = true)]
     MigrateChild,
 }

@@ -95,7 +95,7 @@ pub enum Presence {
     NoToken,
     /// There is such a token, with this number of the objects and this serial number.
     Token {
-        /// The number of objects that are there.
+        /// The number of objects that exist already.
         objects: usize,
         /// The serial number of the token.
         serial: String,

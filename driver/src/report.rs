@@ -118,7 +118,8 @@ impl Report {
         });
     }
 
-    /// Returns whether anything failed. A module that is absent or lacks a mechanism is no failure.
+    /// Returns whether anything failed. A module that is absent or lacks a mechanism is not a
+    /// failure.
     pub fn failed(&self) -> bool {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }

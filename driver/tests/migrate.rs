@@ -257,7 +257,7 @@ fn add_object(migration: &Migration, name: &str, numbers: &[(u64, u64)], value: 
 }
 
 #[test]
-fn what_jeton_lacks_is_refused_or_left_out() {
+fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     let Some(migration) = migration() else { return };
     // A public DSA key.
     add_object(&migration, "dsa.object", &[(0, 2), (0x100, 1)], b"value");

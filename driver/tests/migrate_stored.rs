@@ -29,7 +29,7 @@ fn every_object_of_the_sqlite_backend_comes_once() {
     }
     let migration = Migration::of(&store());
     let before = fingerprint(Path::new(&migration.old()));
-    // Debian's module lacks this backend: the tool says so, and goes on.
+    // Debian's module lacks this backend: the tool says so and continues.
     let text = succeed(&mut migration.command(&[]));
     assert!(text.contains("SQLite backend"), "{text}");
     let wanted = format!("{OBJECTS} of {OBJECTS} objects come; 5 of 5 private keys are proved");

@@ -93,8 +93,8 @@ impl Group {
         Ok(group)
     }
 
-    /// Checks that a number is from 2 to the prime minus 2, and removes leading zeros. The orders
-    /// of 0, 1 and -1 reveal or force the secret.
+    /// Checks that a number is from 2 to the prime minus 2, and removes leading zeros. With 0, 1
+    /// and -1 the secret is known in advance.
     fn element<'a>(&self, value: &'a [u8]) -> Result<&'a [u8]> {
         let value = unpadded(value);
         let fits = !matches!(value, [] | [1]) && below(value, &self.largest);

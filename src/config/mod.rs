@@ -28,7 +28,7 @@ pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
 
 /// The smallest RSA modulus in bits that the backends support, and the default limit. DNSSEC
-/// zone-signing keys and smart card profiles still have it.
+/// zone-signing keys and smart card profiles still use this size.
 const LEAST_RSA_BITS: u64 = 1024;
 /// The largest limit that the configuration may set: the largest modulus that is generated.
 const LARGEST_MIN_RSA_BITS: u64 = 8192;

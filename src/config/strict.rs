@@ -54,7 +54,7 @@ pub const GCM_TAG: usize = 12;
 /// The shortest tag of CCM (SP 800-38C, B.2) and the shortest MAC (SP 800-38B, A.2; SP 800-107,
 /// 5.3.3) in bytes. The only attack on these tags is to guess them.
 pub const CODE: usize = 8;
-/// The shortest initialisation vector of GCM in bytes. Random shorter ones soon repeat, which
+/// The shortest initialisation vector of GCM in bytes. Shorter random vectors soon repeat, which
 /// reveals the authentication key (SP 800-38D, 5.2.1.1 and appendix A).
 pub const GCM_IV: usize = 12;
 /// The shortest PIN in bytes.
@@ -98,7 +98,7 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
             | Derivation::XorBaseAndData
             | Derivation::ExtractKeyFromKey,
         ) => ALL,
-        // The result is plain bytes for the caller, from a key that may be sensitive.
+        // The caller gets bytes that are computed from a key, which may be sensitive.
         Action::Derive(Derivation::TlsPrf) => ALL,
         _ => 0,
     }

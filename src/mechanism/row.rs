@@ -27,7 +27,8 @@ pub struct MechanismRow {
 }
 
 impl MechanismRow {
-    /// A row without a function. The other rows name their columns, and take the rest from this.
+    /// A row without a function. The other rows set only some columns, and take the others from
+    /// this row.
     pub(super) const BASE: Self = Self {
         id: MechanismType(u64::MAX),
         flags: 0,

@@ -69,8 +69,8 @@ struct State {
     left_out: Mutex<LeftOut>,
 }
 
-/// The files that were left out because they are not tokens, or are copies of one. The stamp tells
-/// whether a file has changed since. The log names each file once.
+/// The files that were left out because they are not tokens, or are copies of one. The stamp shows
+/// whether a file has changed since then. The log names each file once.
 type LeftOut = HashMap<FileId, Stamp>;
 
 /// A slot. The last slot has no token, so that an application can initialise one there.

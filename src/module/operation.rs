@@ -1,5 +1,4 @@
-//! The way to a session and its operations. The C interface calls the functions of [`Session`] with
-//! it.
+//! Gives the C interface access to a session, whose methods are the functions of operations.
 
 use super::Module;
 use super::audit;

@@ -42,7 +42,7 @@ pub(crate) fn value(
 /// Checks that the template's value of a computed attribute equals the computed value; an empty
 /// value is ignored. PKCS#11 3.2, "Secret key objects" (`CKA_CHECK_VALUE`), "Private key objects"
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
-/// decides it.
+/// chooses its value.
 pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
     for id in VERIFIED.into_iter().filter(|id| !(object_type.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_of_an_older_version_has_them_too() {
+    fn an_object_of_an_older_version_has_computed_attributes() {
         use crate::object::{AttributeView, Home, Object};
         // RFC 8032, 7.1, test 1. The older version stored an empty value for attributes that it did
         // not know.

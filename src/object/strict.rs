@@ -9,8 +9,8 @@ use crate::config::strict::{DH_BITS, PAIRS, ROLES, RSA_BITS, RSA_EXPONENT, SECRE
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 
-/// Returns the template with each usage that it does not contain set to false: no usage is a
-/// default. `forced` is the template of the base key, which may contain usages too.
+/// Returns the template with each usage that it does not contain set to false, so that no usage is
+/// true by default. `forced` is the template of the base key, which may contain usages too.
 pub(crate) fn named<'a>(template: &Template<'a>, class: ObjectClass, forced: Option<&Value>) -> Template<'a> {
     let class = match template.bytes(A::CLASS).map(value::number) {
         Some(Ok(class)) => ObjectClass(class),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_counted_from_the_first_that_is_set() {
+    fn the_size_in_bits_ignores_leading_zeros() {
         assert_eq!([bits_of(&[]), bits_of(&[0, 0]), bits_of(&[0, 1]), bits_of(&[1, 0, 1])], [0, 0, 1, 17]);
     }
 

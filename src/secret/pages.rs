@@ -20,8 +20,7 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use tracing::error;
 
-/// Bytes that one mapping takes from the system. The smallest usual limit on locked memory allows
-/// this.
+/// The size of one mapping in bytes. The smallest usual limit on locked memory allows this.
 const CHUNK: usize = 64 << 10;
 /// The greatest number of bytes that are locked, even if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
@@ -33,8 +32,8 @@ const CLASSES: usize = 11;
 /// The pages of this process. Null before the first secret, and in the child of a fork until its
 /// first secret.
 static CURRENT: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
-/// In the child of a fork, the parent's pages. They are never used. A leak checker sees through
-/// this pointer that they are not lost.
+/// In the child of a fork, the parent's pages. They are never used. This pointer shows a leak
+/// checker that they are not lost.
 #[used]
 static LEFT_BEHIND: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
 

@@ -105,7 +105,7 @@ impl Session {
         Self { asynchronous: true, ..Self::new(handle, token, access) }
     }
 
-    /// Returns what the session may do with the current login.
+    /// Returns the rights of the session under the current login.
     pub(crate) fn rights(&self) -> Rights {
         self.token.rights(self.access)
     }
@@ -332,15 +332,15 @@ fn check_offered(token: &Token, mechanism: &Mechanism) -> Result<()> {
     if offered { Ok(()) } else { Err(Error::MechanismInvalid) }
 }
 
-/// Looks up a key that a session with these rights may use with this mechanism. It first takes over
+/// Looks up a key that a session with these rights may use with this mechanism. It first loads
 /// changes of other processes, at most once a second. It is for functions that have no `Init`
 /// function.
 ///
-/// They refuse a key with `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects": the login
-/// for a use comes "immediately after a cryptographic operation using the key has been initiated".
-/// Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate no operation,
-/// so there is no moment for this login. `C_Login` returns `CKR_OPERATION_NOT_INITIALIZED` if no
-/// operation waits for it.
+/// Such functions refuse a key with `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects":
+/// the login for a use comes "immediately after a cryptographic operation using the key has been
+/// initiated". Without it the function returns `CKR_USER_NOT_LOGGED_IN`. These functions initiate
+/// no operation, so there is no moment for this login. `C_Login` returns
+/// `CKR_OPERATION_NOT_INITIALIZED` if no operation waits for it.
 pub(crate) fn usable(
     token: &Token,
     rights: Rights,

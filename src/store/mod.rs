@@ -129,8 +129,8 @@ pub(crate) struct NewPins {
     pub(crate) user: (Vec<u8>, Vec<u8>),
 }
 
-/// A state of the store. Later states are greater. A damaged file may contain any number; at the
-/// largest one, the counter stays.
+/// A state of the store. Later states are greater. A damaged file may contain any number. The
+/// largest number is not increased further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(pub i64);
 

@@ -172,7 +172,7 @@ impl Token {
         self.count_change(before.next());
         let mut state = self.state();
         state.latest = state.latest.max(before.next());
-        // If another process wrote in between, `seen` keeps its value, so that the next look loads
+        // If another process wrote in between, `seen` keeps its value, so that the next check loads
         // the rows.
         if state.seen == Some(before) {
             state.seen = Some(before.next());

@@ -32,7 +32,7 @@ pub(super) struct Objects {
     last: AtomicU64,
 }
 
-/// What happens to an object in memory when its row is loaded again and has not changed.
+/// The treatment of an object in memory when its row is loaded again and has not changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cached {
     /// It stays.

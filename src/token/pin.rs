@@ -59,8 +59,8 @@ static UNCOUNTED: Turns = Turns(AtomicU64::new(0));
 struct Turns(AtomicU64);
 
 impl Turns {
-    /// Waits until a turn of this length has come and passed. Returns `false` without waiting if
-    /// the queue is too long.
+    /// Waits for a free turn of this length, and until the turn is over. Returns `false` without
+    /// waiting if the queue is too long.
     fn wait(&self, length: Duration) -> bool {
         let (now, length) = (milliseconds(), u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
         let longest = u64::try_from(LONGEST_QUEUE.as_millis()).unwrap_or(u64::MAX);

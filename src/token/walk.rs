@@ -15,7 +15,7 @@ pub(super) enum Storage {
     Token,
 }
 
-/// Who sees an object.
+/// Which sessions see an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visibility {
     Public,

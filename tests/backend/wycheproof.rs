@@ -348,7 +348,8 @@ fn ml_dsa_deterministic_signing() {
                     let context = test.ctx.as_ref().map_or(&[][..], |context| context);
                     let outcome = ml_dsa_sign(&key, context, message);
                     let outcome = outcome.map(|signature| {
-                        // A wrong signature fails every test, whatever result the test expects.
+                        // A wrong signature fails every test, whether the test expects success or
+                        // failure.
                         assert_eq!(signature, test.sig[..], "{} {name:?} {}", run.provider.name, test.tc_id);
                     });
                     run.judge(test.tc_id, &test.comment, test.result, outcome);

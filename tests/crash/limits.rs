@@ -79,7 +79,8 @@ fn refuse_advice() {
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) }, 0);
 }
 
-/// Returns whether this process may have that limit on locked memory. Prints it if not.
+/// Returns whether this process may have that limit on locked memory. If not, prints a line that
+/// says so.
 fn may_lock(bytes: u64) -> bool {
     let allowed = getrlimit(Resource::Memlock).maximum.is_none_or(|most| bytes <= most);
     if !allowed {

@@ -1,5 +1,5 @@
-//! Message-based encryption: equal results to the one-part functions, generated nonces, wrong tags,
-//! and calls in the wrong order.
+//! Message-based encryption: the same results as the functions for a single part, generated nonces,
+//! wrong tags, and calls in the wrong order.
 
 use jeton::backend::{AeadScheme, Direction};
 use jeton::error::Error;
@@ -356,7 +356,7 @@ fn parameters_of_another_cipher_or_length_are_refused() {
         let short = in_parts(&client, session, Direction::Encrypt, other, b"data", &[2]);
         assert_eq!(short, Err(Error::DataLenRange));
 
-        // A tag of another length than the message began with ends it.
+        // A tag whose length differs from that at the start of the message ends the message.
         let longer = &mut params(CCM.1, &NONCE, 14, 5);
         module.crypt_message_begin(session, Direction::Encrypt, other, AAD).expect("a message");
         let refused = module.crypt_message_end(

@@ -172,7 +172,7 @@ fn logout_ends_private_handles_and_re_armed_operations() {
         }
         assert!(client.module.object(session, public).is_ok());
 
-        // After the next login the token object is visible again, and no session object.
+        // After the next login the token object is visible again. The session object is gone.
         client.login(session);
         let mine = none().number(jeton::id::AttributeType::CLASS, jeton::id::ObjectClass::PRIVATE_KEY.0);
         let again = client.find_one(session, &mine);

@@ -212,7 +212,7 @@ fn the_state_length_is_returned_and_short_buffers_are_refused() {
     });
 }
 
-/// As pkcs11-provider does when OpenSSL copies a digest, with any sessions.
+/// pkcs11-provider does this when OpenSSL copies a digest, with any two sessions.
 #[test]
 fn a_digest_state_moves_to_a_read_only_session_and_back() {
     each_backend(|provider| {

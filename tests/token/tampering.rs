@@ -469,10 +469,10 @@ fn a_counter_keeps_the_later_of_two_states() {
 }
 
 /// The results for an object: its label, another value, and whether it signs.
-type Told = (Vec<u8>, Vec<u8>, bool);
+type Results = (Vec<u8>, Vec<u8>, bool);
 
 /// Returns all results that a user gets for the objects.
-fn told(module: &Functions) -> Result<Vec<Told>, Error> {
+fn results(module: &Functions) -> Result<Vec<Results>, Error> {
     let slot = module.slots()?[0];
     let session = module.open_session(slot, Access::ReadWrite)?;
     module.login(session, User::User, PIN)?;
@@ -557,7 +557,7 @@ const MASKS: [u8; 3] = [0x01, 0x10, 0xff];
 /// ```
 fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
     let stride = std::env::var("JETON_FLIP_STRIDE").ok().map(|text| text.parse().expect("a number"));
-    // Odd, so that it does not fall into step with pages and records.
+    // The stride is odd, so that the flips hit different offsets in pages and records.
     let stride = stride.unwrap_or((len / FLIPS) | 1);
     (0..len).step_by(stride).enumerate().flat_map(move |(count, at)| {
         let some = if stride == 1 { &MASKS[..] } else { &MASKS[count % MASKS.len()..][..1] };
@@ -574,7 +574,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, told: Result<Vec<Told>, Error>, truth: &[Told], what: &str) {
+    fn count(&mut self, told: Result<Vec<Results>, Error>, truth: &[Results], what: &str) {
         match told {
             Ok(all) if all == truth => self.same += 1,
             Ok(all) => {
@@ -595,7 +595,7 @@ fn a_flipped_byte_never_changes_a_result() {
     let open = || {
         let module = Functions::new();
         module.initialize(Some(&parameters)).expect("a module");
-        let outcome = told(&module);
+        let outcome = results(&module);
         module.finalize().expect("a module");
         outcome
     };
@@ -645,7 +645,7 @@ fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
         index.write_all_at(&[byte[0] ^ mask], at as u64).expect("a byte");
         let module = Functions::new();
         module.initialize(Some(&parameters)).expect("a module");
-        let outcome = told(&module);
+        let outcome = results(&module);
         let truth = truth.get_or_insert_with(|| outcome.clone().expect("a sound token"));
         tally.count(outcome, truth, &format!("index, byte {at}, mask {mask:#x}"));
         let _ = (module.finalize(), holder.module.finalize());

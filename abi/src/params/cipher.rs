@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_initialisation_vector_has_its_length() {
+    fn an_initialisation_vector_of_another_length_is_refused() {
         wants(CKM_AES_CBC_PAD, &[7_u8; 16]);
         assert!(with(CKM_AES_CTS, &[7_u8; 16]) == Ok(Params::Cipher(CipherScheme::AesCts { iv: [7; 16] })));
     }

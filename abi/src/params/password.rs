@@ -38,7 +38,7 @@ const PRFS: [(CK_ULONG, Hash); 7] = [
 ///
 /// # Safety
 ///
-/// What the struct points to is readable.
+/// The memory that the struct points to is readable.
 pub(super) unsafe fn pbkdf2(parameter: &[u8]) -> Result<Params> {
     // SAFETY: integers and pointers.
     let given: CK_PKCS5_PBKD2_PARAMS2 = unsafe { read(parameter) }?;

@@ -426,8 +426,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
     }
 }
 
-/// The fuzz target `params` found this: a structure was identified by its length, whatever the
-/// mechanism, and a length in one structure was followed as a pointer of another.
+/// The fuzz target `params` found this: a structure was identified only by its length, without the
+/// mechanism, so a length in one structure was followed as a pointer of another.
 #[test]
 fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());

@@ -1,4 +1,4 @@
-//! The targets of the project, each with what was measured. The report prints them; they are not on
+//! The targets of the project, each with its measurement. The report prints them; they are not on
 //! the page.
 
 use super::data::Data;

@@ -129,7 +129,7 @@ pub enum Findable {
 pub const FINDABLE: [Findable; 4] = [Findable::Label, Findable::Id, Findable::ClassAndId, Findable::All];
 
 impl Findable {
-    /// Returns the name in the names of groups.
+    /// Returns the word that stands for it in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",

@@ -1,5 +1,5 @@
-//! The functions of the standard, with the methods of [`Run`] that make their arguments. These run
-//! in order, so that a length follows its pointer.
+//! The functions of the standard, with the methods of [`Run`] that make their arguments. The
+//! methods run in the order of the arguments, so that a length follows its pointer.
 
 use cryptoki_sys::*;
 use jeton_names::ReturnCode;
@@ -31,8 +31,8 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// All functions except the three that need no token, and those of interfaces and lists. Tests call
-/// these.
+/// All functions except the three that need no token and those of interfaces and lists. Tests call
+/// the excluded functions.
 pub(crate) const ALL: [Call; 102] = calls! {
     C_Initialize(start)
     C_Finalize(nothing)

@@ -1,5 +1,5 @@
-//! What the fuzz targets share: a token, and calls with arguments as hostile as PKCS#11 allows.
-//! Every pointer is `NULL` or points to a separate block of the right length, so that
+//! The common code of the fuzz targets: a token, and calls with arguments as hostile as PKCS#11
+//! allows. Every pointer is `NULL` or points to a separate block of the right length, so that
 //! AddressSanitizer finds accesses beyond it. The fuzzer chooses everything else.
 //!
 //! A run is a sequence of calls, read from the fuzzer's bytes (`source`). The table of functions

@@ -1,11 +1,11 @@
-//! What a run must not achieve: the value of a key that may not leave the token in any output, a
-//! key that is protected less than before, a trusted key without the SO.
+//! The results that a run must not achieve: an output with the value of a key that may not leave
+//! the token, a key with less protection than before, a trusted key without the SO.
 
 use cryptoki_sys::*;
 
 use crate::run::Run;
 
-/// The number of bytes of a secret that make an output a leak.
+/// An output is a leak if it contains this number of consecutive bytes of a secret.
 const WINDOW: usize = 8;
 
 /// The values of the guarded keys. They are random, so that the fuzzer's bytes do not have parts of
@@ -101,7 +101,7 @@ impl Run<'_> {
             let mut value = CK_FALSE;
             let mut asked = CK_ATTRIBUTE { type_, pValue: (&raw mut value).cast(), ulValueLen: 1 };
             let read = self.token.list.C_GetAttributeValue.expect("an entry");
-            // SAFETY: an attribute with room.
+            // SAFETY: an attribute with a buffer of its length.
             let rv = unsafe { read(self.token.session, object, &raw mut asked, 1) };
             (rv == CKR_OK).then_some(value == CK_TRUE)
         };

@@ -146,7 +146,7 @@ impl Run<'_> {
         let mut stored = CK_FALSE;
         let mut asked = CK_ATTRIBUTE { type_: CKA_TOKEN, pValue: (&raw mut stored).cast(), ulValueLen: 1 };
         let (list, session) = (self.token.list, self.token.session);
-        // SAFETY: an attribute with room.
+        // SAFETY: an attribute with a buffer of its length.
         unsafe { list.C_GetAttributeValue.expect("an entry")(session, object, &raw mut asked, 1) };
         stored == CK_TRUE
     }

@@ -54,11 +54,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("C_CopyObject gives a decrypting RSA key CKA_SIGN", MODIFIABLE),
     ("forge with a key that may only decrypt, RSA_X_509", RAW),
     ("decrypt with a key that may only sign, RSA_X_509", RAW),
-    ("AES_CBC_PAD, C_UnwrapKey of a generic key reveals bad padding", PADDING),
-    ("AES_CBC_PAD, C_UnwrapKey of a AES key reveals bad padding", PADDING),
+    ("AES_CBC_PAD, C_UnwrapKey of generic keys reveals bad padding", PADDING),
+    ("AES_CBC_PAD, C_UnwrapKey of AES keys reveals bad padding", PADDING),
     ("forge a MAC of one byte, ", SHORT),
     ("read a key that is derived from a sensitive key", DERIVED),
-    ("encrypt with a key for derivation alone", DERIVED),
+    ("encrypt with a key that may only derive", DERIVED),
 ];
 
 /// Returns why that attack may succeed under the policy *compatible*.

@@ -50,7 +50,7 @@ fn wrap_decrypt() -> Vec<Attack> {
             (CKK_SHA256_HMAC, "HMAC"),
             (CKK_CHACHA20, "ChaCha20"),
         ] {
-            let title = format!("wrap and decrypt with one {} key: a {name} key", named(mode));
+            let title = format!("wrap and decrypt with one {} key, victim: {name} key", named(mode));
             all.push(attack(A1, title, &[mode], move |a| {
                 let victim = a.victim(kind, Guarded::Wrappable, &[usage_of(kind)])?;
                 let key = generated(a, &[CKA_WRAP, CKA_DECRYPT])?;
@@ -58,7 +58,7 @@ fn wrap_decrypt() -> Vec<Attack> {
                 Ok(a.decrypted(&wrapper(mode), key, &wrapped)? == VICTIM)
             }));
         }
-        let title = format!("wrap and decrypt with one {} key: an EC key", named(mode));
+        let title = format!("wrap and decrypt with one {} key, victim: EC key", named(mode));
         all.push(attack(A1, title, &[mode, CKM_EC_KEY_PAIR_GEN], move |a| {
             let (_, victim) = a.ec(&[CKA_SIGN], Guarded::Wrappable, &[]).setup()?;
             let key = generated(a, &[CKA_WRAP, CKA_DECRYPT])?;

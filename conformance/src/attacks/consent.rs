@@ -23,12 +23,16 @@ pub fn attacks() -> Vec<Attack> {
             &[(CKA_ALWAYS_AUTHENTICATE, true)],
         ),
         (
-            "for unwrapping alone with CKA_ALWAYS_AUTHENTICATE",
+            "that may only unwrap, with CKA_ALWAYS_AUTHENTICATE",
             &[CKA_UNWRAP],
             &[(CKA_ALWAYS_AUTHENTICATE, true)],
         ),
-        ("made with CKA_SIGN and CKA_DECRYPT=false alone", &[], &[(CKA_SIGN, true), (CKA_DECRYPT, false)]),
-        ("for signing alone", &[CKA_SIGN], &[]),
+        (
+            "with only CKA_SIGN and CKA_DECRYPT=false in its template",
+            &[],
+            &[(CKA_SIGN, true), (CKA_DECRYPT, false)],
+        ),
+        ("that may only sign", &[CKA_SIGN], &[]),
     ];
     for (what, usages, more) in OWNERS {
         let key = move |a: &Attacker<'_>| owned(a, usages, more);
@@ -58,7 +62,7 @@ pub fn attacks() -> Vec<Attack> {
                     Ok(a.value(made)? == SECRET)
                 },
             ));
-            if what != "for unwrapping alone with CKA_ALWAYS_AUTHENTICATE" {
+            if what != "that may only unwrap, with CKA_ALWAYS_AUTHENTICATE" {
                 all.push(attack(H2, format!("decrypt {name}, RSA key {what}"), &[kind], move |a| {
                     let (public, private) = key(a)?;
                     let ciphertext = a.encrypted(&decrypting, public, SECRET).setup()?;
@@ -345,19 +349,24 @@ fn agreements() -> Vec<Attack> {
             Ok(a.value(made)? == SECRET)
         }),
     ];
-    all.push(attack(H2, "a copy of a key that wants its PIN does not want it", &[CKM_ECDSA], |a| {
-        let (public, key) = careful(a, CKA_SIGN)?;
-        let copy = a.copy_object(key, &[])?;
-        let signature = a.signed(&mechanism(CKM_ECDSA), copy, &[7; 32])?;
-        Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
-    }));
+    all.push(attack(
+        H2,
+        "use a copy of a key with CKA_ALWAYS_AUTHENTICATE without the PIN",
+        &[CKM_ECDSA],
+        |a| {
+            let (public, key) = careful(a, CKA_SIGN)?;
+            let copy = a.copy_object(key, &[])?;
+            let signature = a.signed(&mechanism(CKM_ECDSA), copy, &[7; 32])?;
+            Ok(a.verifies(&mechanism(CKM_ECDSA), public, &[7; 32], &signature)?)
+        },
+    ));
     all
 }
 
 /// Attacks that obtain a usage which the template refused, through a related usage.
 fn refusals() -> Vec<Attack> {
     vec![
-        attack(H2, "forge with a key that unwraps alone, RSA_X_509", &[CKM_RSA_X_509], |a| {
+        attack(H2, "forge with a key that may only unwrap, RSA_X_509", &[CKM_RSA_X_509], |a| {
             let (public, key) = a.rsa(&[CKA_VERIFY], &[CKA_UNWRAP], &[]).setup()?;
             let template = readable(CKK_GENERIC_SECRET);
             let made = a.unwrap_key(&mechanism(CKM_RSA_X_509), key, &padded(a)?, &template)?;
@@ -377,7 +386,7 @@ fn refusals() -> Vec<Attack> {
         }),
         attack(
             H2,
-            "forge by C_SignRecover with a key made with CKA_SIGN=false alone",
+            "forge by C_SignRecover with a key with only CKA_SIGN=false in its template",
             &[CKM_RSA_PKCS],
             |a| {
                 let (public, key) = owned(a, &[], &[(CKA_SIGN, false)])?;

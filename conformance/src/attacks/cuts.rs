@@ -37,7 +37,7 @@ pub fn attacks() -> Vec<Attack> {
         for (kind, name) in VICTIMS {
             all.push(attack(
                 CLULOW,
-                format!("EXTRACT_KEY_FROM_KEY, one byte of a {name} key, {how}"),
+                format!("EXTRACT_KEY_FROM_KEY, one byte of the {name} key, {how}"),
                 &[EXTRACT],
                 move |a| {
                     let victim = a.victim(kind, Guarded::Kept, &[CKA_DERIVE])?;
@@ -134,7 +134,7 @@ fn second_keys(oracle: Oracle, how: &str) -> Vec<Attack> {
     let mut all = Vec::new();
     for (kind, name) in VICTIMS {
         let title = format!(
-            "CONCATENATE_BASE_AND_KEY and EXTRACT_KEY_FROM_KEY of a {name} key without CKA_DERIVE, {how}"
+            "CONCATENATE_BASE_AND_KEY and EXTRACT_KEY_FROM_KEY of the {name} key without CKA_DERIVE, {how}"
         );
         all.push(attack(C3, title, &[CKM_CONCATENATE_BASE_AND_KEY, EXTRACT], move |a| {
             let victim = a.victim(kind, Guarded::Kept, &[])?;
@@ -338,7 +338,7 @@ fn second_key_rules() -> Vec<Attack> {
     }
     all.push(attack(
         CLULOW,
-        "usages that the base key has not, by a derivation that keeps its value",
+        "gain usages that the base key lacks, by a derivation that keeps its value",
         &[CKM_XOR_BASE_AND_DATA, CKM_AES_ECB],
         |a| {
             let victim = a.victim(CKK_AES, Guarded::Kept, &[CKA_DERIVE])?;
@@ -349,7 +349,7 @@ fn second_key_rules() -> Vec<Attack> {
             Ok(block == a.encrypted(&mechanism(CKM_AES_ECB), own, &[0; 16])?)
         },
     ));
-    for (left, what) in [(&[CKA_VERIFY][..], "for verification alone"), (&[][..], "without any usage")] {
+    for (left, what) in [(&[CKA_VERIFY][..], "that may only verify"), (&[][..], "without any usage")] {
         for expand in [false, true] {
             let title = format!("forge an HMAC by HKDF with a salt key {what}, expand={expand}");
             all.push(attack(M1, title, &[CKM_HKDF_DERIVE], move |a| {
@@ -392,7 +392,7 @@ fn second_key_rules() -> Vec<Attack> {
     ));
     all.push(attack(
         M1,
-        "HKDF_DATA gives a data object that tells an HMAC of a sensitive salt key",
+        "HKDF_DATA makes a data object with an HMAC of a sensitive salt key",
         &[CKM_HKDF_DATA],
         |a| {
             let salt = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_VERIFY])?;
@@ -425,7 +425,7 @@ fn protocols() -> Vec<Attack> {
     vec![
         attack(
             C3,
-            "TLS12_MASTER_KEY_DERIVE tells a key that EXTRACT_KEY_FROM_KEY turns",
+            "TLS12_MASTER_KEY_DERIVE reveals a key that EXTRACT_KEY_FROM_KEY rotates",
             &[TLS, EXTRACT],
             move |a| {
                 let value = [&VICTIM[..], &VICTIM[..16]].concat();
@@ -442,7 +442,7 @@ fn protocols() -> Vec<Attack> {
         ),
         attack(
             C3,
-            "TLS12_MASTER_KEY_DERIVE tells a key behind known bytes",
+            "TLS12_MASTER_KEY_DERIVE reveals a key that follows known bytes",
             &[TLS, CKM_CONCATENATE_BASE_AND_DATA],
             move |a| {
                 let victim = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_DERIVE])?;
@@ -489,7 +489,7 @@ fn macs() -> Vec<Attack> {
             let victim = victim?;
             bytes_of(a, Oracle::Hmac, &[], 1, |_| Ok(victim))
         }),
-        attack(CLULOW, "decrypt with a key for unwrapping alone", &[CKM_AES_CBC], |a| {
+        attack(CLULOW, "decrypt with a key that may only unwrap", &[CKM_AES_CBC], |a| {
             let victim = a.victim(CKK_AES, Guarded::Kept, &[CKA_UNWRAP])?;
             a.decrypt_init(&cbc(CKM_AES_CBC), victim)?;
             Ok(true)

@@ -62,10 +62,10 @@ fn reads() -> Vec<Attack> {
     let mut all = Vec::new();
     for (kind, name) in KINDS {
         for (sensitive, extractable, what, source) in [
-            (true, true, "sensitive", "Bortolozzo et al. 2010, a3"),
-            (false, false, "unextractable", "Bortolozzo et al. 2010, a4"),
+            (true, true, "a sensitive", "Bortolozzo et al. 2010, a3"),
+            (false, false, "an unextractable", "Bortolozzo et al. 2010, a4"),
         ] {
-            all.push(attack(source, format!("read a {what} {name} key"), &[], move |a| {
+            all.push(attack(source, format!("read {what} {name} key"), &[], move |a| {
                 let more = [flag(CKA_SENSITIVE, sensitive), flag(CKA_EXTRACTABLE, extractable)];
                 let key = a.secret(kind, &VICTIM, Guarded::Kept, usage_of(kind), &more).setup()?;
                 Ok(a.value(key)? == VICTIM)
@@ -537,13 +537,13 @@ fn limits() -> Vec<Attack> {
             let made = a.derive_key(&mechanism(CKM_SHA256_KEY_DERIVATION), key, &template)?;
             Ok(a.value(made)? == a.digested(CKM_SHA256, &VICTIM)?)
         }),
-        attack(RULE, "encrypt with a key for derivation alone", &[CKM_AES_ECB_ENCRYPT_DATA], |a| {
+        attack(RULE, "encrypt with a key that may only derive", &[CKM_AES_ECB_ENCRYPT_DATA], |a| {
             let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_DERIVE])?;
             let with = jeton_client::Structure::new().bytes(&[0; 16]).mechanism(CKM_AES_ECB_ENCRYPT_DATA);
             let made = a.derive_key(&with, key, &readable_of(CKK_GENERIC_SECRET, 16))?;
             Ok(a.value(made)?.len() == 16)
         }),
-        attack(RULE, "encrypt with a key for verification alone, AES_GCM", &[CKM_AES_GCM], |a| {
+        attack(RULE, "encrypt with a key that may only verify, AES_GCM", &[CKM_AES_GCM], |a| {
             let key = a.victim(CKK_AES, Guarded::Kept, &[CKA_VERIFY])?;
             a.encrypt_init(&gcm(), key)?;
             Ok(true)

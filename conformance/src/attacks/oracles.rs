@@ -20,11 +20,13 @@ pub fn attacks() -> Vec<Attack> {
     let mut all = vec![
         attack(BARDOU, "RSA_PKCS, C_Decrypt reveals bad padding", &[CKM_RSA_PKCS], |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
-            told(a, public, |ciphertext| a.decrypted(&mechanism(CKM_RSA_PKCS), private, ciphertext).map(drop))
+            distinguishes(a, public, |ciphertext| {
+                a.decrypted(&mechanism(CKM_RSA_PKCS), private, ciphertext).map(drop)
+            })
         }),
         attack(BARDOU, "RSA_PKCS, C_DecryptUpdate reveals bad padding", &[CKM_RSA_PKCS], |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
-            told(a, public, |ciphertext| {
+            distinguishes(a, public, |ciphertext| {
                 a.decrypt_init(&mechanism(CKM_RSA_PKCS), private)?;
                 a.transform("C_DecryptUpdate", ciphertext)?;
                 let (mut out, mut length) = (vec![0; 512], 512);
@@ -34,12 +36,12 @@ pub fn attacks() -> Vec<Attack> {
         }),
     ];
     for (kind, name) in [(CKK_GENERIC_SECRET, "generic"), (CKK_AES, "AES")] {
-        let title = format!("RSA_PKCS, C_UnwrapKey of a {name} key reveals bad padding");
+        let title = format!("RSA_PKCS, C_UnwrapKey of {name} keys reveals bad padding");
         all.push(attack(BARDOU, title, &[CKM_RSA_PKCS], move |a| {
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_UNWRAP], &[]).setup()?;
             let template = replaced(hidden_of(kind, 0, &[]), &[]);
             let template: Vec<_> = template.into_iter().filter(|one| one.kind != CKA_VALUE_LEN).collect();
-            told(a, public, |ciphertext| {
+            distinguishes(a, public, |ciphertext| {
                 let key = a.unwrap_key(&mechanism(CKM_RSA_PKCS), private, ciphertext, &template)?;
                 a.destroy_object(key)
             })
@@ -63,8 +65,8 @@ pub fn attacks() -> Vec<Attack> {
         },
     ));
     for (kind, name) in [(CKK_GENERIC_SECRET, "generic"), (CKK_AES, "AES")] {
-        let title = format!("AES_CBC_PAD, C_UnwrapKey of a {name} key reveals bad padding");
-        all.push(attack(BARDOU, title, &[CKM_AES_CBC_PAD], move |a| cbc_told(a, kind)));
+        let title = format!("AES_CBC_PAD, C_UnwrapKey of {name} keys reveals bad padding");
+        all.push(attack(BARDOU, title, &[CKM_AES_CBC_PAD], move |a| finds_last_byte(a, kind)));
     }
     all.push(attack(
         BARDOU,
@@ -108,7 +110,11 @@ fn code(outcome: Result<(), Failure>) -> CK_RV {
 
 /// Returns whether a function distinguishes random blocks from padded ones. The messages have many
 /// lengths, like the messages that an attacker intercepts.
-fn told(a: &Attacker<'_>, public: ObjectHandle, ask: impl Fn(&[u8]) -> Result<(), Failure>) -> Attempt {
+fn distinguishes(
+    a: &Attacker<'_>,
+    public: ObjectHandle,
+    ask: impl Fn(&[u8]) -> Result<(), Failure>,
+) -> Attempt {
     let (mut good, mut bad) = (BTreeSet::new(), BTreeSet::new());
     for at in 0..TRIES {
         let message = vec![7; 1 + at * 10];
@@ -143,7 +149,7 @@ fn refusals(a: &Attacker<'_>, key: ObjectHandle, kind: CK_KEY_TYPE, wrapped: &[u
 
 /// Vaudenay: finds the last byte of a block by the padding that is accepted. The key can only
 /// unwrap.
-fn cbc_told(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
+fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
     let with = cbc(CKM_AES_CBC_PAD);
     let wrapping = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP], &[]).setup()?;
     let key = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_UNWRAP], &[]).setup()?;
@@ -208,7 +214,7 @@ fn same_number(one: &[u8], two: &[u8]) -> bool {
     digits(one) == digits(two)
 }
 
-/// Attacks that wrap without padding, or with exponents that hide nothing.
+/// Attacks that wrap without padding, or with exponents that do not hide the key.
 fn raw() -> Vec<Attack> {
     let mut all = Vec::new();
     for (guarded, what) in
@@ -233,7 +239,8 @@ fn raw() -> Vec<Attack> {
             move |a| {
                 let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
                 let wrapped = a.wrapped(&super::tools::wrapper(with), public_key(a, &[1])?, victim)?;
-                // A randomly padded key is not encrypted either.
+                // With the exponent 1, RSA_PKCS does not encrypt the key either: it only adds
+                // random padding.
                 Ok(with == CKM_RSA_PKCS_OAEP || wrapped.ends_with(&VICTIM))
             },
         ));

@@ -332,7 +332,7 @@ impl Attacker<'_> {
         self.fixture.call(function, &self.session, vec![Arg::Mechanism(with), Arg::Number(key.0)])
     }
 
-    /// Calls a function that turns bytes into bytes.
+    /// Calls a function that has an input and an output, such as `C_Encrypt`.
     pub fn transform(&self, function: &'static str, data: &[u8]) -> Result<Vec<u8>, Failure> {
         let (mut out, mut length) = (vec![0; 8192], 8192);
         let arguments = vec![Arg::Bytes(data), Arg::Buffer(&mut out, &mut length)];

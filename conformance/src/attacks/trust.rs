@@ -330,7 +330,7 @@ fn edited() -> Vec<Attack> {
         }),
         attack(
             H1,
-            "the user derives with a trusted key after he gave it CKA_DERIVE",
+            "the user derives with a trusted key after giving it CKA_DERIVE",
             &[CKM_AES_ECB_ENCRYPT_DATA],
             move |a| {
                 with_trusted(a, |key| {

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mechanism_holds_what_its_parameter_points_to() {
+    fn a_mechanism_owns_the_memory_of_its_parameter() {
         let made = Structure::new().number(1).bytes(b"nonce").bytes(b"data").number(16);
         let mechanism = made.mechanism(cryptoki_sys::CKM_AES_CCM);
         assert_eq!(mechanism.parameter.len(), size_of::<CK_CCM_PARAMS>());

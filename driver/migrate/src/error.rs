@@ -25,7 +25,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The PIN does not open the store.
@@ -39,7 +39,7 @@ pub enum Error {
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What is unknown, and what to do.
+        /// The unknown thing, and what the user can do.
         reason: String,
     },
 }

@@ -185,8 +185,8 @@ impl Keys {
         }
         if is_authenticated(kind) {
             let code = self.codes.get(side, object, kind);
-            // An older version of NSS wrote no MACs for these attributes, so a missing MAC is no
-            // error.
+            // An older version of NSS wrote no MACs for these attributes, so a missing MAC is not
+            // an error.
             if let Some(code) = code
                 && !pbe::verify(path, code, &self.key, object, kind, stored)?
             {

@@ -127,7 +127,7 @@ impl<'a> Speaker<'a> {
     }
 
     fn say(&self, event: &Event) {
-        // If the parent is gone, the work has no purpose: end at the next stage.
+        // If the parent has ended, the work has no purpose: end at the next stage.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {

@@ -39,7 +39,7 @@ pub enum Answer {
     Lost(String),
 }
 
-/// What is measured.
+/// The algorithms, sizes and limits of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Names of the CA algorithms.

@@ -118,7 +118,8 @@ impl Algorithm {
     /// Returns the algorithm of a certificate's key.
     pub fn of_public_key(key: &spki::SubjectPublicKeyInfoOwned) -> Option<&'static Self> {
         let fits = |algorithm: &&Self| {
-            // The length of the key tells the RSA sizes apart: they differ by at least 128 bytes.
+            // The length of the key distinguishes the RSA sizes, which differ by at least 128
+            // bytes.
             let length = key.subject_public_key.raw_bytes().len();
             let sized = match algorithm.key {
                 Key::Rsa(bits) => length.abs_diff(bits as usize / 8) < 64,

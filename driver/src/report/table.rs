@@ -14,7 +14,7 @@ use crate::results::Comparison;
 
 /// A ratio whose interval is wider than this part of it is marked as uncertain.
 const WIDE: f64 = 0.1;
-/// The baseline moved if its runs differ by more than this part of their median.
+/// A line warns of other work if the baseline's runs differ by more than this part of their median.
 const MOVED: f64 = 0.25;
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_number_is_shown_as_not_available() {
+    fn a_module_without_a_result_is_shown_as_not_available() {
         assert_eq!(cells(None, Some(1), Some(None)).len(), 3);
         assert_eq!(cells(None, Some(1), None).len(), 2);
     }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_output_fails_with_the_needed_length_and_loses_nothing() {
+    fn a_short_output_fails_with_the_needed_length_and_keeps_the_message() {
         let too_small = Err(Error::BufferTooSmall { needed: 32 });
         assert_eq!(Digests.hash(Hash::Sha256, b"abc", &mut [0; 31]), too_small);
         let mut hasher = Digests.start(Hash::Sha256).unwrap();

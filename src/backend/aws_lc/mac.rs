@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn gmac_is_the_tag_of_gcm_over_nothing() {
+    fn gmac_is_the_tag_of_gcm_over_an_empty_message() {
         let iv: Box<[u8]> = [0; 12].into();
         let specification = hex("58e2fccefa7e3061367f1d57a4e7455a");
         check(&MacScheme::AesGmac { iv: iv.clone() }, &[0; 16], b"", &specification);

@@ -28,7 +28,7 @@ impl Aes {
         cipher
     }
 
-    /// Computes the round keys. Copies of them stay on the stack.
+    /// Computes the round keys. Copies of them remain on the stack, which the caller wipes.
     #[inline(never)]
     fn schedule(key: &[u8]) -> Result<Self> {
         let cipher = match key.len() {

@@ -1,5 +1,5 @@
-//! Random bytes from the operating system. Threads and `fork` need no care, because the token keeps
-//! no generator state.
+//! Random bytes from the operating system. Threads and `fork` need no special handling, because the
+//! token keeps no generator state.
 
 use super::failed;
 use crate::backend::Random;

@@ -78,7 +78,7 @@ impl Work<'_> {
         if self.value()?.len() != MASTER {
             return Err(Error::KeySizeRange);
         }
-        // RFC 5246, 6.3: here the random of the server comes first.
+        // RFC 5246, 6.3: here the random value of the server comes first.
         let seed: &[&[u8]] = &[&randoms.server, &randoms.client];
         let block = self.tls(*prf, b"key expansion", seed, 2 * (mac_len + key_len + iv_len))?;
         let (macs, rest) = block.split_at(2 * mac_len);

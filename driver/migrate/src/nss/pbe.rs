@@ -18,7 +18,7 @@ const PBMAC1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.
 const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
 const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.9");
 const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.42");
-/// SHA-1 and Triple DES, as older versions of NSS encrypted.
+/// SHA-1 and Triple DES, with which older versions of NSS encrypted.
 const SHA1_TRIPLE_DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.5.1.3");
 
 /// The largest number of iterations. NSS has the same limit (`MAX_ITERATION_COUNT`) and uses

@@ -1,5 +1,5 @@
-//! The SQLite backend of SoftHSMv2: one table for each kind of value. The first object is the
-//! token.
+//! The SQLite backend of SoftHSMv2: one table for each kind of value. The first object describes
+//! the token.
 //!
 //! `DBObject.cpp` writes templates and lists of mechanisms as the C program has them in memory: the
 //! numbers are little-endian on every supported platform.

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(read[&0x4000_0211], Value::Template(vec![(0x162, Value::Flag(true))]));
         assert_eq!(read[&0x4000_0600], Value::Mechanisms(vec![1, 0x1041]));
         for length in 1..bytes.len() {
-            // A cut between attributes cannot be seen.
+            // A truncation between two attributes cannot be detected.
             let _ = attributes(&bytes[..length]);
         }
         assert!(attributes(&bytes[..bytes.len() - 1]).is_err());

@@ -22,8 +22,8 @@ pub(super) fn counter(key: &[u8], block: &[u8; BLOCK], bits: u32) -> Result<Box<
     if !(1..=128).contains(&bits) {
         return Err(Error::MechanismParamInvalid);
     }
-    // AWS-LC counts with all 128 bits. The result is the same, because the counter bits may not
-    // wrap.
+    // AWS-LC counts with all 128 bits. The result is the same, because a message that would wrap
+    // the counter is refused.
     let last = u128::MAX >> (128 - bits);
     let after_first = last - (u128::from_be_bytes(*block) & last);
     let limit = after_first.saturating_add(1).checked_mul(BLOCK as u128);

@@ -179,7 +179,7 @@ fn wrong_padding_and_half_blocks_have_different_errors() {
 }
 
 #[test]
-fn a_short_buffer_loses_nothing() {
+fn a_short_buffer_loses_no_output() {
     for (scheme, key_len) in schemes() {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             let key = key(key_len);

@@ -122,7 +122,7 @@ pub(super) const fn names(hash: Hash) -> Names {
         Hash::Shake128 => of(aws::NID_shake128, aws::EVP_shake128, None),
         Hash::Shake256 => of(aws::NID_shake256, aws::EVP_shake256, None),
         // AWS-LC supports only one of the four lengths. The second backend computes all of them, so
-        // they never come here.
+        // this function is never called for them.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
             of(aws::NID_undef, aws::EVP_blake2b256, None)
         }
