@@ -46,11 +46,11 @@ fn main() {
     assert_eq!(in_child(cycle), CKR_OK);
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
 
-    a_thread_of_ours_is_the_parents_alone(&cycle);
+    a_thread_of_the_module_stays_in_the_parent(&cycle);
     assert_eq!(unsafe { finalize(null_mut()) }, CKR_OK);
 
     many_children_sign_and_draw_different_numbers();
-    a_child_goes_on_when_its_parent_ends();
+    a_child_continues_when_its_parent_ends();
     a_child_neither_drops_nor_keeps_the_locks_of_its_parent();
 
     assert_eq!(unsafe { initialize(null_mut()) }, CKR_OK);
@@ -62,7 +62,7 @@ fn main() {
 /// A fork during the generation of a key pair: the child starts without a module, and the parent
 /// gets its pair. (The generating thread holds only the allocator's lock, which the C library
 /// releases in a child.)
-fn a_thread_of_ours_is_the_parents_alone(cycle: &dyn Fn() -> CK_RV) {
+fn a_thread_of_the_module_stays_in_the_parent(cycle: &dyn Fn() -> CK_RV) {
     let (mut slots, mut count) = ([0; 9], 9);
     ok!(C_GetSlotList(CK_TRUE, slots.as_mut_ptr(), &raw mut count));
     let slot = slots[count as usize - 1];
@@ -102,8 +102,8 @@ fn a_thread_of_ours_is_the_parents_alone(cycle: &dyn Fn() -> CK_RV) {
     assert!(done.hObject != 0 && done.hAdditionalObject != 0);
 }
 
-/// Children of a parent with an open session: each starts for itself, signs with a key of the
-/// token, draws random numbers and leaves an object.
+/// Children of a parent with an open session: each calls C_Initialize, signs with a key of the
+/// token, draws random numbers and creates an object.
 fn many_children_sign_and_draw_different_numbers() {
     const CHILDREN: usize = 32;
     ok!(C_Initialize(nothing()));
@@ -155,7 +155,7 @@ fn many_children_sign_and_draw_different_numbers() {
 
 /// A parent that starts, forks and ends, as servers do, while its child works on the same token. A
 /// child with an inherited list of locks would lose SQLite's log when the parent ends.
-fn a_child_goes_on_when_its_parent_ends() {
+fn a_child_continues_when_its_parent_ends() {
     ok!(C_Initialize(nothing()));
     let session = user();
     create(session, b"of the parent");
@@ -217,7 +217,7 @@ fn a_child_neither_drops_nor_keeps_the_locks_of_its_parent() {
         if unsafe { libc::fork() } == 0 {
             // The handlers of the fork have run here.
             tell(to_tester);
-            // Until the tester writes or ends.
+            // Wait until the tester writes or ends.
             unsafe {
                 libc::close(to_grandchild);
                 libc::read(from_tester, (&raw mut byte).cast(), 1);

@@ -29,19 +29,19 @@ fn every_function_returns_a_code() {
     }
     threads_may_be_forbidden();
     ok!(C_Initialize(nothing()));
-    none_is_missing();
+    every_function_is_supported();
     let slot = token();
     let session = open(slot, 0);
-    users_have_no_names(session);
-    validation_is_asked_for_by_its_type(session);
-    seeds_are_taken(session);
-    a_state_is_bytes(session);
-    a_pair_is_pending(slot);
+    named_users_are_refused(session);
+    validation_flags_need_a_known_type(session);
+    seeds_are_accepted(session);
+    an_operation_state_is_saved_and_restored(session);
+    the_generation_of_a_pair_is_pending(slot);
     waits_end();
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
-fn none_is_missing() {
+fn every_function_is_supported() {
     // The functions of interfaces and lists have their own tests. Every test calls C_Initialize and
     // C_Finalize.
     for (name, answer) in answers_to_nothing() {
@@ -93,7 +93,7 @@ fn open(slot: CK_SLOT_ID, more: CK_FLAGS) -> CK_SESSION_HANDLE {
     session
 }
 
-fn users_have_no_names(session: CK_SESSION_HANDLE) {
+fn named_users_are_refused(session: CK_SESSION_HANDLE) {
     let login = |user, name: *mut CK_UTF8CHAR, len| {
         rv!(C_LoginUser(session, user, mutable(PIN).cast(), PIN.len() as CK_ULONG, name, len))
     };
@@ -104,7 +104,7 @@ fn users_have_no_names(session: CK_SESSION_HANDLE) {
     assert_eq!(login(CKU_USER, nothing(), 0), CKR_OK);
 }
 
-fn validation_is_asked_for_by_its_type(session: CK_SESSION_HANDLE) {
+fn validation_flags_need_a_known_type(session: CK_SESSION_HANDLE) {
     let mut flags = 99;
     ok!(C_GetSessionValidationFlags(session, CKS_LAST_VALIDATION_OK, &raw mut flags));
     assert_eq!(flags, 0);
@@ -116,14 +116,14 @@ fn validation_is_asked_for_by_its_type(session: CK_SESSION_HANDLE) {
     assert_eq!(nowhere, CKR_ARGUMENTS_BAD);
 }
 
-fn seeds_are_taken(session: CK_SESSION_HANDLE) {
+fn seeds_are_accepted(session: CK_SESSION_HANDLE) {
     ok!(C_SeedRandom(session, mutable(b"seed").cast(), 4));
     ok!(C_SeedRandom(session, nothing(), 0));
     assert_eq!(rv!(C_SeedRandom(session, nothing(), 4)), CKR_ARGUMENTS_BAD);
     assert_eq!(rv!(C_SeedRandom(0, mutable(b"seed").cast(), 4)), CKR_SESSION_HANDLE_INVALID);
 }
 
-fn a_state_is_bytes(session: CK_SESSION_HANDLE) {
+fn an_operation_state_is_saved_and_restored(session: CK_SESSION_HANDLE) {
     let mut len = 0;
     let nothing_active = rv!(C_GetOperationState(session, nothing(), &raw mut len));
     assert_eq!(nothing_active, CKR_OPERATION_NOT_INITIALIZED);
@@ -151,7 +151,7 @@ fn a_state_is_bytes(session: CK_SESSION_HANDLE) {
     assert_eq!(digest[..8], [0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a]);
 }
 
-fn a_pair_is_pending(slot: CK_SLOT_ID) {
+fn the_generation_of_a_pair_is_pending(slot: CK_SLOT_ID) {
     let session = open(slot, CKF_ASYNC_SESSION);
     let name = PAIR.as_ptr().cast_mut().cast();
     let mut with = mechanism(CKM_EC_KEY_PAIR_GEN);
@@ -177,7 +177,7 @@ fn a_pair_is_pending(slot: CK_SLOT_ID) {
     assert_eq!(rv!(C_AsyncGetID(session, name, nothing())), CKR_ARGUMENTS_BAD);
     assert_eq!(rv!(C_AsyncGetID(session, nothing(), &raw mut id)), CKR_ARGUMENTS_BAD);
     ok!(C_CloseSession(session));
-    assert_eq!(keys, [7; 2], "the result is in pResult alone");
+    assert_eq!(keys, [7; 2], "only pResult has the result");
 
     let session = open(slot, CKF_ASYNC_SESSION);
     let mut done =

@@ -27,17 +27,17 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
 
     ok!(C_Initialize(nothing()));
     assert_eq!(rv!(C_Initialize(nothing())), CKR_CRYPTOKI_ALREADY_INITIALIZED);
-    library_says_who_it_is();
-    functions_that_do_nothing_say_so();
+    library_info_is_returned();
+    parallel_functions_return_their_code();
     let slot = initialised_slot();
     let session = open(slot);
     let (public, private) = ec_key_pair(session);
-    attributes_are_answered(session, private);
+    attributes_are_read(session, private);
     objects_are_found(session);
     signatures_verify(session, public, private);
     lengths_and_refusals(session, private);
     digests_in_place(session);
-    randomness_is_filled_in(session);
+    random_bytes_are_written(session);
 
     ok!(C_CloseSession(session));
     assert_eq!(rv!(C_CloseSession(session)), CKR_SESSION_HANDLE_INVALID);
@@ -53,7 +53,7 @@ fn a_token_is_initialised_used_and_destroyed_through_the_c_interface() {
     std::fs::remove_dir_all(&directory).expect("the directory");
 }
 
-fn library_says_who_it_is() {
+fn library_info_is_returned() {
     let mut info = CK_INFO::default();
     ok!(C_GetInfo(&raw mut info));
     assert_eq!((info.cryptokiVersion.major, info.cryptokiVersion.minor), (3, 2));
@@ -61,7 +61,7 @@ fn library_says_who_it_is() {
     assert_eq!(rv!(C_GetInfo(nothing())), CKR_ARGUMENTS_BAD);
 }
 
-fn functions_that_do_nothing_say_so() {
+fn parallel_functions_return_their_code() {
     assert_eq!(rv!(C_GetFunctionStatus(0)), CKR_FUNCTION_NOT_PARALLEL);
     assert_eq!(rv!(C_CancelFunction(0)), CKR_FUNCTION_NOT_PARALLEL);
 }
@@ -134,7 +134,7 @@ fn ec_key_pair(session: CK_SESSION_HANDLE) -> (CK_OBJECT_HANDLE, CK_OBJECT_HANDL
     (public_key, private_key)
 }
 
-fn attributes_are_answered(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) {
+fn attributes_are_read(session: CK_SESSION_HANDLE, key: CK_OBJECT_HANDLE) {
     let (mut label, mut short, mut value) = ([0u8; 2], [0u8; 1], [0u8; 64]);
     let mut template = [
         room(CKA_VALUE, &mut value),
@@ -227,7 +227,7 @@ fn digests_in_place(session: CK_SESSION_HANDLE) {
     assert_eq!(memory[..8], [0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a]);
 }
 
-fn randomness_is_filled_in(session: CK_SESSION_HANDLE) {
+fn random_bytes_are_written(session: CK_SESSION_HANDLE) {
     let (mut one, mut other) = ([0_u8; 32], [0_u8; 32]);
     ok!(C_GenerateRandom(session, one.as_mut_ptr(), 32));
     ok!(C_GenerateRandom(session, other.as_mut_ptr(), 32));

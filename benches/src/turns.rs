@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_that_of_one_repetition_each() {
+    fn the_ratio_compares_one_repetition_of_each() {
         let mut baseline: Boxed<'_> = Box::new(Takes(Duration::from_micros(10)));
         let mut row: Boxed<'_> = Box::new(Takes(Duration::from_micros(12)));
         let turns = take("g", &mut baseline, &mut row, Duration::from_millis(80));

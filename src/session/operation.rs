@@ -93,9 +93,9 @@ enum Stage {
     Parts,
 }
 
-/// The engine of an operation and what it was started with. It stays after the operation, until
-/// another engine replaces it. It has its own cache lines, as the session has, because the
-/// neighbouring memory may belong to another thread.
+/// The engine of an operation, with the mechanism and the key that it was started with. It stays
+/// after the operation, until another engine replaces it. It has its own cache lines, as the
+/// session has, because the neighbouring memory may belong to another thread.
 #[repr(align(128))]
 struct Kept<E> {
     mechanism: Mechanism,

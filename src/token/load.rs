@@ -21,7 +21,8 @@ use crate::store::{Change, Header, Row};
 /// names altered ones at once. Records of larger tokens are verified at their first use.
 const FEW: usize = 256;
 
-/// The shortest pause after a look, as a multiple of its duration: a look at a large token is slow.
+/// The shortest pause after a check for changes, as a multiple of its duration: a check of a large
+/// token is slow.
 const SHARE: u128 = 16;
 
 /// The time of the next check for external changes by sessions that use keys and never search. In
@@ -30,14 +31,14 @@ const SHARE: u128 = 16;
 pub(super) struct NextPoll(AtomicI64);
 
 impl NextPoll {
-    /// Returns whether a look is due. Returns `true` to one thread only.
+    /// Returns whether a check is due. Returns `true` to one thread only.
     fn due(&self, now: i64) -> bool {
         let due = self.0.load(Ordering::Relaxed);
         let next = now.saturating_add(1);
         now >= due && self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Sets the time of the next look, after one that began at this time.
+    /// Sets the time of the next check, after a check that began at this time.
     fn over(&self, began: Instant) {
         let pause = began.elapsed().as_millis() * SHARE / 1000;
         let pause = i64::try_from(pause).unwrap_or(i64::MAX).max(1);
@@ -168,7 +169,7 @@ impl Token {
     /// Forgets all rows of a store that was rolled back.
     fn forget_rolled_back_rows(&self, change: &ChangeGuard<'_>) {
         let mut state = self.state();
-        // With `None`, the next look finds the older state again.
+        // With `None`, the next check finds the older state again.
         state.seen = None;
         self.end_login(change, &mut state);
         drop(state);

@@ -87,7 +87,7 @@ enum Posting {
     One(ObjectHandle),
     #[allow(
         clippy::box_collection,
-        reason = "most index keys are one object's, and there are as many as objects"
+        reason = "most index keys belong to one object, and there are as many index keys as objects"
     )]
     Many(Box<BTreeSet<ObjectHandle>>),
 }

@@ -159,7 +159,7 @@ fn x25519_and_x448() {
                     let shared =
                         key.and_then(|key| key.agree(&test.public_key)).map(|secret| secret.to_vec());
                     if test.shared_secret.iter().all(|byte| *byte == 0) {
-                        // "Acceptable" there, refused here.
+                        // The sets call this result "acceptable". The backends refuse it.
                         assert_eq!(shared, Err(Error::DataInvalid), "{} {}", run.provider.name, test.tc_id);
                     }
                     run.judge(test.tc_id, &test.comment, test.result, same(shared, &test.shared_secret));

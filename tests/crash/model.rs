@@ -15,7 +15,7 @@ pub enum State {
     Data(String),
     /// A key pair that signs.
     Pair,
-    /// Its public key alone.
+    /// Only its public key.
     Half,
     /// A PIN with this number.
     Pin(u64),
@@ -27,7 +27,7 @@ pub struct Model {
     states: BTreeMap<String, Vec<State>>,
     /// Calls that returned.
     pub acknowledged: u64,
-    /// Calls that did not.
+    /// Calls that did not return.
     pub in_doubt: u64,
 }
 

@@ -22,7 +22,7 @@ pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// A number of the environment.
+/// Reads a number from the environment.
 pub fn number<T: FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().ok().expect("a number in the environment"),

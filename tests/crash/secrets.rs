@@ -433,7 +433,7 @@ impl Run {
     }
 }
 
-/// Returns whether the name contains one of the wanted words. An empty list wants all names.
+/// Returns whether the name contains one of the wanted words. An empty list accepts all names.
 fn is_wanted(words: &str, name: &str) -> bool {
     words.is_empty() || words.split(',').any(|word| name.contains(word))
 }

@@ -14,7 +14,7 @@ use rusqlite::ffi::{
     sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
-/// The events, in order. Files have names.
+/// The events, in order. Each names its file.
 #[derive(Debug, Clone)]
 pub enum Event {
     Write {

@@ -40,7 +40,7 @@ enum Made {
         public: ObjectHandle,
         private: ObjectHandle,
     },
-    /// The public half.
+    /// The public key.
     Half(ObjectHandle),
 }
 

@@ -49,7 +49,7 @@ Rules outside the table:
 - If `CKA_MODIFIABLE`, `CKA_COPYABLE` or `CKA_DESTROYABLE` is false, its function returns `CKR_ACTION_PROHIBITED`.
   `C_SetAttributeValue` returns the same for a trusted certificate or key, except to the SO.
 - If `C_CopyObject` can only raise or only lower a flag, the other change is `CKR_TEMPLATE_INCONSISTENT`. A copy has
-  `CKA_TRUSTED` false, whatever the original has.
+  `CKA_TRUSTED` false, even if the original has it true.
 - Only the SO may set `CKA_TRUSTED` true inside a template attribute (otherwise `CKR_ATTRIBUTE_READ_ONLY`).
 - With `CKA_DECRYPT` false, `CKA_UNWRAP`, `CKA_DECAPSULATE` and `CKA_SIGN_RECOVER` are false by default. With `CKA_SIGN`
   false, `CKA_SIGN_RECOVER` is false by default.

@@ -1,4 +1,4 @@
-//! Triple DES: known answers, the parity of keys, wrapping, and a token without it.
+//! Triple DES: known answers, the parity of keys, wrapping, and a token that does not offer it.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass};

@@ -1,5 +1,5 @@
-//! SP 800-108: known answers of NIST's ACVP server (KDF-1.0, numbered `tcId`), and of Python where
-//! NIST's have no such input: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") +
+//! SP 800-108: known answers of NIST's ACVP server (KDF-1.0, numbered `tcId`). For inputs that NIST
+//! does not have, Python computed the answers: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") +
 //! b"\xde\xad\xbe\xef\0\xfe\xed\xbe\xef" + L.to_bytes(2, "big"), "sha256")`, i from 1 on.
 
 use jeton::backend::Hash;

@@ -152,7 +152,7 @@ fn keys_of_the_wrong_type_or_size_are_refused() {
         let (p224, _) = pair_of(&client, session, Kind::P224);
         let (x25519, _) = pair_of(&client, session, Kind::X25519);
         let (ed25519, _) = pair(&client, session, Kind::Ed25519, &none());
-        // The default of a public key.
+        // A public key without CKA_WRAP, which is its default.
         let (idle, _) = pair(&client, session, Kind::P256, &none());
         let out = |mechanism: &Mechanism, by| wrap(&client, session, mechanism, by, key).err();
         let kdf = |id| with(id, 256, Some(Hash::Sha256), b"");
@@ -164,7 +164,7 @@ fn keys_of_the_wrong_type_or_size_are_refused() {
         let missing =
             client.module.wrap_key(session, &plain(M::ECDH_AES_KEY_WRAP), p224, key, Output::Length);
         assert_eq!(missing, Err(Error::MechanismParamInvalid));
-        // The coordinate of P-224 is too short for that.
+        // The coordinate of P-224 has fewer than 256 bits, and without a KDF it is the AES key.
         let bare = with(M::ECDH_AES_KEY_WRAP, 256, None, b"");
         let mut room = [0; 200];
         let refused = client.module.wrap_key(session, &bare, p224, key, Output::Buffer(&mut room));

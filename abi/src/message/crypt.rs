@@ -96,8 +96,8 @@ pub(super) unsafe fn whole(
 ) -> CK_RV {
     call_in(handle, |module| {
         let of = Of { module, session: session(handle), direction };
-        // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and the two texts with
-        // their lengths. No other slice of that memory is in use while `work` runs.
+        // SAFETY: the contract of PKCS#11 for pParameter, pAssociatedData, and plaintext and
+        // ciphertext with their lengths. No other slice of that memory is in use while `work` runs.
         unsafe {
             let mut message = parameter.parse(of, Phase::Begin, Tag::Write)?;
             let aad = aad.bytes()?;
@@ -169,8 +169,8 @@ pub(super) unsafe fn next(
 ///
 /// The contract of PKCS#11.
 unsafe fn end(of: Of, parameter: Parameter, part: In, out: Out) -> Result<()> {
-    // SAFETY: the contract of PKCS#11 for pParameter and the two texts with their lengths. No
-    // other slice of that memory is in use while `work` runs.
+    // SAFETY: the contract of PKCS#11 for pParameter, and for plaintext and ciphertext with their
+    // lengths. No other slice of that memory is in use while `work` runs.
     unsafe {
         let mut message = parameter.parse(of, Phase::Continue, Tag::Write)?;
         let work = |part: &[u8], out: Output<'_>| {

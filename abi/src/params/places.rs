@@ -1,5 +1,5 @@
-//! The output pointers inside parameter structs. `C_DeriveKey` writes the results there that are
-//! not the handle of the key: further keys, a version, initialisation vectors, bytes.
+//! The output pointers inside parameter structs. Through them `C_DeriveKey` returns results other
+//! than the handle of the key: further keys, a version, initialisation vectors, bytes.
 
 use cryptoki_sys::*;
 use jeton::error::{Error, Result};

@@ -23,7 +23,7 @@ macro_rules! ok {
     };
 }
 
-/// The functions by the name and version of an interface.
+/// Returns the function list of the interface with this name and version.
 pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut version = CK_VERSION { major, minor };
     let mut found = null_mut();

@@ -417,8 +417,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
     for (wrong, expected) in [
         (&mut mechanism(CKM_AES_GCM), CKR_MECHANISM_PARAM_INVALID),
         (&mut mechanism(CKM_AES_KEY_WRAP_KWP), CKR_MECHANISM_INVALID),
-        // As long as the structure of a message. Its associated data is at the offset of the
-        // generator.
+        // This structure is as long as that of a message. Its associated data is at the offset of
+        // the generator.
         (&mut mechanism_with(CKM_AES_GCM, &single), CKR_MECHANISM_PARAM_INVALID),
     ] {
         let rv = rv!(C_WrapKeyAuthenticated(session, wrong, by, key, aad, aad_len, out, place));
@@ -432,8 +432,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
 fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
-    // As long as CK_CCM_MESSAGE_PARAMS. There these numbers are the lengths of nonce and tag, and
-    // the lengths of nonce and associated data are their pointers.
+    // This structure is as long as CK_CCM_MESSAGE_PARAMS. There, these numbers would be the lengths
+    // of nonce and tag, and the lengths of nonce and associated data would be pointers.
     let mut params = CK_GCM_WRAP_PARAMS {
         pIv: places.nonce.as_mut_ptr(),
         ulIvLen: 12,

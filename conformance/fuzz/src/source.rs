@@ -39,12 +39,12 @@ impl<'a> Source<'a> {
         self.0.arbitrary().unwrap_or_default()
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0.int_in_range(0..=end - 1).unwrap_or_default()
     }
 
-    /// True once in `of` times.
+    /// Returns true once in `of` times, on average.
     pub(crate) fn once_in(&mut self, of: usize) -> bool {
         self.below(of) == of - 1
     }

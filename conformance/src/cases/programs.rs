@@ -14,8 +14,8 @@ const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];
 
 /// The codes for a part of a message where the mechanism has single-part operations only.
 const NO_PARTS: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
-/// The codes for a saved state that is restored without its key. `CKR_OK` goes with
-/// `CKF_RESTORE_KEY_NOT_NEEDED`.
+/// The codes for a saved state that is restored without its key. A token with
+/// `CKF_RESTORE_KEY_NOT_NEEDED` returns `CKR_OK`.
 const RESTORED: &[CK_RV] = &[CKR_OK, CKR_KEY_NEEDED, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED];
 
 /// The codes for an RSA key of a size that a token may refuse.
@@ -94,7 +94,7 @@ pub const CASES: &[Case] = &[
     }),
     case("C_GenerateKeyPair", "of RSA with 1024 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 1024)),
     case("C_GenerateKeyPair", "of RSA with 3088 bits", RSA_SIZE, |fixture| generated_rsa(fixture, 3088)),
-    case("C_GetMechanismInfo", "tells the smallest RSA key that is generated", &[CKR_OK], |fixture| {
+    case("C_GetMechanismInfo", "reports the smallest RSA key that is generated", &[CKR_OK], |fixture| {
         let least = fixture.module.mechanism_info(fixture.slot, CKM_RSA_PKCS_KEY_PAIR_GEN)?.key_sizes.0;
         generated_rsa(fixture, least)
     }),

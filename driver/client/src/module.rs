@@ -31,7 +31,7 @@ impl Module {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ModuleError> {
         let path = path.as_ref().to_owned();
         let refused = |source| LoadError { path: path.clone(), source };
-        // SAFETY: a PKCS#11 module's initialisers are trusted as the caller trusts the path.
+        // SAFETY: the caller trusts the file at this path, and so its initialisers.
         let library = unsafe { Library::new(&path) }.map_err(refused)?;
         let list = function_list(&library).map_err(|error| match error {
             ListError::Symbol(source) => ModuleError::Load(refused(source)),

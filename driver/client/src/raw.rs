@@ -64,7 +64,7 @@ pub enum Kind {
     Bytes,
     /// [`Arg::Fill`]: two parameters.
     Fill,
-    /// [`Arg::Buffer`] and its like, of bytes: two parameters.
+    /// [`Arg::Buffer`], [`Arg::NoBuffer`] and [`Arg::NoLength`], for bytes: two parameters.
     Buffer,
     /// Like `Buffer`, for a list of handles or interfaces.
     List,
@@ -74,7 +74,7 @@ pub enum Kind {
     Mechanism,
     /// [`Arg::Output`]
     Output,
-    /// The second of two lists.
+    /// The length that belongs to the parameter before it.
     Length,
     /// A callback, which is always `NULL`.
     Callback,

@@ -118,8 +118,9 @@ impl<'a> Speaker<'a> {
         Self { output: Mutex::new(Box::new(output)) }
     }
 
-    /// The first turns of a size report every stage, so that a crash has its place. Later ones stay
-    /// silent at first, because waking the parent takes a core from the stage that is measured.
+    /// The first turns of a size report every stage, so that the report of a crash names the stage.
+    /// Later ones stay silent at first, because waking the parent takes a core from the stage that
+    /// is measured.
     fn progress(&self, turn: &Turn, start: Instant, stage: &str) {
         if turn.round <= 1 || start.elapsed() >= SILENCE {
             self.say(&Event::Progress { stage: stage.to_owned() });

@@ -71,7 +71,7 @@ pub struct Outcome {
     pub batches: Vec<MeasuredBatch>,
     /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,
-    /// Failures and their place.
+    /// Failures, each with its algorithm and size.
     pub failures: Vec<(Option<(String, u64)>, String)>,
     /// Notes that are not failures.
     pub notes: Vec<String>,

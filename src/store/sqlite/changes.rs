@@ -23,7 +23,7 @@ impl SqliteStore {
     }
 
     /// Returns whether another connection committed since the rows were loaded, and it is time to
-    /// look at the rows. The looks take a small part of the time, also in large tokens.
+    /// look at the rows. These checks take a small part of the time, also in large tokens.
     pub(super) fn is_look_due(&self) -> bool {
         // Otherwise the thread that holds the writer's connection notes it.
         if let Ok(writer) = self.writer.try_lock()
