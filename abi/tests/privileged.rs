@@ -76,7 +76,7 @@ fn answer(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
 }
 
-/// In the started program.
+/// The part that runs in the started program.
 fn initialize(parameters: &str) {
     let parameters = std::ffi::CString::new(parameters).expect("no zero byte");
     let mut arguments = CK_C_INITIALIZE_ARGS {

@@ -24,7 +24,7 @@ pub struct Report {
     pub command: Vec<String>,
     /// The version of the tool.
     pub version: &'static str,
-    /// The stages, in the order of the numbers.
+    /// The stages, in the order of their times in the lists.
     pub stages: Vec<&'static str>,
     /// The CA algorithms asked for.
     pub algorithms: Vec<String>,

@@ -4,8 +4,8 @@ use crate::backend::{CipherScheme, Direction};
 use crate::error::Result;
 use crate::token::Token;
 
-/// Wraps or unwraps with AES-KWP. PKCS#11 3.2, "RSA AES key wrap": a fresh AES key wraps the key
-/// itself.
+/// Wraps or unwraps with AES-KWP. PKCS#11 3.2, "RSA AES key wrap": a fresh AES key wraps the target
+/// key.
 pub(super) fn kwp(
     token: &Token,
     aes: &[u8],

@@ -288,7 +288,7 @@ pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) 
 
 /// Which end of a secret is cut off if the key is shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are clear")]
 pub(crate) enum Cut {
     Leading,
     Trailing,

@@ -49,7 +49,8 @@ pub(crate) enum Home {
     BuiltIn,
 }
 
-/// A PKCS#11 object: its attributes, and its key in the backend's form once the key was used.
+/// A PKCS#11 object: its attributes, and after the first use of a key also the key in the backend's
+/// form.
 pub struct Object {
     /// Where the object lives.
     pub(crate) home: Home,

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_in_native_order() {
+    fn numbers_are_returned_in_native_order() {
         let value = read(Kind::Number, &native(0x1234)).expect("a number");
         let AttributeView::Bytes(bytes) = value.view() else { panic!("bytes") };
         assert_eq!(bytes[..], native(0x1234));

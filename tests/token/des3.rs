@@ -40,9 +40,9 @@ fn tdes_matches_known_values() {
     });
 }
 
-/// `printf 00112233445566778899aabbccddeeff0102030400000000 | xxd -r -p | openssl enc -des-ede3-ecb
-/// -nopad -K KEY` of OpenSSL 3.0; with `-des-ede3-cbc -iv 0001020304050607`; and the key itself as
-/// the message.
+/// The values are from OpenSSL 3.0: `printf 00112233445566778899aabbccddeeff0102030400000000 | xxd
+/// -r -p | openssl enc -des-ede3-ecb -nopad -K KEY`, then the same with `-des-ede3-cbc -iv
+/// 0001020304050607`, then with the key itself as the message.
 #[test]
 fn wrapping_pads_secret_keys_to_blocks_of_eight_bytes() {
     each_backend(|provider| {

@@ -19,7 +19,7 @@ impl Memory {
 
     /// Returns a copy of several structures in sequence.
     pub(crate) fn put_all<T: Copy>(&mut self, values: &[T]) -> *mut T {
-        // Padding is not initialised: bytes are copied as such.
+        // Padding between fields is not initialised, so the values cannot be copied as bytes.
         let block = self.copy(&vec![0; size_of_val(values)]).cast::<T>();
         for (index, value) in values.iter().enumerate() {
             // SAFETY: the block has room for all of them.
@@ -37,7 +37,7 @@ impl Memory {
 
     /// Returns the blocks from this number on.
     pub(crate) fn since(&self, first: usize) -> impl Iterator<Item = &[u8]> {
-        // SAFETY: the blocks live as long as this, and no call runs while they are read.
+        // SAFETY: the blocks live as long as `self`, and no call runs while they are read.
         self.0[first..].iter().map(|block| unsafe { &**block })
     }
 }

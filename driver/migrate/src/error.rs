@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// The directory has no store of a known format.
     #[error(
-        "{}: no token here. Expected is the token directory of SoftHSMv2 (directories.tokendir) or an NSS \
+        "{}: no token here. Expected: the token directory of SoftHSMv2 (directories.tokendir) or an NSS \
          database with key4.db; older NSS databases (key3.db) must be converted with certutil first",
         .0.display()
     )]
@@ -20,7 +20,7 @@ pub enum Error {
         /// The reason of the operating system.
         source: std::io::Error,
     },
-    /// A file is not as its program writes it.
+    /// A file does not have the form that its program writes.
     #[error("{}: damaged: {reason}", path.display())]
     Damaged {
         /// The file.
@@ -34,7 +34,7 @@ pub enum Error {
     /// The store has no user PIN, so it has no private objects that could be read.
     #[error("{}: the user's PIN was never set", .0.display())]
     NoPin(PathBuf),
-    /// The store is sound and has something that this reader does not know.
+    /// The store is intact, but has something that this reader does not support.
     #[error("{}: {reason}", path.display())]
     Unsupported {
         /// The file.

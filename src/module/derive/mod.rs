@@ -117,8 +117,8 @@ impl Module {
             _ => {}
         }
         let others = work.find_named_keys()?;
-        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The salt counts if the derived
-        // key is an HMAC under it.
+        // PKCS#11 3.2, "HKDF derive", mentions only the base key. The rules for it also apply to
+        // the salt if the derived key is an HMAC under the salt.
         let salt_alone = derivation == Derivation::Hkdf && !work.is_mac();
         let guard = Guard::of(&base, if salt_alone { &[] } else { &others });
         let inherits = simple::inherits(derivation) || work.is_mac();

@@ -80,7 +80,7 @@ impl<E: Engine> Operation<E> {
         Ok(len(self.engine()?))
     }
 
-    /// Ends the message in several parts, but not the operation.
+    /// Ends a message that is processed in several parts. The operation continues.
     pub fn message_cancel(&mut self) {
         if self.stage == Stage::Parts {
             if let Ok(engine) = self.engine() {
