@@ -75,7 +75,7 @@ pub struct Record {
     pub result: String,
 }
 
-/// A line before its hash.
+/// A line without its hash.
 #[derive(Serialize)]
 struct Line<'a> {
     number: u64,
@@ -183,7 +183,7 @@ struct Writer {
     end: u64,
     number: u64,
     last: [u8; 32],
-    /// Records that could not be written.
+    /// The number of records that could not be written.
     lost: usize,
     /// How long to wait for the lock of the file.
     patience: Duration,
@@ -234,8 +234,8 @@ impl Writer {
                 self.end = end + text.len() as u64;
                 self.lost = 0;
             }
-            // A part of the text may be in the file. This end makes the next write look for the
-            // last line.
+            // A part of the text may be in the file. No file ends at `u64::MAX`, so the next write
+            // looks for the last line.
             Err(_) => (self.number, self.last, self.end) = (number, last, u64::MAX),
         }
         outcome

@@ -183,7 +183,7 @@ unsafe fn fill(given: &CK_ATTRIBUTE, view: &AttributeView<'_>) -> Result<(CK_ULO
     let within = match view {
         AttributeView::Bytes(bytes) => {
             // SAFETY: `needed` bytes fit by the caller's promise. The core's memory and the
-            // application's differ.
+            // application's do not overlap.
             unsafe { copy_nonoverlapping(bytes.as_ptr(), given.pValue.cast(), needed) };
             Ok(())
         }

@@ -26,7 +26,7 @@ pub(crate) unsafe extern "C" fn C_WrapKeyAuthenticated(
     call_in(handle, |module| {
         let (session, wrapping, key) = (session(handle), object(wrapping), object(key));
         // SAFETY: the contract of PKCS#11 for pMechanism, pAssociatedData, and pWrappedKey with its
-        // length, no slice of which is in use when the parameter is written.
+        // length. No slice of them is in use when the parameter is written.
         unsafe {
             let (mechanism, mut message) = mechanism_with_message(given, Nonce::Generated, Tag::Write)?;
             let aad = In(aad, aad_len).bytes()?;

@@ -13,7 +13,7 @@ fn only_the_standard_functions_are_exported() {
     assert_eq!(names.len(), 104);
 }
 
-/// BIND 9.20 has jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. There,
+/// BIND 9.20 uses jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. There,
 /// jemalloc's `sdallocx` freed memory that the C library had allocated.
 #[test]
 fn memory_is_freed_by_the_allocator_that_allocated_it() {

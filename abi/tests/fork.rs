@@ -147,7 +147,7 @@ fn many_children_sign_and_draw_different_numbers() {
         nonces.insert(&out[..32]);
         nonces.insert(&out[64..]);
     }
-    assert_eq!(nonces.len(), 2 * CHILDREN, "a nonce or a random number came twice");
+    assert_eq!(nonces.len(), 2 * CHILDREN, "a nonce or a random number occurred twice");
     assert_eq!(objects(session, b"of a child"), before + CHILDREN);
     sign(session, private, &mut [0; 64]);
     ok!(C_Finalize(nothing()));
@@ -344,7 +344,7 @@ impl<const N: usize> Child<N> {
         let got = unsafe { libc::read(self.pipe, out.as_mut_ptr().cast(), N) };
         unsafe { libc::close(self.pipe) };
         assert_eq!(unsafe { libc::waitpid(self.id, &raw mut status, 0) }, self.id);
-        assert_eq!((got, status), (N as isize, 0), "the child broke");
+        assert_eq!((got, status), (N as isize, 0), "the child failed");
         out
     }
 }
@@ -367,7 +367,7 @@ fn in_child(work: impl Fn() -> CK_RV) -> CK_RV {
             let got = unsafe { libc::read(read, (&raw mut answer).cast(), size_of::<CK_RV>()) };
             unsafe { libc::close(read) };
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!((got, status), (size_of::<CK_RV>() as isize, 0), "the child broke");
+            assert_eq!((got, status), (size_of::<CK_RV>() as isize, 0), "the child failed");
             answer
         }
     }

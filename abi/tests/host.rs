@@ -138,7 +138,7 @@ impl Order {
             child => {
                 let mut status = 0;
                 assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-                assert_eq!(status, 0, "the child broke");
+                assert_eq!(status, 0, "the child failed");
             }
         }
     }

@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 use cryptoki_sys::*;
 
 const UNPRIVILEGED: u32 = 65534;
-/// Set in the copy, to the library parameters that it passes.
+/// The environment variable with the library parameters that the copy passes to the module.
 const PARAMETERS: &str = "JETON_TEST_PARAMETERS";
 
 fn main() {
@@ -47,7 +47,7 @@ fn environment_is_ignored_with_raised_privileges(scratch: &Scratch, program: &Pa
     let written =
         ["from-conf.log", "from-conf.jsonl", "from-dir", "from-home"].map(|name| scratch.0.join(name));
     for path in &written {
-        assert!(!path.exists(), "the environment made {}", path.display());
+        assert!(!path.exists(), "the environment created {}", path.display());
     }
     // No other setting names the token directory.
     let output = scratch.run(program, "");

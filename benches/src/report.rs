@@ -23,7 +23,7 @@ const README_BEGIN: &str = "<!-- benchmarks: written by the report of the benche
 const README_END: &str = "<!-- benchmarks end -->";
 
 /// Writes the page, the table of all rows and the plots to `docs/`, and the table of the README.
-/// Prints the targets with what was measured.
+/// Prints each target with the measured value.
 pub fn write() -> Result<(), String> {
     let data = Data::read()?;
     let docs = root().join("docs");

@@ -38,7 +38,8 @@ pub fn compare() -> Result<(), String> {
     let directory = directory.map_err(|error| error.to_string())?;
     let data = data_directory();
     let mut command = child::of_role(&Role::Compare { directory: directory.path().to_owned() });
-    // Criterion has another option `--quick`.
+    // Criterion must not see `--quick`, because it has an option with this name and another
+    // meaning.
     let quick = env::args().any(|argument| argument == "--quick");
     command.args(env::args().skip(1).filter(|argument| argument != "--quick"));
     command.envs(rows::environment(directory.path())).env("CRITERION_HOME", &data);

@@ -12,7 +12,7 @@ const HASH: &str = ",\"hash\":\"";
 /// The result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The number of lines that follow from the previous line.
+    /// The number of lines whose hash follows from the previous line.
     pub sound: u64,
     /// The hash of the last line. `None` if the log is empty.
     pub last: Option<String>,

@@ -1,5 +1,5 @@
 //! The result store of `jeton pipeline --results`: an SQLite file that receives each run of a batch
-//! as it is measured, so that an interrupted measurement keeps what it has.
+//! as it is measured, so that an interrupted measurement keeps the runs so far.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Results {
             connection.pragma_update(None, "user_version", VERSION)?;
         }
         check(&connection, path)?;
-        // A commit waits for no disk: the next run is measured right after it.
+        // A commit does not wait for the disk, because the next run is measured right after it.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         let command: Vec<String> = std::env::args().collect();
         let command = serde_json::to_string(&command).map_err(|error| Error::Usage(error.to_string()))?;
@@ -141,8 +141,8 @@ impl Comparison {
     }
 }
 
-/// Compares the last measurements of two stores, cell by cell. Cells that only one has are left
-/// out.
+/// Compares the last measurements of two stores, cell by cell. Cells that only one store has are
+/// left out.
 pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
     let before = last(before)?;
     let after: HashMap<Cell, Interval> = last(after)?.into_iter().collect();
@@ -164,7 +164,7 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
          WHERE measurement = (SELECT max(id) FROM measurement)
          ORDER BY rowid",
     )?;
-    // The cells in the order of their first run, and the place of each.
+    // The cells in the order of their first run, and the index of each cell.
     let mut cells: Vec<(Cell, Vec<f64>)> = Vec::new();
     let mut places = HashMap::new();
     let mut rows = statement.query([])?;

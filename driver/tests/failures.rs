@@ -9,7 +9,7 @@ use jeton_peers::Known;
 use rusqlite::Connection;
 
 #[test]
-fn a_flipped_byte_is_found_in_every_field_and_the_serial_named() {
+fn a_flipped_byte_is_found_in_every_field_and_the_serial_is_named() {
     for offset in [0, 1, 4, 30, 150, -1, -40] {
         flipped_byte_is_found("in-process", offset);
     }

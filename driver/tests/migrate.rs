@@ -110,7 +110,7 @@ fn listing(command: &mut Command) -> Vec<String> {
 }
 
 #[test]
-fn every_object_comes_once_with_its_attributes_and_each_key_is_proved() {
+fn every_object_is_migrated_once_with_its_attributes_and_each_key_is_proved() {
     let Some(migration) = migration() else { return };
     let before = fingerprint(Path::new(&migration.old()));
     let text = succeed(&mut migration.command(&[]));
@@ -195,7 +195,7 @@ fn wrong_usage_ends_with_exit_status_2() {
     }
     let (code, _) = run(&mut jeton(["migrate"]));
     assert_eq!(code, 2);
-    // A second token needs a choice.
+    // With two tokens, the command must name one of them.
     copy(&migration.old_token(), &migration.scratch.path().join("old").join("second"));
     let (code, text) = run(&mut migration.command(&[]));
     assert!(code == 2 && text.contains("--token or --serial"), "{text}");
@@ -270,7 +270,7 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
 }
 
 #[test]
-fn a_triple_des_key_comes() {
+fn a_triple_des_key_is_migrated() {
     let Some(migration) = migration() else { return };
     let key: Vec<u8> = [[0x01_u8; 8], [0x23; 8], [0x45; 8]].concat();
     add_object(&migration, "des3.object", &[(0, 4), (0x100, 0x15)], &key);
@@ -290,7 +290,7 @@ fn a_token_with_the_label_and_other_objects_is_left_alone() {
 }
 
 #[test]
-fn a_thousand_objects_come() {
+fn a_thousand_objects_are_migrated() {
     let Some(migration) = migration() else { return };
     let token = migration.old_token();
     let objects: Vec<_> =
@@ -298,7 +298,7 @@ fn a_thousand_objects_come() {
     let objects =
         objects.iter().filter(|path| path.extension().is_some_and(|extension| extension == "object"));
     let objects: Vec<_> = objects.filter(|path| !path.ends_with("token.object")).collect();
-    // The files of a token have one key: a copy is another object.
+    // One key encrypts all files of a token, so a copy of a file is another object.
     for index in 0..1000 - OBJECTS {
         fs::copy(objects[index % OBJECTS], token.join(format!("copy-{index}.object"))).expect("a file");
     }

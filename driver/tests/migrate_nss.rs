@@ -104,7 +104,7 @@ fn pair(session: &Session, mechanism: CK_MECHANISM_TYPE, id: u8, more: &[Attribu
 }
 
 #[test]
-fn every_object_of_nss_comes_once_and_each_key_is_proved() {
+fn every_object_of_nss_is_migrated_once_and_each_key_is_proved() {
     let Some(migration) = migration() else { return };
     let before = fingerprint(Path::new(&migration.old()));
     let text = succeed(&mut migration.command(&["--dry-run"]));

@@ -74,8 +74,8 @@ pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
     match mechanism.action {
-        // Without padding RSA is a bare computation: a decryption is a signature, and a small key
-        // has a small root.
+        // Without padding RSA is a bare computation: a decryption is a signature, and anyone can
+        // compute the root of a small number, such as a short wrapped key.
         Action::Sign(Primitive::RsaRaw, _) => ALL,
         // PKCS#1 v1.5 encryption: Bleichenbacher 1998; Bardou et al. 2012. Encryption remains
         // allowed for recipients that need it.

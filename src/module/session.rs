@@ -148,9 +148,9 @@ impl Module {
     }
 
     /// `C_LoginUser`. A token has the users of `C_Login` and no named users. With an empty name the
-    /// function is `C_Login`. Every name fails with `CKR_PIN_INCORRECT`, the error of a failed
-    /// authentication (PKCS#11 3.2, "Function return values"). No PIN is tried, so no failure is
-    /// counted.
+    /// function works like `C_Login`. Any other name fails with `CKR_PIN_INCORRECT`, the error of a
+    /// failed authentication (PKCS#11 3.2, "Function return values"). No PIN is tried, so no
+    /// failure is counted.
     pub fn login_user(&self, session: SessionHandle, user: User, pin: &[u8], name: &[u8]) -> Result<()> {
         if name.is_empty() {
             return self.login(session, user, pin);

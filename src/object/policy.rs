@@ -37,8 +37,8 @@ pub(crate) struct Rights {
 
 impl Rights {
     /// Checks that a session may create, change or destroy an object with these attributes. PKCS#11
-    /// allows a public session to write public token objects. Here each write is authenticated with
-    /// the token key, which only a login unwraps, so that the file can be trusted.
+    /// allows a public session to write public token objects. Here each write needs the token key,
+    /// which authenticates the file and which only a login unwraps.
     pub(crate) fn write(self, attributes: &Attributes) -> Result<()> {
         let is = |flag| attributes.flag(flag) == Some(true);
         let (token, private) = (is(A::TOKEN), is(A::PRIVATE));

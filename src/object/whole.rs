@@ -41,8 +41,8 @@ fn names_certificate(attributes: &Attributes) -> bool {
 }
 
 /// Fails with `TemplateInconsistent` if attributes contradict each other. PKCS#11 3.2, "Private key
-/// objects": `CKA_ALWAYS_AUTHENTICATE` requires a private object. A key or certificate cannot end
-/// before it starts.
+/// objects": `CKA_ALWAYS_AUTHENTICATE` requires a private object. The end date of a key or
+/// certificate cannot precede its start date.
 pub(super) fn coherent(attributes: &Attributes) -> Result<()> {
     let open =
         attributes.flag(A::ALWAYS_AUTHENTICATE) == Some(true) && attributes.flag(A::PRIVATE) == Some(false);

@@ -13,7 +13,7 @@ pub struct Digesting {
 }
 
 impl Digesting {
-    /// Returns a digest by that hash, without data.
+    /// Returns a digest with this hash, without data.
     pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
         Self { provider, hash, hasher: None }
     }

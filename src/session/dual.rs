@@ -59,8 +59,8 @@ fn decrypt_and_absorb<E: Absorb>(
     Ok(written)
 }
 
-/// Fails with `OperationNotInitialized` unless both operations are active.
-/// An operation of a mechanism with single-part operations only ends.
+/// Fails with `OperationNotInitialized` unless both operations are active. If the mechanism of one
+/// of them has only single-part operations, that operation ends.
 fn check_active<E: Absorb>(crypt: &mut Operation<Crypting>, other: &mut Operation<E>) -> Result<()> {
     crypt.expect_parts().and(other.expect_parts())?;
     let both = crypt.is_active() && other.is_active();

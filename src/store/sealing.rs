@@ -53,7 +53,7 @@ impl SealingKey {
         }
         let mut id = SealingId::default();
         // The key is random, so the ID reveals nothing about it. The least memory and one pass are
-        // enough: this is not a password.
+        // enough, because the key is not a password.
         Params::new(8, 1, 1, Some(id.len()))
             .and_then(|params| {
                 Argon2::new_with_secret(&bytes, Algorithm::Argon2id, Version::V0x13, params)?

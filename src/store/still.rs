@@ -3,8 +3,8 @@
 //!
 //! SQLite reads such a file as `immutable`: without locks, and without checks for changes. That is
 //! correct as long as no process writes. So the file's stamp is compared before and after each
-//! read. A file with a write-ahead log is not read in this way: the log alone may have the last
-//! commits.
+//! read. A file with a write-ahead log is not read in this way, because the last commits may be
+//! only in the log.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

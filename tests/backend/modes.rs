@@ -117,7 +117,8 @@ fn ctr_counters_use_their_bits_and_never_wrap() {
             crypt(provider, &scheme, Direction::Encrypt, &hex(KEY), &vec![0; len])
         };
         for bits in [1, 2, 7, 8, 9, 31, 32, 64, 127, 128] {
-            // An 8-bit counter that starts at fe has two values left, a 1-bit counter also has two.
+            // An 8-bit counter that starts at fe has two values left. A 1-bit counter has two
+            // values.
             let made = run(bits, 32).unwrap();
             let blocks = [block, [0xff; 16]].concat();
             let expected = crypt(provider, &CipherScheme::AesEcb, Direction::Encrypt, &hex(KEY), &blocks);

@@ -238,7 +238,7 @@ fn rsa_pkcs1_signatures() {
 #[test]
 fn rsa_pss_signatures() {
     use pss::TestName as T;
-    // The sets `WithParams` are the same signatures with the parameters in the key's DER.
+    // The sets `WithParams` have the same signatures, and the parameters in the key's DER.
     for name in [
         T::RsaPss2048Sha1Mgf1SaltLen20,
         T::RsaPss2048Sha256Mgf1SaltLen0,

@@ -107,7 +107,7 @@ fn ecdh_with_points() {
     {
         ecdh_set(name, |_, public| Some(public.to_vec()));
     }
-    // These sets have the point in DER. A backend reads only the usual form of the point.
+    // These sets have each point inside a DER structure. A backend reads only the point itself.
     ecdh_set(T::EcdhSecp256k1, |_, public| {
         let prefix =
             b"\x30\x56\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x0a\x03\x42\x00";

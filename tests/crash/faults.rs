@@ -205,8 +205,8 @@ fn check_work(directory: &Directory, said: &Said, fault: Fault) -> Result<(), St
     let (so, user) = failures(directory)?;
     let tried =
         said.iter().any(|(name, outcome)| *name == "wrong PIN" && *outcome == Err(Error::PinIncorrect));
-    // On a full or read-only disk a wrong PIN may stay uncounted. A disk that fails permanently at
-    // the end keeps the count of a correct PIN.
+    // On a full or read-only disk a wrong PIN may stay uncounted. If the disk fails permanently,
+    // the failure that is counted before a correct PIN stays.
     let most = if fault.count == 1 { u32::from(tried) } else { 3 };
     let least = u32::from(tried && fault.count == 0);
     if so != 0 || !(least..=most).contains(&user) {

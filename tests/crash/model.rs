@@ -1,5 +1,5 @@
 //! A model of the changes of one process. The process prints each call before it starts, and again
-//! when it returned.
+//! when it returns.
 
 use std::collections::BTreeMap;
 

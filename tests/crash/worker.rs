@@ -44,7 +44,7 @@ enum Made {
     Half(ObjectHandle),
 }
 
-/// The work on a token. It prints each call before it starts, and "ok" when it returned.
+/// The work on a token. It prints each call before it starts, and "ok" when it returns.
 pub struct Worker<'a> {
     client: &'a Client,
     session: SessionHandle,

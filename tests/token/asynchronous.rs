@@ -1,4 +1,4 @@
-//! Asynchronous sessions: key generations that continue after the call returned, their results, and
+//! Asynchronous sessions: key generations that continue after the call returns, their results, and
 //! waiting for slot events.
 
 use std::time::Duration;

@@ -75,7 +75,7 @@ fn the_clock_object_returns_the_time() {
 }
 
 #[test]
-fn a_search_without_their_class_does_not_find_them() {
+fn built_in_objects_are_found_only_by_their_class() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();

@@ -6,9 +6,9 @@ use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, va
 use crate::keys::{Kind, P256, RSA, key_object, pair};
 use crate::support::{Attributes, Client, each_backend, hex, none, plain};
 
-/// A P-256 key of `openssl ecparam -genkey`, its public half of `openssl ec -pubout` and a
-/// certificate of it of `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), with its digest of
-/// `sha1sum`.
+/// A P-256 key from `openssl ecparam -genkey`, its public half from `openssl ec -pubout`, its
+/// certificate from `openssl req -x509 -subj "/CN=a test"` (OpenSSL 3.0), and the digest of the
+/// certificate from `sha1sum`.
 const SCALAR: &str = "002b42cfbe1b0cf58920ea35c56ed7bafe494573ac518815a4560e0a0443b3f3";
 const INFO: &str = "3059301306072a8648ce3d020106082a8648ce3d03010703420004e7b89c0c4c6570f83b0b914fd50ac3902672cd66\
     6fad56ce7409c87c2090b2f5d77b2e0be692d65b7c5f0a04af7237ed476750b877cbdac2b7fd7b3dab823e23";
@@ -142,7 +142,7 @@ fn a_private_key_has_the_known_public_key_info() {
         let copy = client.copy(session, said, &info).expect("a copy");
         assert_eq!(client.set(session, copy, &info), Ok(()));
         assert_eq!(client.find(session, &info), [key, said, copy]);
-        // PKCS#11 3.2, "Private key objects": a public key that does not correspond.
+        // PKCS#11 3.2, "Private key objects": the public key must correspond to the private key.
         let wrong = none().bytes(A::PUBLIC_KEY_INFO, &hex(INFO)[1..]);
         let refused = Err(Error::AttributeValueInvalid);
         assert_eq!(client.create(session, &p256().and(&wrong)), refused);

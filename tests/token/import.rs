@@ -162,8 +162,9 @@ fn a_curve_is_accepted_by_oid_or_by_name() {
             }
         }
         let key = private(KeyType::EC).bytes(A::VALUE, &[1; 32]);
-        // PKCS#11 3.2, "Elliptic Curve": another curve, a curve of another key type, then values
-        // that name no curve: implicitlyCA, explicit parameters, bytes that are not DER.
+        // PKCS#11 3.2, "Elliptic Curve". The values are unknown curves, a curve of another key
+        // type, and values that name no curve: implicitlyCA, explicit parameters, bytes that are
+        // not DER.
         let (unknown, malformed) = (Error::CurveNotSupported, Error::DomainParamsInvalid);
         for (wrong, error) in [
             (&b"\x13\x04none"[..], unknown),

@@ -208,7 +208,8 @@ fn an_implied_usage_is_refused_by_default() {
     });
 }
 
-/// Findings H2 and M5: a key that may only sign signed everything through `C_UnwrapKey`.
+/// Findings H2 and M5 of docs/security.md: through `C_UnwrapKey` with raw RSA, a key that was
+/// created only for signatures signed any input, without padding.
 #[test]
 fn raw_rsa_neither_wraps_nor_unwraps_unless_it_is_configured() {
     each_backend(|provider| {

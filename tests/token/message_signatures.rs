@@ -76,7 +76,7 @@ fn message_signatures_equal_those_of_single_operations() {
 }
 
 #[test]
-fn message_signing_calls_need_their_order_and_can_be_cancelled() {
+fn message_signing_calls_must_come_in_order_and_can_be_cancelled() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.user());

@@ -34,7 +34,7 @@ fn keys_sign_only_with_the_right_usage_and_type() {
         let (_, idle) =
             client.generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &idle).expect("a pair");
         assert_eq!(sign(&ecdsa, idle), Err(Error::KeyFunctionNotPermitted));
-        // After all these the session can still sign.
+        // After all of these refusals the session can still sign.
         client.sign(session, &ecdsa, private, b"data").expect("a signature");
     });
 }
@@ -133,7 +133,7 @@ fn inputs_of_the_wrong_length_are_refused_and_end_the_operation() {
             let verified = client.verify(session, mechanism, public, &input, &[1; 256]);
             assert_eq!(verified, Err(expected));
         }
-        // As long as the modulus, and not below it.
+        // The data has the length of the modulus and is a greater number.
         assert_eq!(client.sign(session, &raw, private, &[0xff; 256]), Err(Error::DataInvalid));
         client.sign(session, &raw, private, b"short").expect("a signature");
         client.sign(session, &pkcs, private, b"").expect("a signature");

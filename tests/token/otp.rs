@@ -90,7 +90,8 @@ fn hotp_matches_rfc_4226_and_increments_the_counter() {
         assert_eq!(given(2, Some(7)), Ok(("7359152".to_owned(), 2)));
         assert_eq!(counter(&client, session, key), 10);
 
-        // In parts there is no data either, and only the last call increments the counter.
+        // An operation in several parts takes no data either, and only its last call increments the
+        // counter.
         let module = &client.module;
         module.sign_init(session, &own(), key).expect("an operation");
         module.sign_update(session, b"").expect("nothing");

@@ -330,7 +330,7 @@ fn an_encapsulated_secret_is_sensitive() {
     });
 }
 
-/// A module of the other policy on the same tokens.
+/// A module with the other policy, on the same tokens.
 fn other(client: &Client, provider: &Provider, configuration: &str) -> (Client, SessionHandle) {
     let other = Client::beside(&client.directory, provider, configuration);
     let session = other.user();

@@ -118,8 +118,8 @@ unsafe fn nonce_of(cipher: AeadScheme, bytes: In, tag_len: u64) -> Result<Nonce>
     }
 }
 
-/// Converts the form with `ulIvBits`. That field must be 0, as some clients leave it, or equal the
-/// length in bytes.
+/// Converts the form with `ulIvBits`. That field must be 0, as some clients leave it, or 8 times
+/// `ulIvLen`.
 fn without_bits(given: CK_GCM_PARAMS) -> Result<GcmWithoutBits> {
     if given.ulIvBits != 0 && given.ulIvLen.checked_mul(8) != Some(given.ulIvBits) {
         return Err(Error::MechanismParamInvalid);

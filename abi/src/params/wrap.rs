@@ -182,7 +182,7 @@ mod tests {
         });
         let parameter = gcm_with(CKG_GENERATE_RANDOM, 16, 12);
         let (mechanism, message) = wraps(CKM_AES_GCM, &parameter).expect("a parameter");
-        let message = message.expect("a nonce to make");
+        let message = message.expect("a nonce that the token generates");
         assert!(mechanism.params == expected);
         assert_eq!((message.params.generator(), message.params.fixed_bits()), (Generator::Random, 16));
         let ignored = gcm_with(HUGE, HUGE, 12);

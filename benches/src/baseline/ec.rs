@@ -66,7 +66,7 @@ impl EcPair {
 
     /// Returns a verifier with this key, which keeps its scratch memory.
     pub(super) fn verifier(&self) -> EcVerifier<'_> {
-        // SAFETY: these take nothing; we own the results.
+        // SAFETY: these functions take no arguments; we own the results.
         let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };
         // SAFETY: we own the signature, which takes ownership of the two numbers.
         one(unsafe { aws::ECDSA_SIG_set0(signature, r, s) });

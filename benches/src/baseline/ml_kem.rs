@@ -1,4 +1,4 @@
-//! ML-KEM-768 by the functions below AWS-LC's EVP interface, as for ML-DSA. They return 0 for
+//! ML-KEM-768 through the functions below AWS-LC's EVP interface, as for ML-DSA. They return 0 for
 //! success.
 
 use std::ffi::c_int;

@@ -97,7 +97,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Prepares read/write sessions with this slot.
+    /// Prepares read/write sessions with the token in this slot.
     pub fn new(module: &Module, slot: SlotId) -> Answer<Self> {
         let functions = module.functions();
         Ok(Self {

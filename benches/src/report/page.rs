@@ -289,14 +289,14 @@ What the rows of Jeton do:
 - The difference between `jeton-rc` and the baseline comes from the crypto library, not from Jeton.
 - Private keys are token objects, private and sensitive, as an application keeps them.
 - The key derivation of the PIN is set to its minimum in our rows, because its cost is chosen by the
-  administrator. This concerns the figures of the start.
+  administrator. This affects the rows that begin with `start/`.
 
 What the other modules do:
 
 - They are used as their packages install them. SoftHSMv2 keeps objects in files, NSS in its database
   with its default key derivation. A newer version, or one with another crypto library, can be faster.
 - Rows that end in `-session` use session keys and exist in the full mode only.
-- The time to make a token object is mostly the disk's. Jeton waits for the disk before it answers.
+- Most of the time to make a token object is spent by the disk. Jeton waits for the disk before it answers.
   SoftHSMv2 does not, so it can be faster and promises less.
 
 How results are checked:

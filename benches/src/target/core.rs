@@ -335,7 +335,7 @@ fn read(attributes: &Template) -> CoreTemplate<'_> {
     CoreTemplate(template)
 }
 
-/// The session is not asynchronous, so that no function is pending.
+/// The session is not asynchronous, so no function is pending.
 fn completed<T>(started: Started<T>) -> Result<T, Error> {
     match started {
         Started::Done(done) => Ok(done),

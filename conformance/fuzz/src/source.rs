@@ -53,7 +53,7 @@ impl<'a> Source<'a> {
         of[self.below(of.len())]
     }
 
-    /// Returns a small number, a limit, or any number.
+    /// Returns a small number, a boundary value, or any number.
     pub(crate) fn number(&mut self) -> CK_ULONG {
         match self.below(8) {
             0..4 => self.byte().into(),

@@ -1,7 +1,7 @@
 //! The attacks that PKCS#11 allows by its defaults. They may succeed under the policy *compatible*,
 //! but not under *strict*.
 
-/// The attacker creates a key with two roles, and the owner of the victim lets it leave
+/// The attacker creates a key with two roles, and the owner of the victim made it extractable
 /// (`CKA_EXTRACTABLE`).
 const TWO_ROLES: &str = "the owner allows the key to leave under any key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED), and the caller made the wrapping key: PKCS#11 lets one key have two roles";
@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("the defaults of C_GenerateKey give a key that wraps and decrypts", TWO_ROLES),
     ("the defaults of C_CreateObject give a key that wraps and decrypts", TWO_ROLES),
     ("the defaults of C_UnwrapKey give a readable key", UNWRAPPED),
-    ("unwrap a key that may leave, although its source may not", UNWRAPPED),
+    ("unwrap a readable copy of a key that is no longer extractable", UNWRAPPED),
     ("wrap with a key that the attacker imported", OWN_KEY),
     ("wrap with a public key that the attacker imported", OWN_KEY),
     ("wrap an AES-256 key under ", OWN_KEY),

@@ -1,6 +1,6 @@
 //! Attacks on the roles of keys. Clulow 2003; Delaune, Kremer, Steel 2008 ("Formal analysis of
-//! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. The victim may leave under a wrapping
-//! key, which the attacker creates.
+//! PKCS#11"); Bortolozzo, Centenaro, Focardi, Steel 2010. The victim is extractable, and the
+//! attacker creates the wrapping key.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Structure};
@@ -364,7 +364,7 @@ fn imports() -> Vec<Attack> {
     }));
     all.push(attack(
         DELAUNE,
-        "unwrap a key that may leave, although its source may not",
+        "unwrap a readable copy of a key that is no longer extractable",
         &[CKM_AES_KEY_WRAP],
         move |a| {
             let with = mechanism(CKM_AES_KEY_WRAP);

@@ -1,5 +1,5 @@
-//! Finding H2: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its PIN, or a usage
-//! that the owner refused is available through another function.
+//! Finding H2 of docs/security.md: a private key with `CKA_ALWAYS_AUTHENTICATE` is used without its
+//! PIN, or a usage that the owner refused is available through another function.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Mechanism, ObjectHandle, Structure, User};

@@ -1,6 +1,6 @@
-//! Findings C3 and M1: a mechanism makes a short key from a long one, and a few guesses find its
-//! value. Clulow 2003 ("On the security of PKCS#11") describes the reduced key space with
-//! `CKM_EXTRACT_KEY_FROM_KEY` and the related keys with `CKM_XOR_BASE_AND_DATA`.
+//! Findings C3 and M1 of docs/security.md: a mechanism makes a short key from a long one, and a few
+//! guesses find its value. Clulow 2003 ("On the security of PKCS#11") describes the reduced key
+//! space with `CKM_EXTRACT_KEY_FROM_KEY` and the related keys with `CKM_XOR_BASE_AND_DATA`.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Memory, ObjectHandle, Structure};

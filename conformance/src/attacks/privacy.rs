@@ -1,5 +1,5 @@
-//! Finding C1: a key is used without a login, or is on the disk as plaintext. Also the limits of
-//! logins and sessions.
+//! Finding C1 of docs/security.md: a key is used without a login, or is on the disk as plaintext.
+//! Also the limits of logins and sessions.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Finding H1: the user creates a trusted key, or changes one that the SO trusts. Then they wrap
-//! keys with `CKA_WRAP_WITH_TRUSTED`.
+//! Finding H1 of docs/security.md: the user creates a trusted key, or changes one that the SO
+//! trusts. Then they wrap keys with `CKA_WRAP_WITH_TRUSTED`.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle};

@@ -45,7 +45,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_SignInit",
-        "with PSS and a hash that differs from the mechanism",
+        "with PSS and another hash than that of the mechanism",
         &[CKR_MECHANISM_PARAM_INVALID],
         |fixture| {
             let numbers = [CKM_SHA384, CKG_MGF1_SHA384, 48];
@@ -66,11 +66,17 @@ pub const CASES: &[Case] = &[
             session.sign(b"abc", &mut [0; 256]).map(drop)
         },
     ),
-    case("C_SignInit", "with HMAC and a length over its output", &[CKR_MECHANISM_PARAM_INVALID], |fixture| {
-        fixture
-            .fresh()?
-            .sign_init(&Mechanism::with_numbers(CKM_SHA256_HMAC_GENERAL, &[33]), fixture.key(Key::Generic)?)
-    }),
+    case(
+        "C_SignInit",
+        "with HMAC and a length that exceeds its output",
+        &[CKR_MECHANISM_PARAM_INVALID],
+        |fixture| {
+            fixture.fresh()?.sign_init(
+                &Mechanism::with_numbers(CKM_SHA256_HMAC_GENERAL, &[33]),
+                fixture.key(Key::Generic)?,
+            )
+        },
+    ),
     case(
         "C_SignInit",
         "with a context of 256 bytes",

@@ -43,7 +43,7 @@ impl Format {
     }
 }
 
-/// A token of an old store that was found and not opened yet.
+/// A token of an old store that was found, but not opened yet.
 pub struct Token {
     /// The format of its store.
     pub format: Format,

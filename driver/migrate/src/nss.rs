@@ -256,7 +256,7 @@ fn attribute_of(column: &str) -> Option<CK_ATTRIBUTE_TYPE> {
     u32::from_str_radix(column.strip_prefix('a')?, 16).ok().map(u64::from)
 }
 
-/// Returns a number as `CK_ULONG`. `CK_UNAVAILABLE_INFORMATION` was cut to 4 bytes.
+/// Returns a number as `CK_ULONG`. NSS stores only the low 4 bytes of `CK_UNAVAILABLE_INFORMATION`.
 fn wide(number: u32) -> u64 {
     if number == u32::MAX { u64::MAX } else { number.into() }
 }

@@ -21,7 +21,7 @@ pub enum Error {
         /// The reason of the operating system.
         source: std::io::Error,
     },
-    /// Anything else, in words.
+    /// Any other error, as text.
     #[error("{0}")]
     Message(String),
 }

@@ -145,7 +145,7 @@ const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_AUTH_PIN_FLAGS,
 ];
 
-/// `CKA_NSS_DB`: the public half of a private key, beside it.
+/// `CKA_NSS_DB`: the public half of a key pair, which NSS stores in the private key.
 pub(super) const NSS_DB: CK_ATTRIBUTE_TYPE = 0xd5a0_db00;
 
 impl Plan {
@@ -333,7 +333,7 @@ fn curve_of_name(parameters: &[u8]) -> Option<u8> {
     }
 }
 
-/// Returns a list of numbers as C has it.
+/// Returns the memory of a C array of these numbers.
 fn words(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }

@@ -84,12 +84,12 @@ impl From<Failure> for Obstacle {
     }
 }
 
-/// Creates one object, reads it back, and proves it. Returns whether the SO must trust it.
+/// Creates one object, reads it back, and proves it. Returns whether the SO must set `CKA_TRUSTED`.
 fn bring(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Arrival, bool), Obstacle> {
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
     let session = prover.session;
     let mut created = session.create_object(&plan.template);
-    // The check value of a secret that is not a cipher's key is not the same in all modules.
+    // Modules compute different check values for a secret that is not the key of a cipher.
     let checked =
         plan.get(CKA_CHECK_VALUE).is_some() && !matches!(plan.number(CKA_KEY_TYPE), Some(CKK_AES | CKK_DES3));
     if checked && created.as_ref().is_err_and(|failure| failure.code == CKR_ATTRIBUTE_VALUE_INVALID) {
@@ -137,7 +137,8 @@ fn compare(session: &Session, handle: ObjectHandle, plan: &Plan) -> Result<(), O
     let values = session.attributes(handle, &kinds)?;
     for (wanted, value) in plan.template.iter().zip(values) {
         let template = matches!(wanted.kind, CKA_WRAP_TEMPLATE | CKA_UNWRAP_TEMPLATE | CKA_DERIVE_TEMPLATE);
-        // The token does not show a sensitive value, and a template has pointers of the caller.
+        // The token does not show a sensitive value. The value of a template consists of pointers
+        // of the caller.
         let Some(value) = value.filter(|_| !template) else { continue };
         let integer = is_integer(wanted.kind) || wanted.kind == CKA_VALUE && plan.is_private_key();
         let same = value == wanted.value || integer && strip(&value) == strip(&wanted.value);

@@ -28,11 +28,11 @@ pub trait Engine: Sync {
     /// engine.
     fn make_subscriber(&self) -> Result<Subscriber, Error>;
 
-    /// Destroys all keys since the last call.
+    /// Destroys all keys that were generated since the last call.
     fn clear(&mut self) -> Result<(), Error>;
 }
 
-/// The CA's view of a subscriber.
+/// What the CA receives from a subscriber.
 pub struct Subscriber {
     /// The public key for the certificate.
     pub public_key: SubjectPublicKeyInfoOwned,

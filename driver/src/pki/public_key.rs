@@ -95,7 +95,8 @@ mod tests {
     use crate::pki::ALGORITHMS;
 
     fn key_of(algorithm: &Algorithm, point: &[u8]) -> Vec<u8> {
-        let key = subject_public_key(algorithm, |_, _| Ok(point.to_vec())).expect("the attributes are whole");
+        let key =
+            subject_public_key(algorithm, |_, _| Ok(point.to_vec())).expect("the attributes are complete");
         key.subject_public_key.raw_bytes().to_vec()
     }
 
@@ -112,7 +113,7 @@ mod tests {
         let modulus = [0xC1; 256];
         let read = |kind, _| Ok(if kind == CKA_MODULUS { modulus.to_vec() } else { vec![1, 0, 1] });
         let rsa2048 = Algorithm::named("rsa2048").expect("it is in the table");
-        let key = subject_public_key(rsa2048, read).expect("the attributes are whole");
+        let key = subject_public_key(rsa2048, read).expect("the attributes are complete");
         let back = public_key_attributes(rsa2048, key.subject_public_key.raw_bytes()).expect("as encoded");
         assert_eq!(back[0][0], Attribute::bytes(CKA_MODULUS, modulus));
         assert_eq!(Algorithm::of_public_key(&key).map(|algorithm| algorithm.name), Some("rsa2048"));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_verify_with_their_key_message_and_context_only() {
+    fn signatures_verify_only_with_their_key_message_and_context() {
         for set in MlDsa::ALL {
             let (public, private) = generate(PairSpec::MlDsa { set, seed: None });
             let (other, _) = generate(PairSpec::MlDsa { set, seed: None });
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_contexts_than_255_bytes_and_other_signature_lengths_are_refused() {
+    fn contexts_longer_than_255_bytes_and_other_signature_lengths_are_refused() {
         let (public, private) = pair(MlDsa::MlDsa44, 1);
         let longest = scheme(&[3; MlDsa::MAX_CONTEXT], true);
         let signature = sign(&private, &longest, b"").unwrap();

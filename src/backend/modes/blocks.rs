@@ -39,7 +39,7 @@ pub(in crate::backend) enum Ending {
     Whole,
     /// PKCS #7 padding.
     Padded,
-    /// Ciphertext stealing: the last whole block gives its end to the rest.
+    /// Ciphertext stealing: the end of the last whole block completes the rest.
     Stealing,
 }
 

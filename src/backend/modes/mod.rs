@@ -1,9 +1,9 @@
 //! Modes of operation, each written once over a block cipher.
 //!
-//! RustCrypto has only block ciphers, and uses every mode here. AWS-LC has modes of its own, and
-//! uses from here those that it lacks: ciphertext stealing, PKCS #7 padding, CFB with segments of
-//! 64 bits, XTS with AES-128, and the key wraps with the caller's initial value. Triple DES of both
-//! backends uses them too.
+//! RustCrypto has only block ciphers, and uses every mode here. AWS-LC has modes of its own. Its
+//! backend uses only these modes of this folder, which AWS-LC lacks: ciphertext stealing, PKCS #7
+//! padding, CFB with segments of 64 bits, XTS with AES-128, and the key wraps with the caller's
+//! initial value. Triple DES of both backends uses them too.
 
 mod blocks;
 mod chain;

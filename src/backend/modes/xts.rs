@@ -76,8 +76,8 @@ impl<B: BlockCipher<N>> Chain<N> for Xts<B> {
         Ok(())
     }
 
-    // IEEE 1619, 5.3.2: the last whole block gives its end to the rest, and both exchange
-    // positions.
+    // IEEE 1619, 5.3.2: the end of the last whole block completes the short block, and the two
+    // exchange positions.
     fn steal(&mut self, direction: Direction, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.count(input.len())?;
         // Decryption uses the two tweaks in the opposite order.

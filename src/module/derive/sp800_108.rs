@@ -66,8 +66,9 @@ impl Work<'_> {
         if key::secret_len_fits(object_type, len) { Ok((attributes, len)) } else { Err(Error::KeySizeRange) }
     }
 
-    /// Returns the protection of the derived keys. "Key Derivation Attribute Rules": for the
-    /// history a single key is enough, "the base key or any of the additional input keys".
+    /// Returns the protection of the derived keys. "Key Derivation Attribute Rules":
+    /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are true if they are true for "the base
+    /// key or any of the additional input keys".
     fn any_of(&self, others: &[Arc<Object>]) -> Guard {
         let any = |flag| self.base.flag(flag) || others.iter().any(|other| other.flag(flag));
         Guard {

@@ -49,7 +49,7 @@ impl SqliteStore {
         }
     }
 
-    /// Tries a removal again that a reader prevented. Does not wait for readers.
+    /// Repeats a removal that a reader prevented. Does not wait for readers.
     pub(super) fn scrub_if_due(&self) {
         let due = *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner);
         if due.is_some_and(|due| due <= Instant::now()) {

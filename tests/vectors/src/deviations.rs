@@ -41,8 +41,8 @@ const KNOWN: &[(&str, &[usize], &str)] = &[
     ),
 ];
 
-const SHORT_HALVES: &str = "P1363 requires the full length; PKCS#11 3.2, 6.3.1 lets verification accept r || s \
-    of equal, shorter halves";
+const SHORT_HALVES: &str = "P1363 requires the full length; PKCS#11 3.2, 6.3.1 lets verification accept an r \
+    and s that are shorter but equally long";
 
 /// Returns why this test of this set deviates, or `None` if it must not.
 pub fn deviation(set: &str, test: usize) -> Option<&'static str> {

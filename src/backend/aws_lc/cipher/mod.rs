@@ -1,4 +1,4 @@
-//! The symmetric ciphers: the checks of their parameters, and the time when each may write output.
+//! The symmetric ciphers: the checks of their parameters, and when each cipher may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
 //! [Blocks] hold back an incomplete block. A cipher for [whole messages](whole) must see the end of
@@ -72,7 +72,7 @@ impl Ciphers for AllCiphers {
     }
 }
 
-/// XTS with AES-256 is that of AWS-LC. It lacks XTS with AES-128.
+/// Returns XTS. AWS-LC has it with AES-256, but not with AES-128.
 fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
     let (data, tweak_key) = halves(key)?;
     if key.len() == 64 {

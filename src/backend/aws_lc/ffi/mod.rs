@@ -1,5 +1,5 @@
-//! Owned values and slices around AWS-LC's C functions. Everything that leaves this folder is safe
-//! to call.
+//! Owned values and slices around AWS-LC's C functions. Code outside this folder can call all of it
+//! safely.
 //!
 //! AWS-LC reports a failure as 0 or null, with details in an error queue of the thread. [`failed`]
 //! logs and clears the queue. [`refused`] only clears it, if the failure is an answer such as a bad
@@ -136,7 +136,7 @@ fn failed(function: &'static str) -> Error {
     refused(Error::DeviceError)
 }
 
-/// Clears the error queue of the library and returns `error`, which the failure means.
+/// Clears the error queue of the library and returns `error`, the meaning of the failure.
 #[cold]
 fn refused(error: Error) -> Error {
     // SAFETY: the function only touches the queue of this thread.
