@@ -136,8 +136,8 @@ impl Rule {
     /// Returns whether the template of a function that makes a key from another key has it.
     pub fn receive(&self) -> Need {
         match self.generate {
-            // A generation needs the length, for example. The value of an unwrapped or derived key
-            // decides it.
+            // A generation needs the length, for example, but the value of an unwrapped or derived
+            // key decides it.
             Need::Must => Need::May,
             need => need,
         }

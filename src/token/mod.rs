@@ -356,8 +356,8 @@ impl Token {
     }
 
     /// Replaces an object with the result of `change`. `change` gets the current object, with the
-    /// changes of other processes. With an older object it could undo, for example, that a key
-    /// became sensitive.
+    /// changes of other processes. A change of an older object could undo another change, for
+    /// example one that made the key sensitive.
     pub(crate) fn replace(
         &self,
         rights: Rights,
@@ -511,8 +511,8 @@ impl Token {
         }
     }
 
-    /// Reads and verifies a record. Before a login it cannot be verified: a public object is read
-    /// without that, and is read again at the login.
+    /// Reads and verifies a record. Before a login no record can be verified: a public object is
+    /// read unverified, and is read again at the login.
     fn read(&self, id: i64, tag: Tag) -> Result<Option<Arc<Object>>> {
         let Some(record) = self.store.record(id)? else { return Ok(None) };
         if seal::tag(&record) != Some(tag) {

@@ -164,7 +164,7 @@ pub fn full_child() {
     client.module.logout(session).expect("a logout");
     lock_in_memory(&client, session, Error::DeviceMemory);
 
-    // With free space again the same process writes, and no partial object prevents it.
+    // When there is free space again, the same process can write. No partial object prevents it.
     std::fs::remove_file(filler).expect("the filler");
     let client = slow(&directory);
     let session = client.user();

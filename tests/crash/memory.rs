@@ -6,7 +6,8 @@ use crate::keys::{Kind, key_object, pair};
 use crate::process::{Process, client, directory, number, token};
 use crate::support::{none, plain};
 
-/// One of this number of key pairs is a token object. The others are session objects.
+/// In each group of this number of key pairs, one pair consists of token objects. The others are
+/// session objects.
 const STORED: u64 = 500;
 /// The number of rounds after which the process has allocated the memory that the work needs.
 const WARM_UP: u64 = 2000;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_hotp_are_read_and_the_others_ignored() {
+    fn the_parameters_of_hotp_are_read_and_the_others_are_ignored() {
         let (counter, flags, digits): ([u8; 8], CK_FLAGS, CK_ULONG) = ([7; 8], CKF_USER_FRIENDLY_OTP, 8);
         let format: CK_ULONG = CK_OTP_FORMAT_DECIMAL;
         let dangling =

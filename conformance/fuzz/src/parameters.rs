@@ -58,7 +58,8 @@ impl Run<'_> {
     }
 
     /// A mechanism that wraps with authentication. A cipher has the parameter of a message here.
-    /// Other structures can have the same length, with a length at the offset of an address.
+    /// Another structure of the same length would be wrong, because it may have a number where this
+    /// one has a pointer.
     pub(crate) fn wrapping_mechanism(&mut self) -> *mut CK_MECHANISM {
         let given = self.mechanism();
         // SAFETY: NULL, or made just now.

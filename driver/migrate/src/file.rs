@@ -17,8 +17,8 @@ const MAX_STORE: u64 = 1 << 30;
 /// The largest number of entries of a directory. Each object has two: its file and its lock file.
 const MAX_ENTRIES: usize = 1 << 21;
 
-/// Reads a regular file. Fails if it is longer than [`MAX_FILE`]: a FIFO would block, and a device
-/// has no end.
+/// Reads a regular file. Refuses other files, because a FIFO would block and a device has no end.
+/// Fails if the file is longer than [`MAX_FILE`].
 pub(crate) fn read(path: &Path) -> Result<Secret, Error> {
     let metadata = fs::metadata(path).map_err(Error::io(path))?;
     if !metadata.is_file() {

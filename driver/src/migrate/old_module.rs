@@ -92,7 +92,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns the handles of a key that may be this object. Two keys with one label and one ID
+    /// Returns the handles of the keys that may be this object. Two keys with one label and one ID
     /// are not distinguished.
     fn handles(&self, object: &Object, class: u64) -> &[ObjectHandle] {
         let bytes = |kind| object.bytes(kind).to_vec();
@@ -146,8 +146,8 @@ impl Witness {
         Ok(plain)
     }
 
-    /// Verifies a signature with the public keys that may be this object; `None` if there is no
-    /// such key that verifies.
+    /// Verifies a signature with the public keys that may be this object; `None` if no such key can
+    /// verify.
     pub(super) fn verify(
         &self,
         public: &Object,
