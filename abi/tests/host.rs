@@ -94,11 +94,11 @@ impl Order {
                 openssl.work();
                 sign(list, key);
                 done.send(()).expect("a thread that waits");
-                // Until the other end is dropped.
+                // Waits until the other end is dropped.
                 let _ = wait.recv();
             }
         });
-        // OpenSSL's locks are not made for a fork while a thread is inside.
+        // OpenSSL does not support a fork while another thread holds its locks.
         worked.recv().expect("a thread that works");
         fork(2);
         if self.has(3) {

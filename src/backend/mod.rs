@@ -266,8 +266,8 @@ pub enum Scheme {
     },
     /// ECDSA. The input is a digest of any length. If it is longer than the order, only its
     /// leftmost bits are used (FIPS 186-5, 6.4). The signature is r || s, each as long as the
-    /// order. A verifier also accepts an r || s of equal, shorter halves, from which common leading
-    /// zeros were removed.
+    /// order. A verifier also accepts a shorter r || s, from which common leading zeros were
+    /// removed: r and s must have equal lengths.
     Ecdsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,

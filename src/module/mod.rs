@@ -201,7 +201,7 @@ fn serials_of(slots: &[Slot]) -> HashSet<String> {
     slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial().to_owned())).collect()
 }
 
-/// Turns the probe of the store off if the configuration says so.
+/// Makes the store never read the `-shm` file itself if the configuration says so.
 fn probed(store: SqliteStore, settings: &Settings) -> SqliteStore {
     if settings.shm_probe { store } else { store.without_probe() }
 }

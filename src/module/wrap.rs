@@ -112,8 +112,8 @@ impl From<Secret> for Unwrapped {
 
 /// Adds the unwrapped key to the attributes. A wrong padding, length, PKCS #8 or number has the
 /// same error. Different errors would reveal the plaintext. Two cases keep their own errors. One is
-/// a fact that also follows from the length of the ciphertext. The other is a ciphertext that only
-/// a holder of the key can make.
+/// an error that also follows from the length of the ciphertext. The other is a ciphertext that
+/// only a holder of the key can make.
 fn add_unwrapped_key(
     token: &Token,
     mechanism: &Mechanism,
@@ -170,7 +170,7 @@ pub(super) fn find_unwrapping_key(
     usable(token, rights, mechanism, handle, Usage::UNWRAP).map_err(unwrapping_key_error)
 }
 
-/// Returns the bytes of a key if it may leave the token under that wrapping key.
+/// Returns the bytes of a key if that wrapping key may wrap it.
 pub(super) fn export_key(
     token: &Token,
     rights: Rights,

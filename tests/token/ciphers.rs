@@ -27,7 +27,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The value of its key. The bytes of a DES key have an odd number of bits set.
+    /// The value of its key. Each byte of a DES key has an odd number of bits set.
     fn value(&self) -> Vec<u8> {
         let mut value = message(self.key);
         if self.key_type == KeyType::DES3 {

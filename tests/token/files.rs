@@ -104,7 +104,7 @@ fn a_renamed_token_file_is_a_token_at_the_next_start() {
 }
 
 #[test]
-fn a_change_of_a_file_without_its_name_is_not_acknowledged() {
+fn a_change_of_a_removed_or_renamed_file_is_not_acknowledged() {
     type Harm = fn(&Path);
     let harms: [Harm; 6] = [
         |path| {

@@ -276,7 +276,8 @@ fn the_user_cannot_read_a_key_with_wrap_with_trusted() {
     });
 }
 
-/// `C_AsyncComplete` creates the key that the SO requested, even if the user is logged in by then.
+/// The SO requests a trusted key and logs out. `C_AsyncComplete` refuses to create it for the user,
+/// who is logged in by then.
 #[test]
 fn the_user_cannot_complete_an_asynchronous_request_of_the_so() {
     each_backend(|provider| {

@@ -18,7 +18,7 @@ use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, 
 const WRONG: &[u8] = b"a wrong one";
 
 #[test]
-fn there_is_always_a_free_slot_that_becomes_a_token() {
+fn there_is_always_a_free_slot_for_a_new_token() {
     each_backend(|provider| {
         let client = Client::beside(&Directory::new(), provider, "");
         let free = client.module.token(client.slot).expect("a token to be initialised");
@@ -71,7 +71,7 @@ fn the_user_can_log_in_after_the_so_set_a_pin() {
 }
 
 #[test]
-fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_one() {
+fn wrong_pins_lock_the_user_out_until_the_so_sets_a_new_pin() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.open();

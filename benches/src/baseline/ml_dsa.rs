@@ -1,5 +1,5 @@
-//! Hedged ML-DSA by the functions below AWS-LC's EVP interface. They take the expanded key as it
-//! is; the EVP interface copies it for each signature. AWS-LC's archive exports them, but
+//! Hedged ML-DSA through the functions below AWS-LC's EVP interface. They take the expanded key as
+//! it is; the EVP interface copies it for each signature. AWS-LC's archive exports them, but
 //! aws-lc-sys does not bind them.
 
 use std::ffi::c_int;

@@ -396,9 +396,9 @@ mod tests {
         }
     }
 
-    /// A size between bytes is not generated, but a key of such a size can be imported.
+    /// A key whose size is not a multiple of 8 bits is not generated, but can be imported.
     #[test]
-    fn imported_sizes_that_fill_no_byte_sign_and_verify() {
+    fn imported_keys_of_unusual_sizes_sign_and_verify() {
         // With 2049 bits, the encoded message of PSS is one byte shorter than the modulus. 2056
         // bits are whole bytes but not whole words.
         for bits in [2049, 2056] {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_between_bytes_is_refused() {
+    fn a_size_that_is_not_a_multiple_of_8_bits_is_not_generated() {
         for bits in [2047, 2049, 2055] {
             assert!(matches!(generate(bits, &[1, 0, 1]), Err(Error::KeySizeRange)), "{bits}");
         }

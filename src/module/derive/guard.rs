@@ -106,8 +106,8 @@ impl<'a> Copied<'a> {
     /// Fails with `KeySizeRange` if `len` bytes out of `whole` are too few. A part of a key has at
     /// least 16 bytes and at least half of the key, so that an attacker can guess neither part. A
     /// concatenation is never cut. A caller who knows one part of it could leave a single unknown
-    /// byte of the other part. IKEv1 is exempt from the half: RFC 2409, appendix B, takes a key for
-    /// AES-128 from the 64 bytes of HMAC-SHA-512.
+    /// byte of the other part. The rule of the half does not apply to IKEv1: RFC 2409, appendix B,
+    /// takes a key for AES-128 from the 64 bytes of HMAC-SHA-512.
     pub(super) fn check_len(&self, derivation: Derivation, len: usize, whole: usize) -> Result<()> {
         let half = derivation == Derivation::Ike1Extended || len >= whole.div_ceil(2);
         let part = len >= SHORTEST && half && !is_concatenation(derivation) && !self.is_joined();
