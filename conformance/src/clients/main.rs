@@ -14,6 +14,7 @@ use jeton_peers::Error;
 use jeton_peers::{Known, library_of};
 
 mod page;
+mod paste;
 mod runner;
 mod table;
 
@@ -40,6 +41,9 @@ struct Options {
     /// Skip the guides that download something.
     #[arg(long)]
     offline: bool,
+    /// Paste the blocks that readers see into a fresh shell that has only the variables of the guide.
+    #[arg(long, conflicts_with = "soak")]
+    pasted: bool,
     /// Show failed blocks with their full output.
     #[arg(long)]
     verbose: bool,
@@ -128,7 +132,11 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
     let mut outcomes = Vec::new();
     for (known, library) in modules {
         let backend = options.backend.as_deref().filter(|_| *known == Known::Jeton);
-        let outcome = Runner::new(*known, library, backend)?.run(page, options.soak, options.verbose)?;
+        let outcome = if options.pasted {
+            paste::run(*known, library, page, options.verbose)?
+        } else {
+            Runner::new(*known, library, backend)?.run(page, options.soak, options.verbose)?
+        };
         if let Outcome::Done(well, failed) = &outcome {
             eprintln!("{}: {}: {} ok, {} failed", page.name, known.name(), well.len(), failed.len());
         }

@@ -7,6 +7,9 @@
 //!   [`When`]).
 //! - ```` ```LANGUAGE file=NAME ````: written to the file;
 //! - any other block is only for the reader.
+//!
+//! The first block of the language `bash` exports the variables that the guide needs. Readers see the
+//! blocks outside HTML comments, and paste those in the languages `sh` and `bash` into a shell.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,6 +27,10 @@ pub struct Page {
     pub matter: Matter,
     /// The sections, in order.
     pub sections: Vec<Section>,
+    /// The names of the variables that the guide tells readers to set.
+    pub variables: Vec<String>,
+    /// What readers paste into a shell after they have set the variables.
+    pub pasted: String,
 }
 
 /// The properties in the comment at the start of a guide.
@@ -38,6 +45,9 @@ pub struct Matter {
     pub programs: Vec<String>,
     /// The Debian packages of these programs.
     pub packages: Vec<String>,
+    /// True if only root can follow the guide.
+    #[serde(default)]
+    pub root: bool,
     /// True if the guide fetches something from a package registry.
     #[serde(default)]
     pub network: bool,
@@ -115,7 +125,16 @@ impl Page {
             _ => return Err(wrong("no heading")),
         };
         sections.retain(|section| !section.blocks.is_empty());
-        Ok(Self { name, title, matter, sections })
+        let (variables, pasted) = pasted(body);
+        Ok(Self { name, title, matter, sections, variables, pasted })
+    }
+
+    /// Returns the blocks that tell whether the guide can run on this machine.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+            Block::Shell(When::Needs, script) => Some(script.as_str()),
+            _ => None,
+        })
     }
 
     /// Returns the maximum run time.
@@ -155,6 +174,43 @@ fn block(info: &str, text: String) -> Option<Option<Block>> {
         [] | [_] => None,
         _ => return None,
     })
+}
+
+/// Returns the variables that the first `bash` block exports, and the script that readers paste: the
+/// other blocks that they see.
+fn pasted(body: &str) -> (Vec<String>, String) {
+    let (mut variables, mut script) = (None, String::new());
+    let mut hidden = false;
+    let mut lines = body.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("<!--") {
+            hidden = true;
+        }
+        if line.ends_with("-->") {
+            hidden = false;
+        }
+        let Some(info) = line.strip_prefix("```") else { continue };
+        let text: String =
+            lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+        match info.split_whitespace().collect::<Vec<_>>()[..] {
+            _ if hidden => {}
+            ["bash"] if variables.is_none() => variables = Some(exported(&text)),
+            ["bash"] | ["sh"] | ["sh", "jeton" | "needs"] => script += &text,
+            [_, file] => {
+                let name = file.trim_start_matches("file=");
+                script += &format!("cat >{name} <<'END OF FILE'\n{text}END OF FILE\n");
+            }
+            _ => {}
+        }
+    }
+    (variables.unwrap_or_default(), script)
+}
+
+/// Returns the names of the variables that a script exports.
+fn exported(script: &str) -> Vec<String> {
+    let commands = script.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let words = commands.filter_map(|line| line.strip_prefix("export ")).flat_map(str::split_whitespace);
+    words.filter_map(|word| word.split_once('=')).map(|(name, _)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

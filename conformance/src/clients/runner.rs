@@ -19,9 +19,9 @@ use crate::page::{Block, Page, When};
 
 /// The values of `$TOKEN`, `$PIN` and `$SO_PIN` in the guides. They protect nothing, because each
 /// token exists only while its guide runs.
-const TOKEN: &str = "guide";
-const PIN: &str = "user-1234";
-const SO_PIN: &str = "officer-1234";
+pub const TOKEN: &str = "guide";
+pub const PIN: &str = "user-1234";
+pub const SO_PIN: &str = "officer-1234";
 
 /// The file that passes exported variables and functions from one block to the next.
 const CARRIED: &str = "../carried.sh";
@@ -54,7 +54,7 @@ impl Runner {
         let work = directory.path().join("work");
         fs::create_dir(&work).map_err(Error::io(&work))?;
         let sandbox = Sandbox::fresh(known, directory.path(), backend)?;
-        make_token(module, &sandbox)?;
+        make_token(module, |command| command, &sandbox.environment)?;
         let mut environment = sandbox.environment;
         let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -156,7 +156,7 @@ impl From<Error> for Stop {
 
 /// Returns whether the child succeeded, or `None` if it took too long. Then ends the processes that
 /// it left running.
-fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
+pub fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
     let ended = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status.success());
@@ -174,7 +174,7 @@ fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
 
 /// Returns the last line that mentions an error, or otherwise the last line, and the command that
 /// failed.
-fn last_words(said: &str) -> String {
+pub fn last_words(said: &str) -> String {
     let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let at = lines.iter().rev().find_map(|line| line.strip_prefix("at: "));
     lines.retain(|line| !line.starts_with("at: "));
@@ -184,19 +184,23 @@ fn last_words(said: &str) -> String {
 }
 
 /// Returns a free port of the loopback interface.
-fn free_port() -> Result<String, Error> {
+pub fn free_port() -> Result<String, Error> {
     let address = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     Ok(address.map_err(Error::io("a port of the loopback interface"))?.port().to_string())
 }
 
 /// Creates a token by running this program again, because a module reads its environment when it is
-/// loaded.
-fn make_token(module: &Path, sandbox: &Sandbox) -> Result<(), Error> {
+/// loaded. `prepare` may change the environment before `environment` is added.
+pub fn make_token(
+    module: &Path,
+    prepare: impl FnOnce(&mut Command) -> &mut Command,
+    environment: &[(String, OsString)],
+) -> Result<(), Error> {
     let program = std::env::current_exe().map_err(Error::io("the program's own executable"))?;
-    let status = Command::new(&program)
+    let status = prepare(&mut Command::new(&program))
         .arg("--make-token")
         .arg(module)
-        .envs(sandbox.environment.iter().map(|(name, value)| (name, value)))
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .status()
         .map_err(Error::io(program))?;
     if status.success() { Ok(()) } else { Err(Error::Message("cannot create a token".to_owned())) }
