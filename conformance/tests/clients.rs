@@ -7,10 +7,21 @@ use std::process::Command;
 mod support;
 
 #[test]
-fn every_installed_client_passes_its_guide() {
+fn every_client_that_is_here_does_what_its_guide_says() {
+    run_guides(&[]);
+}
+
+#[test]
+fn the_blocks_of_every_guide_work_when_pasted_into_a_fresh_shell() {
+    run_guides(&["--pasted"]);
+}
+
+/// Runs the guides with more options. Panics with the output if one fails.
+fn run_guides(options: &[&str]) {
     let Some(module) = support::module() else { return };
     let run = Command::new(env!("CARGO_BIN_EXE_clients"))
         .args(["--module", "jeton", "--offline"])
+        .args(options)
         .env("JETON_MODULE", &module)
         .output()
         .expect("the program starts");

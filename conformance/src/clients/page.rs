@@ -45,7 +45,7 @@ pub struct Matter {
     pub programs: Vec<String>,
     /// The Debian packages of these programs.
     pub packages: Vec<String>,
-    /// True if only root can follow the guide.
+    /// True if readers follow the guide as root.
     #[serde(default)]
     pub root: bool,
     /// True if the guide fetches something from a package registry.

@@ -81,8 +81,8 @@ fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Opt
 }
 
 /// Returns bash that reads commands from standard input and ends at the first that fails. Readers
-/// are ordinary users, except where a guide needs root: then the names of its network namespaces are
-/// its own, and vanish with it.
+/// are ordinary users, except of guides for root: their network namespaces have private names and
+/// vanish at the end.
 fn bash(root: bool) -> Command {
     if !rustix::process::geteuid().is_root() {
         let mut command = Command::new("bash");
@@ -91,7 +91,7 @@ fn bash(root: bool) -> Command {
     }
     let mut command = Command::new("unshare");
     if root {
-        let own_names = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && exec bash -e";
+        let own_names = "ip link set lo up && mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && exec bash -e";
         command.args(["--mount", "--net", "bash", "-c", own_names]);
     } else {
         command.args(["--map-user=1000", "--map-group=1000", "bash", "-e"]);
