@@ -41,7 +41,8 @@ struct Options {
     /// Skip the guides that download something.
     #[arg(long)]
     offline: bool,
-    /// Paste the blocks that readers see into a fresh shell that has only the variables of the guide.
+    /// Paste the blocks that readers see into a fresh shell that has only the variables of the
+    /// guide.
     #[arg(long, conflicts_with = "soak")]
     pasted: bool,
     /// Show failed blocks with their full output.

@@ -8,8 +8,8 @@
 //! - ```` ```LANGUAGE file=NAME ````: written to the file;
 //! - any other block is only for the reader.
 //!
-//! The first block of the language `bash` exports the variables that the guide needs. Readers see the
-//! blocks outside HTML comments, and paste those in the languages `sh` and `bash` into a shell.
+//! The first block of the language `bash` exports the variables that the guide needs. Readers see
+//! the blocks outside HTML comments, and paste those in the languages `sh` and `bash` into a shell.
 
 use std::path::Path;
 use std::time::Duration;
@@ -176,8 +176,8 @@ fn block(info: &str, text: String) -> Option<Option<Block>> {
     })
 }
 
-/// Returns the variables that the first `bash` block exports, and the script that readers paste: the
-/// other blocks that they see.
+/// Returns the variables that the first `bash` block exports, and the script that readers paste:
+/// the other blocks that they see.
 fn pasted(body: &str) -> (Vec<String>, String) {
     let (mut variables, mut script) = (None, String::new());
     let mut hidden = false;

@@ -91,7 +91,8 @@ fn bash(root: bool) -> Command {
     }
     let mut command = Command::new("unshare");
     if root {
-        let own_names = "ip link set lo up && mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && exec bash -e";
+        let own_names =
+            "ip link set lo up && mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && exec bash -e";
         command.args(["--mount", "--net", "bash", "-c", own_names]);
     } else {
         command.args(["--map-user=1000", "--map-group=1000", "bash", "-e"]);
