@@ -22,7 +22,7 @@ fn open(name: &str) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Standard output refused, for example because its reader has left.
+/// Standard output refused a write, for example because its reader has ended.
 fn printing(source: std::io::Error) -> Error {
     Error::io("standard output")(source)
 }

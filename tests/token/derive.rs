@@ -382,7 +382,8 @@ fn a_derived_key_inherits_the_protection_of_its_base_keys() {
         let join = (M::CONCATENATE_BASE_AND_KEY, Params::Key(closed));
         let refused = derive(&client, session, join, open, &shown());
         assert_eq!(refused, Err(Error::TemplateInconsistent));
-        // A digest of a key may be readable, and its history records this.
+        // A digest of a key may be readable. `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` are
+        // false then.
         let hash = (M::SHA256_KEY_DERIVATION, Params::None);
         let key = derive(&client, session, hash.clone(), closed, &shown()).expect("a key");
         assert_eq!((protection(key), history(key)), ([false, true], [false, false]));

@@ -88,7 +88,7 @@ impl Token {
     pub(crate) fn write_files(&mut self) {
         self.finalize();
         for path in self.paths() {
-            fs::remove_file(path).expect("a file less");
+            fs::remove_file(path).expect("the file can be removed");
         }
         for (name, bytes) in &self.files {
             fs::write(self.tokens().join(name), bytes).expect("a file");

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_halves_are_padded_and_their_lengths_checked() {
+    fn signature_halves_are_padded_and_their_lengths_are_checked() {
         let mut padded = [0; 2 * LONGEST];
         let full = pad_halves(Curve::P256, &[1, 2, 3, 4], &mut padded).unwrap();
         assert_eq!((full.len(), &full[30..32], &full[62..]), (64, &[1, 2][..], &[3, 4][..]));

@@ -263,7 +263,7 @@ fn a_counter_may_not_wrap() {
         let pad = encrypt(&S::AesEcb, &key, &[block, zero].concat()).unwrap();
         assert_eq!(ciphertext, pad);
         assert_eq!(encrypt(&scheme, &key, &[0; 33]), Err(Error::DataLenRange));
-        // In parts, the cipher refuses the byte that is too much, and the message continues.
+        // In parts, the cipher refuses the first byte beyond the limit, and the message continues.
         let mut cipher = cipher(&scheme, Direction::Encrypt, &key).unwrap();
         cipher.update(&[0; 31], &mut ciphertext).unwrap();
         assert_eq!(cipher.update(&[0; 2], &mut zero), Err(Error::DataLenRange));
