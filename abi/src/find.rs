@@ -9,9 +9,9 @@ use crate::call::call_in;
 use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
-/// The number of handles in one batch. The application may ask for any number of handles. This
-/// buffer has a fixed size.
-const CHUNK: usize = 64;
+/// The number of handles in one batch. The application's count may be any number, but this buffer
+/// is ours. A longer one is cleared by a call of `memset`, which costs more than the batches save.
+const CHUNK: usize = 16;
 
 /// # Safety
 ///

@@ -44,7 +44,7 @@ pub(crate) fn value(
 /// (`CKA_PUBLIC_KEY_INFO`). `CKA_PUBLIC_KEY_INFO` of a certificate is not checked: the caller
 /// chooses its value.
 pub(crate) fn verify(attributes: &Attributes, object_type: ObjectTypes, provider: &Provider) -> Result<()> {
-    for id in VERIFIED.into_iter().filter(|id| !(object_type.is_certificate() && *id == A::PUBLIC_KEY_INFO)) {
+    for id in VERIFIED.into_iter().filter(|id| *id != A::PUBLIC_KEY_INFO || object_type.is_of_pair()) {
         let Some(given) = attributes.bytes(id).filter(|given| !given.is_empty()) else { continue };
         if !is(id, object_type) {
             continue;

@@ -71,7 +71,7 @@ impl Object {
         let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
         attributes.fit();
         let locked = object_type.is_hidden()
-            && !ObjectRules::of(object_type).secret.iter().any(|id| attributes.has(*id));
+            && !ObjectRules::of(object_type).secret.iter().any(|id| attributes.get(*id).is_some());
         let (private_key, public_key) = (OnceLock::new(), OnceLock::new());
         Ok(Self { home, object_type, attributes, locked, provider, private_key, public_key })
     }
@@ -100,11 +100,12 @@ impl Object {
     /// Returns an attribute for `C_GetAttributeValue`. Fails with `AttributeTypeInvalid` if the
     /// object does not have it, and with `AttributeSensitive` if the object hides it.
     pub fn attribute(&self, id: A) -> Result<AttributeView<'_>> {
-        if self.hides(id) {
-            return Err(Error::AttributeSensitive);
-        }
+        // A flag is never secret.
         if let Some(flag) = self.attributes.flag(id) {
             return Ok(AttributeView::flag(flag));
+        }
+        if self.hides(id) {
+            return Err(Error::AttributeSensitive);
         }
         match self.computed(id) {
             Some(value) => Ok(value.view().into_owned()),

@@ -379,7 +379,7 @@ fn find_permitted(
     if !object.allows(mechanism.info.id) {
         return Err(Error::MechanismInvalid);
     }
-    token.check_rsa_size(object.attributes())?;
+    token.check_rsa_size(&object)?;
     if token.settings.is_strict() {
         policy::check_parameter(mechanism)?;
         strict::usable(&object)?;

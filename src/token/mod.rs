@@ -12,6 +12,7 @@ use crate::backend::Provider;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, ObjectClass, ObjectHandle, SessionHandle, SlotId};
+use crate::object::attribute::ObjectTypes;
 use crate::object::bits::Flag;
 use crate::object::policy::{self, Access, Login, Rights};
 use crate::object::template::Template;
@@ -294,22 +295,24 @@ impl Token {
         mut attributes: Attributes,
     ) -> Result<Object> {
         rights.make(&attributes)?;
-        self.check_rsa_size(&attributes)?;
         if self.settings.is_strict() {
             strict::admit(&attributes)?;
         }
         attributes.put(A::UNIQUE_ID, Value::Bytes(self.unique_ids.next()[..].into()));
         let token = attributes.flag(A::TOKEN) == Some(true);
         let home = if token { Home::Token(record_id()?) } else { Home::Session(session) };
-        self.make_object(home, attributes)
+        let object = self.make_object(home, attributes)?;
+        self.check_rsa_size(&object)?;
+        Ok(object)
     }
 
     /// Fails with `KeySizeRange` if it is an RSA key that `[mechanisms] min-rsa-bits` refuses.
-    pub(crate) fn check_rsa_size(&self, attributes: &Attributes) -> Result<()> {
-        match attributes.bytes(A::MODULUS) {
-            Some(modulus) => self.settings.check_rsa_bits(key::bit_size(modulus)),
-            None => Ok(()),
+    pub(crate) fn check_rsa_size(&self, object: &Object) -> Result<()> {
+        if !object.object_type().has(ObjectTypes::RSA) {
+            return Ok(());
         }
+        let modulus = object.attributes().bytes(A::MODULUS);
+        modulus.map_or(Ok(()), |modulus| self.settings.check_rsa_bits(key::bit_size(modulus)))
     }
 
     /// Returns a template for a new key. Under the policy *strict*, sets the usages that the

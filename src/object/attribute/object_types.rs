@@ -47,6 +47,7 @@ impl ObjectTypes {
     pub(crate) const VALIDATION: Self = Self(1 << 50);
     pub(crate) const DES3: Self = Self(1 << 51);
 
+    pub(crate) const RSA: Self = Self::RSA_PUBLIC.or(Self::RSA_PRIVATE);
     pub(super) const CURVE_PUBLIC: Self =
         Self::EC_PUBLIC.or(Self::EDWARDS_PUBLIC).or(Self::MONTGOMERY_PUBLIC);
     pub(super) const CURVE_PRIVATE: Self =
@@ -121,6 +122,11 @@ impl ObjectTypes {
     /// Returns whether the sets have a common member.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Returns whether it is a key of a key pair.
+    pub(crate) const fn is_of_pair(self) -> bool {
+        self.has(Self::PUBLIC.or(Self::PRIVATE))
     }
 
     /// Returns whether it is a public, private or secret key.
