@@ -93,7 +93,7 @@ impl Outcome {
 pub enum Presence {
     /// There is no token with this label.
     NoToken,
-    /// There is such a token, with this number of the objects and this serial number.
+    /// There is such a token. It has some or all of the objects.
     Token {
         /// The number of objects that exist already.
         objects: usize,

@@ -111,8 +111,8 @@ pub(super) enum Exposure {
     Some(&'static str),
 }
 
-/// Checks the permissions of a token directory, as ssh checks its own. Shared group directories and
-/// directories of another user are in use, so that the caller only warns about them.
+/// Checks the permissions of a token directory, as ssh checks its own. Some installations share a
+/// directory in a group or use a directory of another user, so the caller only warns about these.
 pub(super) fn exposure(data: &Metadata) -> Option<Exposure> {
     let mode = data.mode();
     if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {

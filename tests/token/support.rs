@@ -198,7 +198,7 @@ impl Client {
         }
     }
 
-    /// Reads a value, and no bytes for a template attribute.
+    /// Reads a value. Returns no bytes for a template attribute.
     pub fn read_flat(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
         match self.module.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),
@@ -257,7 +257,7 @@ pub fn plain(id: MechanismType) -> Mechanism {
 /// A cipher whose parameter is an initialisation vector.
 pub fn with_iv(id: MechanismType, iv: &[u8]) -> Mechanism {
     let info = mechanism::find(id).expect("a row");
-    let Action::Cipher(mode) = info.action else { panic!("{id} is no cipher") };
+    let Action::Cipher(mode) = info.action else { panic!("{id} is not a cipher") };
     Mechanism { info, params: Params::Cipher(mode.scheme(iv).expect("an initialisation vector")) }
 }
 
@@ -271,7 +271,7 @@ pub fn aead_params(cipher: AeadScheme, nonce: &[u8], aad: &[u8], tag_len: usize,
 pub struct Attributes(Vec<(A, Vec<u8>)>);
 
 impl Attributes {
-    /// Of an object of that class.
+    /// Returns the attributes of an object of that class.
     pub fn of(class: ObjectClass) -> Self {
         Self::default().number(A::CLASS, class.0)
     }
@@ -293,7 +293,7 @@ impl Attributes {
         self.bytes(A::LABEL, label.as_bytes())
     }
 
-    /// Kept in the token's store.
+    /// Makes it a token object.
     pub fn stored(self) -> Self {
         self.flag(A::TOKEN, true)
     }

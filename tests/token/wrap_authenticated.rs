@@ -171,7 +171,7 @@ fn private_keys_are_unwrapped() {
 }
 
 #[test]
-fn an_unwrappable_key_or_a_missing_nonce_is_refused() {
+fn a_key_that_cannot_be_wrapped_or_a_missing_nonce_is_refused() {
     Test::each(|test| {
         let (client, session) = (&test.client, test.session);
         let scheme = AeadScheme::AesGcm;

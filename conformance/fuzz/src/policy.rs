@@ -158,7 +158,7 @@ pub(crate) fn make(token: &crate::token::Token) {
         (CKO_SECRET_KEY, CKK_GENERIC_SECRET, &[], code, false),
         (CKO_PRIVATE_KEY, CKK_EC, P256, &[CKA_SIGN, CKA_DERIVE], false),
         (CKO_PRIVATE_KEY, CKK_EC_EDWARDS, ED25519, &[CKA_SIGN], false),
-        // This key may leave only under a trusted key, and the token has no trusted key.
+        // Only a trusted key may wrap this key, and the token has no trusted key.
         (CKO_SECRET_KEY, CKK_AES, &[], crypt, true),
     ];
     for ((class, key_type, curve, uses, leaves), secret) in kinds.into_iter().zip(SECRETS) {

@@ -130,7 +130,7 @@ fn usage_of(kind: CK_KEY_TYPE) -> &'static [CK_ATTRIBUTE_TYPE] {
     }
 }
 
-/// Attacks that wrap keys which must not leave, with each wrapping mechanism.
+/// Attacks that wrap keys which are not extractable, with each wrapping mechanism.
 fn exports() -> Vec<Attack> {
     let mut all = Vec::new();
     for kind in AES_WRAPS.into_iter().chain(RSA_WRAPS) {
@@ -309,7 +309,7 @@ fn changes() -> Vec<Attack> {
                     Ok(a.value(key)? == VICTIM)
                 },
             ));
-            let name = format!("{} makes an unextractable {name} key leave", way.name());
+            let name = format!("{} makes an unextractable {name} key extractable", way.name());
             all.push(attack(STICKY, name, &[CKM_AES_KEY_WRAP], move |a| {
                 let key = a.victim(kind, Guarded::Kept, usage_of(kind))?;
                 let key = way.change(a, key, &[flag(CKA_EXTRACTABLE, true)])?;

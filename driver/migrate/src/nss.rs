@@ -29,7 +29,7 @@ const CERTIFICATES: &str = "cert9.db";
 /// one (`SQLITE_EXPLICIT_NULL`).
 const EMPTY: &[u8] = &[0xa5, 0x00, 0x5a];
 
-/// The content of a right password record.
+/// The decrypted content of the password record if the password is correct.
 const PASSWORD_CHECK: &[u8] = b"password-check";
 
 /// A database directory of NSS.
