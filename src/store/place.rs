@@ -58,7 +58,7 @@ impl Place {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let id = FileId::from(&std::fs::metadata(path)?);
         let mut files = vec![(path.to_owned(), id)];
-        let real = std::fs::canonicalize(path)?;
+        let real = target(path)?;
         for suffix in ["-wal", "-shm"] {
             let mut name = real.as_os_str().to_owned();
             name.push(suffix);
@@ -91,6 +91,27 @@ impl Place {
         Ok(())
     }
 }
+
+/// Returns the path of the file itself: follows the symbolic links at the end of `path`. Does not
+/// use `canonicalize`, whose result the C library allocates with the host's allocator. In a host
+/// with jemalloc that loads the module with `RTLD_DEEPBIND`, the module would free it with another
+/// one.
+fn target(path: &Path) -> Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if !std::fs::symlink_metadata(&path)?.is_symlink() {
+            return Ok(path);
+        }
+        // An absolute target replaces the whole path.
+        let next = std::fs::read_link(&path)?;
+        path.pop();
+        path.push(next);
+    }
+    Err(Error::other("too many symbolic links"))
+}
+
+/// The limit of Linux (`man 7 path_resolution`).
+const MAX_LINKS: usize = 40;
 
 /// Fails if a token file is not a regular file, or if every user may write to it.
 pub(super) fn check_file(data: &Metadata) -> Result<()> {
