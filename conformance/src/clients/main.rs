@@ -20,13 +20,13 @@ mod table;
 
 use page::Page;
 use runner::{Outcome, Runner};
-use table::Row;
+use table::{Reasons, Row};
 
 /// Run the guides to clients and print a table.
 #[derive(Parser)]
 #[command(name = "clients", version)]
 struct Options {
-    /// The modules, in the order of the table: jeton, softhsm2.
+    /// The modules, in the order of the table: jeton, softhsm2, kryoptic.
     #[arg(long, value_delimiter = ',', default_value = "jeton,softhsm2")]
     module: Vec<String>,
     /// The backend of jeton: aws-lc or rustcrypto.
@@ -105,7 +105,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     rows.sort_by_key(|(number, _)| *number);
     let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
     let names: Vec<_> = modules.iter().map(|(known, _)| known.name()).collect();
-    let table = table::markdown(&names, &rows);
+    let table = table::markdown(&names, &rows, &Reasons::read()?);
     println!("{table}");
     if let Some(file) = &options.write {
         table::write(file, &table)?;
@@ -117,7 +117,8 @@ fn run(options: &Options) -> Result<bool, Error> {
 
 fn module(name: &str) -> Result<(Known, PathBuf), Error> {
     let known = Known::named(name).filter(|known| *known != Known::Nss);
-    let known = known.ok_or_else(|| Error::Message(format!("{name} is not one of jeton, softhsm2")))?;
+    let known =
+        known.ok_or_else(|| Error::Message(format!("{name} is not one of jeton, softhsm2, kryoptic")))?;
     let library = library_of(name)?;
     Ok((known, library.canonicalize().map_err(Error::io(library))?))
 }

@@ -14,9 +14,11 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
+    /// Kryoptic. No Debian package has it, so that only a caller that names it uses it.
+    Kryoptic,
 }
 
-/// All known modules, in the order of the report.
+/// The modules that the tool runs by default, in the order of the report.
 pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
 
 impl Known {
@@ -26,19 +28,20 @@ impl Known {
             Self::Jeton => "jeton",
             Self::SoftHsm2 => "softhsm2",
             Self::Nss => "nss",
+            Self::Kryoptic => "kryoptic",
         }
     }
 
     /// Returns the module with this name.
     pub fn named(name: &str) -> Option<Self> {
-        KNOWN.into_iter().find(|known| known.name() == name)
+        KNOWN.into_iter().chain([Self::Kryoptic]).find(|known| known.name() == name)
     }
 
     /// Returns the library parameters of `C_Initialize` with which the module starts without a
     /// token. NSS must know that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
-            Self::Jeton | Self::SoftHsm2 => None,
+            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic => None,
             Self::Nss => {
                 Some("configdir='' certPrefix='' keyPrefix='' secmod='' flags=noCertDB,noModDB,readOnly")
             }
@@ -51,6 +54,7 @@ impl Known {
             Self::Jeton => "JETON_MODULE",
             Self::SoftHsm2 => "SOFTHSM2_MODULE",
             Self::Nss => "NSS_MODULE",
+            Self::Kryoptic => "KRYOPTIC_MODULE",
         }
     }
 
@@ -60,13 +64,14 @@ impl Known {
             Self::Jeton => "libjeton_pkcs11.so",
             Self::SoftHsm2 => "libsofthsm2.so",
             Self::Nss => "libsoftokn3.so",
+            Self::Kryoptic => "libkryoptic_pkcs11.so",
         }
     }
 
     /// Returns the directories of distributions, below each of [`LIBRARY_ROOTS`].
     const fn below(self) -> &'static [&'static str] {
         match self {
-            Self::Jeton => &["", "pkcs11"],
+            Self::Jeton | Self::Kryoptic => &["", "pkcs11"],
             Self::SoftHsm2 => &["softhsm", "pkcs11", ""],
             Self::Nss => &["", "nss", "pkcs11"],
         }

@@ -67,6 +67,14 @@ impl Sandbox {
                     format!("configdir='sql:{tokens}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=");
                 (Vec::new(), Some(parameters), TokenAccess::Nss)
             }
+            Known::Kryoptic => {
+                let file = tokens.join("token.sql");
+                let text =
+                    format!("[[slots]]\nslot = 0\ndbtype = \"sqlite\"\ndbargs = \"{}\"\n", file.display());
+                let path = directory.join("kryoptic.conf");
+                fs::write(&path, text).map_err(Error::io(&path))?;
+                (vec![("KRYOPTIC_CONF".to_owned(), path.into())], None, TokenAccess::Initialise)
+            }
         };
         Ok(Self { environment, reserved, token })
     }
