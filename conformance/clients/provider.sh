@@ -1,0 +1,257 @@
+# Runs OpenSSL 3.5 or later with pkcs11-provider as the default provider of all algorithms: every key type, with keys of
+# the token and with keys of files. Ends with an error if one of several hundred processes fails.
+#
+# Everything runs twice. With its default settings the provider loads the module when it first sees a URI, so that a
+# process without a URI does not use the token. With `load-behavior = early` it also imports keys of files as session
+# objects of the token, and uses the token for hashes, ciphers, key derivation and random numbers.
+#
+# Where the provider 1.3.0 itself is wrong, with other modules too, a comment says so.
+#
+# Reads MODULE, TOKEN, PIN and PORT, and writes into the working directory, which is empty.
+set -uo pipefail
+
+# The configuration of the provider. Further arguments are more settings of the provider.
+configure() {
+  local more=("${@:2}")
+  cat >"$1" <<END
+openssl_conf = start
+[start]
+providers = providers
+alg_section = algorithms
+[algorithms]
+default_properties = ?provider=pkcs11
+[providers]
+default = of_openssl
+pkcs11 = of_token
+[of_openssl]
+activate = 1
+[of_token]
+pkcs11-module-path = $MODULE
+pkcs11-module-token-pin = $PIN
+$(((${#more[@]} == 0)) || printf '%s\n' "${more[@]}")
+activate = 1
+[req]
+distinguished_name = name
+[name]
+[server]
+subjectAltName = DNS:localhost, IP:127.0.0.1
+END
+}
+# Writes the configurations, with these settings of the provider.
+configurations() {
+  configure token.cnf "$@"
+  # `genpkey` with the default settings makes the key and then cannot write it.
+  configure generate.cnf "$@" 'pkcs11-module-encode-provider-uri-to-pem = true'
+  # The cipher of the provider forgets an initialisation vector that OpenSSL gives it before the key, as CMS does.
+  configure cms.cnf "$@" 'pkcs11-module-block-operations = cipher'
+  # The provider gives the session of an unfinished hash to the next operation, at the end of each handshake.
+  configure tls.cnf "$@" 'pkcs11-module-block-operations = digest'
+}
+configurations
+
+ran=0 failed=0 last=
+# Runs openssl with the provider, and counts.
+token() { last="$*"; counted "$PWD/token.cnf" "$@"; }
+generate() { counted "$PWD/generate.cnf" "$@"; }
+envelope() { last="$*"; counted "$PWD/cms.cnf" cms "$@"; }
+counted() {
+  ran=$((ran + 1))
+  if ! OPENSSL_CONF=$1 openssl "${@:2}" >said 2>&1 </dev/null; then fail "${@:2}"; fi
+}
+# Runs openssl without the provider.
+plain() { OPENSSL_CONF=$PWD/plain.cnf openssl "$@" >said 2>&1 </dev/null || fail plain "$@"; }
+same() { cmp "$1" "$2" >said 2>&1 || fail "compare $* after $last"; }
+fail() {
+  failed=$((failed + 1))
+  printf 'failed: %s\n' "$*" >&2
+  tail -n 4 said >&2
+}
+printf '[req]\ndistinguished_name = name\n[name]\n' >plain.cnf
+uri() { printf 'pkcs11:token=%s;object=%s;type=%s' "$TOKEN" "$1" "${2-private}"; }
+printf 'a message\n' >message
+head -c 100000 /dev/urandom >long
+
+# Keys: of the token (token-NAME) and of files (file-NAME), made by OpenSSL outside.
+pair() {
+  local name=$1
+  generate genpkey "${@:2}" -pkeyopt "pkcs11_uri:pkcs11:token=$TOKEN;object=$name" -out "$name.uri"
+  token pkey -in "$(uri "$name" public)" -pubin -pubout -out "token-$name.pub"
+  plain genpkey "${@:2}" -out "file-$name.pem"
+  plain pkey -in "file-$name.pem" -pubout -out "file-$name.pub"
+}
+# The name of the private key NAME, of the token or of a file.
+private() { if [ "$1" = token ]; then uri "$2"; else printf '%s' "file-$2.pem"; fi; }
+
+signing=(rsa rsa-3072 rsa-pss p256 p384 p521 ed25519 ed448 ml-dsa-44 ml-dsa-65 ml-dsa-87)
+pair rsa -algorithm RSA -pkeyopt rsa_keygen_bits:2048
+pair rsa-3072 -algorithm RSA -pkeyopt rsa_keygen_bits:3072
+pair rsa-pss -algorithm RSA-PSS -pkeyopt rsa_keygen_bits:2048
+for size in 256 384 521; do pair p$size -algorithm EC -pkeyopt ec_paramgen_curve:P-$size; done
+for name in ed25519 ed448 x25519 x448; do pair $name -algorithm "${name^^}"; done
+for size in 44 65 87; do pair ml-dsa-$size -algorithm ML-DSA-$size; done
+for size in 512 768 1024; do pair ml-kem-$size -algorithm ML-KEM-$size; done
+
+kdf() {
+  token kdf -keylen 40 -out ours "$@"
+  plain kdf -keylen 40 -out theirs "$@"
+  same ours theirs
+}
+
+# The token does the work, with keys of files too.
+uses() {
+  rm -f log
+  PKCS11_PROVIDER_DEBUG=file:$PWD/log token "${@:2}"
+  grep -aq "Calling $1\b" log || fail "without $1:" "${@:2}"
+}
+# A TLS server and a client, both with the provider.
+serve() {
+  local from=$1 name=$2 server
+  ran=$((ran + 2))
+  : >server.log
+  OPENSSL_CONF=$PWD/tls.cnf openssl s_server -accept 127.0.0.1:$PORT -naccept 1 "$3" \
+    -cert $from-$name.pem.crt -key "$(private $from $name)" -www >server.log 2>&1 </dev/null & server=$!
+  until grep -q ACCEPT server.log; do
+    kill -0 $server 2>/dev/null || { cp server.log said; fail s_server "$@"; return; }
+    sleep 0.05
+  done
+  if ! printf 'GET / HTTP/1.0\r\n\r\n' | OPENSSL_CONF=$PWD/tls.cnf openssl s_client -ign_eof "$3" \
+    -connect 127.0.0.1:$PORT -verify_return_error -CAfile $from-$name.pem.crt -verify_ip 127.0.0.1 >said 2>&1; then
+    fail s_client "$@"
+    kill $server 2>/dev/null
+  fi
+  wait $server
+  grep -q 'HTTP/1.0 200' said || fail 'no page' "$@"
+  if grep -q ':error:' server.log; then cp server.log said; fail s_server "$@"; fi
+}
+everything() {
+  for from in token file; do
+    for name in "${signing[@]}"; do
+      key=$(private $from $name) public=$from-$name.pub cert=$from-$name.pem.crt
+      # The provider takes a key of the token for an RSA key without restrictions, so that it needs the padding.
+      case $name in rsa-pss) pss=(-sigopt rsa_padding_mode:pss) ;; *) pss=() ;; esac
+      case $name in
+        rsa-pss) raw=(-rawin -digest sha256 -pkeyopt rsa_padding_mode:pss) ;;
+        rsa* | p*) raw=(-rawin -digest sha256) ;;
+        *) raw=(-rawin) ;;
+      esac
+      token req -x509 -key "$key" "${pss[@]}" -subj "/CN=$name" -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+        -addext keyUsage=digitalSignature,keyCertSign,keyEncipherment,keyAgreement -days 7 -out $cert
+      token verify -check_ss_sig -CAfile $cert $cert
+      plain verify -check_ss_sig -CAfile $cert $cert
+      token req -new -key "$key" "${pss[@]}" -subj "/CN=issued by $name" -out $from-$name.csr
+      token req -in $from-$name.csr -verify -noout
+      token x509 -req -in $from-$name.csr -CA $cert -CAkey "$key" "${pss[@]}" -days 7 -out issued.pem
+      plain verify -CAfile $cert issued.pem
+      token x509 -in $cert -text -noout
+      token pkeyutl -sign "${raw[@]}" -inkey "$key" -in message -out signature
+      token pkeyutl -verify "${raw[@]}" -pubin -inkey $public -in message -sigfile signature
+      plain pkeyutl -verify "${raw[@]}" -pubin -inkey $public -in message -sigfile signature
+      case $name in
+        rsa* | p*)
+          for hash in sha256 sha512; do
+            token dgst -$hash -sign "$key" "${pss[@]}" -out signature long
+            # With the module loaded, the provider ends with a segmentation fault.
+            [ $load = early ] || token dgst -$hash -verify $public "${pss[@]}" -signature signature long
+            plain dgst -$hash -verify $public "${pss[@]}" -signature signature long
+          done
+          ;;
+      esac
+      case $name in rsa* | p*) md=sha256 ;; ed448) md=shake256 ;; *) md=sha512 ;; esac
+      case $name in rsa-pss) pss=(-keyopt rsa_padding_mode:pss) ;; esac
+      token cms -sign -md $md -binary -nodetach -signer $cert -inkey "$key" "${pss[@]}" -in message -out signed
+      token cms -verify -CAfile $cert -purpose any -in signed -out read
+      same message read
+      plain cms -verify -CAfile $cert -purpose any -in signed -out read
+    done
+    for name in rsa rsa-3072; do
+      cert=$from-$name.pem.crt key=$(private $from $name)
+      envelope -encrypt -aes256 -binary -in message -out encrypted $cert
+      envelope -decrypt -recip $cert -inkey "$key" -in encrypted -out read
+      same message read
+      oaep=(-pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 -pkeyopt rsa_mgf1_md:sha256)
+      token pkeyutl -encrypt -pubin -inkey $from-$name.pub "${oaep[@]}" -in message -out encrypted
+      token pkeyutl -decrypt -inkey "$key" "${oaep[@]}" -in encrypted -out read
+      same message read
+    done
+    for name in p256 p384 p521; do
+      cert=$from-$name.pem.crt key=$(private $from $name)
+      # With the module loaded, the provider does not make the recipient's record.
+      if [ $load = early ]; then
+        plain cms -encrypt -aes128 -binary -in message -out encrypted $cert
+      else
+        envelope -encrypt -aes128 -binary -in message -out encrypted $cert
+      fi
+      envelope -decrypt -recip $cert -inkey "$key" -in encrypted -out read
+      same message read
+    done
+    for name in p256 p384 p521 x25519 x448; do
+      case $name in p*) options=(-algorithm EC -pkeyopt ec_paramgen_curve:P-${name#p}) ;; *) options=(-algorithm "${name^^}") ;; esac
+      plain genpkey "${options[@]}" -out theirs.pem
+      plain pkey -in theirs.pem -pubout -out theirs.pub
+      token pkeyutl -derive -inkey "$(private $from $name)" -peerkey theirs.pub -out ours
+      plain pkeyutl -derive -inkey theirs.pem -peerkey $from-$name.pub -out theirs
+      same ours theirs
+    done
+    for size in 512 768 1024; do
+      token pkeyutl -encap -pubin -inkey $from-ml-kem-$size.pub -out encapsulated -secret theirs
+      token pkeyutl -decap -inkey "$(private $from ml-kem-$size)" -in encapsulated -secret ours
+      same ours theirs
+      plain pkeyutl -encap -pubin -inkey $from-ml-kem-$size.pub -out encapsulated -secret theirs
+      token pkeyutl -decap -inkey "$(private $from ml-kem-$size)" -in encapsulated -secret ours
+      same ours theirs
+    done
+  done
+
+  for hash in sha1 sha224 sha256 sha384 sha512 sha3-256 sha3-512; do
+    token dgst -$hash -out ours message
+    plain dgst -$hash -out theirs message
+    same ours theirs
+  done
+  for bits in 128 192 256; do
+    key=$(head -c $((bits / 8)) /dev/urandom | od -An -v -tx1 | tr -d ' \n') iv=000102030405060708090a0b0c0d0e0f
+    for mode in cbc ctr ecb ofb cfb; do
+      option=(-K "$key")
+      # The provider does not pad in this mode.
+      if [ $mode = ecb ]; then option+=(-nopad); else option+=(-iv $iv); fi
+      token enc -aes-$bits-$mode "${option[@]}" -in long -out encrypted
+      plain enc -d -aes-$bits-$mode "${option[@]}" -in encrypted -out read
+      same long read
+      token enc -d -aes-$bits-$mode "${option[@]}" -in encrypted -out read
+      same long read
+    done
+  done
+  token enc -aes-256-cbc -pbkdf2 -pass pass:secret -in long -out encrypted
+  plain enc -d -aes-256-cbc -pbkdf2 -pass pass:secret -in encrypted -out read
+  same long read
+  for hash in SHA256 SHA384 SHA512; do
+    kdf -kdfopt digest:$hash -kdfopt key:secret -kdfopt salt:salt -kdfopt info:label HKDF
+    kdf -kdfopt digest:$hash -kdfopt pass:secret -kdfopt salt:saltsalt -kdfopt iter:1000 PBKDF2
+    kdf -kdfopt digest:$hash -kdfopt secret:secret -kdfopt seed:seed TLS1-PRF
+    kdf -kdfopt digest:$hash -kdfopt mac:HMAC -kdfopt key:secret -kdfopt salt:label -kdfopt info:context KBKDF
+    token mac -digest $hash -macopt hexkey:00112233445566778899aabbccddeeff -in message -out ours HMAC
+    plain mac -digest $hash -macopt hexkey:00112233445566778899aabbccddeeff -in message -out theirs HMAC
+    same ours theirs
+  done
+  token rand -out random 64
+  token list -key-managers -verbose
+  for from in token file; do
+    for name in "${signing[@]}"; do serve $from $name -tls1_3; done
+    for name in rsa p256 ed25519; do serve $from $name -tls1_2; done
+  done
+}
+
+load=default
+everything
+echo "$ran processes with the default settings, $failed failures"
+before=$ran
+load=early
+configurations 'pkcs11-module-load-behavior = early'
+everything
+uses C_DigestInit dgst -sha256 message
+uses C_SignInit dgst -sha256 -sign file-p256.pem -out signature message
+uses C_DeriveKey pkeyutl -derive -inkey file-p256.pem -peerkey token-p256.pub -out ours
+uses C_EncryptInit enc -aes-128-cbc -K 000102030405060708090a0b0c0d0e0f -iv 000102030405060708090a0b0c0d0e0f -in long -out encrypted
+uses C_DeriveKey kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:secret -kdfopt salt:salt -kdfopt info:label -out ours HKDF
+uses C_GenerateRandom rand -out random 64
+echo "$((ran - before)) processes that load the module early, $failed failures in all"
+((before >= 300 && failed == 0))
