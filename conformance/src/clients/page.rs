@@ -96,14 +96,17 @@ pub enum When {
     Soak,
 }
 
+/// The pages that have a table of results and are no guides.
+const RESULTS: [&str; 2] = ["README", "sid"];
+
 impl Page {
-    /// Returns every guide of the directory, sorted by name. Skips `README.md`.
+    /// Returns every guide of the directory, sorted by name. Skips the pages with results.
     pub fn all(directory: &Path) -> Result<Vec<Self>, Error> {
         let mut pages = Vec::new();
         for entry in directory.read_dir().map_err(Error::io(directory))? {
             let path = entry.map_err(Error::io(directory))?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if path.extension().is_some_and(|ending| ending == "md") && name != "README" {
+            if path.extension().is_some_and(|ending| ending == "md") && !RESULTS.contains(&&*name) {
                 let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
                 pages.push(Self::parse(name, &text)?);
             }

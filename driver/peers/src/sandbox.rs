@@ -68,9 +68,13 @@ impl Sandbox {
                 (Vec::new(), Some(parameters), TokenAccess::Nss)
             }
             Known::Kryoptic => {
-                let file = tokens.join("token.sql");
-                let text =
-                    format!("[[slots]]\nslot = 0\ndbtype = \"sqlite\"\ndbargs = \"{}\"\n", file.display());
+                // Two slots, because a guide makes a second token.
+                let slot = |number: u8| {
+                    let file = tokens.join(format!("{number}.sql"));
+                    let file = file.display();
+                    format!("[[slots]]\nslot = {number}\ndbtype = \"sqlite\"\ndbargs = \"{file}\"\n")
+                };
+                let text = [0, 1].map(slot).concat();
                 let path = directory.join("kryoptic.conf");
                 fs::write(&path, text).map_err(Error::io(&path))?;
                 (vec![("KRYOPTIC_CONF".to_owned(), path.into())], None, TokenAccess::Initialise)
