@@ -454,7 +454,7 @@ fn both_backends_make_the_same_macs() {
     for (from, to) in pairs() {
         for (index, (scheme, keys)) in schemes.iter().enumerate() {
             for (key, len) in keys.iter().flat_map(|key| ANY.iter().map(move |len| (bytes(*key), *len))) {
-                let what = format!("{} and {}: code {index} of {len} bytes", from.name, to.name);
+                let what = format!("{} and {}: MAC {index} of {len} bytes", from.name, to.name);
                 let message = bytes(len);
                 let expected = mac(from, scheme, &key, &message, len.max(1)).expect(&what);
                 let mut code = to.macs.mac(scheme, &key).expect(&what);

@@ -155,7 +155,8 @@ fn ml_kem() {
             assert_eq!(key.decapsulate(&ciphertext).unwrap()[..], secret[..], "{} {set:?}", from.name);
             let short = key.decapsulate(&ciphertext[1..]).err();
             assert_eq!(short, Some(Error::EncryptedDataLenRange), "{}", from.name);
-            // Implicit rejection: both backends return the same, different secret.
+            // Implicit rejection: both backends return the same secret, which differs from the
+            // right one.
             ciphertext[0] ^= 1;
             let rejected = key.decapsulate(&ciphertext).unwrap();
             assert_ne!(rejected[..], secret[..], "{} {set:?}", from.name);

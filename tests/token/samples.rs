@@ -176,7 +176,7 @@ fn example(
 fn secret(client: &Client, session: SessionHandle, key_type: KeyType) -> Attributes {
     let mut keys = LENGTHS
         .into_iter()
-        // The bytes of a DES key have an odd number of bits set.
+        // Each byte of a DES key has an odd number of bits set.
         .flat_map(|len| [(0..len as u8).collect::<Vec<_>>(), vec![7; len]])
         .map(|value| key_object(secret_class(key_type), key_type).bytes(A::VALUE, &value));
     keys.find(|key| client.create(session, key).is_ok()).unwrap_or_else(|| panic!("no length of {key_type}"))

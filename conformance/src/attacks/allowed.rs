@@ -3,10 +3,10 @@
 
 /// The attacker creates a key with two roles, and the owner of the victim made it extractable
 /// (`CKA_EXTRACTABLE`).
-const TWO_ROLES: &str = "the owner allows any key to wrap the key (CKA_EXTRACTABLE without \
+const TWO_ROLES: &str = "the owner allows every wrapping key to wrap this key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED), and the caller made the wrapping key: PKCS#11 lets one key have two roles";
 /// The attacker owns the wrapping key.
-const OWN_KEY: &str = "the owner allows any key to wrap the key (CKA_EXTRACTABLE without \
+const OWN_KEY: &str = "the owner allows every wrapping key to wrap this key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED): PKCS#11 does not ask who owns the wrapping key";
 /// The caller chooses the attributes of an unwrapped key.
 const UNWRAPPED: &str =

@@ -240,8 +240,8 @@ fn diluted(oracle: Oracle, how: &str) -> Vec<Attack> {
     ]
 }
 
-/// Attacks by unwrapping that cuts a key. The attacker has the ciphertext of an owner's key, and a
-/// key that unwraps it.
+/// Attacks by an unwrapping that cuts a key. The attacker has the ciphertext of an owner's key, and
+/// a key that unwraps it.
 fn unwrapped(oracle: Oracle, how: &str) -> Vec<Attack> {
     let one = |kind: CK_MECHANISM_TYPE| {
         let title = format!("unwrap with {} and CKA_VALUE_LEN=1, {how}", named(kind));

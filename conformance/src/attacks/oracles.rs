@@ -221,8 +221,9 @@ fn raw() -> Vec<Attack> {
         [(Guarded::Wrappable, "a key"), (Guarded::ForTrusted, "a key with CKA_WRAP_WITH_TRUSTED")]
     {
         for kind in [CKK_AES, CKK_GENERIC_SECRET] {
-            let title =
-                format!("RSA_X_509 with the exponent 3 wraps {what} of type {kind:#x}: its cube root");
+            let title = format!(
+                "RSA_X_509 with the exponent 3 wraps {what} of type {kind:#x}: the key is the cube root"
+            );
             all.push(attack(M5, title, &[CKM_RSA_X_509], move |a| {
                 let victim =
                     a.victim(kind, guarded, if kind == CKK_AES { &[CKA_ENCRYPT] } else { &[CKA_SIGN] })?;
