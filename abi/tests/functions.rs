@@ -1,6 +1,6 @@
-//! Every function exists. Also the functions of sessions and slots as a C client calls them:
-//! operation state, asynchronous sessions, slot events, named users. It is one test, because the
-//! library is initialised once per process.
+//! Tests that every function exists, and calls the functions of sessions and slots as a C client
+//! does: operation state, asynchronous sessions, slot events, named users. It is one test, because
+//! the library is initialised once per process.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]

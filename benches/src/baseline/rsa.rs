@@ -21,7 +21,7 @@ unsafe impl Sync for RsaPair {}
 impl RsaPair {
     /// Generates a key with the public exponent 65537.
     pub(super) fn generate(bits: usize) -> Self {
-        // SAFETY: these take nothing; we own the results.
+        // SAFETY: these functions take no arguments; we own the results.
         let (rsa, exponent) = unsafe { (aws::RSA_new(), aws::BN_new()) };
         let pair = Self(NonNull::new(rsa).expect("memory"));
         // SAFETY: we own key and exponent; the callback may be null; the exponent is freed once.

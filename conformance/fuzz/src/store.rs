@@ -127,7 +127,7 @@ fn record(source: &mut Source<'_>) -> Vec<u8> {
     record
 }
 
-/// Adds templates that are nested very deep.
+/// Adds deeply nested templates.
 fn nest(record: &mut Vec<u8>, source: &mut Source<'_>) {
     for _ in 0..1 << source.below(18) {
         // One attribute, numbered 17, which is a template.

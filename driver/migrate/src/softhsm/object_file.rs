@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
     fn attribute(&mut self, depth: Depth) -> Result<(u64, Value), String> {
         let kind = self.number()?;
         let value = match self.number()? {
-            // File::readBool takes every other byte as true.
+            // File::readBool treats every byte except 0 as true.
             1 => Value::Flag(self.take(1)?[0] != 0),
             2 => Value::Number(self.number()?),
             3 => Value::Bytes(Zeroizing::new(self.counted()?.to_vec())),
