@@ -67,14 +67,14 @@ fail() {
   tail -n 4 said >&2
 }
 printf '[req]\ndistinguished_name = name\n[name]\n' >plain.cnf
-uri() { printf 'pkcs11:token=%s;object=%s;type=%s' "$TOKEN" "$1" "${2-private}"; }
+uri() { printf 'pkcs11:token=%s;object=all-%s;type=%s' "$TOKEN" "$1" "${2-private}"; }
 printf 'a message\n' >message
 head -c 100000 /dev/urandom >long
 
-# Keys: of the token (token-NAME) and of files (file-NAME), made by OpenSSL outside.
+# Keys: of the token (label all-NAME) and of files (file-NAME), made by OpenSSL outside.
 pair() {
   local name=$1
-  generate genpkey "${@:2}" -pkeyopt "pkcs11_uri:pkcs11:token=$TOKEN;object=$name" -out "$name.uri"
+  generate genpkey "${@:2}" -pkeyopt "pkcs11_uri:pkcs11:token=$TOKEN;object=all-$name" -out "$name.uri"
   token pkey -in "$(uri "$name" public)" -pubin -pubout -out "token-$name.pub"
   plain genpkey "${@:2}" -out "file-$name.pem"
   plain pkey -in "file-$name.pem" -pubout -out "file-$name.pub"
