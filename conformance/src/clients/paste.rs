@@ -53,7 +53,8 @@ fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Opt
         .map_err(Error::io(home.path()))?;
     let mut command = bash(page.matter.root);
     command.env_clear().env("HOME", home.path());
-    command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     for name in &page.variables {
         match name.as_str() {
             "MODULE" => command.env(name, module),
