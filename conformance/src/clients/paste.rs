@@ -53,8 +53,8 @@ fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Opt
         .map_err(Error::io(home.path()))?;
     let mut command = bash(page.matter.root);
     command.env_clear().env("HOME", home.path());
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let programs = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{programs}:/usr/sbin:/sbin"));
     for name in &page.variables {
         match name.as_str() {
             "MODULE" => command.env(name, module),
