@@ -241,6 +241,17 @@ mod tests {
     }
 
     #[test]
+    fn readers_paste_the_blocks_that_they_see() {
+        let (variables, script) = pasted(
+            "```bash\nexport MODULE=/x.so   # the module\nexport TOKEN=demo PIN=1234\n```\n\
+             <!-- Only the test runs this.\n```sh needs\nhidden\n```\n-->\n```sh needs\nfirst\n```\n\
+             ```toml file=x.toml\na = 1\n```\n```text\nread only\n```\n```bash\nsecond\n```\n",
+        );
+        assert_eq!(variables, ["MODULE", "TOKEN", "PIN"]);
+        assert_eq!(script, "first\ncat >x.toml <<'END OF FILE'\na = 1\nEND OF FILE\nsecond\n");
+    }
+
+    #[test]
     fn an_invalid_guide_is_named_with_its_line() {
         for (from, to, said) in [
             ("sh needs", "sh whenever", "x.md: unknown block: ```sh whenever"),
