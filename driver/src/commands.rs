@@ -7,6 +7,7 @@ pub mod mechanisms;
 pub mod migrate;
 pub mod pin;
 pub mod pipeline;
+pub mod report;
 pub mod token;
 pub mod token_file;
 pub mod verify_db;

@@ -9,6 +9,7 @@
 pub mod audit;
 pub mod error;
 pub mod migrate;
+pub mod page;
 pub mod pipeline;
 pub mod pki;
 pub mod report;

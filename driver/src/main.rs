@@ -37,6 +37,8 @@ enum Command {
     Pipeline(commands::pipeline::Pipeline),
     /// Compare two result stores of the pipeline.
     Compare(commands::compare::Compare),
+    /// Write a page with tables and plots of a result store.
+    Report(commands::report::Report),
     /// Verify the contents of a database of the pipeline.
     VerifyDb(commands::verify_db::VerifyDb),
     /// Show the mechanisms of a module.
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Migrate(command) => command.run(),
         Command::Pipeline(command) => command.run(),
         Command::Compare(command) => command.run(),
+        Command::Report(command) => command.run(),
         Command::VerifyDb(command) => command.run(),
         Command::Mechanisms(command) => command.run(),
         Command::Audit(command) => command.run(),

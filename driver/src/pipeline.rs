@@ -25,7 +25,7 @@ mod verify;
 mod workers;
 
 pub use child::run_child;
-pub use database::{Batch, Database};
+pub use database::{Batch, Database, DocumentSize};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;
 pub use job::{Job, ModuleDescription, Target, Turn};

@@ -10,6 +10,7 @@ use jeton_peers::Machine;
 use serde::Serialize;
 
 pub use table::{comparison, print};
+pub(crate) use table::{rate, ratio_text, time};
 
 use crate::Error;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};

@@ -1,6 +1,8 @@
 //! The result store of `jeton pipeline --results`: an SQLite file that receives each run of a batch
 //! as it is measured, so that an interrupted measurement keeps the runs so far.
 
+mod measurement;
+
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -8,12 +10,14 @@ use jeton_peers::{Interval, Machine};
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::Error;
-use crate::pipeline::{ModuleDescription, STAGES, Seconds, Turn};
+use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, Seconds, Turn};
+
+pub use measurement::{Document, Measurement, ModuleRow, measurements};
 
 /// `application_id` of the file: "JRES".
 const APPLICATION: i32 = 0x4A52_4553;
 /// `user_version` of the file. A change of the tables increments it.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 const SCHEMA: &str = "
     CREATE TABLE measurement (
@@ -28,6 +32,9 @@ const SCHEMA: &str = "
         measurement INTEGER NOT NULL REFERENCES measurement, module TEXT NOT NULL, algorithm TEXT NOT NULL,
         size INTEGER NOT NULL, round INTEGER NOT NULL, stage TEXT NOT NULL, seconds REAL NOT NULL,
         PRIMARY KEY (measurement, module, algorithm, size, round, stage));
+    CREATE TABLE document (
+        measurement INTEGER NOT NULL REFERENCES measurement, algorithm TEXT NOT NULL, size INTEGER NOT NULL,
+        kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (measurement, algorithm, size, kind));
 ";
 
 /// A measurement that is written to a result store.
@@ -103,6 +110,19 @@ impl Results {
         }
         Ok(transaction.commit()?)
     }
+
+    /// Writes the sizes of the documents that the modules signed, for the algorithms and batch
+    /// sizes of this measurement.
+    pub fn add_documents(&self, sizes: &[DocumentSize]) -> Result<(), Error> {
+        let mut insert = self.connection.prepare(
+            "INSERT OR REPLACE INTO document SELECT ?1, ?2, ?3, ?4, ?5
+             WHERE EXISTS (SELECT 1 FROM sample WHERE measurement = ?1 AND algorithm = ?2 AND size = ?3)",
+        )?;
+        for one in sizes {
+            insert.execute(params![self.measurement, one.algorithm, one.size, one.kind, one.bytes])?;
+        }
+        Ok(())
+    }
 }
 
 /// A module, an algorithm, a batch size and a stage.
@@ -155,19 +175,35 @@ pub fn compare(before: &Path, after: &Path) -> Result<Vec<Comparison>, Error> {
 
 /// Returns the times of the last measurement of a store.
 fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
+    let connection = open(path)?;
+    let newest = connection.query_row("SELECT max(id) FROM measurement", [], |row| row.get(0))?;
+    intervals(&connection, SECONDS, newest)
+}
+
+/// Opens a store to read it.
+fn open(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)
         .map_err(|_| Error::Usage(format!("{}: no result store can be opened there", path.display())))?;
     check(&connection, path)?;
-    let mut statement = connection.prepare(
-        "SELECT module, algorithm, size, stage, seconds FROM sample
-         WHERE measurement = (SELECT max(id) FROM measurement)
-         ORDER BY rowid",
-    )?;
+    Ok(connection)
+}
+
+/// The seconds of a measurement.
+const SECONDS: &str =
+    "SELECT module, algorithm, size, stage, seconds FROM sample WHERE measurement = ?1 ORDER BY rowid";
+
+/// Returns the interval of each cell in the rows of a query.
+fn intervals(
+    connection: &Connection,
+    query: &str,
+    measurement: Option<i64>,
+) -> Result<Vec<(Cell, Interval)>, Error> {
+    let mut statement = connection.prepare(query)?;
     // The cells in the order of their first run, and the index of each cell.
     let mut cells: Vec<(Cell, Vec<f64>)> = Vec::new();
     let mut places = HashMap::new();
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query([measurement])?;
     while let Some(row) = rows.next()? {
         let cell =
             Cell { module: row.get(0)?, algorithm: row.get(1)?, size: row.get(2)?, stage: row.get(3)? };
@@ -241,7 +277,7 @@ mod tests {
             connection.pragma_update(None, name, 7).expect("a pragma");
         };
         change("user_version");
-        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 1")));
+        assert!(refused().is_err_and(|text| text.contains("version 7; this tool reads version 2")));
         change("application_id");
         assert!(refused().is_err_and(|text| text.contains("not a result store")));
         std::fs::write(&path, "not a database").expect("a file");

@@ -259,14 +259,119 @@ fn add_object(migration: &Migration, name: &str, numbers: &[(u64, u64)], value: 
 #[test]
 fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     let Some(migration) = migration() else { return };
-    // A public DSA key.
-    add_object(&migration, "dsa.object", &[(0, 2), (0x100, 1)], b"value");
-    migration.refused(&[], "cannot come  public key, DSA: Jeton has no DSA keys");
+    // A public GOST key.
+    add_object(&migration, "gost.object", &[(0, 2), (0x100, 0x30)], b"value");
+    migration.refused(&[], "Jeton has no GOST keys");
     // SoftHSMv2 leaves a Triple DES key without a value if it cannot generate it.
     add_object(&migration, "empty.object", &[(0, 4), (0x100, 0x15)], b"");
     migration.refused(&[], "cannot come  secret key, Triple DES: it has no value");
     let text = succeed(&mut migration.command(&["--partial"]));
     assert!(text.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 2)), "{text}");
+}
+
+/// Adds a DSA key pair to the old token, and returns the path of its public key. softhsm2-util
+/// creates both objects.
+fn add_dsa_pair(migration: &Migration) -> String {
+    let file = |name| migration.scratch.file(name);
+    let openssl = |arguments: &[&str]| succeed(Command::new("openssl").args(arguments));
+    openssl(&["dsaparam", "-out", &file("group"), "2048"]);
+    openssl(&["gendsa", "-out", &file("key"), &file("group")]);
+    openssl(&["pkcs8", "-topk8", "-nocrypt", "-in", &file("key"), "-out", &file("pkcs8")]);
+    openssl(&["pkey", "-in", &file("key"), "-pubout", "-out", &file("public")]);
+    let text = format!("directories.tokendir = {}\nobjectstore.backend = file\n", migration.old());
+    fs::write(file("softhsm2.conf"), text).expect("a file");
+    let mut command = Command::new("softhsm2-util");
+    command.args([
+        "--import",
+        &file("pkcs8"),
+        "--token",
+        "old",
+        "--pin",
+        PIN,
+        "--label",
+        "dsa",
+        "--id",
+        "5d",
+    ]);
+    succeed(command.env("SOFTHSM2_CONF", file("softhsm2.conf")));
+    file("public")
+}
+
+/// Returns the DER of a DSA signature r || s.
+fn der_of(signature: &[u8]) -> Vec<u8> {
+    let integer = |half: &[u8]| {
+        let zeros = half.iter().take_while(|byte| **byte == 0).count();
+        let digits = [&[0][..], &half[zeros..]].concat();
+        let digits =
+            if digits.get(1).is_some_and(|first| first & 0x80 != 0) { &digits[..] } else { &digits[1..] };
+        [&[2, digits.len() as u8][..], digits].concat()
+    };
+    let (r, s) = signature.split_at(signature.len() / 2);
+    let both = [integer(r), integer(s)].concat();
+    [&[0x30, both.len() as u8][..], &both].concat()
+}
+
+#[test]
+fn a_dsa_key_pair_comes_where_legacy_is_enabled_and_openssl_verifies_its_signature() {
+    let Some(migration) = migration() else { return };
+    let public = add_dsa_pair(&migration);
+    migration.refused(&[], "DSA 2048, label \"dsa\", ID 5d: DSA is obsolete, and off");
+    migration.refused(&[], "set `legacy = true` in `[mechanisms]`");
+    let partial = succeed(&mut migration.command(&["--partial", "--dry-run"]));
+    assert!(partial.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 2)), "{partial}");
+
+    let conf = "[pin]\nmemory-kib = 8\npasses = 1\n[mechanisms]\nlegacy = true\n";
+    fs::write(migration.scratch.file("conf"), conf).expect("a file");
+    let text = succeed(&mut migration.command(&["--dry-run"]));
+    let proved = "private key, DSA 2048, label \"dsa\", ID 5d, proved by a signature, both ways through the old module";
+    assert!(text.contains(proved), "{text}");
+    let text = succeed(&mut migration.command(&[]));
+    let all = format!("{0} of {0} objects come; 10 of 10 private keys are proved", OBJECTS + 2);
+    assert!(text.contains(&all), "{text}");
+
+    let file = |name| migration.scratch.file(name);
+    fs::write(file("message"), "a message").expect("a file");
+    let mut command = Command::new("pkcs11-tool");
+    command.arg("--module").arg(Known::Jeton.library().expect("the module")).args(["--login", "--pin", PIN]);
+    command.args(["--sign", "--mechanism", "DSA-SHA256", "--id", "5d", "--input-file", &file("message")]);
+    command.env("JETON_DIR", migration.tokens()).env("JETON_CONF", file("conf"));
+    succeed(command.args(["--output-file", &file("signature")]));
+    let signature = fs::read(file("signature")).expect("a file");
+    // OpenSSL makes subprimes of 224 bits for this size.
+    assert_eq!(signature.len(), 56);
+    fs::write(file("der"), der_of(&signature)).expect("a file");
+    let mut command = Command::new("openssl");
+    command.args(["dgst", "-sha256", "-verify", &public, "-signature", &file("der"), &file("message")]);
+    assert!(succeed(&mut command).contains("Verified OK"));
+}
+
+#[test]
+fn a_dsa_key_that_does_not_fit_its_public_key_is_refused() {
+    let Some(migration) = migration() else { return };
+    add_dsa_pair(&migration);
+    let conf = "[pin]\nmemory-kib = 8\npasses = 1\n[mechanisms]\nlegacy = true\n";
+    fs::write(migration.scratch.file("conf"), conf).expect("a file");
+    // CKA_SUBPRIME (0x131) is in both keys, CKA_EXTRACTABLE (0x162) in the private key alone. A
+    // flipped bit in the ciphertext of its CKA_VALUE (0x11) changes the value.
+    let word = |number: u64| number.to_be_bytes();
+    let mut altered = 0;
+    for entry in fs::read_dir(migration.old_token()).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let mut content = fs::read(&path).expect("a file");
+        let find = |kind: u64, form: u64| {
+            let wanted = [word(kind), word(form)].concat();
+            content.windows(wanted.len()).position(|window| window == wanted)
+        };
+        if let (Some(_), Some(_), Some(at)) = (find(0x131, 3), find(0x162, 1), find(0x11, 3)) {
+            content[at + 24 + 10] ^= 1;
+            fs::write(&path, content).expect("a file");
+            altered += 1;
+        }
+    }
+    assert_eq!(altered, 1);
+    let refused =
+        "cannot come  private key, DSA 2048, label \"dsa\", ID 5d: a signature made in Jeton does not verify";
+    migration.refused(&[], refused);
 }
 
 #[test]

@@ -145,16 +145,17 @@ impl PublicKey for Public {
 }
 
 /// Returns the size in bits of a number without leading zeros.
-fn size(number: &[u8]) -> usize {
+pub(super) fn size(number: &[u8]) -> usize {
     number.len() * 8 - number.first().map_or(0, |first| first.leading_zeros() as usize)
 }
 
 /// Checks whether a number is below a limit. Neither has leading zeros.
-fn below(number: &[u8], limit: &[u8]) -> bool {
+pub(super) fn below(number: &[u8], limit: &[u8]) -> bool {
     (number.len(), number) < (limit.len(), limit)
 }
 
-fn unpadded(number: &[u8]) -> &[u8] {
+/// Returns a number without leading zeros.
+pub(super) fn unpadded(number: &[u8]) -> &[u8] {
     &number[number.iter().take_while(|byte| **byte == 0).count()..]
 }
 

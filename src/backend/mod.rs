@@ -24,6 +24,11 @@ pub mod des3;
 )]
 mod dh;
 #[cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
+mod dsa;
+#[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
     allow(dead_code, unused_imports, reason = "each backend uses some of the modes")
 )]
@@ -46,7 +51,7 @@ pub mod rustcrypto;
 mod symmetric;
 
 pub use algorithm::{Curve, Hash, MlDsa, MlKem, SlhDsa};
-pub use parts::{PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
+pub use parts::{DsaGroup, PairSpec, PrivateParts, PublicParts, RsaCrt, RsaPrivate};
 pub use symmetric::{
     Aead, AeadScheme, Cipher, CipherMode, CipherScheme, Ciphers, Direction, Mac, MacScheme, Macs, Nonce,
     SavedCipher,
@@ -141,6 +146,20 @@ pub trait Keys: Sync {
     /// [`PairSpec::Dh`].
     fn check_group(&self, prime: &[u8], base: &[u8]) -> Result<()> {
         dh::check_group(prime, base)
+    }
+    /// Generates domain parameters of DSA with primes of these sizes in bits. Fails with
+    /// `KeySizeRange` unless FIPS 186-4 has this pair of sizes. This is slow, so the caller must
+    /// not hold a lock.
+    fn dsa_group(&self, _prime_bits: usize, _subprime_bits: usize) -> Result<DsaGroup> {
+        Err(Error::MechanismInvalid)
+    }
+    /// Checks domain parameters of DSA that a caller supplied. Fails with `KeySizeRange` if the
+    /// prime does not have 1024 to 3072 bits, or the subprime neither 160, 224 nor 256 bits. Fails
+    /// with `DomainParamsInvalid` if one of them is not prime, or the base does not have the
+    /// subprime as its order. [`private`](Self::private) and [`public`](Self::public) test
+    /// everything except whether the numbers are prime.
+    fn check_dsa_group(&self, _group: &DsaGroup) -> Result<()> {
+        Err(Error::MechanismInvalid)
     }
 }
 
@@ -269,6 +288,10 @@ pub enum Scheme {
     /// order. A verifier also accepts a shorter r || s, from which common leading zeros were
     /// removed: r and s must have equal lengths.
     Ecdsa,
+    /// DSA (FIPS 186-4, 4.6). The input is a digest of 20, 28, 32, 48 or 64 bytes; only its
+    /// leftmost bits count, as many as the subprime has. Another length is `DataLenRange`. The
+    /// signature is r || s, each as long as the subprime.
+    Dsa,
     /// Pure Ed25519 (RFC 8032). The input is the message.
     Ed25519,
     /// Ed25519ctx or Ed25519ph (RFC 8032). The input is the message, or with `prehash` its SHA-512

@@ -44,6 +44,8 @@ pub enum PairSpec<'a> {
         /// A seed of `3 * set.n()` bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
+    /// DSA in a group that fits [`check_dsa_group`](super::Keys::check_dsa_group).
+    Dsa(DsaGroup),
     /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
     /// `DomainParamsInvalid` if the prime is even or the base is not from 2 to the prime minus 2.
     /// It fails with `KeySizeRange` if the prime does not have 1024 to 8192 bits. It fails with the
@@ -57,6 +59,18 @@ pub enum PairSpec<'a> {
         /// The size of the private value in bits. `None` takes one bit less than the prime has.
         private_bits: Option<usize>,
     },
+}
+
+/// The domain parameters of DSA (FIPS 186-4, 4.1): unsigned big-endian integers without leading
+/// zeros.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DsaGroup {
+    /// p, the modulus.
+    pub prime: Vec<u8>,
+    /// q, the order of the base.
+    pub subprime: Vec<u8>,
+    /// g.
+    pub base: Vec<u8>,
 }
 
 /// The numbers of a public key: unsigned big-endian integers without leading zeros, and
@@ -97,6 +111,10 @@ pub enum PublicParts {
         set: SlhDsa,
         /// PK.seed || PK.root.
         key: Vec<u8>,
+    },
+    Dsa {
+        group: DsaGroup,
+        value: Vec<u8>,
     },
     Dh {
         prime: Vec<u8>,
@@ -148,6 +166,10 @@ pub enum PrivateParts {
         set: SlhDsa,
         /// SK.seed || SK.prf || PK.seed || PK.root.
         key: Secret,
+    },
+    Dsa {
+        group: DsaGroup,
+        value: Secret,
     },
     Dh {
         prime: Vec<u8>,

@@ -73,6 +73,10 @@ pub struct Role {
 pub fn refused(mechanism: &MechanismRow) -> u64 {
     const ALL: u64 = u64::MAX;
     const WRAPS: u64 = does::WRAP | does::UNWRAP;
+    // FIPS 186-5 has no DSA. A nonce that repeats, or is known in part, reveals the key.
+    if mechanism.key_type == Some(KeyType::DSA) {
+        return ALL;
+    }
     match mechanism.action {
         // Without padding RSA is a bare computation: a decryption is a signature, and anyone can
         // compute the root of a small number, such as a short wrapped key.

@@ -14,6 +14,7 @@ mod derive;
 mod des3;
 mod dh;
 mod digest;
+mod dsa;
 mod ec;
 mod ecdh_wrap;
 pub mod hmac;
@@ -60,6 +61,7 @@ const FAMILIES: &[&[MechanismRow]] = &[
     tls::ROWS,
     ike::ROWS,
     des3::ROWS,
+    dsa::ROWS,
 ];
 
 /// Returns every mechanism of this build.
@@ -70,7 +72,7 @@ pub fn all() -> impl Iterator<Item = &'static MechanismRow> {
 /// Checks whether a mechanism is obsolete. The token offers obsolete mechanisms only if the
 /// configuration enables them.
 pub fn is_legacy(mechanism: &MechanismRow) -> bool {
-    mechanism.key_type == Some(KeyType::DES3)
+    matches!(mechanism.key_type, Some(KeyType::DES3 | KeyType::DSA))
 }
 
 /// Returns the mechanism with this number.

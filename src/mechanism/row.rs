@@ -56,7 +56,7 @@ impl MechanismRow {
             self.action,
             Action::Encrypt(_)
                 | Action::Sign(
-                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Ecdsa | P::HashMlDsa | P::HashSlhDsa,
+                    P::RsaRaw | P::RsaPkcs1 | P::RsaPss | P::Dsa | P::Ecdsa | P::HashMlDsa | P::HashSlhDsa,
                     None
                 )
         )
@@ -124,6 +124,7 @@ pub enum Primitive {
     RsaRaw,
     RsaPkcs1,
     RsaPss,
+    Dsa,
     Ecdsa,
     Eddsa,
     MlDsa,

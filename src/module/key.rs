@@ -63,8 +63,7 @@ impl Module {
     }
 
     /// Generates domain parameters (PKCS#11 3.2, "PKCS #3 Diffie-Hellman domain parameter
-    /// generation"). The base is 4. Modulo every safe prime it is a square, so it generates the
-    /// large subgroup of prime order.
+    /// generation", "DSA domain parameter generation").
     fn generate_parameters(
         &self,
         session: SessionHandle,
@@ -77,8 +76,8 @@ impl Module {
         rights.write(&attributes)?;
         let bits = attributes.number(A::PRIME_BITS).ok_or(Error::TemplateIncomplete)?;
         in_range(mechanism.info, bits)?;
-        let prime = token.provider().keys.safe_prime(bits as usize)?;
-        token.insert(rights, session, parameters::put(attributes, prime, &[4]))
+        let made = parameters::generate(attributes, key_type, bits as usize, token.provider())?;
+        token.insert(rights, session, made)
     }
 
     /// `C_GenerateKeyPair`. Returns the public key and the private key.

@@ -255,7 +255,7 @@ const RULES: &[Rule] = &[
     text(A::HASH_OF_SUBJECT_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     text(A::HASH_OF_ISSUER_PUBLIC_KEY, ObjectTypes::X_509.or(ObjectTypes::WTLS)).changes(Change::Fixed),
     // Keys.
-    Rule::new(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::DH_PARAMETERS))
+    Rule::new(A::KEY_TYPE, Kind::Number, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS))
         .needs(Need::Must, Need::Same)
         .changes(Change::Fixed),
     text(A::ID, ObjectTypes::KEYS.or(ObjectTypes::X_509)),
@@ -270,7 +270,7 @@ const RULES: &[Rule] = &[
         ObjectTypes::KEYS,
         ObjectTypes::EC_PRIVATE.or(ObjectTypes::MONTGOMERY_PRIVATE).or(ObjectTypes::DH_PRIVATE),
     ),
-    record(A::LOCAL, ObjectTypes::KEYS.or(ObjectTypes::DH_PARAMETERS)),
+    record(A::LOCAL, ObjectTypes::KEYS.or(ObjectTypes::PARAMETERS)),
     Rule::new(A::KEY_GEN_MECHANISM, Kind::Number, ObjectTypes::KEYS)
         .needs(Need::Never, Need::Never)
         .changes(Change::Fixed),

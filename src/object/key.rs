@@ -4,7 +4,9 @@ use super::attribute::ObjectTypes;
 use super::required::{bytes, key_type, put_same};
 use super::value::{Value, unpadded};
 use super::{Attributes, curve, otp};
-use crate::backend::{MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3};
+use crate::backend::{
+    DsaGroup, MlDsa, MlKem, PairSpec, PrivateParts, Provider, PublicParts, RsaCrt, RsaPrivate, des3,
+};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType, ObjectClass};
 use crate::mechanism::curve::Group;
@@ -59,6 +61,7 @@ pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Res
         KeyType::ML_DSA => PairSpec::MlDsa { set: parameter_set(public, ml_dsa_set)?, seed: None },
         KeyType::ML_KEM => PairSpec::MlKem { set: parameter_set(public, ml_kem_set)?, seed: None },
         KeyType::SLH_DSA => PairSpec::SlhDsa { set: parameter_set(public, slh_dsa_set)?, seed: None },
+        KeyType::DSA => PairSpec::Dsa(dsa_group(public)?),
         KeyType::DH => PairSpec::Dh {
             prime: bytes(public, A::PRIME)?,
             base: bytes(public, A::BASE)?,
@@ -69,6 +72,12 @@ pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Res
         },
         _ => return Err(Error::MechanismInvalid),
     })
+}
+
+/// Returns the domain parameters of a DSA key, or of domain parameters.
+pub(super) fn dsa_group(attributes: &Attributes) -> Result<DsaGroup> {
+    let part = |id| bytes(attributes, id).map(<[u8]>::to_vec);
+    Ok(DsaGroup { prime: part(A::PRIME)?, subprime: part(A::SUBPRIME)?, base: part(A::BASE)? })
 }
 
 /// Returns the parts of a public key object. Fails with `AttributeValueInvalid` if an attribute is
@@ -92,6 +101,9 @@ pub(crate) fn public_parts(attributes: &Attributes) -> Result<PublicParts> {
             set: parameter_set(attributes, slh_dsa_set)?,
             key: value(attributes)?.to_vec(),
         },
+        KeyType::DSA => {
+            PublicParts::Dsa { group: dsa_group(attributes)?, value: unpadded(value(attributes)?).to_vec() }
+        }
         KeyType::DH => PublicParts::Dh {
             prime: bytes(attributes, A::PRIME)?.to_vec(),
             base: bytes(attributes, A::BASE)?.to_vec(),
@@ -125,6 +137,9 @@ pub(crate) fn private_parts(attributes: &Attributes) -> Result<PrivateParts> {
             set: parameter_set(attributes, slh_dsa_set)?,
             key: value(attributes)?.into(),
         },
+        KeyType::DSA => {
+            PrivateParts::Dsa { group: dsa_group(attributes)?, value: unpadded(value(attributes)?).into() }
+        }
         KeyType::DH => PrivateParts::Dh {
             prime: bytes(attributes, A::PRIME)?.to_vec(),
             base: bytes(attributes, A::BASE)?.to_vec(),
@@ -161,12 +176,17 @@ pub(crate) fn check(
         let oid = curve::named_curve(attributes)?.oid;
         attributes.put(A::EC_PARAMS, Value::Bytes(oid.into()));
     }
+    if key_type(attributes)? == KeyType::DSA {
+        provider.keys.check_dsa_group(&dsa_group(attributes)?)?;
+    }
     if object_type.is_hidden() {
         with_wiped_frame(|| expand_seed(attributes, object_type, provider))?;
         let parts = private_parts(attributes)?;
         provider.keys.private(&parts).map_err(refused)?;
         if let PrivateParts::Dh { value, .. } = parts {
             put_dh_value(attributes, value)?;
+        } else if let PrivateParts::Dsa { value, .. } = parts {
+            attributes.put(A::VALUE, Value::Bytes(value));
         }
         return Ok(());
     }
@@ -202,13 +222,14 @@ pub(crate) fn put_public(attributes: &mut Attributes, parts: &PublicParts) -> Re
         PublicParts::MlDsa { key, .. } | PublicParts::MlKem { key, .. } | PublicParts::SlhDsa { key, .. } => {
             put_same(attributes, A::VALUE, key)?
         }
+        PublicParts::Dsa { group, value: made } => {
+            put_dsa_group(attributes, group)?;
+            put_public_value(attributes, made)?;
+        }
         PublicParts::Dh { prime, base, value: made } => {
             put_same(attributes, A::PRIME, prime)?;
             put_same(attributes, A::BASE, base)?;
-            if attributes.bytes(A::VALUE).is_some_and(|given| unpadded(given) != made) {
-                return Err(Error::TemplateInconsistent);
-            }
-            attributes.put(A::VALUE, Value::Bytes(made[..].into()));
+            put_public_value(attributes, made)?;
         }
     }
     Ok(())
@@ -240,12 +261,32 @@ pub(crate) fn put_private(
         PrivateParts::MlDsa { set, seed, key } => put_seeded(attributes, ml_dsa_number(set), seed, key)?,
         PrivateParts::MlKem { set, seed, key } => put_seeded(attributes, ml_kem_number(set), seed, key)?,
         PrivateParts::SlhDsa { set, key } => put_seeded(attributes, slh_dsa_number(set), None, key)?,
+        PrivateParts::Dsa { group, value } => {
+            put_dsa_group(attributes, &group)?;
+            attributes.put(A::VALUE, Value::Bytes(value));
+        }
         PrivateParts::Dh { prime, base, value } => {
             put_same(attributes, A::PRIME, &prime)?;
             put_same(attributes, A::BASE, &base)?;
             put_dh_value(attributes, value)?;
         }
     }
+    Ok(())
+}
+
+fn put_dsa_group(attributes: &mut Attributes, group: &DsaGroup) -> Result<()> {
+    put_same(attributes, A::PRIME, &group.prime)?;
+    put_same(attributes, A::SUBPRIME, &group.subprime)?;
+    put_same(attributes, A::BASE, &group.base)
+}
+
+/// Sets a public value without leading zeros. Fails with `TemplateInconsistent` if the template has
+/// another number.
+fn put_public_value(attributes: &mut Attributes, made: &[u8]) -> Result<()> {
+    if attributes.bytes(A::VALUE).is_some_and(|given| unpadded(given) != made) {
+        return Err(Error::TemplateInconsistent);
+    }
+    attributes.put(A::VALUE, Value::Bytes(made.into()));
     Ok(())
 }
 

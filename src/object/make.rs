@@ -61,7 +61,7 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
         key::check(&mut attributes, object_type, provider)?;
         put_origin(&mut attributes, object_type, None);
     }
-    if object_type == ObjectTypes::DH_PARAMETERS {
+    if ObjectTypes::PARAMETERS.has(object_type) {
         parameters::check(&mut attributes, provider)?;
     }
     Ok(attributes)

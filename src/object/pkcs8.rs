@@ -1,8 +1,8 @@
 //! A private key as PKCS #8 (RFC 5208, RFC 5958): the form in which it is wrapped.
 //!
-//! The key inside is encoded as in RFC 8017 (RSA), PKCS #3 (Diffie-Hellman), RFC 5915 (EC) and RFC
-//! 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA), RFC
-//! 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+//! The key inside is encoded as in RFC 8017 (RSA), RFC 3279 (DSA), PKCS #3 (Diffie-Hellman), RFC
+//! 5915 (EC) and RFC 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC
+//! 9881 (ML-DSA), RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
 
 use der::asn1::{AnyRef, ContextSpecific, ObjectIdentifier, OctetStringRef, UintRef};
 use der::{Decode, Encode, Reader, Sequence, SliceReader, Tag, TagMode, TagNumber};
@@ -12,9 +12,9 @@ use sec1::EcPrivateKey;
 
 use super::Attributes;
 use super::curve::named_curve;
-use super::key::private_parts;
+use super::key::{dsa_group, private_parts};
 use super::value::Value;
-use crate::backend::PrivateParts;
+use crate::backend::{DsaGroup, PrivateParts};
 use crate::error::{Error, Result};
 use crate::id::{AttributeType as A, KeyType};
 use crate::mechanism::curve::NAMED_CURVES;
@@ -22,6 +22,9 @@ use crate::secret::Secret;
 
 pub(super) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(super) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+
+/// RFC 3279, 2.3.2: `id-dsa`.
+pub(super) const DSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10040.4.1");
 
 /// PKCS #3, 9: `dhKeyAgreement`.
 pub(super) const DH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.3.1");
@@ -65,15 +68,28 @@ struct DhParameter<'a> {
     private_value_length: Option<u32>,
 }
 
+/// RFC 3279, 2.3.2: `Dss-Parms`.
+#[derive(Sequence)]
+struct DssParms<'a> {
+    prime: UintRef<'a>,
+    subprime: UintRef<'a>,
+    base: UintRef<'a>,
+}
+
 /// Encodes a private key object as DER. Fails with `KeyNotWrappable` if the object lacks a part of
 /// the encoding.
 pub(crate) fn encode(attributes: &Attributes) -> Result<Secret> {
     let key_type = attributes.number(A::KEY_TYPE).map(KeyType).ok_or(Error::GeneralError)?;
-    let group = if key_type == KeyType::DH { dh_parameter(attributes)? } else { Secret::default() };
+    let group = match key_type {
+        KeyType::DH => dh_parameter(attributes)?,
+        KeyType::DSA => dss_parms(&dsa_group(attributes).map_err(wrong)?)?,
+        _ => Secret::default(),
+    };
     let (oid, parameters, inner) = match key_type {
-        KeyType::DH => {
+        KeyType::DH | KeyType::DSA => {
             let value = UintRef::new(value(attributes)?).map_err(wrong)?;
-            (DH, Some(AnyRef::from_der(&group).map_err(wrong)?), encoded(&value)?)
+            let oid = if key_type == KeyType::DH { DH } else { DSA };
+            (oid, Some(AnyRef::from_der(&group).map_err(wrong)?), encoded(&value)?)
         }
         KeyType::RSA => (RSA, Some(AnyRef::NULL), rsa(attributes)?),
         KeyType::EC => {
@@ -117,6 +133,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(A, Value)>> {
             (A::VALUE, Value::Bytes(key.private_key.into())),
         ]);
     }
+    if oid == DSA {
+        return dsa_attributes(info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?, key);
+    }
     if oid == DH {
         return dh_attributes(info.algorithm.parameters.ok_or(Error::WrappedKeyInvalid)?, key);
     }
@@ -143,6 +162,26 @@ fn dh_parameter(attributes: &Attributes) -> Result<Secret> {
 pub(super) fn dh_group(prime: &[u8], base: &[u8], bits: Option<u32>) -> Result<Secret> {
     let part = |integer| UintRef::new(integer).map_err(wrong);
     encoded(&DhParameter { prime: part(prime)?, base: part(base)?, private_value_length: bits })
+}
+
+/// Encodes domain parameters of DSA as `Dss-Parms`.
+pub(super) fn dss_parms(group: &DsaGroup) -> Result<Secret> {
+    let [prime, subprime, base] =
+        [&group.prime, &group.subprime, &group.base].map(|part| UintRef::new(part).map_err(wrong));
+    encoded(&DssParms { prime: prime?, subprime: subprime?, base: base? })
+}
+
+fn dsa_attributes(group: AnyRef<'_>, key: &[u8]) -> Result<Vec<(A, Value)>> {
+    let group: DssParms<'_> = group.decode_as().map_err(invalid)?;
+    let value = UintRef::from_der(key).map_err(invalid)?;
+    let part = |part: UintRef<'_>| Value::Bytes(part.as_bytes().into());
+    Ok(vec![
+        (A::KEY_TYPE, Value::Number(KeyType::DSA.0)),
+        (A::PRIME, part(group.prime)),
+        (A::SUBPRIME, part(group.subprime)),
+        (A::BASE, part(group.base)),
+        (A::VALUE, part(value)),
+    ])
 }
 
 fn dh_attributes(group: AnyRef<'_>, key: &[u8]) -> Result<Vec<(A, Value)>> {

@@ -1,15 +1,15 @@
 //! A public key as SubjectPublicKeyInfo (RFC 5280, 4.1.2.7): the value of `CKA_PUBLIC_KEY_INFO`.
 //!
-//! The key inside is encoded as in RFC 3279 (RSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC) and RFC
-//! 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA), RFC
-//! 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
+//! The key inside is encoded as in RFC 3279 (RSA, DSA), PKCS #3 (Diffie-Hellman), RFC 5480 (EC) and
+//! RFC 8410 (Edwards and Montgomery curves). Keys with a parameter set follow RFC 9881 (ML-DSA),
+//! RFC 9935 (ML-KEM) and RFC 9909 (SLH-DSA).
 
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, UintRef};
 use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
 use pkcs1::RsaPublicKey;
 use pkcs8::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
-use super::pkcs8::{DH, EC, RSA, dh_group, set_identifier};
+use super::pkcs8::{DH, DSA, EC, RSA, dh_group, dss_parms, set_identifier};
 use crate::backend::PublicParts;
 use crate::error::{Error, Result};
 use crate::id::KeyType;
@@ -28,6 +28,11 @@ pub(crate) fn encode(parts: &PublicParts) -> Result<Vec<u8>> {
         PublicParts::Ec { curve, point } => {
             let name = AnyRef::from_der(identifier(Group::Ec(*curve))?).map_err(wrong)?;
             info(EC, Some(name), point)
+        }
+        PublicParts::Dsa { group, value } => {
+            let group = dss_parms(group)?;
+            let key = UintRef::new(value).and_then(|value| value.to_der()).map_err(wrong)?;
+            info(DSA, Some(AnyRef::from_der(&group).map_err(wrong)?), &key)
         }
         PublicParts::Dh { prime, base, value } => {
             let group = dh_group(prime, base, None)?;

@@ -6,6 +6,7 @@ mod cross;
 mod cross_ciphers;
 mod cross_keys;
 mod dh;
+mod dsa;
 mod known;
 mod loading;
 mod modes;

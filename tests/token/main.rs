@@ -16,6 +16,7 @@ mod derive;
 mod des3;
 mod dh;
 mod digest;
+mod dsa;
 mod files;
 mod generate;
 mod ike;

@@ -27,6 +27,7 @@ const BRAINPOOL: &[Kind] =
     &[Kind::BrainpoolP256r1, Kind::BrainpoolP256t1, Kind::BrainpoolP384r1, Kind::BrainpoolP384t1];
 const ML_DSA: &[Kind] = &[Kind::MlDsa44, Kind::MlDsa65, Kind::MlDsa87];
 const SLH_DSA: &[Kind] = &[Kind::SlhDsaSha2, Kind::SlhDsaShake];
+const DSA: &[Kind] = &[Kind::Dsa];
 const AES: &[Kind] = &[Kind::Aes];
 /// Longer than the blocks of every hash.
 const LONG: usize = 1000;
@@ -45,6 +46,8 @@ pub fn cases() -> Vec<Case> {
     cases.push(pss(M::RSA_PKCS_PSS, Hash::Sha256, Hash::Sha1, 7, 32));
     cases.push(pss(M::SHA256_RSA_PKCS_PSS, Hash::Sha256, Hash::Sha512, 0, LONG));
     cases.push(Case { message: 32, ..simple(M::ECDSA, CURVES) });
+    cases.extend([20, 28, 32, 48, 64].map(|message| Case { message, ..simple(M::DSA, DSA) }));
+    cases.extend(DSA_HASHED.map(|id| simple(id, DSA)));
     cases.push(simple(M::ECDSA_SHA384, BRAINPOOL));
     cases.push(Case { repeats: true, ..simple(M::EDDSA, &[Kind::Ed25519, Kind::Ed448]) });
     for (prehash, context) in [(false, &b""[..]), (false, b"foo"), (true, b""), (true, b"foo")] {
@@ -67,6 +70,18 @@ const HASHED: [(M, M, M, Hash); 9] = [
     (M::SHA3_256_RSA_PKCS, M::SHA3_256_RSA_PKCS_PSS, M::ECDSA_SHA3_256, Hash::Sha3_256),
     (M::SHA3_384_RSA_PKCS, M::SHA3_384_RSA_PKCS_PSS, M::ECDSA_SHA3_384, Hash::Sha3_384),
     (M::SHA3_512_RSA_PKCS, M::SHA3_512_RSA_PKCS_PSS, M::ECDSA_SHA3_512, Hash::Sha3_512),
+];
+
+const DSA_HASHED: [M; 9] = [
+    M::DSA_SHA1,
+    M::DSA_SHA224,
+    M::DSA_SHA256,
+    M::DSA_SHA384,
+    M::DSA_SHA512,
+    M::DSA_SHA3_224,
+    M::DSA_SHA3_256,
+    M::DSA_SHA3_384,
+    M::DSA_SHA3_512,
 ];
 
 /// HashML-DSA and HashSLH-DSA with each hash.
@@ -215,7 +230,7 @@ fn every_row_of_the_table_has_a_case() {
             Action::Encapsulate => crate::kem::COVERED.contains(&row.id),
             Action::Generate | Action::GeneratePair => generating.contains(&row.id),
             Action::Digest(_) => digesting.contains(&row.id),
-            Action::GenerateParameters => row.id == M::DH_PKCS_PARAMETER_GEN,
+            Action::GenerateParameters => [M::DH_PKCS_PARAMETER_GEN, M::DSA_PARAMETER_GEN].contains(&row.id),
             Action::Otp => row.id == M::HOTP,
             Action::GenerateFromPassword => crate::password::COVERED.contains(&row.id),
             Action::GeneratePreMaster => crate::tls::GENERATING.contains(&row.id),

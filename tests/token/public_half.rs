@@ -37,6 +37,7 @@ fn the_public_key_of_every_private_key_matches_its_pair() {
                 A::PARAMETER_SET,
                 A::VALUE,
                 A::PRIME,
+                A::SUBPRIME,
                 A::BASE,
                 A::KEY_GEN_MECHANISM,
             ] {

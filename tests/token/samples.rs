@@ -7,8 +7,8 @@ use jeton::mechanism::{self, Action};
 use jeton::object::attribute::{self, Default, Need, ObjectTypes, Rule, secret_class};
 use jeton::object::value::Kind as Form;
 
-use crate::keys::group;
 use crate::keys::{Kind, RSA, key_object, pair};
+use crate::keys::{dsa_group, group};
 use crate::support::{Attributes, Client, none};
 
 /// An object type with the template that `C_CreateObject` needs.
@@ -70,7 +70,7 @@ impl Sample {
 
     /// Returns the result of a generation with a valid template.
     pub fn made(&self) -> Result<()> {
-        if self.object_type == ObjectTypes::DH_PARAMETERS { Err(Error::KeySizeRange) } else { Ok(()) }
+        if ObjectTypes::PARAMETERS.has(self.object_type) { Err(Error::KeySizeRange) } else { Ok(()) }
     }
 
     /// Whether it is generated as part of a key pair.
@@ -83,7 +83,7 @@ impl Sample {
     /// ([`made`](Self::made)). tests/token/dh.rs generates one.
     pub fn request(&self) -> Attributes {
         match self.object_type {
-            ObjectTypes::DH_PARAMETERS => none().number(A::PRIME_BITS, 512),
+            object_type if ObjectTypes::PARAMETERS.has(object_type) => none().number(A::PRIME_BITS, 512),
             object_type if object_type.is_secret() => none().number(A::VALUE_LEN, self.len() as u64),
             _ => pair_kind(KeyType(self.kind.expect("a key type"))).request(),
         }
@@ -168,6 +168,7 @@ fn example(
             .bytes(A::HASH_OF_CERTIFICATE, &[7; 32])
             .number(A::NAME_HASH_ALGORITHM, M::SHA256.0),
         ObjectTypes::DH_PARAMETERS => key_object(class, KeyType::DH).and(&group()),
+        ObjectTypes::DSA_PARAMETERS => key_object(class, KeyType::DSA).and(&dsa_group()),
         _ if object_type.is_secret() => secret(client, session, KeyType(kind.expect("a key type"))),
         _ => half(client, session, KeyType(kind.expect("a key type")), class, object_type),
     }
@@ -218,6 +219,7 @@ fn pair_kind(key_type: KeyType) -> Kind {
         Kind::MlKem512,
         Kind::SlhDsaSha2,
         Kind::Dh,
+        Kind::Dsa,
     ];
     let kind = kinds.into_iter().find(|kind| kind.key_type() == key_type);
     kind.unwrap_or_else(|| panic!("no sample of {key_type}"))

@@ -147,6 +147,7 @@ fn private_keys_are_unwrapped_and_sign() {
                     KeyType::RSA => M::SHA256_RSA_PKCS,
                     KeyType::EC => M::ECDSA_SHA256,
                     KeyType::EC_EDWARDS => M::EDDSA,
+                    KeyType::DSA => M::DSA_SHA256,
                     KeyType::ML_DSA => M::ML_DSA,
                     KeyType::SLH_DSA => M::SLH_DSA,
                     _ => continue,

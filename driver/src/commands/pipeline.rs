@@ -55,7 +55,7 @@ pub struct Pipeline {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton compare` compares two of them.
+    /// may share. `jeton compare` compares two of them, `jeton report` writes a page of one.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
@@ -147,12 +147,16 @@ impl Pipeline {
         }
         let mut progress = Progress::new(&plan, results);
         let measured = measure(&mut seats, &plan, &mut progress);
+        let results = progress.results.take();
         drop(progress);
         for ((name, _), Seat { player, mut outcome }) in selections.into_iter().zip(seats) {
             outcome.notes.extend(player.and_then(Worker::finish));
             report.add(name, outcome);
         }
         measured?;
+        if let Some(results) = &results {
+            results.add_documents(&Database::open(&self.database(directory.path()))?.document_sizes()?)?;
+        }
         report.interrupted = INTERRUPTED.load(Ordering::Relaxed);
         let columns = io::stdout().is_terminal().then(terminal_columns).flatten();
         report::print(&report, columns, &mut io::stdout().lock()).map_err(printing)?;
@@ -176,6 +180,11 @@ impl Pipeline {
         }
         let Some(path) = &self.json else { return Ok(None) };
         Ok(Some((File::create(path).map_err(Error::io(path))?, path)))
+    }
+
+    /// Returns the path of the database. `shared` is the directory of the run.
+    fn database(&self, shared: &Path) -> PathBuf {
+        self.db.clone().unwrap_or_else(|| shared.join("pipeline.db"))
     }
 
     fn algorithms(&self) -> Result<Vec<String>, Error> {
@@ -253,7 +262,7 @@ impl Pipeline {
             target,
             threads: report.threads,
             rsa_key_pool: report.rsa_key_pool,
-            database: self.db.clone().unwrap_or_else(|| shared.join("pipeline.db")),
+            database: self.database(shared),
             keep: self.keep.clone(),
         };
         let stall = Duration::from_secs(self.stall_seconds);

@@ -75,6 +75,7 @@ const PUBLIC: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_PARAMETER_SET,
     CKA_VALUE,
     CKA_PRIME,
+    CKA_SUBPRIME,
     CKA_BASE,
 ];
 
@@ -100,6 +101,7 @@ const PRIVATE: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_SEED,
     CKA_PARAMETER_SET,
     CKA_PRIME,
+    CKA_SUBPRIME,
     CKA_BASE,
 ];
 
@@ -137,6 +139,7 @@ const SECRET_USAGES: &[CK_ATTRIBUTE_TYPE] = &[
 const COMPUTED: &[CK_ATTRIBUTE_TYPE] = &[
     CKA_MODULUS_BITS,
     CKA_PRIME_BITS,
+    CKA_SUBPRIME_BITS,
     CKA_VALUE_BITS,
     CKA_VALUE_LEN,
     CKA_CHECK_VALUE,
@@ -158,7 +161,7 @@ impl Plan {
             CKO_PUBLIC_KEY => (&[STORAGE, KEY, PUBLIC], PUBLIC_USAGES),
             CKO_PRIVATE_KEY => (&[STORAGE, KEY, PRIVATE], PRIVATE_USAGES),
             CKO_SECRET_KEY => (&[STORAGE, KEY, SECRET], SECRET_USAGES),
-            CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_BASE]], &[]),
+            CKO_DOMAIN_PARAMETERS => (&[STORAGE, &[CKA_KEY_TYPE, CKA_PRIME, CKA_SUBPRIME, CKA_BASE]], &[]),
             CKO_TRUST => (&[STORAGE, TRUST], &[]),
             trust::CLASS => {
                 let mut plan = Self::of(&trust::standard(object))?;
@@ -170,7 +173,6 @@ impl Plan {
             other => return Err(format!("Jeton has no objects of class 0x{other:X}")),
         };
         match object.number(CKA_KEY_TYPE) {
-            Some(CKK_DSA) => return Err("Jeton has no DSA keys".to_owned()),
             Some(CKK_GOSTR3410 | CKK_GOSTR3411 | CKK_GOST28147) => {
                 return Err("Jeton has no GOST keys".to_owned());
             }

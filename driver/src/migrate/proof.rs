@@ -24,6 +24,8 @@ pub(super) struct Prover<'a> {
     pub(super) pin: &'a str,
     pub(super) witness: Option<&'a Witness>,
     pub(super) publics: &'a PublicKeys<'a>,
+    /// Whether the new token offers DSA.
+    pub(super) has_dsa: bool,
 }
 
 /// The operation that proves a key.
@@ -255,7 +257,7 @@ impl Prover<'_> {
 }
 
 const fn can_sign(kind: CK_KEY_TYPE) -> bool {
-    matches!(kind, CKK_RSA | CKK_EC | CKK_EC_EDWARDS | CKK_ML_DSA | CKK_SLH_DSA)
+    matches!(kind, CKK_RSA | CKK_DSA | CKK_EC | CKK_EC_EDWARDS | CKK_ML_DSA | CKK_SLH_DSA)
 }
 
 impl Way {
@@ -273,6 +275,7 @@ impl Way {
         }
         let (mechanism, data) = match kind {
             CKK_RSA => (CKM_SHA256_RSA_PKCS, MESSAGE.to_vec()),
+            CKK_DSA => (CKM_DSA_SHA256, MESSAGE.to_vec()),
             CKK_EC => (CKM_ECDSA, public::digest(object.bytes(CKA_EC_PARAMS), MESSAGE)),
             CKK_EC_EDWARDS => (CKM_EDDSA, MESSAGE.to_vec()),
             CKK_ML_DSA => (CKM_ML_DSA, MESSAGE.to_vec()),

@@ -36,7 +36,13 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     let session = module.open_session(slot, Access::ReadWrite)?;
     session.login(User::User, Some(&job.pin))?;
     let publics = PublicKeys::in_store(&job.objects);
-    let prover = Prover { session: &session, pin: &job.pin, witness: witness.as_ref(), publics: &publics };
+    let prover = Prover {
+        session: &session,
+        pin: &job.pin,
+        witness: witness.as_ref(),
+        publics: &publics,
+        has_dsa: module.mechanism_info(slot, CKM_DSA).is_ok(),
+    };
     let mut lines = Vec::with_capacity(job.objects.len());
     let mut trusted = Vec::new();
     for object in &job.objects {
@@ -87,6 +93,13 @@ impl From<Failure> for Obstacle {
 /// Creates one object, reads it back, and proves it. Returns whether the SO must set `CKA_TRUSTED`.
 fn bring(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Arrival, bool), Obstacle> {
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
+    if plan.number(CKA_KEY_TYPE) == Some(CKK_DSA) && !prover.has_dsa {
+        return Err(Obstacle::Object(
+            "DSA is obsolete, and off in the configuration of Jeton: set `legacy = true` in `[mechanisms]`, under the \
+             policy `compatible`"
+                .to_owned(),
+        ));
+    }
     let session = prover.session;
     let mut created = session.create_object(&plan.template);
     // Modules compute different check values for a secret that is not the key of a cipher.
@@ -163,6 +176,7 @@ const fn is_integer(kind: CK_ATTRIBUTE_TYPE) -> bool {
             | CKA_EXPONENT_2
             | CKA_COEFFICIENT
             | CKA_PRIME
+            | CKA_SUBPRIME
             | CKA_BASE
     )
 }
@@ -220,7 +234,7 @@ fn describe(object: &Object) -> String {
     };
     let kind = match object.number(CKA_KEY_TYPE) {
         Some(CKK_RSA) => format!("RSA {}", 8 * strip(object.bytes(CKA_MODULUS)).len()),
-        Some(CKK_DSA) => "DSA".to_owned(),
+        Some(CKK_DSA) => format!("DSA {}", 8 * strip(object.bytes(CKA_PRIME)).len()),
         Some(CKK_DH) => "DH".to_owned(),
         Some(CKK_EC) => format!("EC {}", curve(object.bytes(CKA_EC_PARAMS))),
         Some(CKK_EC_EDWARDS) => "Edwards curve".to_owned(),

@@ -41,6 +41,19 @@ pub struct Batch {
     pub ca_certificate: Vec<u8>,
 }
 
+/// The length of the longest document of a kind, over the batches of an algorithm and size.
+#[derive(Clone, Debug)]
+pub struct DocumentSize {
+    /// The CA's algorithm.
+    pub algorithm: String,
+    /// The number of certificates of the batch.
+    pub size: u64,
+    /// What it is.
+    pub kind: &'static str,
+    /// The length in bytes.
+    pub bytes: u64,
+}
+
 /// The tables of signed documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Table {
@@ -104,6 +117,30 @@ impl Database {
             })
         })?;
         Ok(batches.collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the lengths of the longest documents of each algorithm and batch size.
+    pub fn document_sizes(&self) -> Result<Vec<DocumentSize>, Error> {
+        const KINDS: [(&str, &str); 4] = [
+            ("CA certificate", "SELECT id AS batch, ca_certificate AS der FROM batches"),
+            ("certificate", "SELECT batch, der FROM certificates"),
+            ("CRL", "SELECT batch, der FROM crls"),
+            ("OCSP response", "SELECT batch, der FROM ocsp_responses"),
+        ];
+        let mut sizes = Vec::new();
+        for (kind, documents) in KINDS {
+            let mut statement = self.connection.prepare(&format!(
+                "SELECT algorithm, size, max(length(der)) FROM ({documents}) JOIN batches ON batches.id = batch
+                 GROUP BY algorithm, size ORDER BY min(batches.id)"
+            ))?;
+            let rows = statement.query_map([], |row| {
+                Ok(DocumentSize { algorithm: row.get(0)?, size: row.get(1)?, kind, bytes: row.get(2)? })
+            })?;
+            for row in rows {
+                sizes.push(row?);
+            }
+        }
+        Ok(sizes)
     }
 
     /// Adds a batch. Replaces a batch of the same module, algorithm and size.

@@ -166,7 +166,7 @@ fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Int
 }
 
 /// Formats a ratio. `~` marks one with a wide interval.
-fn ratio_text(ratio: Interval) -> String {
+pub(crate) fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.median { "~" } else { "" };
     format!("{mark}{:.2}", ratio.median)
 }
@@ -219,7 +219,7 @@ fn right(text: String) -> Cell {
 }
 
 /// Formats seconds in the unit that leaves one to three digits before the decimal point.
-fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),
@@ -227,7 +227,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 1e6 => format!("{:.2} M", r / 1e6),
         r if r >= 1e4 => format!("{:.1} k", r / 1e3),

@@ -7,6 +7,7 @@
 mod cipher;
 mod dh;
 mod digest;
+mod dsa;
 mod ec;
 mod ed25519;
 mod ffi;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use super::dh as rules;
 use super::output;
-use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
+use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
 /// The backend `aws-lc`.
@@ -47,6 +48,7 @@ impl Keys for KeyPairs {
             PairSpec::X25519 => xdh::generate(),
             PairSpec::MlKem { set, seed } => ml_kem::generate(*set, *seed),
             PairSpec::Ed448 | PairSpec::X448 | PairSpec::SlhDsa { .. } => elsewhere()?.keys.generate(spec),
+            PairSpec::Dsa(group) => dsa::generate(group),
             PairSpec::Dh { prime, base, private_bits } => {
                 rules::generate::<dh::Numbers>(prime, base, *private_bits)
             }
@@ -69,6 +71,7 @@ impl Keys for KeyPairs {
             PrivateParts::Ed448 { .. } | PrivateParts::X448 { .. } | PrivateParts::SlhDsa { .. } => {
                 elsewhere()?.keys.private(parts)
             }
+            PrivateParts::Dsa { group, value } => dsa::private(group, value),
             PrivateParts::Dh { prime, base, value } => rules::private::<dh::Numbers>(prime, base, value),
         }
     }
@@ -85,6 +88,7 @@ impl Keys for KeyPairs {
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
             }
+            PublicParts::Dsa { group, value } => dsa::public(group, value),
             PublicParts::Dh { prime, base, value } => rules::public(prime, base, value),
         }
     }
@@ -92,10 +96,18 @@ impl Keys for KeyPairs {
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
         dh::safe_prime(bits)
     }
+
+    fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
+        dsa::group(prime_bits, subprime_bits)
+    }
+
+    fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
+        dsa::check_group(group)
+    }
 }
 
 /// Returns the backend for the algorithms that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
-/// curves and BLAKE2b.
+/// curves, BLAKE2b, and domain parameters of DSA with a subprime of 224 bits.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)

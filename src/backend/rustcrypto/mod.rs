@@ -9,6 +9,7 @@ mod cipher;
 mod clean;
 mod dh;
 mod digest;
+mod dsa;
 mod ec;
 mod ed25519;
 mod ed448;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use self::clean::{CleanKey, LARGE, SMALL, alone};
 use super::dh as rules;
 use super::output;
-use super::{Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
+use super::{DsaGroup, Keys, PairSpec, PrivateKey, PrivateParts, Provider, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 
 /// The backend `rustcrypto`.
@@ -72,6 +73,14 @@ impl Keys for KeyPairs {
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>> {
         SMALL.run(|| dh::safe_prime(bits))
     }
+
+    fn dsa_group(&self, prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
+        SMALL.run(|| dsa::group(prime_bits, subprime_bits))
+    }
+
+    fn check_dsa_group(&self, group: &DsaGroup) -> Result<()> {
+        SMALL.run(|| dsa::check_group(group))
+    }
 }
 
 fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
@@ -85,6 +94,7 @@ fn generate(spec: &PairSpec<'_>) -> Result<(PublicParts, PrivateParts)> {
         PairSpec::MlDsa { set, seed } => alone(|| ml_dsa::generate(set, seed)),
         PairSpec::MlKem { set, seed } => alone(|| ml_kem::generate(set, seed)),
         PairSpec::SlhDsa { set, seed } => alone(|| slh_dsa::generate(set, seed)),
+        PairSpec::Dsa(ref group) => alone(|| dsa::generate(group)),
         PairSpec::Dh { prime, base, private_bits } => {
             alone(|| rules::generate::<dh::Numbers>(prime, base, private_bits))
         }
@@ -102,6 +112,7 @@ fn private(parts: &PrivateParts) -> Result<Arc<dyn PrivateKey>> {
         PrivateParts::MlDsa { set, seed, key } => alone(|| ml_dsa::private(*set, seed.as_ref(), key)),
         PrivateParts::MlKem { set, seed, key } => alone(|| ml_kem::private(*set, seed.as_ref(), key)),
         PrivateParts::SlhDsa { set, key } => alone(|| slh_dsa::private(*set, key)),
+        PrivateParts::Dsa { group, value } => alone(|| dsa::private(group, value)),
         PrivateParts::Dh { prime, base, value } => {
             alone(|| rules::private::<dh::Numbers>(prime, base, value))
         }
@@ -118,6 +129,7 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),
+        PublicParts::Dsa { group, value } => alone(|| dsa::public(group, value)),
         PublicParts::Dh { prime, base, value } => alone(|| rules::public(prime, base, value)),
     }
 }

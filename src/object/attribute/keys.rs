@@ -29,14 +29,21 @@ pub(super) const RULES: &[Rule] = &[
     hidden(
         A::VALUE,
         Kind::Bytes,
-        ObjectTypes::CURVE_PRIVATE.or(ObjectTypes::SLH_DSA_PRIVATE).or(ObjectTypes::DH_PRIVATE),
+        ObjectTypes::CURVE_PRIVATE
+            .or(ObjectTypes::SLH_DSA_PRIVATE)
+            .or(ObjectTypes::DH_PRIVATE)
+            .or(ObjectTypes::DSA_PRIVATE),
         Need::Must,
     ),
     // ML-DSA, ML-KEM, SLH-DSA.
     Rule::new(A::PARAMETER_SET, Kind::Number, ObjectTypes::SET_PUBLIC)
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    made(A::VALUE, Kind::Bytes, ObjectTypes::SET_PUBLIC.or(ObjectTypes::DH_PUBLIC)),
+    made(
+        A::VALUE,
+        Kind::Bytes,
+        ObjectTypes::SET_PUBLIC.or(ObjectTypes::DH_PUBLIC).or(ObjectTypes::DSA_PUBLIC),
+    ),
     made(A::PARAMETER_SET, Kind::Number, ObjectTypes::SET_PRIVATE),
     // PKCS#11 3.2, "ML-DSA private key objects", "ML-KEM private key objects": at least one of SEED
     // and VALUE.
@@ -59,26 +66,37 @@ pub(super) const RULES: &[Rule] = &[
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed)
         .or(Default::Number(24)),
-    // Diffie-Hellman.
-    Rule::new(A::PRIME, Kind::Integer, ObjectTypes::DH_PUBLIC)
+    // Diffie-Hellman and DSA.
+    Rule::new(A::PRIME, Kind::Integer, ObjectTypes::DH_PUBLIC.or(ObjectTypes::DSA_PUBLIC))
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    Rule::new(A::BASE, Kind::Integer, ObjectTypes::DH_PUBLIC)
+    Rule::new(A::SUBPRIME, Kind::Integer, ObjectTypes::DSA_PUBLIC)
         .needs(Need::Must, Need::Must)
         .changes(Change::Fixed),
-    made(A::PRIME, Kind::Integer, ObjectTypes::DH_PRIVATE),
-    made(A::BASE, Kind::Integer, ObjectTypes::DH_PRIVATE),
+    Rule::new(A::BASE, Kind::Integer, ObjectTypes::DH_PUBLIC.or(ObjectTypes::DSA_PUBLIC))
+        .needs(Need::Must, Need::Must)
+        .changes(Change::Fixed),
+    made(A::PRIME, Kind::Integer, ObjectTypes::DH_PRIVATE.or(ObjectTypes::DSA_PRIVATE)),
+    made(A::SUBPRIME, Kind::Integer, ObjectTypes::DSA_PRIVATE),
+    made(A::BASE, Kind::Integer, ObjectTypes::DH_PRIVATE.or(ObjectTypes::DSA_PRIVATE)),
     Rule::new(A::VALUE_BITS, Kind::Number, ObjectTypes::DH_PRIVATE)
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed),
-    Rule::new(A::PRIME, Kind::Integer, ObjectTypes::DH_PARAMETERS)
+    Rule::new(A::PRIME, Kind::Integer, ObjectTypes::PARAMETERS)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
-    Rule::new(A::BASE, Kind::Integer, ObjectTypes::DH_PARAMETERS)
+    Rule::new(A::SUBPRIME, Kind::Integer, ObjectTypes::DSA_PARAMETERS)
         .needs(Need::Must, Need::Never)
         .changes(Change::Fixed),
-    Rule::new(A::PRIME_BITS, Kind::Number, ObjectTypes::DH_PARAMETERS)
+    Rule::new(A::BASE, Kind::Integer, ObjectTypes::PARAMETERS)
+        .needs(Need::Must, Need::Never)
+        .changes(Change::Fixed),
+    Rule::new(A::PRIME_BITS, Kind::Number, ObjectTypes::PARAMETERS)
         .needs(Need::Never, Need::Must)
+        .changes(Change::Fixed),
+    // Without it the size of the prime decides.
+    Rule::new(A::SUBPRIME_BITS, Kind::Number, ObjectTypes::DSA_PARAMETERS)
+        .needs(Need::Never, Need::May)
         .changes(Change::Fixed),
     // One-time passwords. PKCS#11 3.2, "OATH HOTP secret key objects": the token may refuse changes
     // of the counter. Here only the token changes it, and only upwards.

@@ -46,6 +46,9 @@ impl ObjectTypes {
     pub(crate) const CLOCK: Self = Self(1 << 49);
     pub(crate) const VALIDATION: Self = Self(1 << 50);
     pub(crate) const DES3: Self = Self(1 << 51);
+    pub(crate) const DSA_PUBLIC: Self = Self(1 << 52);
+    pub(crate) const DSA_PRIVATE: Self = Self(1 << 53);
+    pub const DSA_PARAMETERS: Self = Self(1 << 54);
 
     pub(crate) const RSA: Self = Self::RSA_PUBLIC.or(Self::RSA_PRIVATE);
     pub(super) const CURVE_PUBLIC: Self =
@@ -59,21 +62,27 @@ impl ObjectTypes {
     /// Private keys that can be expanded from a seed.
     pub(super) const SEEDED: Self = Self::ML_DSA_PRIVATE.or(Self::ML_KEM_PRIVATE);
     pub(super) const PUBLIC: Self =
-        Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC).or(Self::DH_PUBLIC);
-    pub(super) const PRIVATE: Self =
-        Self::RSA_PRIVATE.or(Self::CURVE_PRIVATE).or(Self::SET_PRIVATE).or(Self::DH_PRIVATE);
+        Self::RSA_PUBLIC.or(Self::CURVE_PUBLIC).or(Self::SET_PUBLIC).or(Self::DH_PUBLIC).or(Self::DSA_PUBLIC);
+    pub(super) const PRIVATE: Self = Self::RSA_PRIVATE
+        .or(Self::CURVE_PRIVATE)
+        .or(Self::SET_PRIVATE)
+        .or(Self::DH_PRIVATE)
+        .or(Self::DSA_PRIVATE);
+    pub const PARAMETERS: Self = Self::DH_PARAMETERS.or(Self::DSA_PARAMETERS);
     pub(super) const SECRET: Self =
         Self::CIPHER.or(Self::GENERIC_SECRET).or(Self::HKDF).or(Self::HMAC).or(Self::HOTP);
     /// Secret keys whose template contains the length, because their type has more than one length.
     pub(super) const LENGTHS: Self = Self(Self::SECRET.0 & !Self::CHACHA20.0 & !Self::DES3.0);
     pub(super) const CIPHER: Self = Self::AES.or(Self::AES_XTS).or(Self::CHACHA20).or(Self::DES3);
     pub(super) const SIGNS: Self = Self::RSA_PRIVATE
+        .or(Self::DSA_PRIVATE)
         .or(Self::EC_PRIVATE)
         .or(Self::EDWARDS_PRIVATE)
         .or(Self::ML_DSA_PRIVATE)
         .or(Self::SLH_DSA_PRIVATE)
         .or(Self::CODES);
     pub(super) const VERIFIES: Self = Self::RSA_PUBLIC
+        .or(Self::DSA_PUBLIC)
         .or(Self::EC_PUBLIC)
         .or(Self::EDWARDS_PUBLIC)
         .or(Self::ML_DSA_PUBLIC)
@@ -86,7 +95,7 @@ impl ObjectTypes {
     pub(super) const CERTIFICATES: Self = Self::X_509.or(Self::X_509_ATTRIBUTE).or(Self::WTLS);
     /// PKCS#11 3.2, "Object Classification": the objects that applications create.
     pub(super) const STORAGE: Self =
-        Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::DH_PARAMETERS);
+        Self::KEYS.or(Self::DATA).or(Self::CERTIFICATES).or(Self::TRUST).or(Self::PARAMETERS);
     /// Those objects that applications create and that have no secret part.
     pub(super) const OPEN: Self = Self(Self::STORAGE.0 & !Self::HIDDEN.0);
     /// The built-in objects, which applications cannot create.
@@ -208,6 +217,9 @@ const OBJECT_TYPES: &[(ObjectClass, Option<u64>, ObjectTypes)] = &[
     (ObjectClass::PUBLIC_KEY, Some(K::DH.0), ObjectTypes::DH_PUBLIC),
     (ObjectClass::PRIVATE_KEY, Some(K::DH.0), ObjectTypes::DH_PRIVATE),
     (ObjectClass::DOMAIN_PARAMETERS, Some(K::DH.0), ObjectTypes::DH_PARAMETERS),
+    (ObjectClass::PUBLIC_KEY, Some(K::DSA.0), ObjectTypes::DSA_PUBLIC),
+    (ObjectClass::PRIVATE_KEY, Some(K::DSA.0), ObjectTypes::DSA_PRIVATE),
+    (ObjectClass::DOMAIN_PARAMETERS, Some(K::DSA.0), ObjectTypes::DSA_PARAMETERS),
     (ObjectClass::OTP_KEY, Some(K::HOTP.0), ObjectTypes::HOTP),
     (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_X_509_ATTRIBUTE), ObjectTypes::X_509_ATTRIBUTE),
     (ObjectClass::CERTIFICATE, Some(value::CERTIFICATE_WTLS), ObjectTypes::WTLS),

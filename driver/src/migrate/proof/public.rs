@@ -71,7 +71,7 @@ impl<'a> PublicKey<'a> {
             return Self::of_info(&info);
         }
         let plan = Plan::of(object).ok()?;
-        const PARTS: [CK_ATTRIBUTE_TYPE; 8] = [
+        const PARTS: [CK_ATTRIBUTE_TYPE; 9] = [
             CKA_MODULUS,
             CKA_PUBLIC_EXPONENT,
             CKA_EC_PARAMS,
@@ -79,6 +79,7 @@ impl<'a> PublicKey<'a> {
             CKA_PARAMETER_SET,
             CKA_VALUE,
             CKA_PRIME,
+            CKA_SUBPRIME,
             CKA_BASE,
         ];
         let parts = plan.template.iter().filter(|one| PARTS.contains(&one.kind)).cloned().collect();

@@ -1,0 +1,50 @@
+//! `report`: a page of a result store.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use jeton_driver::page::{Page, html, markdown};
+use jeton_driver::{Error, results};
+
+/// Write a page with tables and plots of a result store of `jeton pipeline --results`.
+///
+/// The page shows the newest measurement of the store. It is one file that loads nothing.
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
+pub struct Report {
+    /// The store.
+    store: PathBuf,
+    /// Write the page to this file as HTML.
+    #[arg(long, group = "output")]
+    html: Option<PathBuf>,
+    /// Write the page to this file as Markdown.
+    #[arg(long, group = "output")]
+    markdown: Option<PathBuf>,
+}
+
+impl Report {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let page = Page::of(&results::measurements(&self.store)?)?;
+        if let Some(path) = &self.html {
+            self.write(path, &html(&page))?;
+        }
+        if let Some(path) = &self.markdown {
+            self.write(path, &markdown(&page))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes a file. The file must not be the store.
+    fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let [store, own] = [&self.store, path].map(|path| path.canonicalize().ok());
+        if store.is_some() && store == own {
+            return Err(Error::Usage(format!("{} is the store itself", path.display())));
+        }
+        let mut file = File::create(path).map_err(Error::io(path))?;
+        file.write_all(text.as_bytes()).map_err(Error::io(path))
+    }
+}

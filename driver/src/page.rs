@@ -1,0 +1,60 @@
+//! The page of a result store: tables and plots of its newest measurement, as one HTML or Markdown
+//! document without other files.
+//!
+//! - `contents`: which tables and plots there are; `plots` draws them.
+//! - `html` and `markdown`: write the same contents. Each escapes every text.
+
+mod contents;
+mod html;
+mod markdown;
+mod plots;
+
+pub use html::html;
+pub use markdown::markdown;
+
+use crate::Error;
+use crate::results::Measurement;
+
+/// A page, in no format yet.
+#[derive(Debug)]
+pub struct Page {
+    title: String,
+    /// Facts about the measurement: a name and a text.
+    facts: Vec<(String, String)>,
+    sections: Vec<Section>,
+}
+
+#[derive(Debug)]
+struct Section {
+    title: String,
+    blocks: Vec<Block>,
+}
+
+#[derive(Debug)]
+enum Block {
+    Text(String),
+    Table(Table),
+    Plot(Plot),
+}
+
+/// A table. The first column has words, the others numbers.
+#[derive(Debug)]
+struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Plot {
+    title: String,
+    /// The SVG element.
+    svg: String,
+}
+
+impl Page {
+    /// Builds the page of the measurements of a store, the oldest first. The newest is shown in
+    /// full. Fails if there is none.
+    pub fn of(measurements: &[Measurement]) -> Result<Self, Error> {
+        contents::page(measurements)
+    }
+}

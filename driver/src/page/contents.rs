@@ -1,0 +1,323 @@
+//! The tables and plots of a page.
+
+use jeton_peers::Interval;
+
+use super::plots::{self, Axis, Series};
+use super::{Block, Page, Plot, Section, Table};
+use crate::Error;
+use crate::pipeline::{Items, Place, STAGES};
+use crate::report::{rate, ratio_text, time};
+use crate::results::{Cell, Measurement};
+use crate::selection::IN_PROCESS;
+
+/// The batch sizes whose stages are shown side by side, if the store has them.
+const SIZES: [u64; 2] = [64, 1024];
+/// The name that the times of all stages together have.
+const TOTAL: &str = "total";
+
+/// Builds the page.
+pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
+    let Some(newest) = measurements.last() else {
+        return Err(Error::Usage("the store has no measurement with a run".to_owned()));
+    };
+    let view = View::of(newest);
+    let mut sections = vec![modules(&view)?, algorithms(&view)?];
+    sections.extend(backends(measurements)?);
+    sections.push(throughput(&view)?);
+    sections.extend(documents(newest)?);
+    sections.extend(view.algorithms.iter().map(|algorithm| stages(&view, algorithm)));
+    Ok(Page { title: "Jeton: the PKI pipeline".to_owned(), facts: facts(newest), sections })
+}
+
+/// A measurement with its lists of names.
+struct View<'a> {
+    measurement: &'a Measurement,
+    modules: Vec<&'a str>,
+    algorithms: Vec<&'a str>,
+    /// In ascending order.
+    sizes: Vec<u64>,
+}
+
+impl<'a> View<'a> {
+    fn of(measurement: &'a Measurement) -> Self {
+        let cells = || measurement.cells.iter().map(|(cell, _)| cell);
+        let mut sizes = distinct(cells().map(|cell| cell.size));
+        sizes.sort_unstable();
+        Self {
+            measurement,
+            modules: distinct(cells().map(|cell| cell.module.as_str())),
+            algorithms: distinct(cells().map(|cell| cell.algorithm.as_str())),
+            sizes,
+        }
+    }
+
+    fn seconds(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Interval> {
+        find(&self.measurement.cells, module, algorithm, size, stage)
+    }
+
+    fn ratio(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<Interval> {
+        find(&self.measurement.ratios, module, algorithm, size, stage)
+    }
+
+    /// Returns the items of a stage that a module handles in a second.
+    fn per_second(&self, module: &str, algorithm: &str, size: u64, stage: &str) -> Option<f64> {
+        let row = STAGES.iter().find(|row| row.name == stage)?;
+        let items = match row.items {
+            Items::Certificates => size,
+            Items::One => 1,
+        };
+        Some(items as f64 / self.seconds(module, algorithm, size, stage)?.median)
+    }
+
+    fn largest(&self) -> u64 {
+        self.sizes.last().copied().unwrap_or_default()
+    }
+}
+
+fn find(
+    cells: &[(Cell, Interval)],
+    module: &str,
+    algorithm: &str,
+    size: u64,
+    stage: &str,
+) -> Option<Interval> {
+    let same = |cell: &Cell| {
+        cell.size == size && cell.stage == stage && cell.module == module && cell.algorithm == algorithm
+    };
+    cells.iter().find(|(cell, _)| same(cell)).map(|(_, interval)| *interval)
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut known = Vec::new();
+    for one in all {
+        if !known.contains(&one) {
+            known.push(one);
+        }
+    }
+    known
+}
+
+fn facts(measurement: &Measurement) -> Vec<(String, String)> {
+    let memory = measurement.memory_kib.map(|kib| format!(", {} GiB of memory", kib.div_ceil(1 << 20)));
+    let machine = format!("{}, {} cores{}", measurement.cpu, measurement.cores, memory.unwrap_or_default());
+    let pairs = match measurement.rsa_key_pool {
+        0 => "a new pair for each certificate".to_owned(),
+        pairs => format!("{pairs} pairs that a batch reuses"),
+    };
+    let mut facts = vec![
+        ("Machine".to_owned(), machine),
+        ("System".to_owned(), measurement.system.clone()),
+        ("Date".to_owned(), measurement.started.clone()),
+        ("Tool".to_owned(), format!("jeton {}", measurement.version)),
+        ("Command".to_owned(), measurement.command.join(" ")),
+        ("Threads".to_owned(), measurement.threads.to_string()),
+        ("RSA key pairs of subscribers".to_owned(), pairs),
+    ];
+    facts.extend(measurement.modules.iter().map(|module| {
+        let file = module.library.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
+        let text = format!("{} {} ({}){file}", module.description, module.version, module.manufacturer);
+        (format!("Module {}", module.name), text)
+    }));
+    facts
+}
+
+/// Compares the modules: the time of all stages for each algorithm.
+fn modules(view: &View<'_>) -> Result<Section, Error> {
+    let size = view.largest();
+    let rows = view.algorithms.iter().map(|algorithm| {
+        let cells = view.modules.iter().map(|module| {
+            let seconds = view.seconds(module, algorithm, size, TOTAL).map(|one| time(one.median));
+            let ratio =
+                view.ratio(module, algorithm, size, TOTAL).map(|one| format!(" ({})", ratio_text(one)));
+            seconds.map_or_else(missing, |text| text + &ratio.unwrap_or_default())
+        });
+        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    });
+    let table = Table { header: header("algorithm", &view.modules), rows: rows.collect() };
+    let series: Vec<_> = view
+        .modules
+        .iter()
+        .map(|module| {
+            let point = |(at, algorithm): (usize, &&str)| {
+                let interval = view.seconds(module, algorithm, size, TOTAL)?;
+                Some((at as f64, interval.median))
+            };
+            let points = view.algorithms.iter().enumerate().filter_map(point).collect();
+            Series { name: (*module).to_owned(), colour: plots::colour(module, &view.modules), points }
+        })
+        .collect();
+    let title = format!("Time of all stages, batch of {size}");
+    let plot = plots::points(&title, "algorithm of the CA", "seconds", &view.algorithms, &series)?;
+    let text = format!(
+        "The time of the fifteen stages together for a batch of {size} certificates. In brackets: the time \
+         divided by that of {IN_PROCESS}, the baseline (AWS-LC called directly), in the same round. A ~ marks \
+         a ratio whose 95 % interval is wider than 10 % of it."
+    );
+    let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg: plot }), Block::Table(table)];
+    Ok(Section { title: "The modules".to_owned(), blocks })
+}
+
+/// Compares the algorithms with one module: Jeton, or else the first.
+fn algorithms(view: &View<'_>) -> Result<Section, Error> {
+    const SHOWN: [&str; 4] = ["cert_gen", "cert_verify", "ocsp_sign", "ocsp_verify"];
+    let size = view.largest();
+    let own = view.modules.iter().find(|module| **module == "jeton").or(view.modules.first());
+    let module = own.copied().unwrap_or_default();
+    let rows = view.algorithms.iter().map(|algorithm| {
+        let cells =
+            SHOWN.map(|stage| view.per_second(module, algorithm, size, stage).map_or_else(missing, rate));
+        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    });
+    let header = header("algorithm", &SHOWN.map(|stage| format!("{stage} per second")));
+    let table = Table { header, rows: rows.collect() };
+    let series: Vec<_> = SHOWN
+        .iter()
+        .enumerate()
+        .map(|(index, stage)| {
+            let point = |(at, algorithm): (usize, &&str)| {
+                Some((at as f64, view.per_second(module, algorithm, size, stage)?))
+            };
+            let points = view.algorithms.iter().enumerate().filter_map(point).collect();
+            Series { name: (*stage).to_owned(), colour: plots::other_colour(index), points }
+        })
+        .collect();
+    let title = format!("Items per second with {module}, batch of {size}");
+    let svg = plots::points(&title, "algorithm of the CA", "items per second", &view.algorithms, &series)?;
+    let blocks = vec![Block::Plot(Plot { title, svg }), Block::Table(table)];
+    Ok(Section { title: "The algorithms".to_owned(), blocks })
+}
+
+/// Compares the backends of Jeton, if the store has measurements of several: the newest of each.
+fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
+    let has_own = |one: &&Measurement| one.cells.iter().any(|(cell, _)| cell.module == "jeton");
+    let own: Vec<_> = measurements.iter().filter(has_own).collect();
+    let names = distinct(own.iter().map(|one| one.backend()));
+    if names.len() < 2 {
+        return Ok(None);
+    }
+    let newest: Vec<_> = names
+        .iter()
+        .filter_map(|name| own.iter().rev().find(|one| one.backend() == *name))
+        .map(|one| View::of(one))
+        .collect();
+    let algorithms = distinct(newest.iter().flat_map(|view| view.algorithms.iter().copied()));
+    let total = |view: &View<'_>, algorithm: &str| view.seconds("jeton", algorithm, view.largest(), TOTAL);
+    let rows = algorithms.iter().map(|algorithm| {
+        let cells = newest.iter().map(|view| match total(view, algorithm) {
+            Some(one) => format!("{} (batch of {})", time(one.median), view.largest()),
+            None => missing(),
+        });
+        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    });
+    let table = Table { header: header("algorithm", &names), rows: rows.collect() };
+    let series: Vec<_> = names
+        .iter()
+        .zip(&newest)
+        .enumerate()
+        .map(|(index, (name, view))| {
+            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(view, algorithm)?.median));
+            let points = algorithms.iter().enumerate().filter_map(point).collect();
+            let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
+            Series { name: format!("jeton, {name}"), colour, points }
+        })
+        .collect();
+    let title = "Time of all stages with each backend of Jeton".to_owned();
+    let svg = plots::points(&title, "algorithm of the CA", "seconds", &algorithms, &series)?;
+    let text =
+        "The newest measurement with each backend, each at its largest batch. The measurements took no \
+                turns, so a small difference means nothing."
+            .to_owned();
+    let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg }), Block::Table(table)];
+    Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
+}
+
+/// Shows certificates per second over the batch size.
+fn throughput(view: &View<'_>) -> Result<Section, Error> {
+    let mut blocks = Vec::new();
+    for algorithm in &view.algorithms {
+        let series: Vec<_> = view
+            .modules
+            .iter()
+            .map(|module| {
+                let point =
+                    |size: &u64| Some((*size as f64, view.per_second(module, algorithm, *size, "cert_gen")?));
+                let points = view.sizes.iter().filter_map(point).collect();
+                Series { name: (*module).to_owned(), colour: plots::colour(module, &view.modules), points }
+            })
+            .collect();
+        let title = format!("Certificates per second by batch size, {algorithm}");
+        let axes = [Axis { name: "certificates per batch" }, Axis { name: "certificates per second" }];
+        let svg = plots::lines(&title, axes, &series)?;
+        blocks.push(Block::Plot(Plot { title, svg }));
+    }
+    Ok(Section { title: "Throughput over the batch size".to_owned(), blocks })
+}
+
+/// Shows the sizes of the signed documents, if the store has them.
+fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
+    let all = &measurement.documents;
+    let algorithms = distinct(all.iter().map(|one| one.algorithm.as_str()));
+    let kinds = distinct(all.iter().map(|one| one.kind.as_str()));
+    if algorithms.is_empty() {
+        return Ok(None);
+    }
+    let largest = |algorithm: &str, kind: &str| {
+        all.iter().filter(|one| one.algorithm == algorithm && one.kind == kind).max_by_key(|one| one.size)
+    };
+    let rows = algorithms.iter().map(|algorithm| {
+        let cells = kinds.iter().map(|kind| match largest(algorithm, kind) {
+            Some(one) if *kind == "CRL" => format!("{} ({} entries)", one.bytes, one.size),
+            Some(one) => one.bytes.to_string(),
+            None => missing(),
+        });
+        std::iter::once((*algorithm).to_owned()).chain(cells).collect()
+    });
+    let table = Table { header: header("algorithm", &kinds), rows: rows.collect() };
+    let kind = "certificate";
+    let point = |(at, algorithm): (usize, &&str)| Some((at as f64, largest(algorithm, kind)?.bytes as f64));
+    let points = algorithms.iter().enumerate().filter_map(point).collect();
+    let series = [Series { name: kind.to_owned(), colour: plots::other_colour(1), points }];
+    let title = "Size of a certificate".to_owned();
+    let svg = plots::points(&title, "algorithm of the CA", "bytes", &algorithms, &series)?;
+    let text = "Bytes of the longest document in DER. The key of a certificate has the algorithm of its CA.";
+    let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
+    Ok(Some(Section { title: "Certificate sizes".to_owned(), blocks }))
+}
+
+/// Shows the stages of an algorithm with two batch sizes side by side.
+fn stages(view: &View<'_>, algorithm: &str) -> Section {
+    let measured = |size: &u64| {
+        view.modules.iter().any(|module| view.seconds(module, algorithm, *size, TOTAL).is_some())
+    };
+    let mut sizes: Vec<_> = SIZES.into_iter().filter(measured).collect();
+    if sizes.is_empty() {
+        let there: Vec<_> = view.sizes.iter().copied().filter(measured).collect();
+        sizes = there[there.len().saturating_sub(2)..].to_vec();
+    }
+    let columns: Vec<_> =
+        sizes.iter().flat_map(|size| view.modules.iter().map(move |module| (*module, *size))).collect();
+    let names = STAGES.iter().map(|row| (row.name, row.place)).chain([(TOTAL, Place::Module)]);
+    let rows = names.map(|(stage, place)| {
+        let cells = columns.iter().map(|(module, size)| {
+            let Some(seconds) = view.seconds(module, algorithm, *size, stage) else { return missing() };
+            let ratio = match place {
+                Place::Module => view.ratio(module, algorithm, *size, stage),
+                Place::Tool => None,
+            };
+            let ratio = ratio.map(|ratio| format!(" ({})", ratio_text(ratio)));
+            time(seconds.median) + &ratio.unwrap_or_default()
+        });
+        std::iter::once(stage.to_owned()).chain(cells).collect()
+    });
+    let names: Vec<_> = columns.iter().map(|(module, size)| format!("{module}, batch of {size}")).collect();
+    let table = Table { header: header("stage", &names), rows: rows.collect() };
+    Section { title: format!("Stages: {algorithm}"), blocks: vec![Block::Table(table)] }
+}
+
+fn header(first: &str, names: &[impl ToString]) -> Vec<String> {
+    std::iter::once(first.to_owned()).chain(names.iter().map(ToString::to_string)).collect()
+}
+
+fn missing() -> String {
+    "-".to_owned()
+}

@@ -1,0 +1,106 @@
+//! Writes a page as Markdown. A plot is an image whose data is inside its address.
+
+use super::plots::STYLE;
+use super::{Block, Page, Table};
+
+/// The colour of the text of an image in light and dark mode.
+const COLOURS: &str = "svg{color:#1c1c1c}@media(prefers-color-scheme:dark){svg{color:#e4e4e4}}";
+
+/// Returns the page as one Markdown document.
+pub fn markdown(page: &Page) -> String {
+    let mut out = format!("# {}\n\n", escaped(&page.title));
+    for (name, text) in &page.facts {
+        out += &format!("- {}: {}\n", escaped(name), escaped(text));
+    }
+    for section in &page.sections {
+        out += &format!("\n## {}\n", escaped(&section.title));
+        for block in &section.blocks {
+            out.push('\n');
+            out += &match block {
+                Block::Text(text) => escaped(text) + "\n",
+                Block::Table(one) => table(one),
+                Block::Plot(plot) => {
+                    let end = plot.svg.find('>').map_or(0, |at| at + 1);
+                    let (start, rest) = plot.svg.split_at(end);
+                    let svg = format!("{start}<style>{COLOURS}{STYLE}</style>{rest}");
+                    format!(
+                        "![{}](data:image/svg+xml;base64,{})\n",
+                        escaped(&plot.title),
+                        base64(svg.as_bytes())
+                    )
+                }
+            };
+        }
+    }
+    out
+}
+
+fn table(table: &Table) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = std::iter::once("---").chain(table.header.iter().skip(1).map(|_| "--:"));
+    let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
+    let rows: String = table.rows.iter().map(|row| line(row)).collect();
+    line(&table.header) + &rule + &rows
+}
+
+/// Returns a text on one line, without characters that have a meaning in Markdown or HTML.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '!' | '~' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            // No address becomes a link by itself.
+            ':' => out.push_str("&#58;"),
+            '@' => out.push_str("&#64;"),
+            blank if blank.is_whitespace() => out.push(' '),
+            control if control.is_control() => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Encodes bytes (RFC 4648, 4).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let is_padding = digit > chunk.len();
+            let index = (word >> (18 - 6 * digit)) as usize & 63;
+            out.push(if is_padding { '=' } else { DIGITS[index] as char });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 4648, 10.
+    #[test]
+    fn base64_matches_the_published_examples() {
+        let known = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, encoded) in known {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn a_text_makes_no_column_link_or_element() {
+        assert_eq!(escaped("a|b\n[x](y) <b>"), "a\\|b \\[x\\](y) &lt;b&gt;");
+        assert_eq!(escaped("https://example"), "https&#58;//example");
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads whole measurements of a result store, for `jeton report`.
+//!
+//! A store is an ordinary input: it may come from another person. Nothing here trusts its texts or
+//! numbers.
+
+use std::path::Path;
+
+use jeton_peers::Interval;
+use rusqlite::Connection;
+
+use super::{Cell, SECONDS, intervals, open};
+use crate::Error;
+use crate::selection::IN_PROCESS;
+
+/// The most cells of one measurement that a report has room for.
+const MOST_CELLS: usize = 50_000;
+
+/// The seconds of all stages of each run.
+const TOTALS: &str = "
+    SELECT module, algorithm, size, 'total', sum(seconds) FROM sample WHERE measurement = ?1
+    GROUP BY module, algorithm, size, round ORDER BY min(rowid)";
+/// The seconds of each stage, and of all stages, divided by those of the baseline in the same
+/// round.
+const RATIOS: &str = "
+    WITH run AS (
+        SELECT module, algorithm, size, round, stage, seconds FROM sample WHERE measurement = ?1
+        UNION ALL
+        SELECT module, algorithm, size, round, 'total', sum(seconds) FROM sample WHERE measurement = ?1
+        GROUP BY module, algorithm, size, round)
+    SELECT one.module, algorithm, size, stage, one.seconds / baseline.seconds
+    FROM run AS one JOIN run AS baseline USING (algorithm, size, round, stage)
+    WHERE baseline.module = '@baseline' AND one.module <> '@baseline' AND baseline.seconds > 0";
+
+/// A measurement.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// When it began, in UTC.
+    pub started: String,
+    /// The version of the tool.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The processor.
+    pub cpu: String,
+    /// The number of cores.
+    pub cores: u64,
+    /// The memory in KiB.
+    pub memory_kib: Option<u64>,
+    /// The distribution and the kernel's version.
+    pub system: String,
+    /// Threads of the parallel stages.
+    pub threads: u64,
+    /// RSA key pairs of subscribers that a batch reused; 0 means one for each certificate.
+    pub rsa_key_pool: u64,
+    /// The modules.
+    pub modules: Vec<ModuleRow>,
+    /// The times, in the order of the first run of each cell. The stage `total` has those of all
+    /// stages.
+    pub cells: Vec<(Cell, Interval)>,
+    /// The same divided by the baseline of the same round.
+    pub ratios: Vec<(Cell, Interval)>,
+    /// The sizes of the signed documents.
+    pub documents: Vec<Document>,
+}
+
+/// A module of a measurement.
+#[derive(Clone, Debug)]
+pub struct ModuleRow {
+    /// Its name in the report.
+    pub name: String,
+    /// Its description of itself.
+    pub description: String,
+    /// Its manufacturer.
+    pub manufacturer: String,
+    /// Its version.
+    pub version: String,
+    /// Its file.
+    pub library: Option<String>,
+}
+
+/// The size of a signed document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The CA algorithm.
+    pub algorithm: String,
+    /// The batch size.
+    pub size: u64,
+    /// What it is, for example `certificate`.
+    pub kind: String,
+    /// The length of the longest one in bytes.
+    pub bytes: u64,
+}
+
+impl Measurement {
+    /// Returns the backend that the command line names for Jeton, or the default.
+    pub fn backend(&self) -> &str {
+        let named = self.command.iter().zip(self.command.iter().skip(1));
+        let apart = named.filter(|(option, _)| *option == "--backend").map(|(_, value)| value.as_str());
+        let joined = self.command.iter().filter_map(|word| word.strip_prefix("--backend="));
+        apart.chain(joined).last().unwrap_or("aws-lc")
+    }
+}
+
+/// Returns the measurements of a store that have samples, the oldest first.
+pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
+    let connection = open(path)?;
+    let mut statement = connection.prepare(
+        "SELECT id, started, tool_version, command, cpu, cores, memory_kib, system, threads, rsa_key_pool
+         FROM measurement ORDER BY id",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let command: String = row.get(3)?;
+        let measurement = Measurement {
+            started: row.get(1)?,
+            version: row.get(2)?,
+            // What is not a list of words is shown as one word.
+            command: serde_json::from_str(&command).unwrap_or_else(|_| vec![command]),
+            cpu: row.get(4)?,
+            cores: row.get(5)?,
+            memory_kib: row.get(6)?,
+            system: row.get(7)?,
+            threads: row.get(8)?,
+            rsa_key_pool: row.get(9)?,
+            modules: Vec::new(),
+            cells: Vec::new(),
+            ratios: Vec::new(),
+            documents: Vec::new(),
+        };
+        Ok((row.get(0)?, measurement))
+    })?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (id, mut measurement): (i64, Measurement) = row?;
+        measurement.modules = modules(&connection, id)?;
+        measurement.cells = intervals(&connection, SECONDS, Some(id))?;
+        measurement.cells.extend(intervals(&connection, TOTALS, Some(id))?);
+        let ratios = RATIOS.replace("@baseline", IN_PROCESS);
+        measurement.ratios = intervals(&connection, &ratios, Some(id))?;
+        measurement.cells.retain(can_be_drawn);
+        measurement.ratios.retain(can_be_drawn);
+        if measurement.cells.len() > MOST_CELLS {
+            let many = format!("{}: more than {MOST_CELLS} times in one measurement", path.display());
+            return Err(Error::Usage(many));
+        }
+        measurement.documents = documents(&connection, id)?;
+        if !measurement.cells.is_empty() {
+            found.push(measurement);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether a time or a ratio is a positive number of a size that occurs.
+fn can_be_drawn((_, one): &(Cell, Interval)) -> bool {
+    [one.low, one.median, one.high].iter().all(|number| (1e-12..1e9).contains(number))
+}
+
+fn modules(connection: &Connection, id: i64) -> Result<Vec<ModuleRow>, Error> {
+    let mut statement = connection.prepare(
+        "SELECT name, description, manufacturer, version, library FROM module WHERE measurement = ?1 ORDER BY rowid",
+    )?;
+    let rows = statement.query_map([id], |row| {
+        Ok(ModuleRow {
+            name: row.get(0)?,
+            description: row.get(1)?,
+            manufacturer: row.get(2)?,
+            version: row.get(3)?,
+            library: row.get(4)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn documents(connection: &Connection, id: i64) -> Result<Vec<Document>, Error> {
+    let mut statement = connection.prepare(
+        "SELECT algorithm, size, kind, bytes FROM document WHERE measurement = ?1 ORDER BY rowid LIMIT 10000",
+    )?;
+    let rows = statement.query_map([id], |row| {
+        Ok(Document { algorithm: row.get(0)?, size: row.get(1)?, kind: row.get(2)?, bytes: row.get(3)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

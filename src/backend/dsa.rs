@@ -1,0 +1,109 @@
+//! DSA (FIPS 186-4): the rules for domain parameters, keys and digests. A library supplies the
+//! integers and the signatures.
+//!
+//! The numbers of a key come from its owner, or from an attacker who can import keys. So every key
+//! passes [`check_numbers`] before a library gets it. Its cost is bounded by the size of the prime.
+
+use super::dh::{Integers, below, size, unpadded};
+use super::{DsaGroup, PrivateParts, PublicParts};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// Sizes in bits of the primes that keys may use.
+const PRIMES: std::ops::RangeInclusive<usize> = 1024..=3072;
+/// Sizes in bits of the subprimes that keys may use (FIPS 186-4, 4.2). AWS-LC has the same rule.
+const SUBPRIMES: [usize; 3] = [160, 224, 256];
+/// The sizes of prime and subprime for which the token generates domain parameters (FIPS 186-4,
+/// 4.2).
+const GENERATED: [(usize, usize); 4] = [(1024, 160), (2048, 224), (2048, 256), (3072, 256)];
+/// The lengths of the digests of `CKM_DSA` (PKCS#11 3.2, "DSA: Key And Data Length").
+const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
+
+/// The integers of a library, with a test for primes.
+pub(super) trait Primes: Integers {
+    /// Tests an odd number of at most 3072 bits. A composite number passes with a negligible
+    /// probability, also if an attacker chose it.
+    fn is_prime(number: &[u8]) -> Result<bool>;
+}
+
+/// Fails unless FIPS 186-4 has this pair of sizes.
+pub(super) fn check_sizes(prime_bits: usize, subprime_bits: usize) -> Result<()> {
+    if GENERATED.contains(&(prime_bits, subprime_bits)) { Ok(()) } else { Err(Error::KeySizeRange) }
+}
+
+/// Fails unless `CKM_DSA` signs digests of this length.
+pub(super) fn check_digest(digest: &[u8]) -> Result<()> {
+    if DIGESTS.contains(&digest.len()) { Ok(()) } else { Err(Error::DataLenRange) }
+}
+
+/// Checks domain parameters: [`Keys::check_dsa_group`](super::Keys::check_dsa_group).
+pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
+    check_numbers::<I>(group)?;
+    // The subprime first: it is shorter. The base has it as its order, and so it divides the prime
+    // minus 1 if both are prime.
+    let good = I::is_prime(&group.subprime)? && I::is_prime(&group.prime)?;
+    if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
+}
+
+/// Checks the public value. It must be from 2 to the prime minus 2, with the subprime as its order.
+pub(super) fn check_public<I: Integers>(group: &DsaGroup, value: &[u8]) -> Result<()> {
+    check_numbers::<I>(group)?;
+    if is_element::<I>(group, value)? { Ok(()) } else { Err(Error::DataInvalid) }
+}
+
+/// Checks the private value, which must be from 1 to the subprime minus 1, and returns the public
+/// value.
+pub(super) fn public_value<I: Integers>(group: &DsaGroup, value: &Secret) -> Result<Vec<u8>> {
+    check_numbers::<I>(group)?;
+    let value = unpadded(value);
+    if value.is_empty() || !below(value, &group.subprime) {
+        return Err(Error::DataInvalid);
+    }
+    let public = I::power(&group.base, value, &group.prime)?;
+    Ok(unpadded(&public).to_vec())
+}
+
+/// Returns both parts of a key pair with this private value.
+pub(super) fn pair<I: Integers>(group: &DsaGroup, value: Secret) -> Result<(PublicParts, PrivateParts)> {
+    let public = PublicParts::Dsa { group: group.clone(), value: public_value::<I>(group, &value)? };
+    Ok((public, PrivateParts::Dsa { group: group.clone(), value }))
+}
+
+/// Checks everything about domain parameters except whether the numbers are prime. A number that is
+/// not prime harms only the keys that use it.
+fn check_numbers<I: Integers>(group: &DsaGroup) -> Result<()> {
+    let DsaGroup { prime, subprime, base } = group;
+    if !PRIMES.contains(&size(prime)) || !SUBPRIMES.contains(&size(subprime)) {
+        return Err(Error::KeySizeRange);
+    }
+    let is_odd = |number: &[u8]| number.last().is_some_and(|last| last & 1 == 1);
+    let good = is_odd(prime) && is_odd(subprime) && is_element::<I>(group, base)?;
+    if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
+}
+
+/// Returns whether a number other than 1 and -1 has the subprime as a multiple of its order. The
+/// prime is odd.
+fn is_element<I: Integers>(group: &DsaGroup, number: &[u8]) -> Result<bool> {
+    let number = unpadded(number);
+    let mut largest = group.prime.clone();
+    if let Some(last) = largest.last_mut() {
+        *last &= !1;
+    }
+    if matches!(number, [] | [1]) || !below(number, &largest) {
+        return Ok(false);
+    }
+    Ok(unpadded(&I::power(number, &group.subprime, &group.prime)?) == [1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_sizes_of_the_standard_are_generated() {
+        assert_eq!(check_sizes(2048, 224), Ok(()));
+        for (prime, subprime) in [(1024, 256), (2048, 160), (1536, 160), (3072, 224), (0, 0)] {
+            assert_eq!(check_sizes(prime, subprime), Err(Error::KeySizeRange));
+        }
+    }
+}

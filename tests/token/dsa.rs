@@ -1,0 +1,262 @@
+//! DSA: published signatures, key pairs and domain parameters, import, wrapping, invalid numbers,
+//! and a token without it.
+
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as flag};
+use jeton::module::Output;
+
+use crate::keys::{DSA_BASE, DSA_PRIME, DSA_SUBPRIME, Kind, dsa_group, key_object, pair};
+use crate::support::{Attributes, Client, each_backend, hex, none, plain};
+
+/// RFC 6979, A.2.1: the key pair in the group of `keys.rs`.
+const PRIVATE: &str = "411602cb19a6ccc34494d79d98ef1e7ed5af25f7";
+const PUBLIC: &str = "5df5e01ded31d0297e274e1691c192fe5868fef9e19a84776454b100cf16f65392195a38b90523e2542ee61871c04\
+    40cb87c322fc4b4d2ec5e1e7ec766e1be8d4ce935437dc11c3c8fd426338933ebfe739cb3465f4d3668c5e473508253b1e6\
+    82f65cbdc4fae93c2ea212390e54905a86e2223170b44eaa7da5dd9ffcfb7f3b";
+/// RFC 6979, A.2.1: the signature of "sample" with SHA-256.
+const SIGNATURE: &str = "81f2f5850be5bc123c43f71a3033e9384611c5454cdd914b65eb6c66a8aaad27299bee6b035f5e89";
+
+const MECHANISMS: [M; 12] = [
+    M::DSA_PARAMETER_GEN,
+    M::DSA_KEY_PAIR_GEN,
+    M::DSA,
+    M::DSA_SHA1,
+    M::DSA_SHA224,
+    M::DSA_SHA256,
+    M::DSA_SHA384,
+    M::DSA_SHA512,
+    M::DSA_SHA3_224,
+    M::DSA_SHA3_256,
+    M::DSA_SHA3_384,
+    M::DSA_SHA3_512,
+];
+
+fn key(class: ObjectClass) -> Attributes {
+    let value = if class == ObjectClass::PUBLIC_KEY { PUBLIC } else { PRIVATE };
+    key_object(class, KeyType::DSA).and(&dsa_group()).bytes(A::VALUE, &hex(value))
+}
+
+fn shown() -> Attributes {
+    none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true)
+}
+
+#[test]
+fn imported_keys_sign_and_verify_published_signatures() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let public = client.create(session, &key(ObjectClass::PUBLIC_KEY)).expect("a key");
+        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
+        let mechanism = plain(M::DSA_SHA256);
+        assert_eq!(client.verify(session, &mechanism, public, b"sample", &hex(SIGNATURE)), Ok(()));
+        let signature = client.sign(session, &mechanism, private, b"sample").expect("a signature");
+        assert_eq!(client.verify(session, &mechanism, public, b"sample", &signature), Ok(()));
+        // The signature is 2 * 20 bytes.
+        assert_eq!(signature.len(), 40);
+        let refused = client.verify(session, &mechanism, public, b"other", &signature);
+        assert_eq!(refused, Err(Error::SignatureInvalid));
+        let refused = client.verify(session, &mechanism, public, b"sample", &signature[..39]);
+        assert_eq!(refused, Err(Error::SignatureLenRange));
+        // The X.509 form: RFC 3279, 2.3.2.
+        let info = client.read(session, public, A::PUBLIC_KEY_INFO).expect("a public key");
+        assert!(info.windows(9).any(|part| part == hex("06072a8648ce380401")));
+        assert_eq!(client.read(session, private, A::PUBLIC_KEY_INFO), Ok(info));
+        assert_eq!(client.read(session, private, A::VALUE), Err(Error::AttributeSensitive));
+        assert_eq!(client.read(session, private, A::SUBPRIME), Ok(hex(DSA_SUBPRIME)));
+    });
+}
+
+/// PKCS#11 3.2, "DSA without hashing": a digest of 20, 28, 32, 48 or 64 bytes, in one part.
+#[test]
+fn bare_dsa_takes_digests_in_one_part() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let (public, private) = pair(&client, session, Kind::Dsa, &none());
+        let mechanism = plain(M::DSA);
+        for len in [0, 19, 21, 31, 33, 65] {
+            let refused = client.sign(session, &mechanism, private, &vec![7; len]);
+            assert_eq!(refused, Err(Error::DataLenRange), "{len}");
+            let refused = client.verify(session, &mechanism, public, &vec![7; len], &[7; 40]);
+            assert_eq!(refused, Err(Error::DataLenRange), "{len}");
+        }
+        client.module.sign_init(session, &mechanism, private).expect("an operation");
+        let refused = client.module.sign_update(session, &[7; 20]);
+        assert_eq!(refused, Err(Error::OperationNotInitialized));
+    });
+}
+
+#[test]
+fn key_pairs_are_generated_in_the_group_of_the_template() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let make = |public: &Attributes, private: &Attributes| {
+            client.generate(session, M::DSA_KEY_PAIR_GEN, public, private)
+        };
+        let (public, private) = make(&dsa_group(), &shown()).expect("a pair");
+        for object in [public, private] {
+            assert_eq!(client.read(session, object, A::PRIME), Ok(hex(DSA_PRIME)));
+            assert_eq!(client.read(session, object, A::SUBPRIME), Ok(hex(DSA_SUBPRIME)));
+            assert_eq!(client.read(session, object, A::BASE), Ok(hex(DSA_BASE)));
+            assert!(client.flag(session, object, A::LOCAL));
+        }
+        assert!(client.flag(session, public, A::VERIFY) && client.flag(session, private, A::SIGN));
+        let value = client.read(session, private, A::VALUE).expect("a value");
+        assert!(value.len() <= 20 && value.first().is_some_and(|first| *first != 0));
+        for id in [A::PRIME, A::SUBPRIME, A::BASE] {
+            assert_eq!(make(&dsa_group().without(id), &none()), Err(Error::TemplateIncomplete), "{id}");
+        }
+        let given = make(&dsa_group().bytes(A::VALUE, &[7]), &none());
+        assert_eq!(given, Err(Error::TemplateInconsistent));
+        let given = make(&dsa_group(), &none().bytes(A::VALUE, &[7]));
+        assert_eq!(given, Err(Error::AttributeReadOnly));
+        let wrong = make(&dsa_group().without(A::BASE).bytes(A::BASE, &[2]), &none());
+        assert_eq!(wrong, Err(Error::DomainParamsInvalid));
+    });
+}
+
+#[test]
+fn domain_parameters_are_generated_and_imported() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let make = |template: &Attributes| {
+            client.module.generate_key(session, &plain(M::DSA_PARAMETER_GEN), &template.template())
+        };
+        let made = make(&none().number(A::PRIME_BITS, 1024)).expect("domain parameters");
+        assert_eq!(client.number(session, made, A::CLASS), ObjectClass::DOMAIN_PARAMETERS.0);
+        assert_eq!(client.number(session, made, A::KEY_TYPE), KeyType::DSA.0);
+        assert_eq!(client.number(session, made, A::PRIME_BITS), 1024);
+        assert_eq!(client.number(session, made, A::SUBPRIME_BITS), 160);
+        assert!(client.flag(session, made, A::LOCAL));
+        let group = [A::PRIME, A::SUBPRIME, A::BASE]
+            .into_iter()
+            .fold(none(), |group, id| group.bytes(id, &client.read(session, made, id).expect("a number")));
+        let (public, private) =
+            client.generate(session, M::DSA_KEY_PAIR_GEN, &group, &none()).expect("a pair");
+        let signature = client.sign(session, &plain(M::DSA_SHA1), private, b"data").expect("a signature");
+        assert_eq!(client.verify(session, &plain(M::DSA_SHA1), public, b"data", &signature), Ok(()));
+
+        let imported = Attributes::of(ObjectClass::DOMAIN_PARAMETERS).number(A::KEY_TYPE, KeyType::DSA.0);
+        let imported = client.create(session, &imported.and(&group)).expect("domain parameters");
+        assert_eq!(client.number(session, imported, A::SUBPRIME_BITS), 160);
+        assert!(!client.flag(session, imported, A::LOCAL));
+
+        for bits in [0, 512, 1023, 1088, 3073, u64::MAX] {
+            assert_eq!(make(&none().number(A::PRIME_BITS, bits)), Err(Error::KeySizeRange), "{bits}");
+        }
+        for (bits, subprime) in [(1024, 256), (2048, 160), (3072, 0), (1024, u64::MAX)] {
+            let template = none().number(A::PRIME_BITS, bits).number(A::SUBPRIME_BITS, subprime);
+            assert_eq!(make(&template), Err(Error::KeySizeRange));
+        }
+        assert_eq!(make(&none()), Err(Error::TemplateIncomplete));
+        let given = none().number(A::PRIME_BITS, 1024).bytes(A::SUBPRIME, &[7]);
+        assert_eq!(make(&given), Err(Error::AttributeReadOnly));
+    });
+}
+
+#[test]
+fn imported_numbers_are_checked() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let refuses = |class, id, value: &[u8], error| {
+            let refused = client.create(session, &key(class).without(id).bytes(id, value));
+            assert_eq!(refused, Err(error), "{id} {}", value.len());
+        };
+        let (public, private) = (ObjectClass::PUBLIC_KEY, ObjectClass::PRIVATE_KEY);
+        for value in [&[][..], &[0], &hex(DSA_SUBPRIME), &[0xff; 20], &[1; 400]] {
+            refuses(private, A::VALUE, value, Error::AttributeValueInvalid);
+        }
+        for value in [&[][..], &[0], &[1], &[2], &hex(DSA_PRIME), &[0xff; 400]] {
+            refuses(public, A::VALUE, value, Error::AttributeValueInvalid);
+        }
+        let parameters = Attributes::of(ObjectClass::DOMAIN_PARAMETERS).number(A::KEY_TYPE, KeyType::DSA.0);
+        let parameters = parameters.and(&dsa_group());
+        for (id, value, error) in [
+            (A::PRIME, &[][..], Error::KeySizeRange),
+            (A::PRIME, &[0xff; 127], Error::KeySizeRange),
+            (A::PRIME, &[0xff; 385], Error::KeySizeRange),
+            (A::PRIME, &[0xff; 1 << 16], Error::KeySizeRange),
+            (A::PRIME, &[0xfe; 128], Error::DomainParamsInvalid),
+            (A::SUBPRIME, &[0xff; 19], Error::KeySizeRange),
+            (A::SUBPRIME, &[0xff; 33], Error::KeySizeRange),
+            (A::SUBPRIME, &[0xff; 20], Error::DomainParamsInvalid),
+            (A::BASE, &[], Error::DomainParamsInvalid),
+            (A::BASE, &[1], Error::DomainParamsInvalid),
+            (A::BASE, &[2], Error::DomainParamsInvalid),
+            (A::BASE, &hex(DSA_PRIME), Error::DomainParamsInvalid),
+        ] {
+            refuses(public, id, value, error);
+            refuses(private, id, value, error);
+            let refused = client.create(session, &parameters.clone().without(id).bytes(id, value));
+            assert_eq!(refused, Err(error), "{id} {}", value.len());
+        }
+        // A number with leading zeros is the same number.
+        let padded = [vec![0; 4], hex(DSA_PRIME)].concat();
+        let padded = key(public).without(A::PRIME).bytes(A::PRIME, &padded);
+        let padded = client.create(session, &padded).expect("a key");
+        assert_eq!(client.read(session, padded, A::PRIME), Ok(hex(DSA_PRIME)));
+    });
+}
+
+/// `openssl pkey` reads the same bytes: PKCS #8 with `Dss-Parms` (RFC 3279, 2.3.2).
+#[test]
+fn a_private_key_is_wrapped_as_pkcs_8_and_unwrapped() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let session = client.user();
+        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY).and(&shown())).expect("a key");
+        let by = none().number(A::VALUE_LEN, 32);
+        let by = client.module.generate_key(session, &plain(M::AES_KEY_GEN), &by.template()).expect("a key");
+        let kwp = plain(M::AES_KEY_WRAP_KWP);
+        let mut wrapped = vec![0; 1024];
+        let out = Output::Buffer(&mut wrapped);
+        let len = client.module.wrap_key(session, &kwp, by, private, out).expect("a wrapped key");
+        let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::DSA);
+        let unwrap = |template: &Attributes| {
+            client.module.unwrap_key(session, &kwp, by, &wrapped[..len], &template.template())
+        };
+        let back = unwrap(&template.clone().and(&shown())).expect("a key");
+        assert_eq!(client.read(session, back, A::VALUE), Ok(hex(PRIVATE)));
+        let other = template.clone().bytes(A::BASE, &[2]);
+        assert_eq!(unwrap(&other), Err(Error::TemplateInconsistent));
+        let dh = key_object(ObjectClass::PRIVATE_KEY, KeyType::DH);
+        assert!(unwrap(&dh).is_err());
+    });
+}
+
+#[test]
+fn dsa_is_offered_only_if_configured() {
+    each_backend(|provider| {
+        let client = Client::with(provider, "");
+        let session = client.user();
+        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
+        assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
+        let private = client.create(session, &key(ObjectClass::PRIVATE_KEY)).expect("a key");
+        let refused = client.module.sign_init(session, &plain(M::DSA_SHA256), private);
+        assert_eq!(refused, Err(Error::MechanismInvalid));
+
+        let client = Client::new(provider);
+        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
+        for id in MECHANISMS {
+            assert!(offered.contains(&id), "{id}");
+            let info = client.module.mechanism(client.slot, id).expect("the info");
+            assert_eq!((info.min, info.max), (1024, 3072), "{id}");
+        }
+        let info = client.module.mechanism(client.slot, M::DSA).expect("the info");
+        assert!(info.flags & flag::SIGN != 0 && info.flags & flag::VERIFY != 0);
+    });
+}
+
+/// FIPS 186-5 has no DSA.
+#[test]
+fn the_strict_policy_offers_no_dsa() {
+    each_backend(|provider| {
+        let strict = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
+        let client = Client::with(provider, strict);
+        let offered = client.module.mechanisms(client.slot).expect("mechanisms");
+        assert!(MECHANISMS.iter().all(|id| !offered.contains(id)));
+    });
+}
