@@ -1,7 +1,9 @@
 //! Objects of a token as an administrator sees them: what they are, and how to name them.
 
 use cryptoki_sys::*;
+use der::{Decode, Encode};
 use serde::Serialize;
+use x509_cert::Certificate;
 
 use crate::Error;
 use crate::client::{Attribute, ObjectHandle, Session, TokenInfo};
@@ -164,7 +166,8 @@ pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8
         return Ok(info);
     }
     if number(session, object, CKA_CLASS) == Some(CKO_CERTIFICATE) {
-        return crate::certificate::public_key_of(&bytes(session, object, CKA_VALUE));
+        let certificate = Certificate::from_der(&bytes(session, object, CKA_VALUE))?;
+        return Ok(certificate.tbs_certificate.subject_public_key_info.to_der()?);
     }
     let public = match number(session, object, CKA_CLASS) {
         Some(CKO_PRIVATE_KEY) => partner(session, object).ok_or_else(none)?,
