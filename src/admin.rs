@@ -3,6 +3,8 @@
 //! The tool `jeton` calls this module. It reads the same configuration as `C_Initialize` and needs
 //! no session. It is independent of the C interface.
 
+pub mod keys;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -131,6 +133,14 @@ impl TokenFile {
         self.recorded("jeton pin reset", |token| token.reset_so_pin(user_pin, new))
     }
 
+    /// Replaces the label, which has 32 bytes at most. Needs the SO PIN, as `C_InitToken` does. The
+    /// objects stay.
+    pub fn rename(&self, so_pin: &[u8], label: &str) -> Result<()> {
+        let mut padded = [b' '; 32];
+        padded.get_mut(..label.len()).ok_or(Error::ArgumentsBad)?.copy_from_slice(label.as_bytes());
+        self.recorded("jeton token rename", |token| token.rename(so_pin, &padded))
+    }
+
     /// Makes a new token key and encrypts all records again with it. The PINs stay. Every process
     /// that is logged in is logged out. If the process is killed, the token is as before or has the
     /// new key.
@@ -189,6 +199,33 @@ impl TokenFile {
         }
         outcome
     }
+}
+
+/// Reads the configuration as `C_Initialize` does. Returns the keys that decide where tokens are
+/// and what opens them, with their effective values. Fails if the module would refuse the
+/// configuration. The log says why.
+pub fn configuration() -> Result<Vec<(&'static str, String)>> {
+    let settings = Settings::load(None, Threads::Forbidden)?;
+    let path =
+        |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+    let pins = &settings.pins;
+    Ok(vec![
+        ("token-dir", settings.token_dir.display().to_string()),
+        ("backend", settings.provider.name.to_owned()),
+        ("policy.name", if settings.is_strict() { "strict" } else { "default" }.to_owned()),
+        ("mechanisms.offered", settings.mechanisms.len().to_string()),
+        ("mechanisms.min-rsa-bits", settings.min_rsa_bits.to_string()),
+        ("pin.min-length", pins.min_length.to_string()),
+        ("pin.max-length", pins.max_length.to_string()),
+        ("pin.retries", pins.retries.to_string()),
+        ("pin.memory-kib", pins.memory_kib.to_string()),
+        ("pin.passes", pins.passes.to_string()),
+        ("pin.uncounted-delay", pins.uncounted_delay.to_string()),
+        ("store.counter-dir", path(&settings.counter_dir)),
+        ("store.sealing-key", if settings.sealing_key.is_some() { "set" } else { "none" }.to_owned()),
+        ("store.shm-probe", settings.shm_probe.to_string()),
+        ("audit", if settings.audit.is_some() { "on" } else { "off" }.to_owned()),
+    ])
 }
 
 /// Creates a file with a new sealing key, which only its owner may read. Fails if the file exists.

@@ -25,15 +25,16 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 12] = [
+const PACKAGES: [(&str, &[&str]); 13] = [
     ("abi/names", &[]),
     ("tests/vectors", &[]),
     (".", &["abi/names", "tests/vectors"]),
     ("abi", &["."]),
     ("driver/client", &["abi/names"]),
+    ("driver/formats", &[]),
     ("driver/migrate", &[]),
     ("driver/peers", &["driver/client"]),
-    ("driver", &[".", "driver/client", "driver/migrate", "driver/peers"]),
+    ("driver", &[".", "driver/client", "driver/formats", "driver/migrate", "driver/peers"]),
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi"]),
@@ -41,11 +42,12 @@ const PACKAGES: [(&str, &[&str]); 12] = [
 ];
 
 /// The folders whose files import each other without circles.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "src",
     "abi/src",
     "driver/src",
     "driver/client/src",
+    "driver/formats/src",
     "driver/migrate/src",
     "driver/peers/src",
     "conformance/src",

@@ -2,26 +2,25 @@
 
 pub mod audit;
 pub mod backend;
+pub mod cert;
 pub mod compare;
+pub mod compute;
+pub mod config;
+pub mod key;
 pub mod mechanisms;
 pub mod migrate;
-pub mod pin;
+pub mod object;
+mod out;
+mod pin;
+pub mod pins;
 pub mod pipeline;
 pub mod report;
+mod target;
 pub mod token;
 pub mod token_file;
 pub mod verify_db;
 
 use jeton_driver::Error;
-use jeton_driver::client::Module;
-use jeton_peers::Known;
-
-/// Loads and initialises a module by its name or path.
-fn open(name: &str) -> Result<Module, Error> {
-    let module = Module::load(jeton_peers::library_of(name)?)?;
-    module.initialize(Known::named(name).and_then(Known::looking_parameters))?;
-    Ok(module)
-}
 
 /// Standard output refused a write, for example because its reader has ended.
 fn printing(source: std::io::Error) -> Error {

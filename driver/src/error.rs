@@ -74,6 +74,17 @@ pub enum Error {
     /// A migration failed.
     #[error("{0}")]
     Migration(String),
+    /// A file with a key or a certificate could not be read.
+    #[error("{}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: jeton_formats::Error,
+    },
+    /// The work could not be done.
+    #[error("{0}")]
+    Failed(String),
     /// The command line asks for something impossible.
     #[error("{0}")]
     Usage(String),
@@ -93,7 +104,7 @@ impl From<jeton_peers::Error> for Error {
             jeton_peers::Error::Module(failure) => Self::Module(failure),
             jeton_peers::Error::Load(error) => Self::Load(error),
             jeton_peers::Error::Io { path, source } => Self::Io { path, source },
-            jeton_peers::Error::Message(text) => Self::Usage(text),
+            jeton_peers::Error::Message(text) => Self::Failed(text),
         }
     }
 }

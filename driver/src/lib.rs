@@ -7,16 +7,24 @@
 #![deny(unsafe_code)]
 
 pub mod audit;
+pub mod certificate;
 pub mod error;
+pub mod import;
+pub mod key_type;
 pub mod migrate;
+pub mod object;
+pub mod output;
 pub mod page;
 pub mod pipeline;
 pub mod pki;
 pub mod report;
 pub mod results;
 pub mod selection;
+pub mod text;
 pub mod token;
 pub mod token_file;
+pub mod uri;
 
 pub use error::Error;
 pub use jeton_client as client;
+pub use jeton_formats as formats;

@@ -3,13 +3,18 @@
 
 mod commands;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use jeton_driver::Error;
+use jeton_driver::text::shown;
+
+const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
 /// Tokens of any PKCS#11 module, and an X.509 PKI pipeline through several of them side by side.
 #[derive(Parser)]
-#[command(name = "jeton", version, about)]
+#[command(name = "jeton", version, about, after_help = EXIT)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -17,22 +22,42 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Initialise a token and set its PINs.
-    InitToken(commands::token::InitToken),
-    /// Show the slots of a module and their tokens.
-    ShowSlots(commands::token::ShowSlots),
-    /// Delete a token of Jeton with all it holds.
-    DeleteToken(commands::token::DeleteToken),
-    /// Show what the file of a Jeton token tells without a PIN.
-    TokenInfo(commands::token_file::TokenInfo),
-    /// Unlock the PINs of a Jeton token, or set a new SO PIN with the user's PIN.
-    Pin(commands::token_file::Pin),
+    /// Initialise, list, delete and rename tokens.
+    Token(commands::token::Token),
+    /// Change, unblock and reset PINs.
+    Pin(commands::pins::Pin),
+    /// List, show, delete, copy and change objects.
+    Object(commands::object::Object),
+    /// Generate, import, export, wrap and unwrap keys.
+    Key(commands::key::Key),
+    /// Import, export, list and make certificates.
+    Cert(commands::cert::Cert),
+    /// Make a certificate request.
+    Csr(commands::cert::Csr),
+    /// Sign a file.
+    Sign(commands::compute::Sign),
+    /// Verify the signature of a file.
+    Verify(commands::compute::Verify),
+    /// Encrypt a file.
+    Encrypt(commands::compute::Encrypt),
+    /// Decrypt a file.
+    Decrypt(commands::compute::Decrypt),
+    /// Hash a file.
+    Hash(commands::compute::Hash),
+    /// Write random bytes.
+    Random(commands::compute::Random),
+    /// Show the mechanisms of a module.
+    Mechanisms(commands::mechanisms::Mechanisms),
+    /// Show and check the configuration of Jeton.
+    Config(commands::config::Config),
     /// Make a new token key for a Jeton token, and encrypt its objects again.
     Rekey(commands::token_file::Rekey),
     /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
     SealingKey(commands::token_file::SealingKey),
     /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
     Migrate(commands::migrate::Migrate),
+    /// Verify an audit log of Jeton.
+    Audit(commands::audit::Audit),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
     /// Compare two result stores of the pipeline.
@@ -41,10 +66,21 @@ enum Command {
     Report(commands::report::Report),
     /// Verify the contents of a database of the pipeline.
     VerifyDb(commands::verify_db::VerifyDb),
-    /// Show the mechanisms of a module.
-    Mechanisms(commands::mechanisms::Mechanisms),
-    /// Verify an audit log of Jeton.
-    Audit(commands::audit::Audit),
+    /// The same as `token init`.
+    #[command(hide = true)]
+    InitToken(commands::token::InitToken),
+    /// The same as `token list`.
+    #[command(hide = true)]
+    ShowSlots(commands::token::ShowSlots),
+    /// The same as `token delete`.
+    #[command(hide = true)]
+    DeleteToken(commands::token::DeleteToken),
+    /// The same as `token info`.
+    #[command(hide = true)]
+    TokenInfo(commands::token_file::TokenInfo),
+    /// The same as `key import`: the option `--import` of `softhsm2-util`.
+    #[command(hide = true)]
+    Import(commands::key::Import),
     /// The process of one module: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
@@ -53,27 +89,68 @@ enum Command {
     MigrateChild,
 }
 
+impl Command {
+    fn run(self) -> Result<ExitCode, Error> {
+        match self {
+            Self::Token(command) => command.run(),
+            Self::Pin(command) => command.run(),
+            Self::Object(command) => command.run(),
+            Self::Key(command) => command.run(),
+            Self::Cert(command) => command.run(),
+            Self::Csr(command) => command.run(),
+            Self::Sign(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Encrypt(command) => command.run(),
+            Self::Decrypt(command) => command.run(),
+            Self::Hash(command) => command.run(),
+            Self::Random(command) => command.run(),
+            Self::Mechanisms(command) => command.run(),
+            Self::Config(command) => command.run(),
+            Self::Rekey(command) => command.run(),
+            Self::SealingKey(command) => command.run(),
+            Self::Migrate(command) => command.run(),
+            Self::Audit(command) => command.run(),
+            Self::Pipeline(command) => command.run(),
+            Self::Compare(command) => command.run(),
+            Self::Report(command) => command.run(),
+            Self::VerifyDb(command) => command.run(),
+            Self::InitToken(command) => command.run(),
+            Self::ShowSlots(command) => command.run(),
+            Self::DeleteToken(command) => command.run(),
+            Self::TokenInfo(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::PipelineChild => commands::pipeline::child(),
+            Self::MigrateChild => commands::migrate::child(),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::InitToken(command) => command.run(),
-        Command::ShowSlots(command) => command.run(),
-        Command::DeleteToken(command) => command.run(),
-        Command::TokenInfo(command) => command.run(),
-        Command::Pin(command) => command.run(),
-        Command::Rekey(command) => command.run(),
-        Command::SealingKey(command) => command.run(),
-        Command::Migrate(command) => command.run(),
-        Command::Pipeline(command) => command.run(),
-        Command::Compare(command) => command.run(),
-        Command::Report(command) => command.run(),
-        Command::VerifyDb(command) => command.run(),
-        Command::Mechanisms(command) => command.run(),
-        Command::Audit(command) => command.run(),
-        Command::PipelineChild => commands::pipeline::child(),
-        Command::MigrateChild => commands::migrate::child(),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("jeton: {error}");
-        ExitCode::FAILURE
-    })
+    let arguments = as_subcommand(std::env::args_os().collect());
+    Arguments::parse_from(arguments).command.run().unwrap_or_else(|error| report(&error))
+}
+
+/// Writes an error. Returns 2 if the command line is wrong, and 1 for every other failure.
+fn report(error: &Error) -> ExitCode {
+    if !is_closed_pipe(error) {
+        eprintln!("jeton: {}", shown(&error.to_string()).replace("\\u{a}", "\n"));
+    }
+    if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Returns whether the reader of standard output has left, as `head` does.
+fn is_closed_pipe(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Turns the actions of `softhsm2-util`, which are options, into commands.
+fn as_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    const ACTIONS: [&str; 4] = ["--init-token", "--show-slots", "--delete-token", "--import"];
+    let first_is_option = arguments.get(1).is_some_and(|first| first.to_string_lossy().starts_with("--"));
+    let is_action = |argument: &OsString| ACTIONS.iter().any(|action| argument == action);
+    if first_is_option && let Some(at) = arguments.iter().position(is_action) {
+        let action = arguments.remove(at).to_string_lossy().trim_start_matches('-').to_owned();
+        arguments.insert(1, action.into());
+    }
+    arguments
 }

@@ -127,7 +127,7 @@ impl Report {
 
     /// Writes the report to `file` as JSON. `path` is its name for an error.
     pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Usage(error.to_string()))?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
         writeln!(file, "{text}").map_err(Error::io(path))
     }
 

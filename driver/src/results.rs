@@ -58,7 +58,7 @@ impl Results {
         // A commit does not wait for the disk, because the next run is measured right after it.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         let command: Vec<String> = std::env::args().collect();
-        let command = serde_json::to_string(&command).map_err(|error| Error::Usage(error.to_string()))?;
+        let command = serde_json::to_string(&command).map_err(|error| Error::Failed(error.to_string()))?;
         connection.execute(
             "INSERT INTO measurement (started, tool_version, command, cpu, cores, memory_kib, system, threads,
                  rsa_key_pool)
@@ -184,7 +184,7 @@ fn last(path: &Path) -> Result<Vec<(Cell, Interval)>, Error> {
 fn open(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)
-        .map_err(|_| Error::Usage(format!("{}: no result store can be opened there", path.display())))?;
+        .map_err(|_| Error::Failed(format!("{}: no result store can be opened there", path.display())))?;
     check(&connection, path)?;
     Ok(connection)
 }
@@ -220,7 +220,7 @@ fn intervals(
 /// Fails if the file is not a result store of this version.
 fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let other = |what: String| Err(Error::Usage(format!("{}: {what}", path.display())));
+    let other = |what: String| Err(Error::Failed(format!("{}: {what}", path.display())));
     match (pragma("application_id"), pragma("user_version")) {
         (Ok(APPLICATION), Ok(VERSION)) => Ok(()),
         (Ok(APPLICATION), Ok(version)) => {

@@ -4,6 +4,7 @@ mod files;
 
 use crate::Error;
 use crate::client::{Failure, Module, SlotId, SlotInfo, TokenInfo};
+use crate::uri::Uri;
 
 pub use files::{delete_files, token_directory};
 
@@ -29,6 +30,10 @@ pub enum Choice {
     Serial(String),
     /// A token by its label.
     Label(String),
+    /// A token by the attributes of a PKCS#11 URI.
+    Uri(Box<Uri>),
+    /// The only initialised token.
+    Only,
 }
 
 /// Returns all slots of the module.
@@ -50,14 +55,55 @@ pub fn choose(module: &Module, choice: &Choice) -> Result<SlotId, Error> {
             Choice::Slot(id) => slot.id == *id,
             Choice::Serial(serial) => token.serial == *serial,
             Choice::Label(label) => token.is_initialised() && token.label == *label,
+            Choice::Uri(uri) => token.is_initialised() && uri_fits(uri, slot.id, token),
+            Choice::Only => token.is_initialised(),
         })
     };
     let fitting: Vec<_> = slots(module)?.into_iter().filter(fits).map(|slot| slot.id).collect();
     match (fitting.as_slice(), choice) {
         ([slot, ..], Choice::Free) | ([slot], _) => Ok(*slot),
-        ([], _) => Err(Error::Usage(format!("no {choice}"))),
-        _ => Err(Error::Usage(format!("several tokens fit: {choice}; choose one by its serial"))),
+        ([], Choice::Free) => {
+            Err(Error::Failed("the module has no slot with an uninitialised token".to_owned()))
+        }
+        ([], Choice::Only) => {
+            Err(Error::Failed("the module has no initialised token; `jeton token init` makes one".to_owned()))
+        }
+        ([], _) => Err(Error::Failed(format!("no {choice}; `jeton token list` shows the tokens"))),
+        (_, Choice::Only) => Err(Error::Failed(
+            "the module has several tokens; choose one with --token, --serial or --slot".to_owned(),
+        )),
+        _ => Err(Error::Failed(format!("several tokens fit: {choice}; choose one with --serial"))),
     }
+}
+
+/// Returns whether a token has all the attributes that the URI has.
+fn uri_fits(uri: &Uri, slot: SlotId, token: &TokenInfo) -> bool {
+    let pairs = [
+        (&uri.token, &token.label),
+        (&uri.serial, &token.serial),
+        (&uri.model, &token.model),
+        (&uri.manufacturer, &token.manufacturer),
+    ];
+    let same = pairs.into_iter().all(|(wanted, found)| wanted.as_ref().is_none_or(|wanted| wanted == found));
+    same && uri.slot.is_none_or(|wanted| wanted == wide(slot))
+}
+
+#[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
+fn wide(slot: SlotId) -> u64 {
+    u64::from(slot.0)
+}
+
+/// Fails if a token refuses a PIN of this length, and says the limits.
+pub fn check_pin(token: &TokenInfo, whose: &str, pin: &str) -> Result<(), Error> {
+    let (least, most) = (*token.pin_lengths.start(), *token.pin_lengths.end());
+    // A module without limits says 0, or CK_EFFECTIVELY_INFINITE, which is 0 too.
+    let length = pin.len() as cryptoki_sys::CK_ULONG;
+    if length < least || most != 0 && length > most {
+        return Err(Error::Failed(format!(
+            "the {whose} PIN has {length} bytes; the token takes {least} to {most}; nothing was changed"
+        )));
+    }
+    Ok(())
 }
 
 /// Initialises the token and sets the user PIN. Returns the slot of the token afterwards.
@@ -68,7 +114,12 @@ pub fn initialise(
     so_pin: &str,
     pin: &str,
 ) -> Result<SlotId, Error> {
-    Ok(jeton_peers::initialise(module, choose(module, choice)?, label, so_pin, pin)?)
+    let slot = choose(module, choice)?;
+    // Afterwards it would be too late: C_InitToken erases the token, and C_InitPIN refuses the PIN.
+    let info = module.token_info(slot)?;
+    check_pin(&info, "SO", so_pin)?;
+    check_pin(&info, "user", pin)?;
+    Ok(jeton_peers::initialise(module, slot, label, so_pin, pin)?)
 }
 
 impl std::fmt::Display for Choice {
@@ -78,6 +129,8 @@ impl std::fmt::Display for Choice {
             Self::Slot(id) => write!(f, "token in slot {}", id.0),
             Self::Serial(serial) => write!(f, "token with serial {serial:?}"),
             Self::Label(label) => write!(f, "token labelled {label:?}"),
+            Self::Uri(uri) => write!(f, "token with the URI {uri}"),
+            Self::Only => write!(f, "initialised token"),
         }
     }
 }

@@ -3,7 +3,11 @@
 
 use std::path::Path;
 
+use cryptoki_sys::CK_ATTRIBUTE_TYPE;
+use zeroize::Zeroize;
+
 use crate::Error;
+use crate::client::Attribute;
 
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
 
@@ -19,9 +23,9 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
         }
     }
     match found.len() {
-        0 => Err(Error::Usage("no such token in the token directory".to_owned())),
+        0 => Err(Error::Failed("no such token in the token directory".to_owned())),
         1 => Ok(found.remove(0)),
-        _ => Err(Error::Usage("several tokens have this label; choose one with --serial".to_owned())),
+        _ => Err(Error::Failed("several tokens have this label; choose one with --serial".to_owned())),
     }
 }
 
@@ -38,6 +42,67 @@ pub fn reset_failures(token: &TokenFile) -> Result<(), Error> {
 /// Sets a new SO PIN. This needs the user PIN.
 pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), Error> {
     token.reset_so_pin(user_pin.as_bytes(), new.as_bytes()).map_err(core("set the SO PIN"))
+}
+
+/// Replaces the label of a token.
+pub fn rename(token: &TokenFile, so_pin: &str, label: &str) -> Result<(), Error> {
+    token.rename(so_pin.as_bytes(), label).map_err(core("rename the token"))
+}
+
+/// Returns the keys of the configuration that decide where tokens are and what opens them.
+pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
+    jeton::admin::configuration().map_err(core("read the configuration"))
+}
+
+/// A key pair of a file, as templates of `C_CreateObject` with class and type.
+pub struct KeyPair {
+    /// The private key. Wiped when it is dropped.
+    pub private: PrivateTemplate,
+    /// The public key.
+    pub public: Vec<Attribute>,
+    /// The public key as SubjectPublicKeyInfo.
+    pub public_key_info: Vec<u8>,
+}
+
+/// The attributes of a private key. They are wiped when they are dropped.
+pub struct PrivateTemplate(pub Vec<Attribute>);
+
+impl Drop for PrivateTemplate {
+    fn drop(&mut self) {
+        for attribute in &mut self.0 {
+            attribute.value.zeroize();
+        }
+    }
+}
+
+/// Reads a private key in PKCS #8 and computes its public key.
+pub fn read_private_key(der: &[u8]) -> Result<KeyPair, Error> {
+    let pair = jeton::admin::keys::read_private_key(der)
+        .map_err(|_| Error::Failed("not a private key of a known type, or damaged".to_owned()))?;
+    let attributes = |bytes: &jeton::admin::keys::Bytes| {
+        bytes.iter().map(|(id, value)| Attribute::bytes(narrow(*id), value.to_vec())).collect()
+    };
+    Ok(KeyPair {
+        private: PrivateTemplate(attributes(&pair.private)),
+        public: attributes(&pair.public),
+        public_key_info: pair.public_key_info,
+    })
+}
+
+/// Encodes the public key with these attributes as SubjectPublicKeyInfo. `None` if they are no
+/// public key of a known type.
+pub fn public_key_info(attributes: &[Attribute]) -> Option<Vec<u8>> {
+    let bytes: Vec<_> = attributes.iter().map(|one| (wide(one.kind), one.value.clone())).collect();
+    jeton::admin::keys::public_key_info(&bytes).ok()
+}
+
+#[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
+fn wide(id: CK_ATTRIBUTE_TYPE) -> u64 {
+    u64::from(id)
+}
+
+fn narrow(id: u64) -> CK_ATTRIBUTE_TYPE {
+    id as CK_ATTRIBUTE_TYPE
 }
 
 /// Makes a new token key.

@@ -88,15 +88,15 @@ fn a_file_that_is_not_a_module_is_reported() {
 #[test]
 fn an_unknown_module_and_an_unknown_algorithm_are_named() {
     let (code, text) = run(&mut jeton(["pipeline", "--module", "no-such-module"]));
-    assert!(code == 1 && text.contains(r#"module "no-such-module""#), "{text}");
+    assert!(code == 2 && text.contains(r#"module "no-such-module""#), "{text}");
     let (code, text) = run(&mut jeton(["pipeline", "--ca-key-algo", "rsa1"]));
-    assert!(code == 1 && text.contains(r#"unknown algorithm "rsa1""#), "{text}");
+    assert!(code == 2 && text.contains(r#"unknown algorithm "rsa1""#), "{text}");
 }
 
 #[test]
 fn a_token_of_another_module_is_not_deleted() {
     let (code, text) = run(&mut jeton(["delete-token", "--module", "softhsm2", "--token", "ca"]));
-    assert!(code == 1 && text.contains("PKCS#11 has no call that deletes a token"), "{text}");
+    assert!(code == 2 && text.contains("PKCS#11 has no call that deletes a token"), "{text}");
 }
 
 /// Flips the byte of certificate 3 at `offset`, from the end if negative.

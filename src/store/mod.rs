@@ -59,6 +59,9 @@ pub trait Store: Send + Sync {
     /// Resets the failures of a PIN to zero.
     fn forgive(&self, role: Role) -> Result<()>;
 
+    /// Replaces the label. The rest stays.
+    fn relabel(&self, label: &[u8; 32]) -> Result<()>;
+
     /// Subtracts failures of a PIN that were counted although the PIN was not wrong.
     fn take_back(&self, role: Role, count: u32) -> Result<()>;
 

@@ -218,6 +218,13 @@ impl Token {
         self.wrap((&key, incarnation), Role::SecurityOfficer, None, new)
     }
 
+    /// Replaces the token's label after a check of the SO PIN. PKCS#11 can only do this with
+    /// `C_InitToken`, which erases the token.
+    pub fn rename(&self, so_pin: &[u8], label: &[u8; 32]) -> Result<()> {
+        self.unwrap(Role::SecurityOfficer, so_pin)?;
+        self.store.relabel(label)
+    }
+
     /// Resets the failures of both PINs to zero.
     pub fn reset_failures(&self) -> Result<()> {
         [Role::SecurityOfficer, Role::User].into_iter().try_for_each(|role| self.store.forgive(role))

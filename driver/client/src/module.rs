@@ -312,12 +312,17 @@ pub struct MechanismInfo {
 
 /// The loader refused a file.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot load {}: {source}", path.display())]
+#[error("cannot load {}: {}", path.display(), reason(source))]
 pub struct LoadError {
     /// The file.
     pub path: PathBuf,
     /// The loader's reason.
     pub source: libloading::Error,
+}
+
+/// Returns the text of dlerror(3). `libloading` keeps it as the source of its own error.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Why [`Module::load`] failed.

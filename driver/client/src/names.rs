@@ -26,6 +26,35 @@ pub fn attribute(id: CK_ATTRIBUTE_TYPE) -> String {
     name.map_or_else(|| unnamed("CKA", sys::CKA_VENDOR_DEFINED, id), str::to_owned)
 }
 
+/// Returns all attributes of the standard.
+pub fn attributes() -> impl Iterator<Item = CK_ATTRIBUTE_TYPE> {
+    let mut all: Vec<_> = AttributeType::NAMES.iter().map(|(_, id)| id.0 as CK_ATTRIBUTE_TYPE).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+}
+
+/// Returns whether an attribute is a list of attributes, which has no bytes to show.
+pub const fn is_template(id: CK_ATTRIBUTE_TYPE) -> bool {
+    id & sys::CKF_ARRAY_ATTRIBUTE != 0 && id != sys::CKA_ALLOWED_MECHANISMS
+}
+
+/// Returns whether an attribute holds secret bytes of a private or secret key. `CKA_VALUE` of a
+/// certificate is public.
+pub const fn is_secret(id: CK_ATTRIBUTE_TYPE) -> bool {
+    matches!(
+        id,
+        sys::CKA_VALUE
+            | sys::CKA_SEED
+            | sys::CKA_PRIVATE_EXPONENT
+            | sys::CKA_PRIME_1
+            | sys::CKA_PRIME_2
+            | sys::CKA_EXPONENT_1
+            | sys::CKA_EXPONENT_2
+            | sys::CKA_COEFFICIENT
+    )
+}
+
 /// Returns the mechanism with this name, with or without the prefix `CKM_`.
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 pub fn mechanism_called(name: &str) -> Option<CK_MECHANISM_TYPE> {

@@ -149,7 +149,7 @@ impl Migrate {
     /// Returns whether all objects are in a token with this label already. Fails if some are.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
-        let module = super::open(Known::Jeton.name())?;
+        let module = super::target::open(Known::Jeton.name(), None)?;
         let presence = presence(&module, label, pin, &plans)?;
         module.finalize()?;
         match presence {

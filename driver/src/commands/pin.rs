@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jeton_driver::Error;
+use zeroize::Zeroizing;
 
 /// A shorter PIN is allowed, with a warning.
 const SHORT: usize = 8;
@@ -50,6 +51,74 @@ impl PinFiles {
     }
 }
 
+/// Options for a secret: its file, its file descriptor, its systemd credential, or itself. Other
+/// users of the machine see the last one in the list of processes.
+macro_rules! secret_options {
+    ($name:ident, $whose:literal, $variable:literal, $value:ident, $file:ident, $descriptor:ident, $credential:ident) => {
+        #[doc = concat!("The options for ", $whose, ".")]
+        #[derive(Args, Clone)]
+        pub struct $name {
+            #[arg(long, help = concat!("Pass ", $whose, "; other users can see it: prefer ", $variable, " or a file"))]
+            $value: Option<String>,
+            #[arg(long, value_name = "FILE", conflicts_with = stringify!($value),
+                  help = concat!("A file with ", $whose, " in its first line"))]
+            $file: Option<PathBuf>,
+            #[arg(long, value_name = "NUMBER", conflicts_with_all = [stringify!($value), stringify!($file)],
+                  help = concat!("An open file descriptor with ", $whose, " in its first line"))]
+            $descriptor: Option<u32>,
+            #[arg(long, value_name = "NAME",
+                  conflicts_with_all = [stringify!($value), stringify!($file), stringify!($descriptor)],
+                  help = concat!("The systemd credential (LoadCredential=) with ", $whose))]
+            $credential: Option<String>,
+        }
+
+        impl $name {
+            /// Returns the secret that an option or the environment variable gives.
+            pub fn given(&self) -> Result<Option<Zeroizing<String>>, Error> {
+                if let Some(value) = &self.$value {
+                    return Ok(Some(Zeroizing::new(value.clone())));
+                }
+                let credential = self.$credential.as_deref().map(credential).transpose()?;
+                let file = self.$file.as_deref().or(credential.as_deref());
+                Ok(given(file, self.$descriptor, $variable)?.map(Zeroizing::new))
+            }
+        }
+    };
+}
+
+secret_options!(UserPin, "the user's PIN", "JETON_PIN", pin, pin_file, pin_fd, pin_credential);
+secret_options!(SoPin, "the SO's PIN", "JETON_SO_PIN", so_pin, so_pin_file, so_pin_fd, so_pin_credential);
+secret_options!(
+    NewPin,
+    "the new PIN",
+    "JETON_NEW_PIN",
+    new_pin,
+    new_pin_file,
+    new_pin_fd,
+    new_pin_credential
+);
+secret_options!(
+    FilePin,
+    "the password of the file",
+    "JETON_FILE_PIN",
+    file_pin,
+    file_pin_file,
+    file_pin_fd,
+    file_pin_credential
+);
+
+/// Returns the path of a systemd credential.
+fn credential(name: &str) -> Result<PathBuf, Error> {
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+    let folder = folder.ok_or_else(|| {
+        Error::Failed("systemd gives this process no credentials: CREDENTIALS_DIRECTORY is unset".to_owned())
+    })?;
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(Error::Usage(format!("{name:?} is not the name of a credential")));
+    }
+    Ok(Path::new(&folder).join(name))
+}
+
 /// The PIN of a file, of a file descriptor or of an environment variable, in this order.
 pub fn given(file: Option<&Path>, descriptor: Option<u32>, variable: &str) -> Result<Option<String>, Error> {
     let descriptor = descriptor.map(|number| PathBuf::from(format!("/dev/fd/{number}")));
@@ -91,6 +160,17 @@ pub fn ask_new(given: Option<String>, whose: &str) -> Result<String, Error> {
     Ok(pin)
 }
 
+/// Asks for the password of a file.
+pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
+    let path = jeton_driver::text::shown(&path.display().to_string());
+    prompt(&format!("Password of {path}: ")).map(Zeroizing::new)
+}
+
 fn prompt(text: &str) -> Result<String, Error> {
-    rpassword::prompt_password(text).map_err(Error::io("terminal"))
+    rpassword::prompt_password(text).map_err(|_| {
+        Error::Failed(format!(
+            "no terminal to ask for the {}; pass it by a file, a file descriptor, a credential or a variable (--help)",
+            text.trim_end().trim_end_matches(':')
+        ))
+    })
 }

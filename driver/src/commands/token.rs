@@ -1,25 +1,63 @@
-//! `init-token`, `show-slots`, `delete-token`: the options of `softhsm2-util`.
+//! `token`: initialise, list, delete, rename. The options are those of `softhsm2-util`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use cryptoki_sys::CK_SLOT_ID;
+use clap::{Args, Subcommand};
+use cryptoki_sys::{
+    CK_FLAGS, CK_SLOT_ID, CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED,
+    CKF_TOKEN_INITIALIZED, CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_INITIALIZED,
+    CKF_USER_PIN_LOCKED, CKF_WRITE_PROTECTED,
+};
 use jeton_driver::Error;
 use jeton_driver::client::SlotId;
+use jeton_driver::text::shown;
 use jeton_driver::token::{self, Choice, Slot};
+use jeton_driver::token_file;
+use serde::Serialize;
 
-use super::{open, pin};
+use super::out;
+use super::pin::{self, SoPin, UserPin};
+use super::target::{ModuleOption, confirm};
+use super::token_file::{TokenInfo, Which};
 
-/// Which module.
+/// The tokens of a module.
 #[derive(Args)]
-struct ModuleOption {
-    /// A module: jeton, softhsm2, nss, or the path of a shared object.
-    #[arg(long, default_value = "jeton")]
-    module: String,
+pub struct Token {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Initialise a token and set its PINs. A token that is chosen is erased.
+    Init(InitToken),
+    /// List the slots and their tokens.
+    List(ShowSlots),
+    /// Delete a token of Jeton with everything in it.
+    Delete(DeleteToken),
+    /// Give a token of Jeton another label.
+    Rename(Rename),
+    /// Show what the file of a Jeton token tells without a PIN.
+    Info(TokenInfo),
+}
+
+impl Token {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.what {
+            What::Init(command) => command.run(),
+            What::List(command) => command.run(),
+            What::Delete(command) => command.run(),
+            What::Rename(command) => command.run(),
+            What::Info(command) => command.run(),
+        }
+    }
 }
 
 /// Initialise a token and set its PINs.
+///
+/// Without --slot, --serial or --token the first slot without an initialised token is used. A token
+/// that is chosen is erased, with all its objects.
 #[derive(Args)]
 pub struct InitToken {
     #[command(flatten)]
@@ -30,60 +68,167 @@ pub struct InitToken {
     /// The slot with this number.
     #[arg(long, group = "which")]
     slot: Option<CK_SLOT_ID>,
-    /// The token with this serial.
+    /// The token with this serial. It is erased.
     #[arg(long, group = "which")]
     serial: Option<String>,
-    /// The token with this label.
+    /// The token with this label. It is erased.
     #[arg(long, group = "which")]
     token: Option<String>,
     /// The label of the token, 32 bytes at most.
     #[arg(long)]
     label: String,
-    /// The security officer's PIN. The tool asks for it if it is absent.
+    #[command(flatten)]
+    so_pin: SoPin,
+    #[command(flatten)]
+    pin: UserPin,
+    /// Erase an initialised token without a question.
     #[arg(long)]
-    so_pin: Option<String>,
-    /// The user's PIN. The tool asks for it if it is absent.
-    #[arg(long)]
-    pin: Option<String>,
-    /// A file with the security officer's PIN in its first line.
-    #[arg(long, conflicts_with = "so_pin")]
-    so_pin_file: Option<PathBuf>,
-    /// A file with the user's PIN in its first line.
-    #[arg(long, conflicts_with = "pin")]
-    pin_file: Option<PathBuf>,
+    yes: bool,
 }
 
 impl InitToken {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.label.len() > 32 {
-            return Err(Error::Usage("a label has 32 bytes at most".to_owned()));
-        }
+        check_label(&self.label)?;
         let choice = choice(self.free, self.slot, self.serial, self.token).unwrap_or(Choice::Free);
-        let module = open(&self.module.module)?;
-        let so_pin = pin::ask_new(self.so_pin.or(pin::read(self.so_pin_file.as_deref())?), "SO")?;
-        let pin = pin::ask_new(self.pin.or(pin::read(self.pin_file.as_deref())?), "user")?;
-        let slot = token::initialise(&module, &choice, &self.label, &so_pin, &pin)?;
+        let module = self.module.open(None)?;
+        let slot = token::choose(&module, &choice)?;
+        let found = module.token_info(slot)?;
+        if found.is_initialised() {
+            let label = shown(&found.label);
+            confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
+        }
+        let so_pin = pin::ask_new(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
+        let pin = pin::ask_new(self.pin.given()?.map(|pin| pin.to_string()), "user")?;
+        let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
-        println!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0);
+        out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Show the slots of a module and their tokens.
+fn check_label(label: &str) -> Result<(), Error> {
+    if label.len() > 32 {
+        return Err(Error::Usage("a label has 32 bytes at most".to_owned()));
+    }
+    Ok(())
+}
+
+/// List the slots of a module and their tokens.
 #[derive(Args)]
 pub struct ShowSlots {
     #[command(flatten)]
     module: ModuleOption,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A slot in `--json`.
+#[derive(Serialize)]
+struct Row {
+    slot: u64,
+    description: String,
+    manufacturer: String,
+    token: Option<TokenRow>,
+}
+
+#[derive(Serialize)]
+struct TokenRow {
+    label: String,
+    serial: String,
+    model: String,
+    manufacturer: String,
+    initialised: bool,
+    user_pin_set: bool,
+    write_protected: bool,
+    user_pin: &'static str,
+    so_pin: &'static str,
+    min_pin_bytes: u64,
+    max_pin_bytes: u64,
 }
 
 impl ShowSlots {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let module = open(&self.module.module)?;
-        token::slots(&module)?.iter().for_each(show);
+        let module = self.module.open(None)?;
+        let rows: Vec<_> = token::slots(&module)?.iter().map(Row::of).collect();
+        if self.json {
+            out::json(&rows)?;
+        } else {
+            rows.iter().try_for_each(Row::show)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+impl Row {
+    fn of(slot: &Slot) -> Self {
+        let token = slot.token.as_ref().map(|token| {
+            let state = |low, last, locked| pin_state(token.flags, low, last, locked);
+            TokenRow {
+                label: token.label.clone(),
+                serial: token.serial.clone(),
+                model: token.model.clone(),
+                manufacturer: token.manufacturer.clone(),
+                initialised: token.flags & CKF_TOKEN_INITIALIZED != 0,
+                user_pin_set: token.flags & CKF_USER_PIN_INITIALIZED != 0,
+                write_protected: token.flags & CKF_WRITE_PROTECTED != 0,
+                user_pin: state(CKF_USER_PIN_COUNT_LOW, CKF_USER_PIN_FINAL_TRY, CKF_USER_PIN_LOCKED),
+                so_pin: state(CKF_SO_PIN_COUNT_LOW, CKF_SO_PIN_FINAL_TRY, CKF_SO_PIN_LOCKED),
+                min_pin_bytes: *token.pin_lengths.start(),
+                max_pin_bytes: *token.pin_lengths.end(),
+            }
+        });
+        Self {
+            slot: slot.id.0,
+            description: slot.slot.description.clone(),
+            manufacturer: slot.slot.manufacturer.clone(),
+            token,
+        }
+    }
+
+    fn show(&self) -> Result<(), Error> {
+        out::line(out::heading(&format!("Slot {}", self.slot)))?;
+        out::line(format_args!("    Description:   {}", shown(&self.description)))?;
+        out::line(format_args!("    Manufacturer:  {}", shown(&self.manufacturer)))?;
+        let Some(token) = &self.token else { return out::line("    No token") };
+        out::line("    Token")?;
+        let rows = [
+            ("Label:", shown(&token.label)),
+            ("Serial:", shown(&token.serial)),
+            ("Model:", shown(&token.model)),
+            ("Manufacturer:", shown(&token.manufacturer)),
+            ("Initialised:", yes_or_no(token.initialised).to_owned()),
+            ("User PIN set:", yes_or_no(token.user_pin_set).to_owned()),
+        ];
+        for (name, value) in rows {
+            out::line(format_args!("        {name:<14} {value}"))?;
+        }
+        for (name, state) in [("User PIN:", token.user_pin), ("SO PIN:", token.so_pin)] {
+            if state != "ok" {
+                out::line(format_args!("        {name:<14} {state}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the state of a PIN in words.
+fn pin_state(flags: CK_FLAGS, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> &'static str {
+    if flags & locked != 0 {
+        "locked"
+    } else if flags & last != 0 {
+        "one try left"
+    } else if flags & low != 0 {
+        "wrong PINs were tried"
+    } else {
+        "ok"
+    }
+}
+
+fn yes_or_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
 }
 
 /// Delete a token of Jeton with all it holds.
@@ -97,12 +242,15 @@ pub struct DeleteToken {
     /// The token with this label.
     #[arg(long, group = "which")]
     token: Option<String>,
+    /// Delete it without a question.
+    #[arg(long)]
+    yes: bool,
 }
 
 impl DeleteToken {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.module.module != "jeton" {
+        if self.module.name(None) != "jeton" {
             return Err(Error::Usage(
                 "PKCS#11 has no call that deletes a token; only those of Jeton can be deleted here, by their files"
                     .to_owned(),
@@ -111,13 +259,47 @@ impl DeleteToken {
         let Some(choice) = choice(false, None, self.serial, self.token) else {
             return Err(Error::Usage("--serial or --token says which token".to_owned()));
         };
-        let module = open(&self.module.module)?;
+        let module = self.module.open(None)?;
         let token = module.token_info(token::choose(&module, &choice)?)?;
+        let label = shown(&token.label);
+        confirm(
+            self.yes,
+            &format!(
+                "The token \"{label}\" with serial {} and all its objects will be deleted. Go on?",
+                token.serial
+            ),
+        )?;
         // The module lets go of the files before they go.
         module.finalize()?;
         for file in token::delete_files(&token::token_directory()?, &token.serial)? {
-            println!("removed {}", file.display());
+            out::line(format_args!("removed {}", file.display()))?;
         }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Give a token of Jeton another label. Its objects stay.
+#[derive(Args)]
+struct Rename {
+    #[command(flatten)]
+    which: Which,
+    /// The new label, 32 bytes at most.
+    #[arg(long)]
+    label: String,
+    #[command(flatten)]
+    so_pin: SoPin,
+}
+
+impl Rename {
+    fn run(self) -> Result<ExitCode, Error> {
+        check_label(&self.label)?;
+        let token = self.which.open()?;
+        let so_pin = pin::ask(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
+        token_file::rename(&token, &so_pin, &self.label)?;
+        out::line(format_args!(
+            "The token is called {:?}. Programs that run see it after a restart.",
+            self.label
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -131,26 +313,4 @@ fn choice(
     let free = free.then_some(Choice::Free);
     let slot = slot.map(|id| Choice::Slot(SlotId(id)));
     free.or(slot).or(serial.map(Choice::Serial)).or(label.map(Choice::Label))
-}
-
-fn show(slot: &Slot) {
-    println!("Slot {}", slot.id.0);
-    println!("    Description:   {}", slot.slot.description);
-    println!("    Manufacturer:  {}", slot.slot.manufacturer);
-    let Some(token) = &slot.token else {
-        println!("    No token");
-        return;
-    };
-    let user_pin = token.flags & cryptoki_sys::CKF_USER_PIN_INITIALIZED != 0;
-    println!("    Token");
-    println!("        Label:         {}", token.label);
-    println!("        Serial:        {}", token.serial);
-    println!("        Model:         {}", token.model);
-    println!("        Manufacturer:  {}", token.manufacturer);
-    println!("        Initialised:   {}", yes_or_no(token.is_initialised()));
-    println!("        User PIN set:  {}", yes_or_no(user_pin));
-}
-
-fn yes_or_no(value: bool) -> &'static str {
-    if value { "yes" } else { "no" }
 }

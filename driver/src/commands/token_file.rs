@@ -7,9 +7,7 @@ use clap::{Args, Subcommand};
 use jeton_driver::Error;
 use jeton_driver::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
-use super::pin::PinFiles;
-
-use super::pin;
+use super::pin::{self, PinFiles, SoPin, UserPin};
 
 /// Which token.
 #[derive(Args)]
@@ -51,51 +49,31 @@ impl TokenInfo {
     }
 }
 
-/// The PINs of a Jeton token, where PKCS#11 has no function for them.
+/// Set a new SO PIN with the user's PIN, or unlock both PINs.
 #[derive(Args)]
-pub struct Pin {
-    #[command(subcommand)]
-    command: PinCommand,
-}
-
-#[derive(Subcommand)]
-enum PinCommand {
-    /// Set a new SO PIN with the user's PIN, or unlock both PINs.
-    ///
-    /// Ways out of a locked PIN. The user's PIN is locked: the SO sets a new one (C_InitPIN). The
-    /// SO's PIN is locked or lost: this command sets a new one with the user's PIN. Both are known
-    /// and locked, for example after logins that were killed: `--failures` lets both be tried
-    /// again. It needs no PIN, only the right to write to the token's file.
-    Reset(Reset),
-}
-
-#[derive(Args)]
-struct Reset {
+pub struct Reset {
     #[command(flatten)]
     which: Which,
     /// Set the count of wrong PINs back to 0, for the SO and for the user; the PINs stay as they
     /// are.
     #[arg(long, conflicts_with_all = ["so_pin", "pin"])]
     failures: bool,
-    /// The new PIN of the security officer. The tool asks for it if it is absent.
-    #[arg(long)]
-    so_pin: Option<String>,
-    /// The user's PIN. The tool asks for it if it is absent.
-    #[arg(long)]
-    pin: Option<String>,
+    #[command(flatten)]
+    so_pin: SoPin,
+    #[command(flatten)]
+    pin: UserPin,
 }
 
-impl Pin {
+impl Reset {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let PinCommand::Reset(reset) = self.command;
-        let token = reset.which.open()?;
-        if reset.failures {
+        let token = self.which.open()?;
+        if self.failures {
             token_file::reset_failures(&token)?;
             println!("No wrong PINs are counted any more.");
         } else {
-            let user_pin = pin::ask(reset.pin, "User")?;
-            let new = pin::ask_new(reset.so_pin, "SO")?;
+            let user_pin = pin::ask(self.pin.given()?.map(|pin| pin.to_string()), "User")?;
+            let new = pin::ask_new(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
             println!("The SO PIN is set.");
         }

@@ -47,7 +47,7 @@ pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), E
 }
 
 fn parse<'a, T: serde::Deserialize<'a>>(what: &str, line: &'a str) -> Result<T, Error> {
-    serde_json::from_str(line).map_err(|error| Error::Usage(format!("no {what}: {error}")))
+    serde_json::from_str(line).map_err(|error| Error::Failed(format!("no {what}: {error}")))
 }
 
 /// The engine of a job, ready for turns.
@@ -63,7 +63,7 @@ impl Worker {
         let database = Database::open(&job.database)?;
         let (engine, description) = open(&job)?;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
-        let pool = pool.map_err(|error| Error::Usage(format!("no thread pool: {error}")))?;
+        let pool = pool.map_err(|error| Error::Failed(format!("no thread pool: {error}")))?;
         Ok((Self { job, database, engine, pool }, description))
     }
 

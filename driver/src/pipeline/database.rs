@@ -97,7 +97,7 @@ impl Database {
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         match path.try_exists() {
             Ok(true) => Self::open(path),
-            Ok(false) => Err(Error::Usage(format!("there is no database {}", path.display()))),
+            Ok(false) => Err(Error::Failed(format!("there is no database {}", path.display()))),
             Err(source) => Err(Error::io(path)(source)),
         }
     }

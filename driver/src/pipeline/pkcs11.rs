@@ -60,7 +60,7 @@ impl Pkcs11 {
     }
 
     fn ca(&self) -> Result<&Ca, Error> {
-        self.ca.as_ref().ok_or_else(|| Error::Usage("no CA key was made".to_owned()))
+        self.ca.as_ref().ok_or_else(|| Error::Failed("no CA key was made".to_owned()))
     }
 
     /// Returns the mechanism with which the module signs, and its input.
@@ -99,7 +99,7 @@ impl Pkcs11 {
             }
         }
         // The loop ran at least once, and each iteration that did not return left a failure.
-        let failure = refused.ok_or_else(|| Error::Usage("no template to try".to_owned()))?;
+        let failure = refused.ok_or_else(|| Error::Failed("no template to try".to_owned()))?;
         let whose = if token { "the CA's" } else { "a subscriber's" };
         Err(Failure { doing: format!("generating {whose} {} key pair", algorithm.name).into(), ..failure }
             .into())
@@ -161,12 +161,12 @@ impl Engine for Pkcs11 {
                 Err(failure) => refused = refused.or(Some(failure)),
             }
         }
-        Err(refused.map_or_else(|| Error::Usage("no template to try".to_owned()), Error::from))
+        Err(refused.map_or_else(|| Error::Failed("no template to try".to_owned()), Error::from))
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let ca = self.ca()?;
-        let key = ca.private.ok_or_else(|| Error::Usage("the CA's key only verifies".to_owned()))?;
+        let key = ca.private.ok_or_else(|| Error::Failed("the CA's key only verifies".to_owned()))?;
         let session = self.sessions.mine();
         let mut signature = vec![0; ca.algorithm.signature_length];
         let length = with_input(ca.input, message, |data| {

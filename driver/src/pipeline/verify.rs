@@ -60,7 +60,7 @@ fn import_ca(engine: &mut dyn Engine, batch: &Batch) -> Result<&'static Algorith
     let certificate = Certificate::from_der(&batch.ca_certificate)?;
     let key = &certificate.tbs_certificate.subject_public_key_info;
     let algorithm = Algorithm::of_public_key(key)
-        .ok_or_else(|| Error::Usage(format!("the CA's key algorithm {} is unknown", key.algorithm.oid)))?;
+        .ok_or_else(|| Error::Failed(format!("the CA's key algorithm {} is unknown", key.algorithm.oid)))?;
     engine.import_ca(algorithm, key)?;
     Ok(algorithm)
 }

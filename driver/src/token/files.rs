@@ -60,7 +60,7 @@ fn configured() -> Result<Option<PathBuf>, Error> {
     let Some(path) = variable("JETON_CONF") else { return Ok(None) };
     let text = fs::read_to_string(&path).map_err(Error::io(&path))?;
     let configuration: Configuration = toml::from_str(&text)
-        .map_err(|error| Error::Usage(format!("{}: {error}", Path::new(&path).display())))?;
+        .map_err(|error| Error::Failed(format!("{}: {error}", Path::new(&path).display())))?;
     Ok(configuration.token_dir)
 }
 

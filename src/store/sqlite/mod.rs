@@ -175,6 +175,12 @@ impl Store for SqliteStore {
         })
     }
 
+    fn relabel(&self, label: &[u8; 32]) -> Result<()> {
+        self.write_with_reserve("change the label", |transaction| {
+            Ok(transaction.execute("UPDATE token SET label = ?1", [label]).map(drop)?)
+        })
+    }
+
     fn take_back(&self, role: Role, count: u32) -> Result<()> {
         let sql = match role {
             Role::SecurityOfficer => "UPDATE token SET so_failures = max(so_failures - ?1, 0)",

@@ -1,0 +1,23 @@
+//! Why a file was refused.
+
+/// Why a file cannot be read or a key cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The format is unknown.
+    #[error(
+        "not a key or certificate in a known format (PKCS#8, PKCS#1, SEC1, PKCS#12, OpenSSH, BIND, X.509; PEM or DER)"
+    )]
+    Unknown,
+    /// The format is known and the contents are damaged.
+    #[error("damaged {0}")]
+    Damaged(&'static str),
+    /// Something that is understood and refused, with the way out.
+    #[error("{0}")]
+    Refused(&'static str),
+    /// The file is encrypted and there is no password.
+    #[error("the file is encrypted and no password was given")]
+    PasswordMissing,
+    /// The password is wrong, or the contents are damaged.
+    #[error("the file's password is wrong, or the file is damaged")]
+    PasswordWrong,
+}

@@ -1,0 +1,63 @@
+//! OpenSSH private keys (`openssh-key-v1`).
+
+use crypto_bigint::{BoxedUint, NonZero};
+use der::asn1::ObjectIdentifier;
+use ssh_key::private::{EcdsaKeypair, KeypairData, RsaKeypair};
+use ssh_key::{EcdsaCurve, Kdf, Mpint, PrivateKey as SshKey};
+use zeroize::Zeroizing;
+
+use crate::keys::{self, PrivateKey};
+use crate::{Error, Password};
+
+/// A file may not ask for more rounds of bcrypt: about ten seconds.
+const MAX_ROUNDS: u32 = 1000;
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+
+/// Reads a key and its comment.
+pub(crate) fn read(pem: &str, password: &mut Password<'_>) -> Result<(PrivateKey, String), Error> {
+    let mut key = SshKey::from_openssh(pem).map_err(|_| Error::Damaged("OpenSSH key"))?;
+    if key.is_encrypted() {
+        if matches!(key.kdf(), Kdf::Bcrypt { rounds, .. } if *rounds > MAX_ROUNDS) {
+            return Err(Error::Refused("the file asks for more than 1,000 rounds of bcrypt to decrypt it"));
+        }
+        key = key.decrypt(password.get()?).map_err(|_| Error::PasswordWrong)?;
+    }
+    let comment = String::from_utf8_lossy(key.comment().as_bytes()).into_owned();
+    let key = match key.key_data() {
+        KeypairData::Rsa(pair) => rsa(pair),
+        KeypairData::Ecdsa(pair) => ecdsa(pair),
+        KeypairData::Ed25519(pair) => keys::seed(ED25519, Zeroizing::new(pair.private.to_bytes()).as_slice()),
+        _ => Err(Error::Refused("only RSA, ECDSA and Ed25519 keys of OpenSSH can be imported")),
+    };
+    Ok((key?, comment))
+}
+
+fn ecdsa(pair: &EcdsaKeypair) -> Result<PrivateKey, Error> {
+    let curve = match pair.curve() {
+        EcdsaCurve::NistP256 => "1.2.840.10045.3.1.7",
+        EcdsaCurve::NistP384 => "1.3.132.0.34",
+        EcdsaCurve::NistP521 => "1.3.132.0.35",
+    };
+    keys::on_curve(ObjectIdentifier::new_unwrap(curve), pair.private_key_bytes())
+}
+
+fn rsa(pair: &RsaKeypair) -> Result<PrivateKey, Error> {
+    let (public, private) = (pair.public(), pair.private());
+    let (d, p, q) = (part(private.d())?, part(private.p())?, part(private.q())?);
+    let (dp, dq) = (crt_exponent(d, p)?, crt_exponent(d, q)?);
+    keys::rsa_integers([part(public.n())?, part(public.e())?, d, p, q, &dp, &dq, part(private.iqmp())?])
+}
+
+fn part(integer: &Mpint) -> Result<&[u8], Error> {
+    integer.as_positive_bytes().ok_or(Error::Damaged("OpenSSH key"))
+}
+
+/// Computes d mod (prime - 1).
+fn crt_exponent(d: &[u8], prime: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let damaged = || Error::Damaged("OpenSSH key");
+    let bits = u32::try_from(8 * d.len().max(prime.len())).map_err(|_| damaged())?;
+    let read = |bytes| BoxedUint::from_be_slice(bytes, bits).map_err(|_| damaged());
+    let below = read(prime)?.wrapping_sub(BoxedUint::one_with_precision(bits));
+    let below = Option::<NonZero<BoxedUint>>::from(NonZero::new(below)).ok_or_else(damaged)?;
+    Ok(Zeroizing::new(read(d)?.rem(&below).to_be_bytes().to_vec()))
+}

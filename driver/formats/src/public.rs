@@ -1,0 +1,194 @@
+//! Public keys and certificates as other programs read them.
+
+use base64ct::{Base64, Base64UrlUnpadded, Encoding};
+use der::Decode;
+use der::asn1::ObjectIdentifier;
+use pem_rfc7468::LineEnding;
+use pkcs1::RsaPublicKeyRef;
+use pkcs8::SubjectPublicKeyInfoRef;
+use serde_json::json;
+use ssh_key::public::{EcdsaPublicKey, Ed25519PublicKey, KeyData, RsaPublicKey as SshRsa};
+use ssh_key::{Mpint, PublicKey as SshKey};
+
+use crate::Error;
+use crate::keys::{EC, RSA};
+
+/// The form of an exported public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicForm {
+    /// SubjectPublicKeyInfo in PEM.
+    Pem,
+    /// SubjectPublicKeyInfo in DER.
+    Der,
+    /// A line of OpenSSH's `authorized_keys`.
+    OpenSsh,
+    /// JSON Web Key, RFC 7517.
+    Jwk,
+    /// The data of a DNSKEY record with these flags, RFC 4034.
+    DnsKey(u16),
+}
+
+/// The parts of a public key that the forms are made of.
+enum Parts<'a> {
+    Rsa {
+        n: &'a [u8],
+        e: &'a [u8],
+    },
+    Ec {
+        curve: &'static Curve,
+        point: &'a [u8],
+    },
+    /// A key of RFC 8410 with its name and its number in DNSSEC.
+    Point {
+        name: &'static str,
+        dnssec: Option<u8>,
+        point: &'a [u8],
+    },
+    /// ML-DSA.
+    Lattice {
+        name: &'static str,
+        key: &'a [u8],
+    },
+}
+
+struct Curve {
+    oid: ObjectIdentifier,
+    jwk: &'static str,
+    dnssec: Option<u8>,
+}
+
+const CURVES: [Curve; 4] = [
+    Curve { oid: ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"), jwk: "P-256", dnssec: Some(13) },
+    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.34"), jwk: "P-384", dnssec: Some(14) },
+    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.35"), jwk: "P-521", dnssec: None },
+    Curve { oid: ObjectIdentifier::new_unwrap("1.3.132.0.10"), jwk: "secp256k1", dnssec: None },
+];
+
+/// Encodes a SubjectPublicKeyInfo in this form. `comment` is for OpenSSH.
+pub fn public_key(info: &[u8], form: PublicForm, comment: &str) -> Result<Vec<u8>, Error> {
+    if form == PublicForm::Der {
+        return Ok(info.to_vec());
+    }
+    if form == PublicForm::Pem {
+        return pem("PUBLIC KEY", info);
+    }
+    let info = SubjectPublicKeyInfoRef::from_der(info).map_err(|_| Error::Damaged("public key"))?;
+    let parts = parts(&info)?;
+    let mut text = match form {
+        PublicForm::OpenSsh => openssh(&parts, comment)?,
+        PublicForm::Jwk => jwk(&parts)?,
+        PublicForm::DnsKey(flags) => dns_key(&parts, flags)?,
+        PublicForm::Der | PublicForm::Pem => return Err(Error::Unknown),
+    };
+    text.push('\n');
+    Ok(text.into_bytes())
+}
+
+/// Encodes a certificate in PEM.
+pub fn certificate_pem(der: &[u8]) -> Result<Vec<u8>, Error> {
+    pem("CERTIFICATE", der)
+}
+
+fn pem(label: &str, der: &[u8]) -> Result<Vec<u8>, Error> {
+    let text = pem_rfc7468::encode_string(label, LineEnding::LF, der);
+    text.map(String::into_bytes).map_err(|_| Error::Damaged("DER"))
+}
+
+fn parts<'a>(info: &SubjectPublicKeyInfoRef<'a>) -> Result<Parts<'a>, Error> {
+    let damaged = Error::Damaged("public key");
+    let bits = info.subject_public_key.as_bytes().ok_or(damaged.clone())?;
+    if info.algorithm.oid == RSA {
+        let key = RsaPublicKeyRef::from_der(bits).map_err(|_| damaged)?;
+        return Ok(Parts::Rsa { n: key.modulus.as_bytes(), e: key.public_exponent.as_bytes() });
+    }
+    if info.algorithm.oid == EC {
+        let name = info.algorithm.parameters_oid().map_err(|_| damaged)?;
+        let curve = CURVES.iter().find(|curve| curve.oid == name);
+        let curve = curve.ok_or(Error::Refused("this form has no name for the key's curve"))?;
+        return Ok(Parts::Ec { curve, point: bits });
+    }
+    let point = |name, dnssec| Ok(Parts::Point { name, dnssec, point: bits });
+    match info.algorithm.oid.to_string().as_str() {
+        "1.3.101.110" => point("X25519", None),
+        "1.3.101.111" => point("X448", None),
+        "1.3.101.112" => point("Ed25519", Some(15)),
+        "1.3.101.113" => point("Ed448", Some(16)),
+        "2.16.840.1.101.3.4.3.17" => Ok(Parts::Lattice { name: "ML-DSA-44", key: bits }),
+        "2.16.840.1.101.3.4.3.18" => Ok(Parts::Lattice { name: "ML-DSA-65", key: bits }),
+        "2.16.840.1.101.3.4.3.19" => Ok(Parts::Lattice { name: "ML-DSA-87", key: bits }),
+        _ => Err(Error::Refused("this form has no name for the key's algorithm; PEM and DER have all")),
+    }
+}
+
+fn openssh(parts: &Parts<'_>, comment: &str) -> Result<String, Error> {
+    const NONE: Error = Error::Refused("OpenSSH has RSA, ECDSA and Ed25519 keys only");
+    let damaged = |_| NONE;
+    let data = match parts {
+        Parts::Rsa { n, e } => {
+            let integer = Mpint::from_positive_bytes;
+            KeyData::Rsa(SshRsa::new(integer(e), integer(n)).map_err(damaged)?)
+        }
+        Parts::Ec { point, .. } => KeyData::Ecdsa(EcdsaPublicKey::from_sec1_bytes(point).map_err(damaged)?),
+        Parts::Point { name: "Ed25519", point, .. } => {
+            KeyData::Ed25519(Ed25519PublicKey((*point).try_into().map_err(|_| NONE)?))
+        }
+        _ => return Err(NONE),
+    };
+    // A line break in the comment would begin another key.
+    let comment: String = comment.chars().filter(|letter| !letter.is_control()).collect();
+    SshKey::new(data, comment).to_openssh().map_err(damaged)
+}
+
+fn jwk(parts: &Parts<'_>) -> Result<String, Error> {
+    let url = Base64UrlUnpadded::encode_string;
+    let key = match parts {
+        Parts::Rsa { n, e } => json!({"kty": "RSA", "n": url(n), "e": url(e)}),
+        Parts::Ec { curve, point } => {
+            let (x, y) = coordinates(point)?;
+            json!({"kty": "EC", "crv": curve.jwk, "x": url(x), "y": url(y)})
+        }
+        Parts::Point { name, point, .. } => json!({"kty": "OKP", "crv": name, "x": url(point)}),
+        Parts::Lattice { name, key } => json!({"kty": "AKP", "alg": name, "pub": url(key)}),
+    };
+    Ok(key.to_string())
+}
+
+fn dns_key(parts: &Parts<'_>, flags: u16) -> Result<String, Error> {
+    const NONE: Error = Error::Refused("DNSSEC has RSA, P-256, P-384, Ed25519 and Ed448 keys only");
+    let (algorithm, key) = match parts {
+        // RFC 3110, 2: the length of the exponent, the exponent, the modulus.
+        Parts::Rsa { n, e } => {
+            let length = u8::try_from(e.len()).map_err(|_| NONE)?;
+            (8, [&[length], *e, *n].concat())
+        }
+        Parts::Ec { curve, point } => {
+            let (x, y) = coordinates(point)?;
+            (curve.dnssec.ok_or(NONE)?, [x, y].concat())
+        }
+        Parts::Point { dnssec, point, .. } => (dnssec.ok_or(NONE)?, point.to_vec()),
+        Parts::Lattice { .. } => return Err(NONE),
+    };
+    Ok(format!("DNSKEY {flags} 3 {algorithm} {}", Base64::encode_string(&key)))
+}
+
+/// Returns x and y of an uncompressed point.
+fn coordinates(point: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+    match point.split_first() {
+        Some((4, rest)) if rest.len() % 2 == 0 => Ok(rest.split_at(rest.len() / 2)),
+        _ => Err(Error::Damaged("EC point")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_cannot_begin_another_line() {
+        let info = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+        let info = [&info[..], &[7; 32]].concat();
+        let line = public_key(&info, PublicForm::OpenSsh, "a\nssh-rsa AAAA").expect("a key");
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(line.starts_with(b"ssh-ed25519 "));
+    }
+}

@@ -1,0 +1,180 @@
+//! PKCS#11 URIs (RFC 7512): the names of tokens and objects in other programs.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+
+use crate::Error;
+
+const SCHEME: &str = "pkcs11:";
+/// RFC 7512, 2.3: the letters that stay as they are in a value.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A URI with the attributes that this tool uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uri {
+    /// `token`: the label of the token.
+    pub token: Option<String>,
+    /// `serial`
+    pub serial: Option<String>,
+    /// `model`
+    pub model: Option<String>,
+    /// `manufacturer`: of the token.
+    pub manufacturer: Option<String>,
+    /// `slot-id`
+    pub slot: Option<u64>,
+    /// `object`: the label of the object.
+    pub object: Option<String>,
+    /// `id`: `CKA_ID`.
+    pub id: Option<Vec<u8>>,
+    /// `type`: `private`, `public`, `cert`, `secret-key` or `data`.
+    pub class: Option<String>,
+    /// `pin-source`: a file with the PIN.
+    pub pin_source: Option<String>,
+    /// `pin-value`: the PIN.
+    pub pin_value: Option<String>,
+    /// `module-path`
+    pub module: Option<String>,
+}
+
+impl Uri {
+    /// Returns whether a text is a URI, right or wrong.
+    pub fn is(text: &str) -> bool {
+        text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+    }
+
+    /// Reads a URI. Attributes of the library and of vendors are ignored, as RFC 7512 allows.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |reason: &str| Error::Usage(format!("{text:?} is not a PKCS#11 URI: {reason}"));
+        if !Self::is(text) {
+            return Err(wrong("it does not begin with pkcs11:"));
+        }
+        let (path, query) = text[SCHEME.len()..].split_once('?').unwrap_or((&text[SCHEME.len()..], ""));
+        let mut uri = Self::default();
+        let mut seen = Vec::new();
+        let attributes = path.split(';').chain(query.split('&')).filter(|attribute| !attribute.is_empty());
+        for attribute in attributes {
+            let (name, value) =
+                attribute.split_once('=').ok_or_else(|| wrong("an attribute has no value"))?;
+            if seen.contains(&name) {
+                return Err(wrong("an attribute is twice in it"));
+            }
+            seen.push(name);
+            let bytes: Vec<u8> = percent_decode_str(value).collect();
+            uri.take(name, bytes).ok_or_else(|| wrong(&format!("the value of {name} is malformed")))?;
+        }
+        Ok(uri)
+    }
+
+    fn take(&mut self, name: &str, bytes: Vec<u8>) -> Option<()> {
+        if name == "id" {
+            self.id = Some(bytes);
+            return Some(());
+        }
+        let text = String::from_utf8(bytes).ok();
+        let place = match name {
+            "slot-id" => {
+                self.slot = Some(text?.parse().ok()?);
+                return Some(());
+            }
+            "type" => {
+                let known = ["private", "public", "cert", "secret-key", "data"];
+                self.class = Some(text.filter(|class| known.contains(&class.as_str()))?);
+                return Some(());
+            }
+            "token" => &mut self.token,
+            "serial" => &mut self.serial,
+            "model" => &mut self.model,
+            "manufacturer" => &mut self.manufacturer,
+            "object" => &mut self.object,
+            "pin-source" => &mut self.pin_source,
+            "pin-value" => &mut self.pin_value,
+            "module-path" => &mut self.module,
+            _ => return Some(()),
+        };
+        *place = Some(text?);
+        Some(())
+    }
+
+    /// Returns whether the URI names an object, not only a token.
+    pub fn names_an_object(&self) -> bool {
+        self.object.is_some() || self.id.is_some() || self.class.is_some()
+    }
+}
+
+impl std::fmt::Display for Uri {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let texts = [
+            ("model", &self.model),
+            ("manufacturer", &self.manufacturer),
+            ("serial", &self.serial),
+            ("token", &self.token),
+            ("object", &self.object),
+            ("type", &self.class),
+        ];
+        let mut attributes: Vec<_> = texts
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let value = value.as_ref()?;
+                Some(format!("{name}={}", percent_encode(value.as_bytes(), ENCODED)))
+            })
+            .collect();
+        // RFC 7512, 2.3: every byte of an ID is encoded.
+        let id = self.id.iter().map(|id| id.iter().map(|byte| format!("%{byte:02X}")).collect::<String>());
+        attributes.extend(id.map(|id| format!("id={id}")));
+        write!(f, "{SCHEME}{}", attributes.join(";"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7512, 3.
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        let uri = Uri::parse(
+            "pkcs11:token=The%20Software%20PKCS%2311%20Softtoken;manufacturer=Snake%20Oil,%20Inc.;model=1.0;\
+             object=my-certificate;type=cert;id=%69%95%3E%5C%F4%BD%EC%91;serial=?pin-source=file:/etc/token_pin",
+        )
+        .expect("an example");
+        assert_eq!(uri.token.as_deref(), Some("The Software PKCS#11 Softtoken"));
+        assert_eq!(uri.id.as_deref(), Some(&b"\x69\x95\x3e\x5c\xf4\xbd\xec\x91"[..]));
+        assert_eq!(uri.serial.as_deref(), Some(""));
+        assert_eq!(uri.pin_source.as_deref(), Some("file:/etc/token_pin"));
+        for text in [
+            "pkcs11:",
+            "pkcs11:object=my-pubkey;type=public",
+            "pkcs11:object=my-key;type=private?pin-source=file:/etc/token",
+            "pkcs11:slot-description=Sun%20Metaslot",
+            "pkcs11:library-manufacturer=Snake%20Oil,%20Inc.;slot-id=327?pin-value=the-pin",
+            "pkcs11:object=my-sign-key;type=private?module-name=mypkcs11",
+            "pkcs11:token=Software%20PKCS%2311%20softtoken;x-muppet=cookie%3c%5e%3emonster!",
+        ] {
+            assert!(Uri::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_uri_is_refused() {
+        for text in [
+            "pkcs12:",
+            "pkcs11:token",
+            "pkcs11:token=a;token=b",
+            "pkcs11:type=key",
+            "pkcs11:slot-id=x",
+            "pkcs11:token=%ff",
+        ] {
+            assert!(Uri::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_uri_is_read_as_it_was_written() {
+        let uri = Uri {
+            token: Some("a b;c?\u{e9}".to_owned()),
+            id: Some(vec![0, 255]),
+            class: Some("private".to_owned()),
+            ..Uri::default()
+        };
+        assert_eq!(Uri::parse(&uri.to_string()).expect("a URI"), uri);
+    }
+}
