@@ -181,7 +181,7 @@ fn a_pin_that_jeton_refuses_leaves_no_token() {
     let Some(migration) = migration() else { return };
     let pin = migration.scratch.file("pin");
     fs::write(&pin, "123").expect("a file");
-    migration.refused(&["--new-pin-file", &pin], "CKR_PIN_LEN_RANGE");
+    migration.refused(&["--new-pin-file", &pin], "the token takes 4 to 255");
 }
 
 #[test]

@@ -208,7 +208,7 @@ impl Pipeline {
             return Ok((selections, Vec::new()));
         }
         if Known::Jeton.library().is_none() {
-            return Err(Error::Usage(
+            return Err(Error::Failed(
                 "libjeton_pkcs11.so is not beside this program: build it, or name the modules with --module"
                     .to_owned(),
             ));

@@ -18,7 +18,7 @@ const TOTAL: &str = "total";
 /// Builds the page.
 pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
     let Some(newest) = measurements.last() else {
-        return Err(Error::Usage("the store has no measurement with a run".to_owned()));
+        return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     };
     let view = View::of(newest);
     let mut sections = vec![modules(&view)?, algorithms(&view)?];

@@ -164,7 +164,7 @@ fn draw(title: &str, work: impl for<'a> FnOnce(&Root<'a>) -> Drawn) -> Result<St
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     let drawn = work(&root).and_then(|()| Ok(root.present()?));
     drop(root);
-    drawn.map_err(|error| Error::Usage(format!("the plot {title:?} cannot be drawn: {error}")))?;
+    drawn.map_err(|error| Error::Failed(format!("the plot {title:?} cannot be drawn: {error}")))?;
     Ok(svg)
 }
 

@@ -140,7 +140,7 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         measurement.ratios.retain(can_be_drawn);
         if measurement.cells.len() > MOST_CELLS {
             let many = format!("{}: more than {MOST_CELLS} times in one measurement", path.display());
-            return Err(Error::Usage(many));
+            return Err(Error::Failed(many));
         }
         measurement.documents = documents(&connection, id)?;
         if !measurement.cells.is_empty() {
