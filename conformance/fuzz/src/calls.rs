@@ -21,7 +21,8 @@ macro_rules! calls {
 /// The arguments are made before the call, in order.
 macro_rules! arguments {
     ($run:ident, $function:ident, [] [$($value:ident)*]) => {
-        // SAFETY: the contract of PKCS#11: what is not NULL leads to memory of its length.
+        // SAFETY: the contract of PKCS#11: each pointer other than NULL leads to memory of its
+        // length.
         unsafe { $function($($value),*) }
     };
     ($run:ident, $function:ident, [$kind:ident $($more:ident)*] [$($value:ident)*]) => {{

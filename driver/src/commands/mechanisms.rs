@@ -1,4 +1,4 @@
-//! `mechanisms`: what a module says it can do.
+//! `mechanisms`: shows the mechanisms that a module lists.
 
 use std::process::ExitCode;
 

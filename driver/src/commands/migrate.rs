@@ -32,10 +32,10 @@ pub struct Migrate {
     /// The label of the new token; that of the old one if absent.
     #[arg(long)]
     label: Option<String>,
-    /// Show what would come and what would not, and write nothing.
+    /// Show which objects would be migrated and which not, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Leave out the objects that cannot come, instead of failing.
+    /// Leave out the objects that cannot be migrated, instead of failing.
     #[arg(long)]
     partial: bool,
     /// The old module, which helps to prove the keys: a path, or `none`; the usual place if absent.
@@ -251,7 +251,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
     if let Some(mut input) = child.stdin.take() {
-        // A child that ended early says why itself.
+        // A child that ended early has printed the reason itself.
         let _ = input.write_all(text.as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::io(&program))?;

@@ -1,5 +1,5 @@
-//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, which
-//! take turns, and the report.
+//! `pipeline`: reads the options, starts a child process for each module, lets the modules take
+//! turns, and prints the report.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -26,9 +26,9 @@ use super::{pin, printing};
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
 /// The modules take turns: in each round every module runs the same batch once, and so does the
-/// baseline. A size is repeated until each module has run for --min-seconds and three times at
-/// least (once, if that alone takes four seconds). Medians are shown. A run of size 4 before them
-/// warms up and is not counted.
+/// baseline. A size is repeated until each module has run for --min-seconds and at least three
+/// times. If one run takes four seconds, it is the only one. The tables show medians. A first run
+/// of size 4 warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without
