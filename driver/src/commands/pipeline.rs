@@ -226,7 +226,7 @@ impl Pipeline {
         if has_path { pin::ask(self.pin.clone(), "User").map(Some) } else { Ok(None) }
     }
 
-    /// Starts the process of a module. A module that cannot be started has no player, and its
+    /// Starts the process of a module. A module that cannot be started takes no turns, and its
     /// outcome says why.
     fn seat(
         &self,

@@ -21,7 +21,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// Opens the token. Without both options the directory must contain one token only.
+    /// Opens the token. If neither option is given, the directory must contain one token only.
     pub fn open(&self) -> Result<TokenFile, Error> {
         token_file::open(self.serial.as_deref(), self.token.as_deref())
     }
