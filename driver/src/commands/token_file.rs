@@ -27,7 +27,7 @@ impl Which {
     }
 }
 
-/// Show the facts about a Jeton token that need no PIN.
+/// Show the properties of a Jeton token that can be read without a PIN.
 #[derive(Args)]
 pub struct TokenInfo {
     #[command(flatten)]
