@@ -1,4 +1,4 @@
-//! Text of others on a terminal: labels, names and comments.
+//! Shows text from tokens and files, such as labels, names and comments, on a terminal.
 
 use std::fmt::Write;
 

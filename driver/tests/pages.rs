@@ -70,7 +70,7 @@ fn run_page(script: &str) {
     let mut command = Command::new("bash");
     command.args(["-euxo", "pipefail", "-c", script]).current_dir(scratch.path()).stdin(Stdio::null());
     command.env_clear().env("PATH", path).env("HOME", scratch.path());
-    // The page exports its own directory; the cheapest key derivation makes the PINs quick.
+    // The page sets its own token directory. The cheapest key derivation makes the logins fast.
     std::fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     succeed(command.env("JETON_CONF", scratch.file("conf")));
 }

@@ -1,5 +1,5 @@
-//! The administrator's verbs of the tool, as a user runs them, and what other programs say of their
-//! results.
+//! Runs the tool's commands for administrators as a user does, and checks their results with other
+//! programs.
 
 mod common;
 
@@ -358,7 +358,8 @@ fn damaged_files_are_refused_and_leave_no_object() {
     );
     tool.fails(1, &["key", "import", "both.pem"]);
     assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(0));
-    // A second import fails at the certificate, whose ID is taken. Its new key goes again.
+    // A second import fails at the certificate, whose ID is taken. The key that it created is
+    // removed.
     tool.ok(&["cert", "import", "cert.pem"]);
     tool.shell("cat key.pem cert.pem > both.pem");
     assert!(tool.fails(1, &["key", "import", "both.pem"]).contains("--force"));

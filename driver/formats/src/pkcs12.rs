@@ -1,5 +1,5 @@
-//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It takes every count of iterations that a
-//! file asks for, so this file looks at the counts first.
+//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It accepts every number of iterations that
+//! a file asks for, so this module checks the numbers first.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag, Tagged};
@@ -7,7 +7,7 @@ use p12_keystore::Pkcs12Archive;
 
 use crate::{Error, Password};
 
-/// A file may not ask for more iterations: some seconds for each of its parts.
+/// The largest number of iterations that a file may ask for. It takes some seconds for each part.
 const MAX_ITERATIONS: u64 = 5_000_000;
 /// How deep the structures of a file are.
 const MAX_DEPTH: u32 = 24;

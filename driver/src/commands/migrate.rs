@@ -17,8 +17,8 @@ use super::pin::{self, PinFiles};
 
 /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
 ///
-/// Reads the old store with its PIN, private keys that are not extractable too. The old store is
-/// never changed. The new token appears with all objects or not at all.
+/// Reads the old store with its PIN, also the private keys that are not extractable. The old store
+/// is never changed. The new token appears with all objects or not at all.
 #[derive(Args)]
 pub struct Migrate {
     /// The token directory of SoftHSMv2, one token in it, or the directory of an NSS database.
@@ -38,7 +38,8 @@ pub struct Migrate {
     /// Leave out the objects that cannot be migrated, instead of failing.
     #[arg(long)]
     partial: bool,
-    /// The old module, which helps to prove the keys: a path, or `none`; the usual place if absent.
+    /// The old module, which helps to prove the keys: a path, or `none`. The default is the usual
+    /// path.
     #[arg(long)]
     module: Option<String>,
     #[command(flatten)]
@@ -146,7 +147,7 @@ impl Migrate {
         }
     }
 
-    /// Returns whether all objects are in a token with this label already. Fails if some are.
+    /// Returns whether a token with this label already has all objects. Fails if it has only some.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
         let module = super::target::open(Known::Jeton.name(), None)?;
@@ -285,7 +286,7 @@ fn rehearsal_pins() -> Result<(String, String), Error> {
     Ok((pin()?, pin()?))
 }
 
-/// Returns the words for one object.
+/// Returns the description of one object.
 fn described(line: &Line) -> String {
     let mut text = line.what.clone();
     if !line.label.is_empty() {

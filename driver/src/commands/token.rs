@@ -37,7 +37,7 @@ enum What {
     Delete(DeleteToken),
     /// Give a token of Jeton another label.
     Rename(Rename),
-    /// Show what the file of a Jeton token tells without a PIN.
+    /// Show the properties of a Jeton token that can be read without a PIN.
     Info(TokenInfo),
 }
 
