@@ -174,7 +174,8 @@ fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
     if low > high { 1.0..10.0 } else { low / factor..high * factor }
 }
 
-/// Returns the beginning of a name, without characters that XML lacks. The library escapes markup.
+/// Returns the beginning of a name, without characters that XML does not allow. The library escapes
+/// markup.
 fn plain(name: &str) -> String {
     let is_wrong = |one: &char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
     name.chars().take(32).map(|one| if is_wrong(&one) { '\u{fffd}' } else { one }).collect()
