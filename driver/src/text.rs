@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Returns a text without characters that a terminal obeys. Control characters and those that
-/// change the direction of text are written as `\u{1b}`.
+/// change the direction of text are escaped, for example `\u{1b}`.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -204,7 +204,8 @@ pub struct Header {
     pub(crate) user: PinState,
     /// The state of the store.
     pub(crate) change: Change,
-    /// The sealed summary of no rows, for a new token. Empty in a header that was read.
+    /// For a new token, the sealed summary of a token without rows. Empty in a header that was
+    /// read.
     pub(crate) summary: Vec<u8>,
 }
 
