@@ -32,8 +32,7 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// All functions except the three that need no token and those of interfaces and lists. Tests call
-/// the excluded functions.
+/// All functions except `C_GetInterfaceList` and `C_GetInterface`, which tests call.
 pub(crate) const ALL: [Call; 102] = calls! {
     C_Initialize(start)
     C_Finalize(nothing)

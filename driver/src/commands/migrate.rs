@@ -29,7 +29,7 @@ pub struct Migrate {
     /// The serial number of the old token.
     #[arg(long)]
     serial: Option<String>,
-    /// The label of the new token; that of the old one if absent.
+    /// The label of the new token. The default is the label of the old one.
     #[arg(long)]
     label: Option<String>,
     /// Show which objects would be migrated and which not, and write nothing.
@@ -44,7 +44,8 @@ pub struct Migrate {
     module: Option<String>,
     #[command(flatten)]
     pins: PinFiles,
-    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN; the old PIN if absent.
+    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN. The default is the old
+    /// PIN.
     #[arg(long)]
     new_pin_file: Option<PathBuf>,
     /// An open file descriptor with the user's PIN of the new token.

@@ -9,7 +9,7 @@ use jeton_driver::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
 use super::pin::{self, PinFiles, SoPin, UserPin};
 
-/// Which token.
+/// The options that choose a token.
 #[derive(Args)]
 pub struct Which {
     /// The token with this serial.
