@@ -324,7 +324,8 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
     assert_eq!((&jwk["kty"], &jwk["crv"]), (&"OKP".into(), &"Ed25519".into()));
 }
 
-/// RFC 9881 and RFC 9935: a seed alone (the first choice), which OpenSSL writes by default.
+/// RFC 9881 and RFC 9935: private keys that consist of the seed only, the first alternative of the
+/// CHOICE.
 #[test]
 fn lattice_keys_in_the_encodings_of_lamps_are_imported() {
     let Some(tool) = Tool::new() else { return };
