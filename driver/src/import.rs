@@ -9,7 +9,7 @@ use crate::key_type::Usage;
 use crate::text::hex;
 use crate::token_file::{KeyPair, PrivateTemplate};
 
-/// The name and the protection of imported objects.
+/// The label and the ID of imported objects.
 #[derive(Clone, Debug)]
 pub struct Naming {
     /// `CKA_LABEL`
