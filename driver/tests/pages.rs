@@ -30,7 +30,7 @@ fn every_row_of_the_table_of_tasks_has_a_command() {
         .lines()
         .skip_while(|line| *line != "<!-- tasks -->")
         .take_while(|line| *line != "<!-- tasks end -->");
-    // The heading and the line below it are no rows.
+    // The heading and the line below it are not rows.
     let rows = rows.filter(|line| line.starts_with('|')).skip(2);
     for row in rows {
         assert_eq!(row.matches('|').count(), 7, "{row}");

@@ -102,8 +102,8 @@ fn min_seconds(text: &str) -> Result<f64, String> {
 
 /// The hidden command of a module's process.
 pub fn child() -> Result<ExitCode, Error> {
-    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The only error
-    // is a second handler, which does not exist.
+    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
+    // only if there is already a handler, which is not so.
     let _ = ctrlc::set_handler(|| ());
     run_child(io::stdin().lock(), io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -126,7 +126,7 @@ impl Pipeline {
             .map(|path| Results::begin(path, &report.machine, report.threads, report.rsa_key_pool));
         let results = results.transpose()?;
         let pin = self.path_pin()?;
-        // The only error is a second handler, which does not exist.
+        // The call fails only if there is already a handler, which is not so.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let mut seats = Vec::new();
         for (index, (name, selection)) in selections.iter().enumerate() {
