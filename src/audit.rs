@@ -179,7 +179,7 @@ struct Writer {
     path: PathBuf,
     provider: &'static Provider,
     /// The end of the file when this process last wrote. `number` and `last` are the number and the
-    /// hash of that line.
+    /// hash of the last line.
     end: u64,
     number: u64,
     last: [u8; 32],

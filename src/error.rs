@@ -156,7 +156,7 @@ pub enum Error {
     NoEvent,
     /// The function runs in the background; `C_AsyncComplete` returns its result.
     Pending,
-    /// The data is not a saved state, or not one of such a session.
+    /// The data is not a saved state, or the state does not fit this session.
     SavedStateInvalid,
     /// The application forbids threads, which asynchronous sessions need.
     SessionAsyncNotSupported,

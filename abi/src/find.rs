@@ -10,7 +10,8 @@ use crate::input::{Place, template};
 use crate::number::{length, narrow, session};
 
 /// The number of handles in one batch. The application's count may be any number, but this buffer
-/// is ours. A longer one is cleared by a call of `memset`, which costs more than the batches save.
+/// is on our stack. A longer buffer would be cleared by a call of `memset`, which costs more than
+/// longer batches save.
 const CHUNK: usize = 16;
 
 /// # Safety

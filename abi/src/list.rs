@@ -151,7 +151,7 @@ pub unsafe extern "C" fn C_GetInterface(
         let place = Place::at(interface)?;
         // SAFETY: the contract of PKCS#11 for pInterfaceName; not null.
         let named = name.is_null() || unsafe { CStr::from_ptr(name.cast()) } == STANDARD;
-        // SAFETY: the contract of PKCS#11 for pVersion; a version has no alignment.
+        // SAFETY: the contract of PKCS#11 for pVersion; a version needs no alignment.
         let version = unsafe { version.as_ref() };
         let fits = |known: &&CK_INTERFACE| {
             known.flags & flags == flags && version.is_none_or(|wanted| same(wanted, version_of(known)))

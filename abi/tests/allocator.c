@@ -2,7 +2,7 @@
  * pkcs11-provider. The C library allocates with the host's allocator, and the module calls the C library's own free().
  * So the C library aborts if the module frees memory that the C library allocated.
  *
- * Arguments: the module. */
+ * Argument: the path of the module. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -28,7 +28,7 @@ const PIN: &[u8] = b"a pin of a test";
 /// The role of a process of this binary.
 const WORK: &str = "JETON_COPIES_WORK";
 
-/// Calls a function of a list, which succeeds.
+/// Calls a function of a list, which must succeed.
 macro_rules! call {
     ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
         assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))

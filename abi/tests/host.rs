@@ -219,7 +219,7 @@ impl OpenSsl {
     }
 }
 
-/// Calls a function of a list, which succeeds.
+/// Calls a function of a list, which must succeed.
 macro_rules! call {
     ($list:ident.$name:ident($($argument:expr),* $(,)?)) => {
         assert_eq!(unsafe { $list.$name.expect("an entry")($($argument),*) }, CKR_OK, stringify!($name))

@@ -11,7 +11,7 @@ pub const SOFTHSM: &str = "softhsm2";
 pub const BASELINE: &str = "floor";
 /// The baseline again, after the other rows. A difference shows that the machine changed meanwhile.
 pub const BASELINE_AGAIN: &str = "floor-again";
-/// The signature whose instructions the targets limit.
+/// The signature whose number of instructions has a target.
 pub const SIGNATURE: &str = "P-256 sign";
 
 /// Returns the name of a row on the page.

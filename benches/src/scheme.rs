@@ -142,7 +142,7 @@ pub enum Scheme {
 /// The digest, or the message if the scheme takes one. Its value does not matter.
 pub const INPUT: [u8; 64] = [0x5a; 64];
 
-/// The DigestInfo of SHA-256 before the digest (RFC 8017, 9.2, note 1).
+/// The bytes of a SHA-256 DigestInfo before its digest (RFC 8017, 9.2, note 1).
 const SHA256_DIGEST_INFO: [u8; 19] = [
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
     0x04, 0x20,

@@ -127,5 +127,5 @@ fn unwrapped(point: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The value of an attribute in a template, for both interfaces.
+/// A template, for both interfaces.
 pub type Template = Vec<Attribute>;

@@ -7,8 +7,8 @@ import java.security.Security;
 import java.security.Signature;
 
 /**
- * A client that goes on, as servers do: Client CONFIGURATION PIN ALIAS reads lines, and signs or looks for its key as
- * each says. It keeps the provider and the key; an error is told with its cause.
+ * A long-running client, like a server: Client CONFIGURATION PIN ALIAS reads lines. The line "find" looks for the key,
+ * and every other line signs. It keeps the provider and the key. After an error it prints the error and its cause.
  */
 public class Client {
     public static void main(String[] arguments) throws Exception {

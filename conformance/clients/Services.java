@@ -30,7 +30,7 @@ import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 
-/** The services of SunPKCS11, each checked by the JDK's own providers: Services CONFIGURATION PIN ROUNDS. */
+/** Uses the services of SunPKCS11 and checks each with the JDK's own providers: Services CONFIGURATION PIN ROUNDS. */
 public class Services {
     static final byte[] MESSAGE = "a message".getBytes();
     static final int THREADS = 16;
@@ -70,7 +70,7 @@ public class Services {
         return generator.generateKeyPair();
     }
 
-    /** The key as an object of the JDK's own, that knows of no token. */
+    /** Returns the key as an object of the JDK's own providers, which do not use the token. */
     static PublicKey outside(PublicKey key) throws Exception {
         if (key instanceof RSAPublicKey rsa) {
             var spec = new RSAPublicKeySpec(rsa.getModulus(), rsa.getPublicExponent());
@@ -115,7 +115,7 @@ public class Services {
         said("RSA/ECB/PKCS1Padding");
     }
 
-    /** A key of the JDK's becomes one of the token by being used there. */
+    /** SunPKCS11 copies a key of the JDK's own providers into the token when the key is used there. */
     static void aes() throws Exception {
         SecretKey key = new SecretKeySpec(HexFormat.of().parseHex("000102030405060708090a0b0c0d0e0f"), "AES");
         for (String mode : List.of("AES/CBC/PKCS5Padding", "AES/CTR/NoPadding", "AES/GCM/NoPadding")) {
@@ -176,7 +176,7 @@ public class Services {
         said("SecureRandom");
     }
 
-    /** A secret key that is kept, found and deleted; and what keytool left, if anything. */
+    /** Stores, finds and deletes a secret key. Also signs with the key that keytool left, if there is one. */
     static void keyStore(KeyStore store) throws Exception {
         SecretKey key = new SecretKeySpec(new byte[32], "AES");
         store.setKeyEntry("kept", key, null, null);

@@ -1,7 +1,7 @@
-"""A client that goes on, as servers do: client.py LABEL reads lines, and signs or searches as each says.
+"""A long-running client, like a server: client.py LABEL reads lines, which are "find" or "sign".
 
-It keeps its session and the handle of the key with that label. After an error it says which, and opens a session anew
-with the next line."""
+It keeps its session and the handle of the key with that label. After an error it prints the error. The next "find"
+opens a new session."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """Opens TLS connections to a server on the loopback interface: handshakes.py PORT CA-FILE COUNT [AT-ONCE]
 
-Every handshake is a full one, its certificate verified. Ends with an error where one of them fails."""
+Every handshake is a full one and verifies the certificate. Ends with an error if a handshake fails."""
 
 import socket
 import ssl

@@ -127,7 +127,7 @@ everything() {
   for from in token file; do
     for name in "${signing[@]}"; do
       key=$(private $from $name) public=$from-$name.pub cert=$from-$name.pem.crt
-      # The provider takes a key of the token for an RSA key without restrictions, so that it needs the padding.
+      # The provider treats a key of the token as an RSA key without restrictions, so the command must name the padding.
       case $name in rsa-pss) pss=(-sigopt rsa_padding_mode:pss) ;; *) pss=() ;; esac
       case $name in
         rsa-pss) raw=(-rawin -digest sha256 -pkeyopt rsa_padding_mode:pss) ;;

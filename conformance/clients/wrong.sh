@@ -1,13 +1,13 @@
-# For the sections "When something is wrong" of the guides, which read it by `. "$CLIENTS/wrong.sh"`.
+# Functions for the sections "If something fails" of the guides, which read this file with `. "$CLIENTS/wrong.sh"`.
 
-# The command must fail. What it said is shown, and kept in the file `said`.
+# Runs a command that must fail. Prints its output, and keeps it in the file `said`.
 refused() {
   if "$@" >said 2>&1; then cat said; return 1; fi
   cat said
 }
 
-# Tries the command until it does well, for ten seconds. A running client hears of what another process did to the token
-# after a second at most.
+# Repeats the command until it succeeds, for at most ten seconds. A running client notices a change by another process
+# within one second.
 soon() {
   local try
   for try in $(seq 50); do
@@ -17,8 +17,8 @@ soon() {
   return 1
 }
 
-# Initialises the token anew, as another program may do under a running client: the objects are gone, the label and the
-# PINs are as before.
+# Initialises the token again, as another program may do under a running client. The objects are removed; the label and
+# the PINs stay.
 anew() {
   local OPENSSL_CONF= slot
   slot=$(pkcs11-tool --module "$MODULE" --list-slots | grep -B1 "token label *: $TOKEN" | sed -n 's/^Slot.*(\(0x[0-9a-f]*\)).*/\1/p')
@@ -26,10 +26,10 @@ anew() {
   pkcs11-tool --module "$MODULE" --token-label "$TOKEN" --login --login-type so --so-pin "$SO_PIN" --init-pin --pin "$PIN"
 }
 
-# Starts a client that goes on and does what lines tell it.
+# Starts a client that runs until its input ends. Each line of input is one command to it.
 talk() { coproc client { "$@" 2>&1; }; }
 
-# Tells it something; the answer must have the pattern.
+# Sends the client a command. Its answer must match the pattern.
 ask() {
   local answer
   echo "$1" >&"${client[1]}"

@@ -60,7 +60,7 @@ impl Signer {
             },
             EC => {
                 let curve = info.algorithm.parameters_oid().map(|oid| oid.to_string()).unwrap_or_default();
-                // CKM_ECDSA is in every module, with the digest computed here.
+                // Every module has CKM_ECDSA. So the digest is computed here.
                 let (digest, number) = match curve.as_str() {
                     P384 => (&SHA384, "1.2.840.10045.4.3.3"),
                     P521 => (&SHA512, "1.2.840.10045.4.3.4"),

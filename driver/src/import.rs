@@ -1,4 +1,4 @@
-//! Objects made of files: key pairs, secret keys, public keys, certificates.
+//! Creates objects from files: key pairs, secret keys, public keys, certificates.
 
 use cryptoki_sys::*;
 
@@ -9,7 +9,7 @@ use crate::key_type::Usage;
 use crate::text::hex;
 use crate::token_file::{KeyPair, PrivateTemplate};
 
-/// The name and the protection of imported objects.
+/// The label and the ID of imported objects.
 #[derive(Clone, Debug)]
 pub struct Naming {
     /// `CKA_LABEL`
@@ -38,7 +38,8 @@ pub enum Protection {
     Extractable,
 }
 
-/// Creates a private key and, if `public` says so, its public key. Either both are created or none.
+/// Creates a private key and, if `public` says so, its public key. Either both keys are created or
+/// neither.
 pub fn key_pair(
     session: &Session,
     pair: &KeyPair,

@@ -138,7 +138,7 @@ fn report(error: &Error) -> ExitCode {
     if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Returns whether the reader of standard output has left, as `head` does.
+/// Returns whether the reader of standard output has closed the pipe, as `head` does.
 fn is_closed_pipe(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }

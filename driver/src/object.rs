@@ -157,8 +157,8 @@ pub fn key_type(session: &Session, key: ObjectHandle) -> String {
     }
 }
 
-/// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. Of a private key
-/// it is the public key beside it, with the same ID.
+/// Returns the public key of a key or certificate object as SubjectPublicKeyInfo. For a private
+/// key, this is the public key object with the same ID.
 pub fn public_key_info(session: &Session, object: ObjectHandle) -> Result<Vec<u8>, Error> {
     let none = || Error::Failed("the module shows no public key for this object".to_owned());
     let info = bytes(session, object, CKA_PUBLIC_KEY_INFO);

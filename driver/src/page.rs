@@ -52,8 +52,8 @@ struct Plot {
 }
 
 impl Page {
-    /// Builds the page of the measurements of a store, the oldest first. The newest is shown in
-    /// full. Fails if there is none.
+    /// Builds the page of a store from its measurements, which are ordered from the oldest to the
+    /// newest. The newest is shown in full. Fails if there is none.
     pub fn of(measurements: &[Measurement]) -> Result<Self, Error> {
         contents::page(measurements)
     }

@@ -25,7 +25,7 @@ pub struct Report {
     pub command: Vec<String>,
     /// The version of the tool.
     pub version: &'static str,
-    /// The stages, in the order of their times in the lists.
+    /// The stages, in the order of the times in each list.
     pub stages: Vec<&'static str>,
     /// The CA algorithms asked for.
     pub algorithms: Vec<String>,

@@ -1,9 +1,9 @@
-//! Text of others on a terminal: labels, names and comments.
+//! Shows text from tokens and files, such as labels, names and comments, on a terminal.
 
 use std::fmt::Write;
 
 /// Returns a text without characters that a terminal obeys. Control characters and those that
-/// change the direction of text are written as `\u{1b}`.
+/// change the direction of text are escaped, for example `\u{1b}`.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use crate::Error;
 
 const SCHEME: &str = "pkcs11:";
-/// RFC 7512, 2.3: the letters that stay as they are in a value.
+/// RFC 7512, 2.3: the characters of a value that are percent-encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A URI with the attributes that this tool uses.
@@ -36,7 +36,7 @@ pub struct Uri {
 }
 
 impl Uri {
-    /// Returns whether a text is a URI, right or wrong.
+    /// Returns whether a text is a PKCS#11 URI, valid or not.
     pub fn is(text: &str) -> bool {
         text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
     }

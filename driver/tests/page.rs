@@ -187,7 +187,7 @@ fn wrong_numbers_in_a_store_draw_no_wrong_plot() {
         change(&format!("UPDATE sample SET seconds = {number} WHERE stage = 'cert_gen'"));
         loads_nothing(&parsed(&pages(&scratch, &store).0));
     }
-    // None is left.
+    // No positive time is left.
     change("UPDATE sample SET seconds = 0");
     let (code, text) = run(&mut jeton(["report", &store, "--html", &scratch.file("none.html")]));
     assert!(code == 1 && text.contains("no measurement with a run"), "{text}");

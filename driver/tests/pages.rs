@@ -30,7 +30,7 @@ fn every_row_of_the_table_of_tasks_has_a_command() {
         .lines()
         .skip_while(|line| *line != "<!-- tasks -->")
         .take_while(|line| *line != "<!-- tasks end -->");
-    // The heading and the line below it are no rows.
+    // The heading and the line below it are not rows.
     let rows = rows.filter(|line| line.starts_with('|')).skip(2);
     for row in rows {
         assert_eq!(row.matches('|').count(), 7, "{row}");
@@ -70,7 +70,7 @@ fn run_page(script: &str) {
     let mut command = Command::new("bash");
     command.args(["-euxo", "pipefail", "-c", script]).current_dir(scratch.path()).stdin(Stdio::null());
     command.env_clear().env("PATH", path).env("HOME", scratch.path());
-    // The page exports its own directory; the cheapest key derivation makes the PINs quick.
+    // The page sets its own token directory. The cheapest key derivation makes the logins fast.
     std::fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     succeed(command.env("JETON_CONF", scratch.file("conf")));
 }

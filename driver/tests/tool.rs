@@ -1,5 +1,5 @@
-//! The administrator's verbs of the tool, as a user runs them, and what other programs say of their
-//! results.
+//! Runs the tool's commands for administrators as a user does, and checks their results with other
+//! programs.
 
 mod common;
 
@@ -324,7 +324,8 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
     assert_eq!((&jwk["kty"], &jwk["crv"]), (&"OKP".into(), &"Ed25519".into()));
 }
 
-/// RFC 9881 and RFC 9935: a seed alone (the first choice), which OpenSSL writes by default.
+/// RFC 9881 and RFC 9935: private keys that consist of the seed only, the first alternative of the
+/// CHOICE.
 #[test]
 fn lattice_keys_in_the_encodings_of_lamps_are_imported() {
     let Some(tool) = Tool::new() else { return };
@@ -358,7 +359,8 @@ fn damaged_files_are_refused_and_leave_no_object() {
     );
     tool.fails(1, &["key", "import", "both.pem"]);
     assert_eq!(tool.json(&["object", "list", "--json"]).as_array().map(Vec::len), Some(0));
-    // A second import fails at the certificate, whose ID is taken. Its new key goes again.
+    // A second import fails at the certificate, whose ID is taken. The key that it created is
+    // removed.
     tool.ok(&["cert", "import", "cert.pem"]);
     tool.shell("cat key.pem cert.pem > both.pem");
     assert!(tool.fails(1, &["key", "import", "both.pem"]).contains("--force"));

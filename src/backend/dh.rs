@@ -69,7 +69,7 @@ pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }
 
-/// A prime and a base. The number is not tested for primality, because that takes longer than the
+/// A prime and a base. The prime is not tested for primality, because that takes longer than the
 /// agreement. A wrong prime harms only the keys that use it.
 struct Group {
     prime: Vec<u8>,

@@ -256,8 +256,9 @@ pub trait Verifier: Send {
     /// Returns the length in bytes of a signature of this key.
     fn signature_len(&self) -> usize;
     /// Checks a signature and fails with `SignatureInvalid` if it is wrong. Fails with
-    /// `SignatureLenRange` if no signature has this length, and with `DataLenRange` if no signature
-    /// can be of this input. A raw RSA input that is not below the modulus is `SignatureInvalid`.
+    /// `SignatureLenRange` if no signature has this length, and with `DataLenRange` if an input of
+    /// this length cannot be signed. A raw RSA input that is not below the modulus is
+    /// `SignatureInvalid`.
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()>;
 }
 

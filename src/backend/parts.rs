@@ -44,7 +44,7 @@ pub enum PairSpec<'a> {
         /// A seed of `3 * set.n()` bytes. `None` generates a random one.
         seed: Option<&'a Secret>,
     },
-    /// DSA in a group that fits [`check_dsa_group`](super::Keys::check_dsa_group).
+    /// DSA in a group that passes [`check_dsa_group`](super::Keys::check_dsa_group).
     Dsa(DsaGroup),
     /// Diffie-Hellman (PKCS #3), from integers without leading zeros. The generation fails with
     /// `DomainParamsInvalid` if the prime is even or the base is not from 2 to the prime minus 2.

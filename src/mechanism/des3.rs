@@ -1,4 +1,4 @@
-//! Triple DES (PKCS#11 3.2, "Double and Triple-length DES"), with keys of three lengths.
+//! Triple DES (PKCS#11 3.2, "Double and Triple-length DES"), with triple-length keys only.
 
 use super::{Action, MechanismRow, Shape, Wraps};
 use crate::backend::CipherMode as Mode;

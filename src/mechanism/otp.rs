@@ -11,7 +11,7 @@ pub(super) const ROWS: &[MechanismRow] = &[
     hotp(M::HOTP, SIGN | VERIFY, (1, 4096), Shape::Otp, Action::Otp),
 ];
 
-/// Sizes of a key in bytes.
+/// Builds a row. The sizes are those of a key in bytes.
 const fn hotp(id: M, flags: u64, sizes: (u64, u64), shape: Shape, action: Action) -> MechanismRow {
     MechanismRow { id, flags, sizes, key_type: Some(KeyType::HOTP), shape, action, ..MechanismRow::BASE }
 }

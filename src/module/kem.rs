@@ -89,8 +89,7 @@ fn make_received(
 ) -> Result<Attributes> {
     let forced = pair.attributes().get(forced);
     let (history, key_type) = ((false, false), DEFAULT_TYPE);
-    // Under the strict policy the secret is sensitive on both sides. It replaces the private key,
-    // which is sensitive too.
+    // Under the strict policy the secret is sensitive on both sides, as the private key is.
     let sensitive = token.settings.is_strict();
     let origin = Origin { forced, extractable: true, sensitive, history, key_type };
     let template = token.named_usages(template, ObjectClass::SECRET_KEY, forced);

@@ -17,7 +17,7 @@ const MAX_LEN: usize = 4096;
 /// two.
 const MAX_WORK: u64 = 1 << 26;
 
-/// Generates the attributes of such a key. The template must name the key type.
+/// Generates the attributes of a key from a password. The template must name the key type.
 pub(super) fn generate(
     token: &Token,
     rights: Rights,

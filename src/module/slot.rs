@@ -158,9 +158,9 @@ impl Module {
         loop {
             let strangers = state.strangers()?;
             let mut slots = state.slots();
-            // A new file is opened when it has not changed since the previous look. So this does
+            // A new file is opened when it has not changed since the previous check. So this does
             // not disturb the process that creates it, and a file that is not a token does not fill
-            // the log. The first look opens every file, so that the call has a result at once.
+            // the log. The first check opens every file, so that the call has a result at once.
             let rests = before.as_ref().is_none_or(|before| *before == strangers);
             if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
                 scan(&state.settings, &mut slots, &mut state.left_out())?;

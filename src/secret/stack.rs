@@ -1,6 +1,6 @@
 //! Separate stacks for computations that need much stack and leave secrets on it.
 //!
-//! A computation of RustCrypto takes up to some hundred KiB of stack. A caller's thread may have
+//! A computation of RustCrypto takes up to several hundred KiB of stack. A caller's thread may have
 //! less. After the computation, its stack could be wiped only to a guessed depth. A separate stack
 //! solves both problems. It ends in a guard page, so that an overflow cannot reach other memory.
 //! Its whole used part is wiped when the computation returns or panics.

@@ -91,7 +91,8 @@ pub trait Store: Send + Sync {
     fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change>;
 
     /// Returns whether there was a commit since that state, or a
-    /// [suspicious](Self::suspicious_since) one. Cheap if there was no commit since the last call.
+    /// [suspicious](Self::suspicious_since) write. Cheap if there was no commit since the last
+    /// call.
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Returns whether another process wrote since the rows were loaded, and left the state as it
@@ -203,7 +204,8 @@ pub struct Header {
     pub(crate) user: PinState,
     /// The state of the store.
     pub(crate) change: Change,
-    /// The sealed summary of no rows, for a new token. Empty in a header that was read.
+    /// For a new token, the sealed summary of a token without rows. Empty in a header that was
+    /// read.
     pub(crate) summary: Vec<u8>,
 }
 

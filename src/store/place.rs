@@ -94,8 +94,8 @@ impl Place {
 
 /// Returns the path of the file itself: follows the symbolic links at the end of `path`. Does not
 /// use `canonicalize`, whose result the C library allocates with the host's allocator. In a host
-/// with jemalloc that loads the module with `RTLD_DEEPBIND`, the module would free it with another
-/// one.
+/// with jemalloc that loads the module with `RTLD_DEEPBIND`, the module would free the result with
+/// another allocator.
 fn target(path: &Path) -> Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

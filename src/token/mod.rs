@@ -653,7 +653,7 @@ impl UniqueIds {
     fn next(&self) -> [u8; 32] {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         let mut text = [b'0'; 32];
-        // 128 bits are 32 hexadecimal digits, so that this cannot fail.
+        // 128 bits are 32 hexadecimal digits, so this cannot fail.
         let _ = write!(&mut text[..], "{:032x}", self.first.wrapping_add(number.into()));
         text
     }

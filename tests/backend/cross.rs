@@ -55,7 +55,7 @@ fn refuses_spoilt(what: &str, verifier: &mut dyn jeton::backend::Verifier, input
         spoilt[at] ^= 1;
         assert_eq!(verifier.verify(input, &spoilt), Err(Error::SignatureInvalid), "{what}: byte {at}");
     }
-    // The first byte: ECDSA does not read the last ones of a long input.
+    // Alters the first byte: ECDSA does not read the last bytes of a long input.
     if let Some((first, rest)) = input.split_first() {
         let other = [&[first ^ 4], rest].concat();
         assert_eq!(verifier.verify(&other, signature), Err(Error::SignatureInvalid), "{what}: another input");

@@ -331,7 +331,7 @@ fn a_prime_that_is_not_prime_is_refused() {
     let cube = times(&times(&subprime, &subprime), &subprime);
     let prime = times(&cube, &subprime);
     let mut base = cube;
-    // q is odd, so there is no carry out of the last byte unless it is 255.
+    // The last byte is not 255, so there is no carry.
     *base.last_mut().expect("a digit") += 1;
     let group = DsaGroup { prime, subprime, base };
     for provider in Provider::ALL {

@@ -181,9 +181,9 @@ fn dsa_signatures() {
     }
 }
 
-/// Runs a set, with the backend `rustcrypto` only each eighth vector: a verification with the crate
-/// `dsa` takes up to 100 ms, because its exponents are as long as the prime. `JETON_DSA_VECTORS=1`
-/// runs them all.
+/// Runs a set. With the backend `rustcrypto` it runs only every eighth vector: a verification with
+/// the crate `dsa` takes up to 100 ms, because its exponents are as long as the prime.
+/// `JETON_DSA_VECTORS=1` runs them all.
 fn dsa_set(name: dsa::TestName) {
     let set = dsa::TestSet::load(name).expect("a set of the crate");
     let all = std::env::var_os("JETON_DSA_VECTORS").is_some();

@@ -251,7 +251,7 @@ fn sign_and_verify(client: &Client, session: SessionHandle) -> Result<(), String
     client.verify(session, &mechanism, key(A::VERIFY), b"data", &signature).map_err(told("a verification"))
 }
 
-/// Returns the failures of both PINs in the only token file of a directory, or `None` without a
+/// Returns the failures of both PINs in the only token file of a directory, or zeros if there is no
 /// file.
 pub fn failures(directory: &Directory) -> Result<(u32, u32), String> {
     let mut files = std::fs::read_dir(directory.path()).expect("a directory");

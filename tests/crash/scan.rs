@@ -79,7 +79,7 @@ pub struct Scanner {
     filter: Vec<u64>,
 }
 
-/// Bits of a hash of the filter.
+/// The number of bits of a hash in the filter.
 const FILTER: u32 = 20;
 
 fn hash(start: u64) -> usize {

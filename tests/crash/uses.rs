@@ -29,7 +29,7 @@ pub struct Fixture<'a> {
     pub public: ObjectHandle,
     /// Another secret key. It is wrapped, and derivations use it as their second key.
     pub other: ObjectHandle,
-    /// The public key of a pair as a peer of an agreement.
+    /// The public key of another pair, for key agreements.
     pub peer: Vec<u8>,
     /// Secrets that the uses produced.
     pub made: Vec<Sought>,
@@ -318,7 +318,7 @@ fn cipher(mode: CipherMode) -> CipherScheme {
     }
 }
 
-/// The length of a message that a signature takes.
+/// The length of a message that the signature scheme accepts.
 fn message_len(primitive: Primitive, hash: Option<Hash>) -> usize {
     match (primitive, hash) {
         (Primitive::RsaRaw, _) => 256,

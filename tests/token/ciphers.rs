@@ -18,7 +18,7 @@ pub struct Case {
     pub key: usize,
     /// The message lengths that it accepts.
     pub messages: Vec<usize>,
-    /// The number of bytes by which a ciphertext of the first length is longer.
+    /// The number of bytes by which the ciphertext is longer than a message of the first length.
     pub growth: usize,
     /// The error for a ciphertext with one flipped bit.
     pub flipped: Option<Error>,

@@ -1,5 +1,5 @@
 //! DSA: published signatures, key pairs and domain parameters, import, wrapping, invalid numbers,
-//! and a token without it.
+//! and a token without DSA.
 
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, KeyType, MechanismType as M, ObjectClass, mechanism_flag as flag};

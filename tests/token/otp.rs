@@ -172,7 +172,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
             with(None, Some(5), None, 0),
             with(None, Some(9), None, 0),
             with(None, None, Some(1), 0),
-            // The next password, without the counter.
+            // The flags `CKF_NEXT_OTP` and `CKF_EXCLUDE_COUNTER`.
             with(None, None, None, 1),
             with(None, None, None, 4),
             plain(M::HOTP),

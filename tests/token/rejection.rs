@@ -109,7 +109,7 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
         } else {
             assert_eq!(*of_first.borrow(), all);
         }
-        // Eight bytes of padding are enough, and an empty message is one.
+        // Eight bytes of padding are enough, and a message may be empty.
         for len in [245, 244, 32, 1, 0] {
             let ciphertext = sealed(&client, session, public, &padded(&message(len)));
             let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
@@ -159,7 +159,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
         ];
         let mut all = Vec::new();
         let mut cases = wrong_paddings();
-        // A valid padding with a message that is not such a key.
+        // A valid padding, with a message whose length is wrong for most of these keys.
         cases.push(("5 bytes", padded(&[7; 5])));
         cases.push(("nothing", padded(&[])));
         for (wrong, em) in cases {

@@ -218,7 +218,7 @@ fn counters_have_either_byte_order_and_must_fit() {
         // Python: hmac.new(bytes(range(32)), bytes.fromhex("01000000aabb00010000"), "sha256")
         let known = hex("e1666c8cccc74772a456e011a28e8e3943ec62b6bc8d9d76aedeb3a2fd7f4b2b");
         assert_eq!(value(&client, session, of(little, little), key, &sized(32)), Ok(known));
-        // 256 bits do not fit in a byte, nor the 256th iteration.
+        // A byte cannot hold 256: neither the length in bits nor the number of the iteration.
         let refused = value(&client, session, of(little, number(1)), key, &sized(32));
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
         let long = value(&client, session, of(number(1), little), key, &sized(256 * 32));

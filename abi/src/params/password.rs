@@ -34,7 +34,7 @@ const PRFS: [(CK_ULONG, Hash); 7] = [
 
 /// Reads `CK_PKCS5_PBKD2_PARAMS2`, or `CK_PKCS5_PBKD2_PARAMS` from before 2.40. The older struct
 /// has the address of the password's length instead of the length. Both structs have the same size.
-/// As in NSS, that number shows which one it is.
+/// As in NSS, the value of this field shows which struct it is.
 ///
 /// # Safety
 ///

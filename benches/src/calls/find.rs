@@ -9,7 +9,7 @@ type Init = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_ATTRIBUTE, CK_ULONG)
 type Next = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_OBJECT_HANDLE, CK_ULONG, *mut CK_ULONG) -> CK_RV;
 type End = unsafe extern "C" fn(CK_SESSION_HANDLE) -> CK_RV;
 
-/// Handles per call. Real clients ask for 1 to some hundreds.
+/// Handles per call. Real clients ask for one to several hundred.
 const ROOM: usize = 256;
 
 /// A complete search.

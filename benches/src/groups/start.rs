@@ -1,5 +1,5 @@
-//! The start with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`, and the
-//! same up to the first search.
+//! The start with a token that has objects: `C_Initialize`, `C_OpenSession`, `C_Login`. A second
+//! group also times the first search.
 
 use jeton_client::{Access, Attribute, Failure, Session, User};
 

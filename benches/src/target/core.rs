@@ -61,7 +61,7 @@ impl CoreToken {
         })
     }
 
-    /// Returns the module, to close sessions.
+    /// Finalises the module, which closes its sessions.
     pub fn close(self) -> Outcome<()> {
         self.module.finalize().outcome()
     }

@@ -1,7 +1,7 @@
 // An ACME client (RFC 8555): acme DIRECTORY CA-FILE HTTP-PORT COUNT
 //
 // It asks the CA for COUNT certificates of localhost one after the other, answers each http-01 challenge from HTTP-PORT
-// of the loopback interface, verifies what was issued, and has the last one revoked.
+// of the loopback interface, verifies each certificate, and asks the CA to revoke the last one.
 package main
 
 import (
@@ -55,7 +55,7 @@ func main() {
 	fmt.Printf("%d certificates issued, the last one revoked\n", count)
 }
 
-// certificate orders one, and verifies it.
+// certificate orders a certificate and verifies it.
 func certificate(ctx context.Context, client *acme.Client, answer *atomic.Value, roots *x509.CertPool) []byte {
 	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs("localhost"))
 	check(err)

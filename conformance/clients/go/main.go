@@ -1,5 +1,5 @@
-// Keys of a token from Go: github.com/miekg/pkcs11 calls the functions of PKCS#11, github.com/ThalesGroup/crypto11 gives
-// the keys as those of package crypto, here for a server of TLS.
+// Uses keys of a token from Go. github.com/miekg/pkcs11 calls the functions of PKCS#11. github.com/ThalesGroup/crypto11
+// offers the keys through the interfaces of package crypto, here to a TLS server.
 package main
 
 import (
@@ -47,7 +47,7 @@ func check(err error) {
 	}
 }
 
-// functions makes a key pair by the functions of PKCS#11, signs and verifies.
+// functions makes a key pair with the functions of PKCS#11, signs and verifies.
 func functions() {
 	module := pkcs11.New(os.Getenv("MODULE"))
 	check(module.Initialize())
@@ -75,7 +75,7 @@ func functions() {
 	check(module.CloseSession(session))
 }
 
-// keys uses crypto11's: signatures from many goroutines that package crypto verifies, and TLS.
+// keys uses keys of crypto11: it signs from many goroutines, verifies with package crypto, and runs TLS.
 func keys() {
 	context := must(crypto11.Configure(&crypto11.Config{
 		Path: os.Getenv("MODULE"), TokenLabel: os.Getenv("TOKEN"), Pin: os.Getenv("PIN"),
@@ -104,7 +104,7 @@ func keys() {
 	check(signer.Delete())
 }
 
-// serve makes a certificate of the key and a TLS connection to a server that has it.
+// serve makes a certificate of the key, starts a TLS server with it, and connects to the server.
 func serve(signer crypto11.Signer) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},

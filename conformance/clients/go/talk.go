@@ -14,15 +14,15 @@ import (
 
 var errNoKey = errors.New("no such key")
 
-// client goes on, as servers do: it keeps its context and its key. After an error it says which, and with the next
-// search it begins anew.
+// client keeps its context and its key, as a server does. After an error it prints the error. The next search opens a
+// new context.
 type client struct {
 	label   string
 	context *crypto11.Context
 	key     crypto11.Signer
 }
 
-// talk looks for the key or signs, as each line says.
+// talk looks for the key or signs, as each line of input asks.
 func talk(label string) {
 	one := client{label: label}
 	lines := bufio.NewScanner(os.Stdin)
@@ -38,7 +38,7 @@ func talk(label string) {
 		}
 		fmt.Println(err)
 		if one.context != nil {
-			// The sessions may be of a token that is no more: closing them is tried, and that is all.
+			// The sessions may belong to a token that no longer exists, so an error is ignored.
 			_ = one.context.Close()
 		}
 		one.context, one.key = nil, nil

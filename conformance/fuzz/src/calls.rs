@@ -21,7 +21,8 @@ macro_rules! calls {
 /// The arguments are made before the call, in order.
 macro_rules! arguments {
     ($run:ident, $function:ident, [] [$($value:ident)*]) => {
-        // SAFETY: the contract of PKCS#11: what is not NULL leads to memory of its length.
+        // SAFETY: the contract of PKCS#11: each pointer other than NULL leads to memory of its
+        // length.
         unsafe { $function($($value),*) }
     };
     ($run:ident, $function:ident, [$kind:ident $($more:ident)*] [$($value:ident)*]) => {{
@@ -31,8 +32,7 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// All functions except the three that need no token and those of interfaces and lists. Tests call
-/// the excluded functions.
+/// All functions except `C_GetInterfaceList` and `C_GetInterface`, which tests call.
 pub(crate) const ALL: [Call; 102] = calls! {
     C_Initialize(start)
     C_Finalize(nothing)

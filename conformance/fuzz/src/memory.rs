@@ -1,4 +1,5 @@
-//! The memory of a run's pointers: blocks of exactly the requested length, until the run ends.
+//! The memory of a run's pointers: blocks of exactly the requested length, which live until the run
+//! ends.
 
 /// The blocks. During the run only pointers access them.
 #[derive(Default)]

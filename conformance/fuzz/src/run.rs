@@ -45,7 +45,7 @@ pub struct Run<'a> {
     officer_asked: bool,
     /// Whether the SO was logged in at any time of the run.
     pub(crate) officer: bool,
-    /// Whether the fuzzer's own bytes have a part of a secret. Then the same part in an output
+    /// Whether the fuzzer's own bytes contain a part of a secret. Then the same part in an output
     /// proves nothing.
     knows: bool,
 }

@@ -37,7 +37,7 @@ pub fn read(bytes: &[u8]) {
     });
 }
 
-/// SQLite refuses an impossible alteration; the next one may be possible.
+/// Alters the file up to four times. If SQLite refuses an alteration, the next one may succeed.
 fn alter(file: &Path, source: &mut Source<'_>) {
     let Ok(database) = Connection::open(file) else { return };
     let _ = database.pragma_update(None, "synchronous", "OFF");

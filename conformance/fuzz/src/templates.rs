@@ -216,7 +216,7 @@ impl Run<'_> {
             let mut own = CK_ATTRIBUTE { type_, pValue: null_mut(), ulValueLen: size };
             let place = self.memory.put(own);
             own.pValue = place.cast();
-            // SAFETY: just made, for this.
+            // SAFETY: `put` made this memory for an attribute.
             unsafe { place.write_unaligned(own) };
             return own;
         }
@@ -249,7 +249,8 @@ impl Run<'_> {
             }
             _ => 8,
         };
-        // The module reads a queried template before it fills it, so zeros are NULL.
+        // The module reads the pointers of a nested template before it fills it. Zeros are NULL
+        // pointers.
         CK_ATTRIBUTE { type_, pValue: self.memory.copy(&vec![0; len]).cast(), ulValueLen: len as CK_ULONG }
     }
 }

@@ -199,8 +199,8 @@ fn asymmetric() -> Vec<Attack> {
         &[CKM_RSA_PKCS_OAEP],
         |a| {
             let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
-            // The attacker generated the pair elsewhere. Here they copy the public key by its
-            // numbers.
+            // The attacker generated the pair elsewhere. Here the attacker copies the numbers of
+            // the public key.
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
             let template = [
                 Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY),

@@ -147,7 +147,7 @@ fn careful(a: &Attacker<'_>, usage: CK_ATTRIBUTE_TYPE) -> Result<(ObjectHandle, 
     a.ec(&[usage], Guarded::Kept, &[flag(CKA_ALWAYS_AUTHENTICATE, true)]).setup()
 }
 
-/// Attacks on the context-specific login. It must be needed, and hold for one operation in one
+/// Attacks on the context-specific login. Each operation must need a login of its own, in the same
 /// session.
 fn pins() -> Vec<Attack> {
     let ecdsa = || mechanism(CKM_ECDSA);

@@ -1,7 +1,7 @@
 //! The guarantees of the flags of a key: usages, sensitivity, and the changes that the standard
 //! forbids. The source is Bortolozzo, Centenaro, Focardi, Steel 2010 ("Attacking and fixing PKCS#11
-//! security tokens"). There a3 reads sensitive keys, a4 reads keys that cannot be extracted, and a5
-//! changes the flags back.
+//! security tokens"). Its attack a3 reads sensitive keys, a4 reads keys that cannot be extracted,
+//! and a5 changes the flags back.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, ObjectHandle};
@@ -57,7 +57,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Attacks a3 and a4, which read values that are not readable.
+/// Attacks a3 and a4, which try to read values that the flags protect.
 fn reads() -> Vec<Attack> {
     let mut all = Vec::new();
     for (kind, name) in KINDS {

@@ -172,7 +172,8 @@ fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
     Ok(accepted.iter().any(|guess| guess ^ 1 == VICTIM[15]) && accepted.len() < 64)
 }
 
-/// Returns an odd number of 2048 bits. An attacker who does not decrypt can use it as a modulus.
+/// Returns an odd number of 2048 bits. The attacker uses it as a modulus without knowing a private
+/// key.
 pub fn odd_modulus() -> Vec<u8> {
     let mut modulus = vec![0xc3; 256];
     modulus[0] = 0xf1;

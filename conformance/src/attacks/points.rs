@@ -103,7 +103,7 @@ fn montgomery() -> Vec<Attack> {
     points.into_iter().enumerate().map(make).collect()
 }
 
-/// Attacks on Diffie-Hellman with public values of small order, in the group 14 of RFC 3526.
+/// Attacks on Diffie-Hellman with public values of small order, in group 14 of RFC 3526.
 fn numbers() -> Vec<Attack> {
     let group = || {
         let text = "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD\

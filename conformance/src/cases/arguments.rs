@@ -44,8 +44,8 @@ const UNSUPPORTED_STRANGE: &[CK_RV] =
     &[CKR_SESSION_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED, CKR_FUNCTION_NOT_PARALLEL];
 
 /// Returns the allowed codes. Optional functions may always return that they are not supported:
-/// those of parallel management, and those that PKCS#11 2.40 does not have. Other functions are in
-/// every profile.
+/// those of parallel management, those in `OPTIONAL`, and those that PKCS#11 2.40 does not have.
+/// Other functions are in every profile.
 fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_RV]) -> &'static [CK_RV] {
     const OPTIONAL: &[&str] = &[
         "C_GetOperationState",

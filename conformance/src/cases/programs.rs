@@ -1,4 +1,4 @@
-//! Calls that real programs make: defaults of templates that they do not fill in.
+//! Calls that real programs make, for example with templates that omit optional attributes.
 //!
 //! Where the standard leaves the choice to the token, both answers are right, and the result shows
 //! the answer.

@@ -81,9 +81,9 @@ fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Opt
     Ok((ended != Some(true) || !complete).then(|| last_words(&said)))
 }
 
-/// Returns bash that reads commands from standard input and ends at the first that fails. Readers
-/// are ordinary users, except of guides for root: their network namespaces have private names and
-/// vanish at the end.
+/// Returns bash that reads commands from standard input and ends at the first that fails. The shell
+/// runs as an ordinary user. For a guide that needs root it runs as root, in mount and network
+/// namespaces of its own, which vanish at the end.
 fn bash(root: bool) -> Command {
     if !rustix::process::geteuid().is_root() {
         let mut command = Command::new("bash");

@@ -11,7 +11,7 @@ pub enum Error {
     /// The format is known and the contents are damaged.
     #[error("damaged {0}")]
     Damaged(&'static str),
-    /// Something that is understood and refused, with the way out.
+    /// The contents are known and not supported. The text says why, or what to do.
     #[error("{0}")]
     Refused(&'static str),
     /// The file is encrypted and there is no password.

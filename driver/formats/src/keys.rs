@@ -14,9 +14,9 @@ use crate::{Error, Password};
 pub(crate) const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
-/// A file may not ask for more iterations of PBKDF2: about ten seconds.
+/// The largest number of iterations of PBKDF2 that a file may ask for. It takes about ten seconds.
 const MAX_ITERATIONS: u32 = 10_000_000;
-/// A file may not ask for more memory of scrypt, in bytes.
+/// The largest memory in bytes that a file may ask for with scrypt.
 const MAX_SCRYPT: u64 = 256 << 20;
 
 /// A private key in PKCS #8, wiped when it is dropped.

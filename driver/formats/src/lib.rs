@@ -1,7 +1,8 @@
 //! Files with keys and certificates: reads them for an import, writes public keys for an export.
 //!
-//! Every private key becomes PKCS #8, whatever its file is. This crate computes no keys and knows
-//! no module. A file is hostile until it is read: sizes, iterations and memory have limits.
+//! Every private key becomes PKCS #8, whatever its file is. This crate computes no keys and calls
+//! no PKCS#11 module. A file may be hostile, so its size, its iterations and its memory have
+//! limits.
 
 #![forbid(unsafe_code)]
 

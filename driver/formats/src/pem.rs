@@ -9,7 +9,7 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// A block: its label, its text with the two lines around it.
+/// A block: its label, and its text from the line BEGIN to the line END.
 pub(crate) struct Block<'a> {
     /// The words after BEGIN.
     pub(crate) label: &'a str,

@@ -1,5 +1,5 @@
-//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It takes every count of iterations that a
-//! file asks for, so this file looks at the counts first.
+//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It accepts every number of iterations that
+//! a file asks for, so this module checks the numbers first.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag, Tagged};
@@ -7,9 +7,9 @@ use p12_keystore::Pkcs12Archive;
 
 use crate::{Error, Password};
 
-/// A file may not ask for more iterations: some seconds for each of its parts.
+/// The largest number of iterations that a file may ask for. It takes some seconds for each part.
 const MAX_ITERATIONS: u64 = 5_000_000;
-/// How deep the structures of a file are.
+/// The greatest depth of the structures of a file.
 const MAX_DEPTH: u32 = 24;
 /// The object identifier of scrypt in DER, 1.3.6.1.4.1.11591.4.11.
 const SCRYPT: &[u8] = b"\x06\x09\x2b\x06\x01\x04\x01\xda\x47\x04\x0b";
@@ -34,7 +34,7 @@ pub(crate) fn read(der: &[u8], password: &mut Password<'_>) -> Result<Pkcs12Arch
 
 /// Returns whether every integer that follows an octet string is at most [`MAX_ITERATIONS`]. A salt
 /// and its count of iterations are such a pair, in all structures of RFC 7292 and RFC 8018. Counts
-/// inside of encrypted parts are not seen.
+/// inside encrypted parts are not seen.
 fn counts_fit(der: &[u8], depth: u32) -> bool {
     let Ok(mut reader) = SliceReader::new(der) else { return true };
     let mut after_octets = false;

@@ -14,7 +14,7 @@ use crate::{Error, Password, bind, openssh, pkcs12};
 pub const MAX_FILE: usize = 4 << 20;
 /// The greatest number of entries of one file.
 const MAX_ENTRIES: usize = 1000;
-/// Something in a file, in DER.
+/// A key or a certificate of a file, in DER.
 pub enum Item {
     /// A private key in PKCS #8.
     PrivateKey(PrivateKey),

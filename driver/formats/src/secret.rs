@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use crate::Error;
 
 /// Reads a secret key of one of these lengths in bytes. Text of hexadecimal digits is decoded if
-/// it gives one of the lengths. All else is the key itself.
+/// it gives one of the lengths. Any other content is the key itself.
 pub fn secret_key(file: &[u8], lengths: &[usize]) -> Result<Zeroizing<Vec<u8>>, Error> {
     if let Some(key) = hexadecimal(file)
         && lengths.contains(&key.len())

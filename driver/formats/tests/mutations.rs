@@ -45,7 +45,7 @@ fn an_encrypted_sample_needs_its_password() {
 #[test]
 fn flipped_bits_and_cut_files_never_panic() {
     for (_, file) in SAMPLES {
-        // A multiple of the step that is prime to most structures reaches every kind of byte.
+        // Flips three bits of each byte, one at a time.
         for at in 0..file.len() {
             for bit in [0, 3, 7] {
                 let mut damaged = file.to_vec();

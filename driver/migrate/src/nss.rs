@@ -3,8 +3,9 @@
 //! From its sources: `sdb.c` (tables), `sftkdb.c` (numbers, which attributes are encrypted and
 //! which are authenticated), `sftkpwd.c` and `lowpbe.c` (encryption).
 //!
-//! An attribute is a column `a` + its number in hexadecimal. The table `metaData` of `key4.db` has
-//! the password record, and the MACs of authenticated attributes.
+//! The column of an attribute has the name `a`, followed by the attribute's number in hexadecimal.
+//! The table `metaData` of `key4.db` has the password record, and the MACs of authenticated
+//! attributes.
 
 mod pbe;
 

@@ -30,7 +30,7 @@ const DATABASE: &str = "sqlite3.db";
 /// The attributes of an object or of the token, as they are stored.
 type Attributes = BTreeMap<CK_ATTRIBUTE_TYPE, Value>;
 
-/// A token of SoftHSMv2. The object with the attributes of the token was read.
+/// A token of SoftHSMv2, with the attributes that were read from the token's own object.
 pub(crate) struct Token {
     directory: PathBuf,
     backend: Backend,

@@ -14,7 +14,7 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it, so that only a caller that names it uses it.
+    /// Kryoptic. No Debian package has it, so only a caller that names it uses it.
     Kryoptic,
 }
 
@@ -104,7 +104,7 @@ const LIBRARY_ROOTS: &[&str] = &[
     "/opt/homebrew/lib",
 ];
 
-/// Returns the file of a module's name or path. Fails if there is none.
+/// Returns the file of the module with this name or path. Fails if there is none.
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {

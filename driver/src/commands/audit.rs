@@ -1,4 +1,4 @@
-//! `audit`: what an audit log of Jeton is worth.
+//! `audit`: verifies an audit log of Jeton.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -21,7 +21,8 @@ enum What {
     Verify {
         /// The log.
         file: PathBuf,
-        /// A hash that an earlier verification told: it must still be that of a line.
+        /// A hash that an earlier verification printed. A line of the log must still have this
+        /// hash.
         #[arg(long)]
         last: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! `compare`: what changed between two result stores.
+//! `compare`: shows the changes between two result stores.
 
 use std::io::Write;
 use std::path::PathBuf;

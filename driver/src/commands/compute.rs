@@ -70,7 +70,7 @@ pub struct Verify {
     /// The file with the signature.
     #[arg(long, value_name = "FILE")]
     signature: PathBuf,
-    /// The mechanism that made it. Without it, the form of X.509 and OpenSSL.
+    /// The mechanism of the signature. By default the signature has the form of X.509 and OpenSSL.
     #[arg(long, value_name = "NAME")]
     mechanism: Option<String>,
 }
@@ -225,12 +225,12 @@ impl Decrypt {
     }
 }
 
-/// A module that needs no token: the first slot, or the chosen one.
+/// A module and one of its slots, for commands that need no login.
 #[derive(Args)]
 struct AnySlot {
     #[command(flatten)]
     module: super::target::ModuleOption,
-    /// The slot; the first with a token if absent.
+    /// The slot. The default is the first one with a token.
     #[arg(long)]
     slot: Option<CK_SLOT_ID>,
 }
@@ -279,7 +279,7 @@ impl Hash {
     }
 }
 
-/// Write random bytes of the module, as hexadecimal digits.
+/// Write random bytes from the module, as hexadecimal digits.
 #[derive(Args)]
 pub struct Random {
     /// The number of bytes, at most 1,048,576.

@@ -1,4 +1,4 @@
-//! `config`: what the configuration of Jeton means.
+//! `config`: shows and checks the configuration of Jeton.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

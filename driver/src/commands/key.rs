@@ -70,8 +70,8 @@ struct Generate {
     /// The ID in hexadecimal digits. Without it, 8 random bytes.
     #[arg(long, value_name = "HEX")]
     id: Option<String>,
-    /// What the key may do: sign, decrypt, wrap, derive, decapsulate. By default what its type
-    /// does.
+    /// What the key may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
+    /// type.
     #[arg(long, value_delimiter = ',')]
     usage: Vec<String>,
     /// Allow the private or secret key to be wrapped.
@@ -179,8 +179,8 @@ pub struct Import {
     /// The same as --type aes.
     #[arg(long)]
     aes: bool,
-    /// What the keys may do: sign, decrypt, wrap, derive, decapsulate. By default what their type
-    /// does.
+    /// What the keys may do: sign, decrypt, wrap, derive, decapsulate. The default depends on the
+    /// type.
     #[arg(long, value_delimiter = ',')]
     usage: Vec<String>,
     /// Allow the private or secret key to be wrapped.
@@ -267,7 +267,8 @@ impl Import {
         }
     }
 
-    /// The key's name is the user's. Other certificates of a chain have names of their own.
+    /// Returns the label and the ID of an item. Those of the user are for the key and its
+    /// certificate. Other certificates of a chain have their own.
     fn naming(&self, found: &Found) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();

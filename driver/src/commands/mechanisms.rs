@@ -1,4 +1,4 @@
-//! `mechanisms`: what a module says it can do.
+//! `mechanisms`: shows the mechanisms that a module lists.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use super::target::ModuleOption;
 pub struct Mechanisms {
     #[command(flatten)]
     module: ModuleOption,
-    /// The slot; the first with a token if absent.
+    /// The slot. The default is the first one with a token.
     #[arg(long)]
     slot: Option<CK_SLOT_ID>,
     /// Write JSON.

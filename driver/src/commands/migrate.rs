@@ -17,8 +17,8 @@ use super::pin::{self, PinFiles};
 
 /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
 ///
-/// Reads the old store with its PIN, private keys that are not extractable too. The old store is
-/// never changed. The new token appears with all objects or not at all.
+/// Reads the old store with its PIN, also the private keys that are not extractable. The old store
+/// is never changed. The new token appears with all objects or not at all.
 #[derive(Args)]
 pub struct Migrate {
     /// The token directory of SoftHSMv2, one token in it, or the directory of an NSS database.
@@ -29,21 +29,23 @@ pub struct Migrate {
     /// The serial number of the old token.
     #[arg(long)]
     serial: Option<String>,
-    /// The label of the new token; that of the old one if absent.
+    /// The label of the new token. The default is the label of the old one.
     #[arg(long)]
     label: Option<String>,
-    /// Show what would come and what would not, and write nothing.
+    /// Show which objects would be migrated and which not, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Leave out the objects that cannot come, instead of failing.
+    /// Leave out the objects that cannot be migrated, instead of failing.
     #[arg(long)]
     partial: bool,
-    /// The old module, which helps to prove the keys: a path, or `none`; the usual place if absent.
+    /// The old module, which helps to prove the keys: a path, or `none`. The default is the usual
+    /// path.
     #[arg(long)]
     module: Option<String>,
     #[command(flatten)]
     pins: PinFiles,
-    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN; the old PIN if absent.
+    /// A file with the user's PIN of the new token, or set JETON_NEW_PIN. The default is the old
+    /// PIN.
     #[arg(long)]
     new_pin_file: Option<PathBuf>,
     /// An open file descriptor with the user's PIN of the new token.
@@ -146,7 +148,7 @@ impl Migrate {
         }
     }
 
-    /// Returns whether all objects are in a token with this label already. Fails if some are.
+    /// Returns whether a token with this label already has all objects. Fails if it has only some.
     fn is_done(&self, objects: &[jeton_migrate::Object], label: &str, pin: &str) -> Result<bool, Error> {
         let plans: Vec<_> = objects.iter().filter_map(|object| Plan::of(object).ok()).collect();
         let module = super::target::open(Known::Jeton.name(), None)?;
@@ -251,7 +253,7 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
     if let Some(mut input) = child.stdin.take() {
-        // A child that ended early says why itself.
+        // A child that ended early has printed the reason itself.
         let _ = input.write_all(text.as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::io(&program))?;
@@ -285,7 +287,7 @@ fn rehearsal_pins() -> Result<(String, String), Error> {
     Ok((pin()?, pin()?))
 }
 
-/// Returns the words for one object.
+/// Returns the description of one object.
 fn described(line: &Line) -> String {
     let mut text = line.what.clone();
     if !line.label.is_empty() {

@@ -134,7 +134,7 @@ impl Show {
             if names::is_template(kind) {
                 continue;
             }
-            // A key that is not sensitive has secrets that can be read. They stay in the token.
+            // The secrets of a key are not shown, even if the key is not sensitive.
             if names::is_secret(kind) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Standard output: text, JSON, bytes. A reader that has left ends the command without a word.
+//! Standard output: text, JSON, bytes. If the reader closes the pipe, the command ends without a
+//! message.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ impl Output {
         }
     }
 
-    /// Writes bytes that are no text. Refuses a terminal.
+    /// Writes bytes that are not text. Fails if standard output is a terminal.
     pub fn binary(&self, bytes: &[u8]) -> Result<(), Error> {
         if self.out.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::Usage(

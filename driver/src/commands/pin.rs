@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 const SHORT: usize = 8;
 
 /// The PINs of a token. There is no option for the PIN itself: other users of the machine would see
-/// it. A PIN that no option and no environment variable gives is asked for.
+/// it. The tool asks for a PIN that neither an option nor an environment variable gives.
 #[derive(Args)]
 pub struct PinFiles {
     /// A file with the security officer's PIN in its first line, or set JETON_SO_PIN. The tool asks
@@ -140,7 +140,7 @@ pub fn ask(given: Option<String>, whose: &str) -> Result<String, Error> {
     given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
 }
 
-/// A PIN that is to be set: asked for twice.
+/// A new PIN: the tool asks for it twice.
 pub fn ask_new(given: Option<String>, whose: &str) -> Result<String, Error> {
     let pin = match given {
         Some(pin) => pin,

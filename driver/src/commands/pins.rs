@@ -27,10 +27,10 @@ enum What {
     Unblock(Unblock),
     /// Set a new SO PIN with the user's PIN, or unlock both PINs. For tokens of Jeton.
     ///
-    /// Ways out of a locked PIN. The user's PIN is locked: the SO sets a new one with `unblock`.
-    /// The SO's PIN is locked or lost: this command sets a new one with the user's PIN. Both are
-    /// known and locked, for example after logins that were killed: `--failures` lets both be tried
-    /// again. It needs no PIN, only the right to write to the token's file.
+    /// If the user's PIN is locked, the SO sets a new one with `unblock`. If the SO's PIN is locked
+    /// or lost, this command sets a new one with the user's PIN. If both are locked but known, for
+    /// example after logins that were killed, `--failures` allows new attempts. It needs no PIN,
+    /// only the right to write to the token's file.
     Reset(Reset),
 }
 

@@ -1,5 +1,5 @@
-//! `pipeline`: which modules, which algorithms and sizes; a child process for each module, which
-//! take turns, and the report.
+//! `pipeline`: reads the options, starts a child process for each module, lets the modules take
+//! turns, and prints the report.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -26,9 +26,9 @@ use super::{pin, printing};
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
 /// The modules take turns: in each round every module runs the same batch once, and so does the
-/// baseline. A size is repeated until each module has run for --min-seconds and three times at
-/// least (once, if that alone takes four seconds). Medians are shown. A run of size 4 before them
-/// warms up and is not counted.
+/// baseline. A size is repeated until each module has run for --min-seconds and at least three
+/// times. If one run takes four seconds, it is the only one. The tables show medians. A first run
+/// of size 4 warms up and is not counted.
 #[derive(Args)]
 pub struct Pipeline {
     /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without
@@ -102,8 +102,8 @@ fn min_seconds(text: &str) -> Result<f64, String> {
 
 /// The hidden command of a module's process.
 pub fn child() -> Result<ExitCode, Error> {
-    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The only error
-    // is a second handler, which does not exist.
+    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
+    // only if there is already a handler, which is not so.
     let _ = ctrlc::set_handler(|| ());
     run_child(io::stdin().lock(), io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -126,7 +126,7 @@ impl Pipeline {
             .map(|path| Results::begin(path, &report.machine, report.threads, report.rsa_key_pool));
         let results = results.transpose()?;
         let pin = self.path_pin()?;
-        // The only error is a second handler, which does not exist.
+        // The call fails only if there is already a handler, which is not so.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let mut seats = Vec::new();
         for (index, (name, selection)) in selections.iter().enumerate() {
@@ -226,7 +226,7 @@ impl Pipeline {
         if has_path { pin::ask(self.pin.clone(), "User").map(Some) } else { Ok(None) }
     }
 
-    /// Starts the process of a module. A module that cannot be started has no player, and its
+    /// Starts the process of a module. A module that cannot be started takes no turns, and its
     /// outcome says why.
     fn seat(
         &self,

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::pin::{self, UserPin};
 
-/// Which module.
+/// The options that choose a module.
 #[derive(Args, Clone)]
 pub struct ModuleOption {
     /// A module: jeton, softhsm2, nss, or the path of a shared object.
@@ -47,7 +47,7 @@ pub fn open(name: &str, parameters: Option<&str>) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Which token.
+/// The options that choose a token.
 #[derive(Args, Clone)]
 pub struct Target {
     #[command(flatten)]
@@ -151,7 +151,7 @@ impl Opened {
     }
 }
 
-/// Which objects.
+/// The options that choose objects.
 #[derive(Args, Clone)]
 pub struct Objects {
     /// The objects with this label.
@@ -258,7 +258,7 @@ pub fn id_of(text: &str) -> Result<Vec<u8>, Error> {
     from_hex(text).ok_or_else(|| Error::Usage(format!("the ID {text:?} is not pairs of hexadecimal digits")))
 }
 
-/// Asks whether to go on, unless `yes` says so. Fails without a terminal.
+/// Asks whether to go on, unless `yes` is set. Fails without a terminal.
 pub fn confirm(yes: bool, question: &str) -> Result<(), Error> {
     if yes {
         return Ok(());

@@ -37,7 +37,7 @@ enum What {
     Delete(DeleteToken),
     /// Give a token of Jeton another label.
     Rename(Rename),
-    /// Show what the file of a Jeton token tells without a PIN.
+    /// Show the properties of a Jeton token that can be read without a PIN.
     Info(TokenInfo),
 }
 
@@ -231,7 +231,7 @@ fn yes_or_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
-/// Delete a token of Jeton with all it holds.
+/// Delete a token of Jeton with all its objects.
 #[derive(Args)]
 pub struct DeleteToken {
     #[command(flatten)]
@@ -269,7 +269,7 @@ impl DeleteToken {
                 token.serial
             ),
         )?;
-        // The module lets go of the files before they go.
+        // The module must close the files before they are removed.
         module.finalize()?;
         for file in token::delete_files(&token::token_directory()?, &token.serial)? {
             out::line(format_args!("removed {}", file.display()))?;

@@ -1,4 +1,4 @@
-//! Commands for the files of Jeton's tokens: what PKCS#11 has no function for.
+//! Commands for the files of Jeton's tokens, for which PKCS#11 has no functions.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use jeton_driver::token_file::{self, PinInfo, Pins, SealingChange, TokenFile};
 
 use super::pin::{self, PinFiles, SoPin, UserPin};
 
-/// Which token.
+/// The options that choose a token.
 #[derive(Args)]
 pub struct Which {
     /// The token with this serial.
@@ -21,13 +21,13 @@ pub struct Which {
 }
 
 impl Which {
-    /// Opens it. With neither option the directory must hold one token only.
+    /// Opens the token. If neither option is given, the directory must contain one token only.
     pub fn open(&self) -> Result<TokenFile, Error> {
         token_file::open(self.serial.as_deref(), self.token.as_deref())
     }
 }
 
-/// Show what the file of a Jeton token tells without a PIN.
+/// Show the properties of a Jeton token that can be read without a PIN.
 #[derive(Args)]
 pub struct TokenInfo {
     #[command(flatten)]
@@ -117,7 +117,7 @@ impl Opened {
 ///
 /// Needs both PINs, which stay as they are. Every application that is logged in is logged out. If
 /// the command is killed, the token is as it was before or has the new key. An older copy of the
-/// file keeps what it held.
+/// file still has the old key.
 #[derive(Args)]
 pub struct Rekey {
     #[command(flatten)]
@@ -153,7 +153,7 @@ enum SealingCommand {
     /// Replace the sealing key by the one that the configuration names now; --old says where the
     /// present one is.
     Rotate(ChangeSealing),
-    /// Make the PINs open the token alone again.
+    /// Make the PINs open the token without a sealing key again.
     Remove(ChangeSealing),
 }
 

@@ -170,8 +170,8 @@ impl Prover<'_> {
         Err(misfit("it does not decrypt what the old public key encrypts"))
     }
 
-    /// The key with a new public key derives the same secret as the new private key with the old
-    /// public key.
+    /// Proves the key by a key agreement. With a new public key it must derive the same secret as
+    /// the new private key with the old public key.
     fn by_derivation(&self, key: ObjectHandle, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
         for public in publics {
             let (mechanism, template) = public.partner();
@@ -218,7 +218,7 @@ impl Prover<'_> {
         signature: &[u8],
     ) -> Result<bool, Failure> {
         self.session.verify_init(mechanism, key)?;
-        // A signature of another length is a failure.
+        // A signature of another length is not valid.
         Ok(self.session.verify(data, signature).unwrap_or(false))
     }
 
@@ -261,8 +261,8 @@ const fn can_sign(kind: CK_KEY_TYPE) -> bool {
 }
 
 impl Way {
-    /// Chooses an operation that the key permits. If it permits none, chooses a signature by the
-    /// session object.
+    /// Chooses an operation that the key permits. If it permits none, chooses a signature with a
+    /// session object that has the same value.
     fn of(plan: &Plan, object: &Object) -> Option<Self> {
         let kind = plan.number(CKA_KEY_TYPE)?;
         let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);

@@ -12,7 +12,7 @@ use crate::selection::IN_PROCESS;
 
 /// The batch sizes whose stages are shown side by side, if the store has them.
 const SIZES: [u64; 2] = [64, 1024];
-/// The name that the times of all stages together have.
+/// The name for the time of all stages together.
 const TOTAL: &str = "total";
 
 /// Builds the page.

@@ -62,7 +62,7 @@ pub fn html(page: &Page) -> String {
 
 fn table(table: &Table) -> String {
     let mut out = "<div class=\"wide\"><table><thead><tr>".to_owned();
-    // A String takes every text.
+    // Writing to a String cannot fail.
     for name in &table.header {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(name));
     }
@@ -75,7 +75,7 @@ fn table(table: &Table) -> String {
     out
 }
 
-/// Returns a text without characters that have a meaning in HTML or that XML lacks.
+/// Returns a text without characters that have a meaning in HTML or that XML does not allow.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

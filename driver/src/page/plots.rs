@@ -1,7 +1,7 @@
 //! Draws the plots of a page as SVG elements.
 //!
-//! They have no background, and black for text and lines. The page replaces black by its own colour
-//! of text ([`STYLE`]), which differs between light and dark mode.
+//! They have no background, and black for text and lines. The page replaces black by its own text
+//! colour ([`STYLE`]), which differs between light and dark mode.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ const OTHERS: [RGBColor; 4] =
 
 const SIZE: (u32, u32) = (860, 400);
 const FONT: (&str, i32) = ("sans-serif", 14);
-/// The most names below a plot that can be read.
+/// The largest number of names that are readable below a plot.
 const NAMED: usize = 24;
 
 /// A set of points with a name.
@@ -174,7 +174,8 @@ fn around(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
     if low > high { 1.0..10.0 } else { low / factor..high * factor }
 }
 
-/// Returns the beginning of a name, without characters that XML lacks. The library escapes markup.
+/// Returns the beginning of a name, without characters that XML does not allow. The library escapes
+/// markup.
 fn plain(name: &str) -> String {
     let is_wrong = |one: &char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
     name.chars().take(32).map(|one| if is_wrong(&one) { '\u{fffd}' } else { one }).collect()

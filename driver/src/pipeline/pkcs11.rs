@@ -210,7 +210,7 @@ impl Engine for Pkcs11 {
         self.ca = None;
         let made = std::mem::take(&mut *self.made());
         let session = self.sessions.mine();
-        // Try each form, and report the first failure.
+        // Destroys every object, and then reports the first failure.
         let results: Vec<_> = made.into_iter().map(|object| session.destroy_object(object)).collect();
         Ok(results.into_iter().collect::<Result<_, _>>()?)
     }

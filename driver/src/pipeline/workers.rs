@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One `T` for each thread of the current pool, and one for the thread outside.
+/// One `T` for each thread of the current pool, and one for the thread outside the pool.
 pub(super) struct PerThread<T> {
     slots: Vec<Mutex<T>>,
 }

@@ -12,7 +12,7 @@ use super::{Cell, SECONDS, intervals, open};
 use crate::Error;
 use crate::selection::IN_PROCESS;
 
-/// The most cells of one measurement that a report has room for.
+/// The largest number of cells of one measurement in a report.
 const MOST_CELLS: usize = 50_000;
 
 /// The seconds of all stages of each run.
@@ -57,7 +57,7 @@ pub struct Measurement {
     /// The times, in the order of the first run of each cell. The stage `total` has those of all
     /// stages.
     pub cells: Vec<(Cell, Interval)>,
-    /// The same divided by the baseline of the same round.
+    /// These times divided by those of the baseline in the same round.
     pub ratios: Vec<(Cell, Interval)>,
     /// The sizes of the signed documents.
     pub documents: Vec<Document>,
@@ -150,7 +150,7 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
     Ok(found)
 }
 
-/// Returns whether a time or a ratio is a positive number of a size that occurs.
+/// Returns whether a time or a ratio is positive and within the range that a plot can show.
 fn can_be_drawn((_, one): &(Cell, Interval)) -> bool {
     [one.low, one.median, one.high].iter().all(|number| (1e-12..1e9).contains(number))
 }

@@ -30,7 +30,7 @@ pub fn succeed(command: &mut Command) -> String {
     text
 }
 
-/// Returns the module. Prints a line if it is not installed, and the test is skipped.
+/// Returns the module. If it is not installed, prints that the test is skipped.
 pub fn peer(known: Known) -> Option<PathBuf> {
     let library = known.library();
     if library.is_none() {
@@ -39,7 +39,7 @@ pub fn peer(known: Known) -> Option<PathBuf> {
     library
 }
 
-/// Returns whether a program is installed. Prints a line if it is not.
+/// Returns whether a program is installed. If it is not, prints that the test is skipped.
 pub fn has(program: &str, argument: &str) -> bool {
     let there = Command::new(program).arg(argument).output().is_ok();
     if !there {

@@ -20,7 +20,7 @@ use crate::secret::Secret;
 
 pub(super) fn group(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
     rules::check_sizes(prime_bits, subprime_bits)?;
-    // Deprecated for its strength, which is the caller's choice.
+    // The crate deprecates a size that is too weak today. The caller may still choose it.
     #[allow(deprecated)]
     let size = match (prime_bits, subprime_bits) {
         (1024, _) => KeySize::DSA_1024_160,
@@ -67,7 +67,8 @@ fn verifying_key(group: &DsaGroup, public: &[u8]) -> Result<VerifyingKey> {
     let wide = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, prime.bits_precision()).map_err(invalid);
     let (base, public) = (wide(&group.base)?, wide(public)?);
     let subprime = BoxedUint::from_be_slice_vartime(&group.subprime);
-    // The sizes of FIPS 186-4 are not the only ones of keys that exist. Ours were checked.
+    // Existing keys may have other sizes than those of FIPS 186-4. The rules of `backend/dsa.rs`
+    // were checked before.
     let group = Components::from_components_unchecked(prime, subprime, base).map_err(invalid)?;
     VerifyingKey::from_components(group, public).map_err(invalid)
 }

@@ -104,7 +104,8 @@ impl Verifier for Ed25519Verifier {
 }
 
 /// The two variants that hash a prefix first (RFC 8032, 5.1). The library lacks Ed25519ctx, and its
-/// Ed25519ph hashes the message itself. So both are composed here on the library's group.
+/// Ed25519ph hashes the message itself. So both are computed here from the group operations of the
+/// library.
 struct Domain {
     prehash: bool,
     /// SHA-512 after `dom2(F, C)` (RFC 8032, 2).

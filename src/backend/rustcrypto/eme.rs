@@ -1,5 +1,5 @@
 //! The encodings of RSA encryption (RFC 8017, 7): OAEP with a separate hash for the mask, PKCS #1
-//! v1.5, and none. `backend/rejection.rs` decodes PKCS #1 v1.5.
+//! v1.5, and no encoding. `backend/rejection.rs` decodes PKCS #1 v1.5.
 //!
 //! The decrypted bytes are secret, and so is the position of an error in them. The decoding has no
 //! branch until the result is known.

@@ -1,7 +1,8 @@
 //! The encodings of RSA signatures (RFC 8017, 9): PSS with a separate hash for the mask, PKCS #1
 //! v1.5, and no encoding.
 //!
-//! Nothing here is secret: the public key computes the encoded message from the signature.
+//! Nothing here is secret: everyone can compute the encoded message from the signature and the
+//! public key.
 
 use super::digest::State;
 use super::random;

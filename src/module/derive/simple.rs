@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::mechanism::{Derivation, Params};
 use crate::secret::Secret;
 
-/// Returns whether a derived key must be protected as its base key is, also by default. PKCS#11
-/// 3.2, "Miscellaneous simple key derivation mechanisms" requires it, because the derived key
-/// reveals the base key. "Generic Key Derivation using the TLS PRF" requires the same. For the IKE
-/// mechanisms the standard has no rule. One of them can return the start of the base key, so the
-/// same rule applies to them.
+/// Returns whether a derived key must have the protection of its base key, which is then also the
+/// default. PKCS#11 3.2, "Miscellaneous simple key derivation mechanisms" requires it, because the
+/// derived key reveals the base key. "Generic Key Derivation using the TLS PRF" requires the same.
+/// For the IKE mechanisms the standard has no rule. One of them can return the start of the base
+/// key, so the same rule applies to them.
 pub(super) fn inherits(derivation: Derivation) -> bool {
     matches!(
         derivation,

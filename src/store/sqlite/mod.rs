@@ -1,5 +1,5 @@
-//! The store in an SQLite file. It has a write-ahead log, syncs before it acknowledges a commit,
-//! and several processes share it.
+//! The store in an SQLite file, which several processes share. It has a write-ahead log, and syncs
+//! before it acknowledges a commit.
 
 mod changes;
 mod commit;

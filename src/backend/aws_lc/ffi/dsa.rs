@@ -78,7 +78,7 @@ impl Dsa {
     pub(crate) fn group(&self) -> [Vec<u8>; 3] {
         let mut numbers = [ptr::null(); 3];
         let [p, q, g] = &mut numbers;
-        // SAFETY: the object is alive and has its three numbers. They live as long.
+        // SAFETY: the object is alive and has its three numbers. They live as long as the object.
         unsafe { aws::DSA_get0_pqg(self.0.as_ptr(), p, q, g) };
         // SAFETY: the numbers belong to the object, and no code changes them.
         numbers.map(|number| unsafe { to_secret(number) }.to_vec())
@@ -104,7 +104,7 @@ impl Dsa {
         let signature = Signature(owned("DSA_do_sign", signature)?);
         let mut numbers = [ptr::null(); 2];
         let [own_r, own_s] = &mut numbers;
-        // SAFETY: the signature is alive and has both numbers. They live as long.
+        // SAFETY: the signature is alive and has both numbers. They live as long as the signature.
         unsafe { aws::DSA_SIG_get0(signature.0.as_ptr(), own_r, own_s) };
         // SAFETY: the signature and its r are alive.
         unsafe { to_padded(numbers[0], r) }?;

@@ -71,7 +71,7 @@ impl EcKey {
 
     /// Returns the public point as `04 || x || y`.
     pub(crate) fn point(&self) -> Result<Vec<u8>> {
-        // SAFETY: the key is alive, and its own point lives as long.
+        // SAFETY: the key is alive, and its own point lives as long as the key.
         let known = unsafe { aws::EC_KEY_get0_public_key(self.key.as_ptr()) };
         if known.is_null() {
             let multiple = self.multiple()?;
@@ -180,7 +180,7 @@ impl EcKey {
     }
 
     fn group(&self) -> *const aws::EC_GROUP {
-        // SAFETY: the key is alive, and its group lives as long.
+        // SAFETY: the key is alive, and its group lives as long as the key.
         unsafe { aws::EC_KEY_get0_group(self.key.as_ptr()) }
     }
 

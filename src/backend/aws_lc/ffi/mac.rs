@@ -8,7 +8,7 @@ use super::{aws, check, owned};
 use crate::backend::Hash;
 use crate::error::{Error, Result};
 
-/// Fills `out` with PBKDF2 and HMAC.
+/// Fills `out` with the output of PBKDF2 with HMAC.
 pub(crate) fn pbkdf2(
     hash: Hash,
     password: &[u8],
@@ -42,7 +42,7 @@ fn fixed(hash: Hash) -> Result<*const aws::EVP_MD> {
     }
 }
 
-/// An owned `HMAC_CTX` with its key. It is always inside a message.
+/// An owned `HMAC_CTX` with its key. It is always ready for data.
 pub(crate) struct Hmac {
     context: NonNull<aws::HMAC_CTX>,
     len: usize,
@@ -121,7 +121,7 @@ impl Drop for Hmac {
     }
 }
 
-/// An owned `CMAC_CTX` with an AES key. It is always inside a message.
+/// An owned `CMAC_CTX` with an AES key. It is always ready for data.
 pub(crate) struct Cmac(NonNull<aws::CMAC_CTX>);
 
 // SAFETY: a context is not bound to the thread that created it, and it is used only through `&mut`.
