@@ -212,7 +212,7 @@ pub fn configuration() -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("token-dir", settings.token_dir.display().to_string()),
         ("backend", settings.provider.name.to_owned()),
-        ("policy.name", if settings.is_strict() { "strict" } else { "default" }.to_owned()),
+        ("policy.name", if settings.is_strict() { "strict" } else { "compatible" }.to_owned()),
         ("mechanisms.offered", settings.mechanisms.len().to_string()),
         ("mechanisms.min-rsa-bits", settings.min_rsa_bits.to_string()),
         ("pin.min-length", pins.min_length.to_string()),

@@ -55,7 +55,7 @@ impl Uri {
             let (name, value) =
                 attribute.split_once('=').ok_or_else(|| wrong("an attribute has no value"))?;
             if seen.contains(&name) {
-                return Err(wrong("an attribute is twice in it"));
+                return Err(wrong("an attribute occurs twice"));
             }
             seen.push(name);
             let bytes: Vec<u8> = percent_decode_str(value).collect();

@@ -1,6 +1,7 @@
 //! PINs: from the command line, a file, a file descriptor, the environment, or a prompt.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,6 +10,9 @@ use zeroize::Zeroizing;
 
 /// A shorter PIN is allowed, with a warning.
 const SHORT: usize = 8;
+/// The number of bytes that are read from a file with a PIN. The file may be a device without an
+/// end.
+const MAX_FILE: u64 = 64 << 10;
 
 /// The PINs of a token. There is no option for the PIN itself: other users of the machine would see
 /// it. The tool asks for a PIN that neither an option nor an environment variable gives.
@@ -131,7 +135,10 @@ pub fn given(file: Option<&Path>, descriptor: Option<u32>, variable: &str) -> Re
 /// The first line of a file.
 pub fn read(file: Option<&Path>) -> Result<Option<String>, Error> {
     let Some(path) = file else { return Ok(None) };
-    let text = fs::read_to_string(path).map_err(Error::io(path))?;
+    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE as usize));
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
+        .map_err(Error::io(path))?;
     Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
 }
 
