@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use super::key::Import;
 use super::out::{self, Output};
-use super::pin::UserPin;
-use super::target::{Need, Objects, Opened, Target};
+use super::target::{Chosen, Need, Opened};
 
 /// The certificates of a token.
 #[derive(Args)]
@@ -61,11 +60,7 @@ enum Form {
 #[derive(Args)]
 struct Export {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// The form.
     #[arg(long, value_enum, default_value = "pem")]
     format: Form,
@@ -75,9 +70,8 @@ struct Export {
 
 impl Export {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadOnly, Need::IfGiven)?;
-        let object = self.objects.one(&session, &["cert"])?;
+        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &["cert"])?;
         write(&self.output, self.format, &bytes(&session, object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -93,11 +87,7 @@ fn write(output: &Output, form: Form, der: &[u8]) -> Result<(), Error> {
 #[derive(Args)]
 struct List {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// Write JSON.
     #[arg(long)]
     json: bool,
@@ -117,10 +107,9 @@ struct Row {
 
 impl List {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadOnly, Need::IfGiven)?;
+        let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let mut rows = Vec::new();
-        for object in self.objects.find(&session, &["cert"])? {
+        for object in self.chosen.objects.find(&session, &["cert"])? {
             let described = describe(&session, &opened.info, object);
             let damaged = |_| Error::Failed(format!("the certificate {} is damaged", described.uri));
             let summary = certificate::summary(&bytes(&session, object, CKA_VALUE)).map_err(damaged)?;
@@ -162,11 +151,7 @@ impl Row {
 #[derive(Args)]
 struct Subject {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// The subject as in RFC 4514: "CN=www.example.org,O=Example".
     #[arg(long)]
     subject: String,
@@ -193,16 +178,15 @@ struct Ready {
 impl Subject {
     fn open(&self, access: Access) -> Result<Ready, Error> {
         let holder = Holder::parse(&self.subject, &self.san)?;
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, access, Need::Login)?;
-        let key = self.objects.one(&session, &["private"])?;
+        let (opened, session) = self.chosen.session(access, Need::Login)?;
+        let key = self.chosen.objects.one(&session, &["private"])?;
         let info = public_key_info(&session, key)?;
         let signer = Signer::of(&info)?;
         Ok(Ready { opened, session, key, info, signer, holder })
     }
 
     fn sign(&self, ready: &Ready, tbs: &[u8]) -> Result<Vec<u8>, Error> {
-        let login = Login { pin: &|| ready.opened.pin(&self.pin) };
+        let login = Login { pin: &|| ready.opened.pin(&self.chosen.pin) };
         ready.signer.sign(&ready.session, ready.key, &login, tbs)
     }
 }

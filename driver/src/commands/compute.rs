@@ -13,8 +13,7 @@ use jeton_driver::text::hex;
 
 use super::key::rsa_oaep;
 use super::out::{self, Output};
-use super::pin::UserPin;
-use super::target::{Need, Objects, Target};
+use super::target::{Chosen, Need, Objects};
 
 /// A key, and the file that it is used on.
 #[derive(Args)]
@@ -23,11 +22,7 @@ struct Work {
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
 }
 
 /// Sign a file with a key of the token.
@@ -49,10 +44,9 @@ impl Sign {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
-        let opened = self.work.target.open(self.work.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.work.pin, Access::ReadOnly, Need::Login)?;
-        let key = self.work.objects.one(&session, &["private", "secret-key"])?;
-        let login = Login { pin: &|| opened.pin(&self.work.pin) };
+        let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
+        let key = self.work.chosen.objects.one(&session, &["private", "secret-key"])?;
+        let login = Login { pin: &|| opened.pin(&self.work.chosen.pin) };
         let signature = match &self.mechanism {
             Some(name) => sign(&session, key, &mechanism(name)?, &login, &message)?,
             None => signer(&session, key)?.sign(&session, key, &login, &message)?,
@@ -80,9 +74,8 @@ impl Verify {
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let signature = out::input(&self.signature, 1 << 20)?;
-        let opened = self.work.target.open(self.work.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.work.pin, Access::ReadOnly, Need::IfGiven)?;
-        let key = verifying(&self.work.objects, &session)?;
+        let (_opened, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let key = verifying(&self.work.chosen.objects, &session)?;
         let valid = match &self.mechanism {
             Some(name) => {
                 session.verify_init(&mechanism(name)?, key)?;
@@ -189,9 +182,8 @@ impl Encrypt {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
-        let opened = self.work.target.open(self.work.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.work.pin, Access::ReadOnly, Need::IfGiven)?;
-        let key = self.work.objects.one(&session, &["secret-key", "public"])?;
+        let (_opened, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let key = self.work.chosen.objects.one(&session, &["secret-key", "public"])?;
         let method = Method::of(self.method, &session, key);
         let mut result = vec![0; method.nonce() + message.len() + ROOM];
         let (nonce, rest) = result.split_at_mut(method.nonce());
@@ -209,15 +201,14 @@ impl Decrypt {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let input = out::input(&self.work.file, out::MESSAGE + ROOM)?;
-        let opened = self.work.target.open(self.work.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.work.pin, Access::ReadOnly, Need::Login)?;
-        let key = self.work.objects.one(&session, &["secret-key", "private"])?;
+        let (opened, session) = self.work.chosen.session(Access::ReadOnly, Need::Login)?;
+        let key = self.work.chosen.objects.one(&session, &["secret-key", "private"])?;
         let method = Method::of(self.method, &session, key);
         let (nonce, ciphertext) = input
             .split_at_checked(method.nonce())
             .ok_or_else(|| Error::Failed("the file is too short".to_owned()))?;
         session.decrypt_init(&method.mechanism(nonce), key)?;
-        Login { pin: &|| opened.pin(&self.work.pin) }.again(&session, key)?;
+        Login { pin: &|| opened.pin(&self.work.chosen.pin) }.again(&session, key)?;
         let mut message = zeroize::Zeroizing::new(vec![0; ciphertext.len() + ROOM]);
         let length = session.decrypt(ciphertext, &mut message)?;
         self.output.text(&message[..length])?;

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::object::show;
 use super::out::{self, Output};
 use super::pin::{self, FilePin, UserPin};
-use super::target::{Need, Objects, Opened, Target, id_of};
+use super::target::{Chosen, Need, Objects, Opened, Target, id_of};
 
 /// The keys of a token.
 #[derive(Args)]
@@ -397,11 +397,7 @@ enum Form {
 #[derive(Args)]
 struct Export {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// The form.
     #[arg(long, value_enum, default_value = "pem")]
     format: Form,
@@ -414,11 +410,10 @@ struct Export {
 
 impl Export {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadOnly, Need::IfGiven)?;
-        let object = match self.objects.find(&session, &["public"])?.as_slice() {
+        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = match self.chosen.objects.find(&session, &["public"])?.as_slice() {
             [object] => *object,
-            _ => self.objects.one(&session, &["public", "private", "cert"])?,
+            _ => self.chosen.objects.one(&session, &["public", "private", "cert"])?,
         };
         let info = public_key_info(&session, object)?;
         let form = match self.format {
@@ -496,11 +491,7 @@ pub fn rsa_oaep() -> Mechanism {
 #[derive(Args)]
 struct Wrap {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     #[command(flatten)]
     with: With,
     #[command(flatten)]
@@ -509,9 +500,8 @@ struct Wrap {
 
 impl Wrap {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadOnly, Need::Login)?;
-        let key = self.objects.one(&session, &["private", "secret-key"])?;
+        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
+        let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
         let (wrapping, mechanism) = self.with.find(&session, &["secret-key", "public"])?;
         let mut wrapped = vec![0; 128 << 10];
         let length = session.wrap_key(&mechanism, wrapping, key, &mut wrapped)?;

@@ -14,8 +14,7 @@ use jeton_driver::text::{hex, shown};
 use serde::Serialize;
 
 use super::out;
-use super::pin::UserPin;
-use super::target::{Need, Objects, Target, confirm, id_of};
+use super::target::{Chosen, Need, confirm, id_of};
 
 /// The objects of a token.
 #[derive(Args)]
@@ -54,11 +53,7 @@ impl Object {
 #[derive(Args)]
 struct List {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// Ask for the user's PIN, so that private objects are listed too.
     #[arg(long)]
     login: bool,
@@ -69,10 +64,9 @@ struct List {
 
 impl List {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
         let need = if self.login { Need::Login } else { Need::IfGiven };
-        let session = opened.session(&self.pin, Access::ReadOnly, need)?;
-        let found = self.objects.find(&session, &[])?;
+        let (opened, session) = self.chosen.session(Access::ReadOnly, need)?;
+        let found = self.chosen.objects.find(&session, &[])?;
         let rows: Vec<_> = found.into_iter().map(|object| describe(&session, &opened.info, object)).collect();
         if self.json {
             out::json(&rows)?;
@@ -105,11 +99,7 @@ pub fn show(object: &Description) -> Result<(), Error> {
 #[derive(Args)]
 struct Show {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// Write JSON.
     #[arg(long)]
     json: bool,
@@ -125,9 +115,8 @@ struct Value {
 
 impl Show {
     fn run(self) -> Result<ExitCode, Error> {
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadOnly, Need::IfGiven)?;
-        let object = self.objects.one(&session, &[])?;
+        let (opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let object = self.chosen.objects.one(&session, &[])?;
         let description = describe(&session, &opened.info, object);
         let mut values = Vec::new();
         for kind in names::attributes() {
@@ -158,11 +147,7 @@ impl Show {
 #[derive(Args)]
 struct Delete {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// Delete without a question.
     #[arg(long)]
     yes: bool,
@@ -170,14 +155,13 @@ struct Delete {
 
 impl Delete {
     fn run(self) -> Result<ExitCode, Error> {
-        if self.objects.is_all()? {
+        if self.chosen.objects.is_all()? {
             return Err(Error::Usage(
                 "--label, --id, --class or --uri says which objects to delete".to_owned(),
             ));
         }
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        let found = self.objects.find(&session, &[])?;
+        let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
+        let found = self.chosen.objects.find(&session, &[])?;
         if found.is_empty() {
             return Err(Error::Failed("no such object; `jeton object list` shows them".to_owned()));
         }
@@ -198,11 +182,7 @@ impl Delete {
 #[derive(Args)]
 struct Change {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    objects: Objects,
-    #[command(flatten)]
-    pin: UserPin,
+    chosen: Chosen,
     /// The new label.
     #[arg(long, value_name = "LABEL")]
     set_label: Option<String>,
@@ -229,9 +209,8 @@ impl Change {
         if changes.is_empty() && deed == Deed::Set {
             return Err(Error::Usage("--set-label, --set-id or --set says what to change".to_owned()));
         }
-        let opened = self.target.open(self.objects.uri()?.as_ref())?;
-        let session = opened.session(&self.pin, Access::ReadWrite, Need::Login)?;
-        let object = self.objects.one(&session, &[])?;
+        let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;
+        let object = self.chosen.objects.one(&session, &[])?;
         let changed = match deed {
             Deed::Set => {
                 session.set_attributes(object, &changes)?;

@@ -253,6 +253,27 @@ impl Objects {
     }
 }
 
+/// The options that choose a token, log in, and choose objects.
+#[derive(Args, Clone)]
+pub struct Chosen {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pub objects: Objects,
+    #[command(flatten)]
+    pub pin: UserPin,
+}
+
+impl Chosen {
+    /// Finds the token, opens a session and logs the user in. The caller keeps [`Opened`] as long
+    /// as the session: dropping it ends the module.
+    pub fn session(&self, access: Access, need: Need) -> Result<(Opened, Session), Error> {
+        let opened = self.target.open(self.objects.uri()?.as_ref())?;
+        let session = opened.session(&self.pin, access, need)?;
+        Ok((opened, session))
+    }
+}
+
 /// Reads an ID in hexadecimal digits.
 pub fn id_of(text: &str) -> Result<Vec<u8>, Error> {
     from_hex(text).ok_or_else(|| Error::Usage(format!("the ID {text:?} is not pairs of hexadecimal digits")))
