@@ -70,7 +70,7 @@ struct Export {
 
 impl Export {
     fn run(self) -> Result<ExitCode, Error> {
-        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = self.chosen.objects.one(&session, &["cert"])?;
         write(&self.output, self.format, &bytes(&session, object, CKA_VALUE))?;
         Ok(ExitCode::SUCCESS)

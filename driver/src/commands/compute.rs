@@ -74,7 +74,7 @@ impl Verify {
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
         let signature = out::input(&self.signature, 1 << 20)?;
-        let (_opened, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let key = verifying(&self.work.chosen.objects, &session)?;
         let valid = match &self.mechanism {
             Some(name) => {
@@ -182,7 +182,7 @@ impl Encrypt {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let message = out::input(&self.work.file, out::MESSAGE)?;
-        let (_opened, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let (_, session) = self.work.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let key = self.work.chosen.objects.one(&session, &["secret-key", "public"])?;
         let method = Method::of(self.method, &session, key);
         let mut result = vec![0; method.nonce() + message.len() + ROOM];

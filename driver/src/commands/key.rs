@@ -410,7 +410,7 @@ struct Export {
 
 impl Export {
     fn run(self) -> Result<ExitCode, Error> {
-        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::IfGiven)?;
         let object = match self.chosen.objects.find(&session, &["public"])?.as_slice() {
             [object] => *object,
             _ => self.chosen.objects.one(&session, &["public", "private", "cert"])?,
@@ -500,7 +500,7 @@ struct Wrap {
 
 impl Wrap {
     fn run(self) -> Result<ExitCode, Error> {
-        let (_opened, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
+        let (_, session) = self.chosen.session(Access::ReadOnly, Need::Login)?;
         let key = self.chosen.objects.one(&session, &["private", "secret-key"])?;
         let (wrapping, mechanism) = self.with.find(&session, &["secret-key", "public"])?;
         let mut wrapped = vec![0; 128 << 10];

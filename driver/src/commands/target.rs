@@ -265,8 +265,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Finds the token, opens a session and logs the user in. The caller keeps [`Opened`] as long
-    /// as the session: dropping it ends the module.
+    /// Finds the token, opens a session and logs the user in.
     pub fn session(&self, access: Access, need: Need) -> Result<(Opened, Session), Error> {
         let opened = self.target.open(self.objects.uri()?.as_ref())?;
         let session = opened.session(&self.pin, access, need)?;
