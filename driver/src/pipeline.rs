@@ -31,6 +31,6 @@ pub use in_process::InProcess;
 pub use job::{Job, ModuleDescription, Target, Turn};
 pub use parent::Worker;
 pub use pkcs11::Pkcs11;
-pub use rounds::{Answer, MeasuredBatch, Outcome, Plan, Player, Seat, Watcher, measure};
+pub use rounds::{Answer, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Items, Place, STAGES, Seconds, Stage, Timings};
 pub use verify::{Verdict, verify_database};

@@ -12,7 +12,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jeton_driver::Error;
 use jeton_driver::pipeline::{
-    Database, Job, Outcome, Plan, Seat, Seconds, Target, Turn, Watcher, Worker, measure, run_child,
+    Database, Job, Outcome, Participant, Plan, Seconds, Target, Turn, Watcher, Worker, measure, run_child,
 };
 use jeton_driver::pki::Algorithm;
 use jeton_driver::report::{self, Report};
@@ -128,10 +128,17 @@ impl Pipeline {
         let pin = self.path_pin()?;
         // The call fails only if there is already a handler, which is not so.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-        let mut seats = Vec::new();
+        let mut participants = Vec::new();
         for (index, (name, selection)) in selections.iter().enumerate() {
             let own = directory.path().join(index.to_string());
-            seats.push(self.seat(name, selection, &report, &own, directory.path(), pin.as_deref())?);
+            participants.push(self.start(
+                name,
+                selection,
+                &report,
+                &own,
+                directory.path(),
+                pin.as_deref(),
+            )?);
         }
         let plan = Plan {
             algorithms: report.algorithms.clone(),
@@ -139,18 +146,18 @@ impl Pipeline {
             min_seconds: self.min_seconds,
         };
         if let Some(results) = &results {
-            for ((name, _), seat) in selections.iter().zip(&seats) {
-                if let Some(description) = &seat.outcome.description {
+            for ((name, _), participant) in selections.iter().zip(&participants) {
+                if let Some(description) = &participant.outcome.description {
                     results.describe(name, description)?;
                 }
             }
         }
         let mut progress = Progress::new(&plan, results);
-        let measured = measure(&mut seats, &plan, &mut progress);
+        let measured = measure(&mut participants, &plan, &mut progress);
         let results = progress.results.take();
         drop(progress);
-        for ((name, _), Seat { player, mut outcome }) in selections.into_iter().zip(seats) {
-            outcome.notes.extend(player.and_then(Worker::finish));
+        for ((name, _), Participant { runner, mut outcome }) in selections.into_iter().zip(participants) {
+            outcome.notes.extend(runner.and_then(Worker::finish));
             report.add(name, outcome);
         }
         measured?;
@@ -228,7 +235,7 @@ impl Pipeline {
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its
     /// outcome says why.
-    fn seat(
+    fn start(
         &self,
         name: &str,
         selection: &Selection,
@@ -236,9 +243,9 @@ impl Pipeline {
         own: &Path,
         shared: &Path,
         pin: Option<&str>,
-    ) -> Result<Seat<Worker>, Error> {
-        let absent = |message| Seat {
-            player: None,
+    ) -> Result<Participant<Worker>, Error> {
+        let absent = |message| Participant {
+            runner: None,
             outcome: Outcome { failures: vec![(None, message)], ..Outcome::default() },
         };
         let (target, environment) = match selection {
@@ -250,7 +257,7 @@ impl Pipeline {
             }
             Selection::Known(known) => {
                 let Some(library) = known.library() else {
-                    return Ok(absent(format!("the module {} was asked for and not found", known.name())));
+                    return Ok(absent(format!("the module {} was not found", known.name())));
                 };
                 let Sandbox { environment, reserved, token } =
                     Sandbox::fresh(*known, own, self.backend.map(Backend::name))?;
@@ -267,8 +274,8 @@ impl Pipeline {
         };
         let stall = Duration::from_secs(self.stall_seconds);
         Ok(match Worker::start(&job, &environment, stall)? {
-            Ok((worker, description)) => Seat {
-                player: Some(worker),
+            Ok((worker, description)) => Participant {
+                runner: Some(worker),
                 outcome: Outcome { description: Some(description), ..Outcome::default() },
             },
             Err(message) => absent(message),
@@ -318,14 +325,14 @@ impl Progress {
 }
 
 impl Watcher for Progress {
-    fn begins(&mut self, player: &str, turn: &Turn) {
+    fn begins(&mut self, module: &str, turn: &Turn) {
         let Turn { algorithm, size, round } = turn;
-        self.bar.set_message(format!("{algorithm}, batch of {size}, round {round}, {player}"));
+        self.bar.set_message(format!("{algorithm}, batch of {size}, round {round}, {module}"));
     }
 
-    fn ran(&mut self, player: &str, turn: &Turn, seconds: &Seconds) -> Result<(), Error> {
+    fn ran(&mut self, module: &str, turn: &Turn, seconds: &Seconds) -> Result<(), Error> {
         match &mut self.results {
-            Some(results) => results.add(player, turn, seconds),
+            Some(results) => results.add(module, turn, seconds),
             None => Ok(()),
         }
     }

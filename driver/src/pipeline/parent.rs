@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::job::{Event, Job, ModuleDescription, Turn};
-use super::rounds::{Answer, Player};
+use super::rounds::{Answer, Runner};
 use crate::Error;
 
 /// The name of the child's hidden subcommand.
@@ -130,12 +130,12 @@ impl Drop for Worker {
     }
 }
 
-impl Player for Worker {
+impl Runner for Worker {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn take(&mut self, turn: &Turn) -> Answer {
+    fn run(&mut self, turn: &Turn) -> Answer {
         self.stage = None;
         match self.ask(turn) {
             Ok(Event::Ran(seconds)) => Answer::Ran(seconds),

@@ -18,12 +18,12 @@ const ENOUGH: Duration = Duration::from_secs(4);
 /// The size of the turn before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
 
-/// A module that takes turns.
-pub trait Player {
-    /// Returns its name in the report.
+/// Runs the turns of a module.
+pub trait Runner {
+    /// Returns the module's name in the report.
     fn name(&self) -> &str;
-    /// Runs once through the stages.
-    fn take(&mut self, turn: &Turn) -> Answer;
+    /// Runs the stages of a turn once.
+    fn run(&mut self, turn: &Turn) -> Answer;
 }
 
 /// The result of a turn.
@@ -53,9 +53,9 @@ pub struct Plan {
 /// Watches a measurement.
 pub trait Watcher {
     /// A turn begins.
-    fn begins(&mut self, player: &str, turn: &Turn);
+    fn begins(&mut self, module: &str, turn: &Turn);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, player: &str, turn: &Turn, seconds: &Seconds) -> Result<(), crate::Error>;
+    fn ran(&mut self, module: &str, turn: &Turn, seconds: &Seconds) -> Result<(), crate::Error>;
     /// All modules are done with a size of an algorithm.
     fn done(&mut self, algorithm: &str, size: u64);
     /// Returns whether the user wants the measurement to end now.
@@ -101,28 +101,28 @@ pub struct MeasuredBatch {
 }
 
 /// A module of the measurement with its result.
-pub struct Seat<P> {
+pub struct Participant<R> {
     /// The module. `None` after it was lost, or if it could not be started.
-    pub player: Option<P>,
+    pub runner: Option<R>,
     /// Its result.
     pub outcome: Outcome,
 }
 
 /// Measures all modules. The first one is the baseline.
-pub fn measure<P: Player>(
-    seats: &mut [Seat<P>],
+pub fn measure<R: Runner>(
+    participants: &mut [Participant<R>],
     plan: &Plan,
     watcher: &mut dyn Watcher,
 ) -> Result<(), crate::Error> {
     for algorithm in &plan.algorithms {
-        let mut in_game: Vec<_> = (0..seats.len()).collect();
+        let mut active: Vec<_> = (0..participants.len()).collect();
         let warm_up = Turn { algorithm: algorithm.clone(), size: WARM_UP, round: 0 };
-        in_game.retain(|index| take(&mut seats[*index], &warm_up, watcher).is_some());
+        active.retain(|index| run_turn(&mut participants[*index], &warm_up, watcher).is_some());
         for size in &plan.sizes {
             if watcher.interrupted() {
                 return Ok(());
             }
-            measure_size(seats, &mut in_game, plan, (algorithm, *size), watcher)?;
+            measure_size(participants, &mut active, plan, (algorithm, *size), watcher)?;
             watcher.done(algorithm, *size);
         }
     }
@@ -149,35 +149,35 @@ impl Runs {
     }
 }
 
-fn measure_size<P: Player>(
-    seats: &mut [Seat<P>],
-    in_game: &mut Vec<usize>,
+fn measure_size<R: Runner>(
+    participants: &mut [Participant<R>],
+    active: &mut Vec<usize>,
     plan: &Plan,
     (algorithm, size): (&str, u64),
     watcher: &mut dyn Watcher,
 ) -> Result<(), crate::Error> {
     const BASELINE: usize = 0;
-    let mut runs: Vec<Runs> = seats.iter().map(|_| Runs::default()).collect();
+    let mut runs: Vec<Runs> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
         let wanting: Vec<_> =
-            in_game.iter().copied().filter(|index| runs[*index].wants(plan.min_seconds)).collect();
+            active.iter().copied().filter(|index| runs[*index].wants(plan.min_seconds)).collect();
         if wanting.is_empty() || watcher.interrupted() {
             break;
         }
         let turn = Turn { algorithm: algorithm.to_owned(), size, round };
         let mut order: Vec<_> =
-            in_game.iter().copied().filter(|index| *index == BASELINE || wanting.contains(index)).collect();
+            active.iter().copied().filter(|index| *index == BASELINE || wanting.contains(index)).collect();
         // No module always comes after the same one.
         let first = round % order.len();
         order.rotate_left(first);
         for index in order {
             let start = Instant::now();
-            let seconds = take(&mut seats[index], &turn, watcher);
+            let seconds = run_turn(&mut participants[index], &turn, watcher);
             if let Some(seconds) = &seconds {
-                watcher.ran(&name(&seats[index]), &turn, seconds)?;
+                watcher.ran(&name(&participants[index]), &turn, seconds)?;
             }
             if seconds.is_none() {
-                in_game.retain(|one| *one != index);
+                active.retain(|one| *one != index);
             }
             let runs = &mut runs[index];
             runs.spent += start.elapsed();
@@ -186,36 +186,42 @@ fn measure_size<P: Player>(
         }
     }
     let baseline = std::mem::take(&mut runs[BASELINE].rounds);
-    for (index, seat) in seats.iter_mut().enumerate() {
+    for (index, participant) in participants.iter_mut().enumerate() {
         let measured = match index {
             BASELINE => MeasuredBatch::of(algorithm, size, &baseline, None),
             _ => MeasuredBatch::of(algorithm, size, &runs[index].rounds, Some(&baseline)),
         };
-        seat.outcome.batches.extend(measured);
+        participant.outcome.batches.extend(measured);
     }
     Ok(())
 }
 
-/// Lets a module take a turn, and records why it has no result.
-fn take<P: Player>(seat: &mut Seat<P>, turn: &Turn, watcher: &mut dyn Watcher) -> Option<Seconds> {
-    let player = seat.player.as_mut()?;
-    watcher.begins(player.name(), turn);
-    let answer = player.take(turn);
+/// Runs a turn of a module, and records why it has no result.
+fn run_turn<R: Runner>(
+    participant: &mut Participant<R>,
+    turn: &Turn,
+    watcher: &mut dyn Watcher,
+) -> Option<Seconds> {
+    let runner = participant.runner.as_mut()?;
+    watcher.begins(runner.name(), turn);
+    let answer = runner.run(turn);
     let at = Some((turn.algorithm.clone(), turn.size));
     match answer {
         Answer::Ran(seconds) => return Some(seconds),
-        Answer::NotAvailable(reason) => seat.outcome.not_available.push((turn.algorithm.clone(), reason)),
-        Answer::Failed(message) => seat.outcome.failures.push((at, message)),
+        Answer::NotAvailable(reason) => {
+            participant.outcome.not_available.push((turn.algorithm.clone(), reason))
+        }
+        Answer::Failed(message) => participant.outcome.failures.push((at, message)),
         Answer::Lost(message) => {
-            seat.player = None;
-            seat.outcome.failures.push((at, message));
+            participant.runner = None;
+            participant.outcome.failures.push((at, message));
         }
     }
     None
 }
 
-fn name<P: Player>(seat: &Seat<P>) -> String {
-    seat.player.as_ref().map(|player| player.name().to_owned()).unwrap_or_default()
+fn name<R: Runner>(participant: &Participant<R>) -> String {
+    participant.runner.as_ref().map(|runner| runner.name().to_owned()).unwrap_or_default()
 }
 
 impl MeasuredBatch {
@@ -269,12 +275,12 @@ mod tests {
         answer: fn(&Turn, f64) -> Answer,
     }
 
-    impl Player for Fake {
+    impl Runner for Fake {
         fn name(&self) -> &str {
             self.name
         }
 
-        fn take(&mut self, turn: &Turn) -> Answer {
+        fn run(&mut self, turn: &Turn) -> Answer {
             (self.answer)(turn, self.stage)
         }
     }
@@ -286,8 +292,8 @@ mod tests {
     }
 
     impl Watcher for Notes {
-        fn begins(&mut self, player: &str, turn: &Turn) {
-            self.turns.push((player.to_owned(), turn.size, turn.round));
+        fn begins(&mut self, module: &str, turn: &Turn) {
+            self.turns.push((module.to_owned(), turn.size, turn.round));
         }
 
         fn ran(&mut self, _: &str, _: &Turn, _: &Seconds) -> Result<(), crate::Error> {
@@ -306,8 +312,11 @@ mod tests {
         Answer::Ran([stage * (1.0 + turn.round as f64); STAGES.len()])
     }
 
-    fn seats(fakes: Vec<Fake>) -> Vec<Seat<Fake>> {
-        fakes.into_iter().map(|fake| Seat { player: Some(fake), outcome: Outcome::default() }).collect()
+    fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake>> {
+        fakes
+            .into_iter()
+            .map(|fake| Participant { runner: Some(fake), outcome: Outcome::default() })
+            .collect()
     }
 
     fn plan() -> Plan {
@@ -316,13 +325,13 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_runs_of_the_same_round() {
-        let mut seats = seats(vec![
+        let mut participants = participants(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },
             Fake { name: "module", stage: 1.5, answer: drifts },
         ]);
         let mut notes = Notes::default();
-        measure(&mut seats, &plan(), &mut notes).expect("no watcher fails");
-        let of = |seat: usize| &seats[seat].outcome.batches[0];
+        measure(&mut participants, &plan(), &mut notes).expect("no watcher fails");
+        let of = |participant: usize| &participants[participant].outcome.batches[0];
         assert_eq!((of(0).runs, of(1).runs), (MIN_RUNS, MIN_RUNS));
         assert!(of(0).ratios.is_empty());
         assert_eq!(of(1).ratios[3], Interval { median: 1.5, low: 1.5, high: 1.5 });
@@ -348,41 +357,45 @@ mod tests {
             2 => Answer::Lost("killed".to_owned()),
             _ => Answer::Ran([1.0; STAGES.len()]),
         };
-        let mut seats = seats(vec![
+        let mut participants = participants(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },
             Fake { name: "module", stage: 1.0, answer: dies },
         ]);
         let plan = Plan { sizes: vec![8, 16], ..plan() };
-        measure(&mut seats, &plan, &mut Notes::default()).expect("no watcher fails");
-        let outcome = &seats[1].outcome;
+        measure(&mut participants, &plan, &mut Notes::default()).expect("no watcher fails");
+        let outcome = &participants[1].outcome;
         assert_eq!(
             outcome.batches.iter().map(|batch| (batch.size, batch.runs)).collect::<Vec<_>>(),
             [(8, 1)]
         );
         assert_eq!(outcome.failures, [(Some(("ed25519".to_owned(), 8)), "killed".to_owned())]);
-        assert_eq!(seats[0].outcome.batches.len(), 2);
+        assert_eq!(participants[0].outcome.batches.len(), 2);
     }
 
     #[test]
     fn an_algorithm_that_a_module_lacks_is_tried_once() {
         let lacks = |_: &Turn, _: f64| Answer::NotAvailable("no CKM_EDDSA".to_owned());
-        let mut seats = seats(vec![
+        let mut participants = participants(vec![
             Fake { name: "base", stage: 1.0, answer: drifts },
             Fake { name: "module", stage: 1.0, answer: lacks },
         ]);
         let mut notes = Notes::default();
-        measure(&mut seats, &plan(), &mut notes).expect("no watcher fails");
-        assert_eq!(seats[1].outcome.not_available, [("ed25519".to_owned(), "no CKM_EDDSA".to_owned())]);
+        measure(&mut participants, &plan(), &mut notes).expect("no watcher fails");
+        assert_eq!(
+            participants[1].outcome.not_available,
+            [("ed25519".to_owned(), "no CKM_EDDSA".to_owned())]
+        );
         assert_eq!(notes.turns.iter().filter(|(name, ..)| name == "module").count(), 1);
     }
 
     #[test]
     fn an_interrupt_keeps_what_was_measured() {
-        let mut seats = seats(vec![Fake { name: "base", stage: 1.0, answer: drifts }]);
+        let mut participants = participants(vec![Fake { name: "base", stage: 1.0, answer: drifts }]);
         let plan = Plan { sizes: vec![1, 2, 4], ..plan() };
         let mut notes = Notes { stop_after: Some(6), ..Notes::default() };
-        measure(&mut seats, &plan, &mut notes).expect("no watcher fails");
-        let sizes: Vec<_> = seats[0].outcome.batches.iter().map(|batch| (batch.size, batch.runs)).collect();
+        measure(&mut participants, &plan, &mut notes).expect("no watcher fails");
+        let sizes: Vec<_> =
+            participants[0].outcome.batches.iter().map(|batch| (batch.size, batch.runs)).collect();
         assert_eq!(sizes, [(1, 3), (2, 2)]);
     }
 }
