@@ -19,7 +19,7 @@ soon() {
 
 # Initialises the token again, as another program may do under a running client. The objects are removed; the label and
 # the PINs stay.
-anew() {
+initialise_again() {
   local OPENSSL_CONF= slot
   slot=$(pkcs11-tool --module "$MODULE" --list-slots | grep -B1 "token label *: $TOKEN" | sed -n 's/^Slot.*(\(0x[0-9a-f]*\)).*/\1/p')
   pkcs11-tool --module "$MODULE" --slot "$slot" --init-token --label "$TOKEN" --so-pin "$SO_PIN"
