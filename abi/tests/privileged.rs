@@ -34,7 +34,7 @@ fn main() {
         return;
     };
     environment_is_ignored_with_raised_privileges(&scratch, &program);
-    environment_is_read_without(&scratch);
+    environment_is_read_without_raised_privileges(&scratch);
     configuration_is_not_quoted(&scratch);
     println!("a setuid host ignores the environment: 3 cases passed");
 }
@@ -57,7 +57,7 @@ fn environment_is_ignored_with_raised_privileges(scratch: &Scratch, program: &Pa
     assert!(!log.contains("from-conf"), "{log}");
 }
 
-fn environment_is_read_without(scratch: &Scratch) {
+fn environment_is_read_without_raised_privileges(scratch: &Scratch) {
     let output = scratch.run(&std::env::current_exe().expect("a path"), "");
     assert_eq!(answer(&output), CKR_OK.to_string(), "{output:?}");
     assert!(scratch.0.join("from-conf.log").exists(), "the test's configuration must have an effect");

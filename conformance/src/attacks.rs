@@ -164,7 +164,7 @@ fn verdict(
         Ok(false) => Verdict::Resisted("another result".to_owned()),
         Err(Stop::Setup(failure)) => Verdict::Absent(format!("set-up: {failure}")),
         Err(Stop::Refused(failure)) if failure.code == CKR_FUNCTION_NOT_SUPPORTED => {
-            Verdict::Absent(format!("{} does nothing", failure.function))
+            Verdict::Absent(format!("{} is not supported", failure.function))
         }
         Err(Stop::Refused(failure)) => {
             Verdict::Resisted(format!("{}: {}", failure.function, code_name(failure.code)))

@@ -162,7 +162,8 @@ fn deviations(text: &mut String, columns: &[Column]) {
                 let shown = tests.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
                 let more =
                     if tests.len() > 12 { format!(" and {} more", tests.len() - 12) } else { String::new() };
-                let _ = writeln!(text, "- {}, tests {shown}{more}: {kind}", record.name);
+                let noun = if tests.len() == 1 { "test" } else { "tests" };
+                let _ = writeln!(text, "- {}, {noun} {shown}{more}: {kind}", record.name);
             }
         }
         text.push_str(if none { "None.\n\n" } else { "\n" });

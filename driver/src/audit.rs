@@ -13,7 +13,7 @@ const HASH: &str = ",\"hash\":\"";
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The number of lines whose hash follows from the previous line.
-    pub sound: u64,
+    pub valid: u64,
     /// The hash of the last line. `None` if the log is empty.
     pub last: Option<String>,
     /// Whether a line has the hash that the caller asked for.
@@ -35,7 +35,7 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
         match follow(&text?, expected) {
             Ok((hash, number, fault)) => {
                 match fault {
-                    None => report.sound += 1,
+                    None => report.valid += 1,
                     Some(fault) => report.breaks.push((line, fault)),
                 }
                 // The next line is compared with this one, so that each break is reported once.
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn an_unchanged_log_verifies() {
         let report = verify(LOG.as_bytes(), None).expect("a log");
-        assert_eq!((report.sound, &report.breaks[..]), (lines().len() as u64, &[][..]));
+        assert_eq!((report.valid, &report.breaks[..]), (lines().len() as u64, &[][..]));
         let last = report.last.expect("a hash");
         assert!(lines().last().is_some_and(|line| line.contains(&last)));
         assert_eq!(verify(&b""[..], None).expect("a log"), Report::default());

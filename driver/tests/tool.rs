@@ -327,7 +327,7 @@ fn a_key_of_bind_is_imported_and_its_dnskey_is_the_one_of_the_rfc() {
 /// RFC 9881 and RFC 9935: private keys that consist of the seed only, the first alternative of the
 /// CHOICE.
 #[test]
-fn lattice_keys_in_the_encodings_of_lamps_are_imported() {
+fn ml_dsa_and_ml_kem_seeds_in_pkcs8_are_imported() {
     let Some(tool) = Tool::new() else { return };
     // SEQUENCE { 0, { OID }, OCTET STRING { [0] seed } } of ML-DSA-65 and ML-KEM-768.
     let key = |oid: u8, family: u8, seed: usize| {

@@ -121,14 +121,14 @@ fn add_unwrapped_key(
     unwrapped: &Unwrapped,
 ) -> Result<Attributes> {
     let secret = attributes.object_type().ok_or(Error::GeneralError)?.is_secret();
-    let told = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
+    let keeps_errors = is_authenticated(mechanism) || secret && length_is_public(mechanism)?;
     let filled = add_key(token, attributes, &unwrapped.bytes, secret_cut(mechanism));
     if !bool::from(unwrapped.good) {
         return Err(Error::WrappedKeyInvalid);
     }
     filled.map_err(|error| match error {
         Error::DeviceError | Error::GeneralError | Error::HostMemory => error,
-        error if told => error,
+        error if keeps_errors => error,
         _ => Error::WrappedKeyInvalid,
     })
 }

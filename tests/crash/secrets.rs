@@ -93,7 +93,7 @@ fn secret_sample((name, key_type, len): (&str, KeyType, usize), random: &mut Ran
 fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, Vec<u8>) {
     let made = client.generate(session, kind.generator(), &kind.request(), &shown()).expect("a pair");
     let half = |class, object: ObjectHandle| {
-        let object_type = ObjectTypes::of(class, Some(kind.key_type().0)).expect("a sort");
+        let object_type = ObjectTypes::of(class, Some(kind.key_type().0)).expect("an object type");
         let wanted = attribute::rules(object_type).filter(|rule| rule.create == Need::Must || rule.secret);
         wanted
             .filter_map(|rule| Some((rule, client.read(session, object, rule.id).ok()?)))

@@ -69,13 +69,13 @@ Rules outside the table:
 - The token computes `CKA_CHECK_VALUE` and the `CKA_PUBLIC_KEY_INFO` of keys. A value in the template must be equal
   (`CKR_ATTRIBUTE_VALUE_INVALID`). An empty check value stays empty.
 - `CKA_VALUE_BITS` of a received private key must match its value (`CKR_TEMPLATE_INCONSISTENT`).
-- A HOTP key follows RFC 4226: decimal format, a length of 6 to 8, and only the requirement of a counter. Its counter
+- A HOTP key follows RFC 4226: decimal format, a length of 6 to 8, and no requirement except for a counter. Its counter
   has eight bytes and is zero by default. `CKA_OTP_TIME` is empty or has fourteen digits
   (`CKR_ATTRIBUTE_VALUE_INVALID`).
 - A public key that is derived from its private key has `CKA_DESTROYABLE` false by default, as the standard says. It
   takes its usages, identifier, subject and dates from the private key.
-- X.509 and WTLS certificates have a value, or a URL with the digests of both public keys. A trust object that trusts
-  names its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
+- X.509 and WTLS certificates have a value, or a URL with the digests of both public keys. A trust object that expresses
+  trust must name its certificate by digest and algorithm (`CKR_TEMPLATE_INCOMPLETE`).
 - Only the user sees private objects. Built-in objects are visible without a login. A search finds them if its template
   has their class. They cannot be created, changed, copied or destroyed (`CKR_TEMPLATE_INCONSISTENT`,
   `CKR_ACTION_PROHIBITED`).

@@ -9,7 +9,7 @@ use crate::keys::{Kind, pair};
 use crate::support::{Client, Directory, each_backend, none, plain};
 
 #[test]
-fn a_denied_mechanism_is_not_listed_and_refused() {
+fn a_denied_mechanism_is_neither_listed_nor_accepted() {
     each_backend(|provider| {
         let deny = ", mechanisms = { deny = ['CKM_ECDSA', 'CKM_EC_EDWARDS_KEY_PAIR_GEN', 'CKM_SHA_1', \
                     'CKM_AES_KEY_GEN'], legacy = true }";

@@ -111,7 +111,7 @@ fn private_objects_are_invisible_without_the_user() {
         let both = client.find(session, &none());
         assert_eq!(both, [open, hidden]);
         client.module.logout(session).expect("the user");
-        let seen_by_nobody = |who: &str| {
+        let is_invisible = |who: &str| {
             assert_eq!(client.find(session, &none()), [open], "{who}");
             assert_eq!(client.find(session, &none().label("hidden")), [], "{who}");
             let object = client.module.object(session, hidden).err();
@@ -119,9 +119,9 @@ fn private_objects_are_invisible_without_the_user() {
             let destroyed = client.module.destroy_object(session, hidden);
             assert_eq!(destroyed, Err(Error::ObjectHandleInvalid), "{who}");
         };
-        seen_by_nobody("the public");
+        is_invisible("the public");
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
-        seen_by_nobody("the SO");
+        is_invisible("the SO");
         client.module.logout(session).expect("the SO");
         client.login(session);
         assert_eq!(client.find(session, &none()).len(), 2);

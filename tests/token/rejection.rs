@@ -56,7 +56,7 @@ fn wrong_paddings() -> Vec<(&'static str, Vec<u8>)> {
         ("the second byte is not 2", mechanism(1, 1)),
         ("no byte of padding", mechanism(2, 0)),
         ("seven bytes of padding", mechanism(9, 0)),
-        ("no zero behind the padding", [&[0, 2][..], &[0x55; 254]].concat()),
+        ("no zero after the padding", [&[0, 2][..], &[0x55; 254]].concat()),
         ("all zeros", vec![0; 256]),
         ("the number 1", [&[0; 255][..], &[1]].concat()),
     ]
@@ -195,7 +195,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
         let ciphertext = sealed(&client, session, public, &padded(&[7; 32]));
         let long = shown(KeyType::GENERIC_SECRET).number(A::VALUE_LEN, 246);
         let refused = unwrap(&client, session, &mechanism, private, &ciphertext, &long);
-        assert_eq!(refused, Err(Error::KeySizeRange), "no message is so long");
+        assert_eq!(refused, Err(Error::KeySizeRange), "no message has this length");
     });
 }
 

@@ -125,7 +125,7 @@ fn no_change_of_an_epoch_is_lost() {
         login.join().expect("a thread");
         destroyed.into_iter().for_each(|thread| thread.join().expect("a thread"));
         assert_eq!(token.login(), Login::SecurityOfficer);
-        assert_eq!((token.epoch() >> 2) - (before >> 2), 6, "three logins and logouts, three bumps");
+        assert_eq!((token.epoch() >> 2) - (before >> 2), 6, "three logins and logouts, three new epochs");
     });
 }
 

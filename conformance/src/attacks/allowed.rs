@@ -29,7 +29,7 @@ const DERIVED: &str =
 /// The beginning of the names of attacks, and the reason why these attacks may succeed.
 const ALLOWED: &[(&str, &str)] = &[
     ("wrap and decrypt with one ", TWO_ROLES),
-    ("C_WrapKeyAuthenticated and decrypt with one ", TWO_ROLES),
+    ("wrap with C_WrapKeyAuthenticated and decrypt with one ", TWO_ROLES),
     ("wrap and unwrap readably with one ", TWO_ROLES),
     ("wrap a key with itself and unwrap it readably", TWO_ROLES),
     ("unwrap one key twice, for wrapping and for decryption", TWO_ROLES),

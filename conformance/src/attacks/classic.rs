@@ -113,16 +113,21 @@ fn wrap_decrypt() -> Vec<Attack> {
             Ok(a.decrypted(&mechanism(CKM_AES_ECB), decrypts, &stolen)? == VICTIM)
         },
     ));
-    all.push(attack(A1, "C_WrapKeyAuthenticated and decrypt with one AES_GCM key", &[CKM_AES_GCM], |a| {
-        let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
-        let key = generated(a, &[CKA_WRAP, CKA_DECRYPT])?;
-        let wrapped = authenticated(a, key, victim)?;
-        // The tag is in the parameter. Without the tag, the plaintext is that of AES-CTR from the
-        // second block on.
-        let counter = [&[0; 12][..], &[0, 0, 0, 2]].concat();
-        let with = Structure::new().number(32).inline(&counter).mechanism(CKM_AES_CTR);
-        Ok(a.decrypted(&with, key, &wrapped)?.starts_with(&VICTIM))
-    }));
+    all.push(attack(
+        A1,
+        "wrap with C_WrapKeyAuthenticated and decrypt with one AES_GCM key",
+        &[CKM_AES_GCM],
+        |a| {
+            let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
+            let key = generated(a, &[CKA_WRAP, CKA_DECRYPT])?;
+            let wrapped = authenticated(a, key, victim)?;
+            // The tag is in the parameter. Without the tag, the plaintext is that of AES-CTR from
+            // the second block on.
+            let counter = [&[0; 12][..], &[0, 0, 0, 2]].concat();
+            let with = Structure::new().number(32).inline(&counter).mechanism(CKM_AES_CTR);
+            Ok(a.decrypted(&with, key, &wrapped)?.starts_with(&VICTIM))
+        },
+    ));
     all.push(attack(CLULOW, "wrap with a key that the attacker imported", &[CKM_AES_KEY_WRAP], |a| {
         let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
         let with = mechanism(CKM_AES_KEY_WRAP);

@@ -326,7 +326,7 @@ fn changes() -> Vec<Attack> {
                 Ok(a.is(key, wanted)? == forbidden)
             }));
         }
-        let name = format!("{} takes CKA_WRAP_WITH_TRUSTED away", way.name());
+        let name = format!("{} removes CKA_WRAP_WITH_TRUSTED", way.name());
         all.push(attack(STICKY, name, &[CKM_AES_KEY_WRAP], move |a| {
             let key = a.victim(CKK_AES, Guarded::ForTrusted, &[CKA_ENCRYPT])?;
             let key = way.change(a, key, &[flag(CKA_WRAP_WITH_TRUSTED, false)])?;
@@ -447,7 +447,7 @@ fn histories() -> Vec<Attack> {
             }));
         }
         if record != CKA_LOCAL {
-            let name = format!("raising the flags of a known key makes {name} true");
+            let name = format!("setting the flags of a known key makes {name} true");
             all.push(attack(TOOKAN, name, &[CKM_AES_KEY_GEN], move |a| {
                 let template =
                     [readable_of(CKK_AES, 32), said(&super::tools::USAGES, &[CKA_ENCRYPT])].concat();

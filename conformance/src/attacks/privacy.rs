@@ -25,7 +25,7 @@ pub fn attacks() -> Vec<Attack> {
         }),
         attack(
             C1,
-            "use an AES key that C_SetAttributeValue made public after the logout",
+            "use, after the logout, an AES key that C_SetAttributeValue made public",
             &[CKM_AES_ECB],
             |a| {
                 let key = stored(a, &[]).setup()?;

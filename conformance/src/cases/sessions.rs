@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
         fixture
             .logged_out(|session| ensure("C_GetSessionInfo", session.info()?.state == CKS_RW_PUBLIC_SESSION))
     }),
-    case("C_SessionCancel", "with no flags", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
+    case("C_SessionCancel", "with no active operation", &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED], |fixture| {
         fixture.call("C_SessionCancel", &fixture.fresh()?, vec![Arg::Number(CKF_SIGN | CKF_DIGEST)])
     }),
     case(

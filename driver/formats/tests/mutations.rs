@@ -121,7 +121,7 @@ fn secret_keys_are_raw_or_hexadecimal() {
 }
 
 #[test]
-fn an_rsa_key_of_openssh_has_the_exponents_of_the_theorem() {
+fn an_rsa_key_of_openssh_gets_its_crt_exponents() {
     let mut none = || None;
     let entries = read(include_bytes!("samples/openssh-rsa"), &mut Password::new(&mut none)).expect("a key");
     let Item::PrivateKey(key) = &entries[0].item else { panic!("a private key") };

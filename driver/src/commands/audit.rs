@@ -35,8 +35,8 @@ impl Audit {
         let log = File::open(&file).map_err(Error::io(&file))?;
         let report = audit::verify(BufReader::new(log), last.as_deref()).map_err(Error::io(&file))?;
         show(&report, last.is_some() && !report.known).map_err(super::printing)?;
-        let sound = report.breaks.is_empty() && (last.is_none() || report.known);
-        Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let unbroken = report.breaks.is_empty() && (last.is_none() || report.known);
+        Ok(if unbroken { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
@@ -46,9 +46,9 @@ fn show(report: &audit::Report, missing: bool) -> std::io::Result<()> {
         writeln!(out, "line {line}: {fault}")?;
     }
     if missing {
-        writeln!(out, "no line has the hash that was noted: lines are missing, or all is another log")?;
+        writeln!(out, "no line has the noted hash: lines are missing, or this is another log")?;
     }
-    writeln!(out, "{} sound lines, {} breaks", report.sound, report.breaks.len())?;
+    writeln!(out, "{} valid lines, {} breaks", report.valid, report.breaks.len())?;
     match &report.last {
         Some(last) => writeln!(out, "last hash: {last}"),
         None => Ok(()),

@@ -297,7 +297,7 @@ impl Rename {
         let so_pin = pin::ask(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
         token_file::rename(&token, &so_pin, &self.label)?;
         out::line(format_args!(
-            "The token is called {:?}. Programs that run see it after a restart.",
+            "The token is called {:?}. Running programs see it after a restart.",
             self.label
         ))?;
         Ok(ExitCode::SUCCESS)

@@ -224,8 +224,8 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     let title = "Time of all stages with each backend of Jeton".to_owned();
     let svg = plots::points(&title, "algorithm of the CA", "seconds", &algorithms, &series)?;
     let text =
-        "The newest measurement with each backend, each at its largest batch. The measurements took no \
-                turns, so a small difference means nothing."
+        "The newest measurement with each backend, each at its largest batch. The measurements did not \
+                take turns, so a small difference means nothing."
             .to_owned();
     let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg }), Block::Table(table)];
     Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
