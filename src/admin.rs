@@ -3,6 +3,7 @@
 //! The tool `jeton` calls this module. It reads the same configuration as `C_Initialize` and needs
 //! no session. It is independent of the C interface.
 
+pub mod backup;
 pub mod keys;
 
 use std::fs::OpenOptions;
@@ -192,13 +193,22 @@ impl TokenFile {
     /// Runs `work` and writes its result to the audit log under this name.
     fn recorded<T>(&self, function: &'static str, work: impl FnOnce(&Token) -> Result<T>) -> Result<T> {
         let outcome = work(&self.token);
-        if let Some(audit) = &self.token.settings.audit {
-            let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
-            let token = Some(self.token.serial().to_owned());
-            audit.note(Record { token, function, result, ..Record::default() });
-        }
+        let result = outcome.as_ref().err().map_or("Ok".to_owned(), |error| format!("{error:?}"));
+        note(&self.token.settings, self.token.serial(), function, result);
         outcome
     }
+}
+
+/// Writes a result to the audit log, if there is one.
+fn note(settings: &Settings, serial: &str, function: &'static str, result: String) {
+    if let Some(audit) = &settings.audit {
+        audit.note(Record { token: Some(serial.to_owned()), function, result, ..Record::default() });
+    }
+}
+
+/// Returns the configured directory of the tokens.
+pub fn directory() -> Result<PathBuf> {
+    Ok(Settings::load(None, Threads::Forbidden)?.token_dir)
 }
 
 /// Reads the configuration as `C_Initialize` does. Returns the keys that decide where tokens are

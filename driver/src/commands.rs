@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backend;
+pub mod backup;
 pub mod cert;
 pub mod compare;
 pub mod compute;

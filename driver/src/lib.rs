@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod audit;
+pub mod backup;
 pub mod certificate;
 pub mod error;
 pub mod import;

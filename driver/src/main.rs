@@ -54,6 +54,8 @@ enum Command {
     Rekey(commands::token_file::Rekey),
     /// Make, set, rotate or remove the sealing key, without which no PIN opens the token's file.
     SealingKey(commands::token_file::SealingKey),
+    /// Back up, verify and restore tokens of Jeton.
+    Backup(commands::backup::Backup),
     /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
     Migrate(commands::migrate::Migrate),
     /// Verify an audit log of Jeton.
@@ -108,6 +110,7 @@ impl Command {
             Self::Config(command) => command.run(),
             Self::Rekey(command) => command.run(),
             Self::SealingKey(command) => command.run(),
+            Self::Backup(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Audit(command) => command.run(),
             Self::Pipeline(command) => command.run(),

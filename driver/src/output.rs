@@ -1,9 +1,13 @@
 //! Output files. They belong to the user alone, and replace no other file unless the user says so.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::NamedTempFile;
 
 use crate::Error;
 
@@ -27,9 +31,7 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), Error>
 fn create(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     // `create_new` does not follow a symbolic link.
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Error::Failed(format!("{} exists; --force replaces it", path.display())));
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(path)),
         opened => opened.map_err(Error::io(path))?,
     };
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io(path))
@@ -37,9 +39,84 @@ fn create(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
+    let mut file = NamedTempFile::new_in(folder).map_err(Error::io(folder))?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io(path))?;
     file.persist(path).map(drop).map_err(|error| Error::io(path)(error.error))
+}
+
+/// A new file that gets its name when it is complete. Until then it has no name, so that a process
+/// that is killed leaves nothing. Only its owner may read it.
+pub struct NewFile {
+    path: PathBuf,
+    folder: PathBuf,
+    existing: Existing,
+    file: Unnamed,
+}
+
+enum Unnamed {
+    /// Without a name.
+    Nameless(File),
+    /// With a temporary name, if the file system needs one.
+    Temporary(NamedTempFile),
+}
+
+impl NewFile {
+    /// Creates the file. Fails if a file exists that must be kept.
+    pub fn create(path: &Path, existing: Existing) -> Result<Self, Error> {
+        if existing == Existing::Keep && path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Unnamed::Nameless(file.into()),
+            Err(_) => Unnamed::Temporary(NamedTempFile::new_in(folder).map_err(Error::io(folder))?),
+        };
+        Ok(Self { path: path.to_owned(), folder: folder.to_owned(), existing, file })
+    }
+
+    /// Returns the open file.
+    pub fn file(&self) -> &File {
+        match &self.file {
+            Unnamed::Nameless(file) => file,
+            Unnamed::Temporary(file) => file.as_file(),
+        }
+    }
+
+    /// Gives the file its name.
+    pub fn publish(self) -> Result<(), Error> {
+        self.file().sync_all().map_err(Error::io(&self.path))?;
+        let path = self.path;
+        let named = match (self.file, self.existing) {
+            (Unnamed::Temporary(file), Existing::Keep) => {
+                file.persist_noclobber(&path).map(drop).map_err(|error| error.error)
+            }
+            (Unnamed::Temporary(file), Existing::Replace) => {
+                file.persist(&path).map(drop).map_err(|error| error.error)
+            }
+            (Unnamed::Nameless(file), Existing::Keep) => link(&file, &path),
+            // A link replaces no file, so the file gets a second name first.
+            (Unnamed::Nameless(file), Existing::Replace) => {
+                let name = tempfile::Builder::new().make_in(&self.folder, |name| link(&file, name));
+                name.and_then(|name| name.persist(&path).map_err(|error| error.error)).map(drop)
+            }
+        };
+        named.map_err(|reason| match reason.kind() {
+            ErrorKind::AlreadyExists => exists(&path),
+            _ => Error::io(&path)(reason),
+        })?;
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(Error::io(&self.folder))
+    }
+}
+
+/// Gives an open file a name. `open(2)`, `O_TMPFILE`.
+fn link(file: &File, name: &Path) -> std::io::Result<()> {
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+fn exists(path: &Path) -> Error {
+    Error::Failed(format!("{} exists; --force replaces it", path.display()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Token files of Jeton, without PKCS#11. The rest of the driver sees modules only
 //! through their C interface. No other file of the driver calls the core.
 
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use cryptoki_sys::CK_ATTRIBUTE_TYPE;
 use zeroize::Zeroize;
@@ -9,7 +10,11 @@ use zeroize::Zeroize;
 use crate::Error;
 use crate::client::Attribute;
 
+use jeton::admin::backup::Problem;
+
+pub use jeton::admin::backup::{Copy, Facts, Login, Restore};
 pub use jeton::admin::{Info, PinInfo, Pins, SealingChange, TokenFile};
+pub use jeton::store::Role;
 
 /// Opens the token file with this serial number or label.
 pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
@@ -47,6 +52,40 @@ pub fn reset_so_pin(token: &TokenFile, user_pin: &str, new: &str) -> Result<(), 
 /// Replaces the label of a token.
 pub fn rename(token: &TokenFile, so_pin: &str, label: &str) -> Result<(), Error> {
     token.rename(so_pin.as_bytes(), label).map_err(core("rename the token"))
+}
+
+/// Returns the configured directory of the tokens.
+pub fn directory() -> Result<PathBuf, Error> {
+    jeton::admin::directory().map_err(core("read the configuration"))
+}
+
+/// Copies one state of the token's store, while other processes use the token.
+pub fn copy(token: &TokenFile) -> Result<Copy, Error> {
+    token.copy().map_err(problem("copy the token"))
+}
+
+/// Writes the store of a backup into a new file of this directory.
+pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Result<Copy, Error> {
+    Copy::receive(directory, serial, input).map_err(problem("decrypt the backup"))
+}
+
+/// Returns the bytes of a copy.
+pub fn contents(copy: &Copy) -> Result<impl Read, Error> {
+    copy.file().map_err(problem("read the copy"))
+}
+
+/// Checks every record of a copy. With a PIN, opens each of them.
+pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
+    copy.check(login).map_err(problem("check the copy"))
+}
+
+/// Makes a token of a copy. Returns its facts and its file.
+pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
+    copy.restore(how).map_err(problem("restore the token"))
+}
+
+fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
+    move |problem| Error::TokenFile { what, reason: problem.to_string() }
 }
 
 /// Returns the keys of the configuration that decide where tokens are and what opens them.

@@ -4,6 +4,8 @@
 //! Several processes share a store, so each process asks it for changes. A database server could be
 //! another store: the interface has batches and a change counter, and does not assume a local file.
 
+use std::path::Path;
+
 use crate::error::Result;
 use crate::file_lock::Mode;
 
@@ -99,6 +101,19 @@ pub trait Store: Send + Sync {
     /// was. The cause is a wrong PIN in another process, or altered rows. Returns `true` so rarely
     /// that loading the rows takes a small part of the time.
     fn suspicious_since(&self, seen: Change) -> Result<bool>;
+
+    /// Copies one state into the empty file at `path`. Other processes may write meanwhile: the
+    /// copy has the whole of a commit of theirs, or nothing of it.
+    fn copy(&self, path: &Path) -> Result<()>;
+}
+
+/// The result of a search for damage.
+pub(crate) struct Inspection {
+    /// The number of objects.
+    pub(crate) objects: u64,
+    /// The damage, one sentence each; empty if there is none. A long list ends with the number of
+    /// the others.
+    pub(crate) damage: Vec<String>,
 }
 
 /// Makes the summary of the state after a commit. Takes the state before, and for each write

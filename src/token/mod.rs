@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -35,7 +36,7 @@ mod search;
 mod walk;
 
 pub(crate) use pin::fits;
-pub(crate) use rewrite::Sealing;
+pub(crate) use rewrite::{Rekey, Sealing, Serials};
 
 use commit::Queue;
 use epoch::Epoch;
@@ -107,11 +108,10 @@ impl Token {
     /// Opens the token of a store. Reads no objects until the first search or login.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
         let Header { serial, change: latest, .. } = store.header()?;
-        let mut key = [0; INDEXER_KEY];
-        key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
         let state =
             State { key: None, incarnation: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
+        let public_indexer = public_indexer(&serial);
         Ok(Self {
             slot,
             settings,
@@ -120,7 +120,7 @@ impl Token {
             store,
             objects: Objects::default(),
             unique_ids: UniqueIds::new()?,
-            public_indexer: Indexer::new(&key),
+            public_indexer,
             queue: Queue::default(),
             built_in: OnceLock::new(),
             changes: Mutex::default(),
@@ -163,6 +163,11 @@ impl Token {
     /// Reads the current header from the store, with the changes of other processes.
     pub(crate) fn stored_header(&self) -> Result<Header> {
         self.store.header()
+    }
+
+    /// Copies one state of the store into the empty file at `path`, while other processes write.
+    pub(crate) fn copy_store(&self, path: &Path) -> Result<()> {
+        self.store.copy(path)
     }
 
     /// Returns whether the store is currently read-only.
@@ -657,6 +662,13 @@ impl UniqueIds {
         let _ = write!(&mut text[..], "{:032x}", self.first.wrapping_add(number.into()));
         text
     }
+}
+
+/// Returns the indexer for the public objects of the token with this serial number.
+fn public_indexer(serial: &str) -> Indexer {
+    let mut key = [0; INDEXER_KEY];
+    key.iter_mut().zip(serial.bytes()).for_each(|(byte, digit)| *byte = digit);
+    Indexer::new(&key)
 }
 
 /// Returns a new serial number: 64 random bits in hexadecimal.

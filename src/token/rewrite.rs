@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use super::Token;
 use super::objects::Cached;
+use super::{Token, public_indexer};
 use crate::error::{Error, Result};
 use crate::object::policy::Login;
+use crate::store::index::Indexer;
 use crate::store::seal::{self, TokenKey};
 use crate::store::sealing::SealingKey;
 use crate::store::summary::{RowHash, Summary};
@@ -78,15 +79,8 @@ impl Token {
         };
         let pins = NewPins { so: (so.record, new), user };
         let _change = self.lock_changes();
-        let mut rekey = Rekey {
-            token: self,
-            old: &so.key,
-            new: &key,
-            incarnation: so.incarnation,
-            found: Summary::empty(Change(0)),
-            made: Summary::empty(Change(0)),
-            pins: Some(pins),
-        };
+        let serials = Serials { old: &self.serial, new: &self.serial };
+        let mut rekey = Rekey::new(serials, (&so.key, so.incarnation), &key, pins);
         let before = self.store.rewrite(&mut rekey)?;
         self.count_change(before.next_incarnation());
         info!(token = self.serial, "the token has a new key");
@@ -129,9 +123,19 @@ impl Rewriter for Upgrade<'_> {
     }
 }
 
+/// The serial numbers of a token before and after its records are encrypted again.
+#[derive(Clone, Copy)]
+pub(crate) struct Serials<'a> {
+    /// The serial number that the records belong to now.
+    pub(crate) old: &'a str,
+    /// The serial number that they will belong to.
+    pub(crate) new: &'a str,
+}
+
 /// Encrypts all records with another token key.
-struct Rekey<'a> {
-    token: &'a Token,
+pub(crate) struct Rekey<'a> {
+    serials: Serials<'a>,
+    public_indexer: Indexer,
     old: &'a TokenKey,
     new: &'a TokenKey,
     incarnation: i64,
@@ -142,16 +146,30 @@ struct Rekey<'a> {
     pins: Option<NewPins>,
 }
 
+impl<'a> Rekey<'a> {
+    /// Returns a rewriter from the key `old` of this incarnation to the key `new`.
+    pub(crate) fn new(
+        serials: Serials<'a>,
+        (old, incarnation): (&'a TokenKey, i64),
+        new: &'a TokenKey,
+        pins: NewPins,
+    ) -> Self {
+        let [found, made] = [Change(0); 2].map(Summary::empty);
+        let public_indexer = public_indexer(serials.new);
+        Self { serials, public_indexer, old, new, incarnation, found, made, pins: Some(pins) }
+    }
+}
+
 impl Rewriter for Rekey<'_> {
     fn record(&mut self, row: Row, body: &[u8]) -> Result<Option<(Row, Vec<u8>)>> {
-        let serial = &self.token.serial;
+        let Serials { old: serial, new: next } = self.serials;
         let opened = self.old.open(serial, row.id, body).filter(|_| seal::tag(body) == Some(row.tag));
         let Some(attributes) = opened else {
             error!(token = serial, record = row.id, "no new key: an object was altered on disk");
             return Err(Error::DeviceError);
         };
         self.found.add(self.old.row_hasher().hash(&row));
-        let new = self.new.seal(serial, row.id, &attributes, &self.token.public_indexer)?;
+        let new = self.new.seal(next, row.id, &attributes, &self.public_indexer)?;
         self.made.add(self.new.row_hasher().hash(&new.0));
         Ok(Some(new))
     }
@@ -160,7 +178,7 @@ impl Rewriter for Rekey<'_> {
         if before.change.incarnation() != self.incarnation {
             return Err(Error::DeviceRemoved);
         }
-        let serial = &self.token.serial;
+        let Serials { old: serial, new: next } = self.serials;
         let known = self.old.open_summary(serial, before.change, &before.summary);
         // A new key would make rows valid that an attacker added, or hide that rows were removed.
         if known.is_none_or(|known| known.differs(&self.found)) {
@@ -169,7 +187,7 @@ impl Rewriter for Rekey<'_> {
         }
         let change = before.change.next_incarnation();
         self.made.change = change.0;
-        let summary = self.new.seal_summary(serial, &self.made)?;
+        let summary = self.new.seal_summary(next, &self.made)?;
         Ok(Rewritten { change, summary, pins: self.pins.take() })
     }
 }

@@ -110,6 +110,15 @@ secret_options!(
     file_pin_fd,
     file_pin_credential
 );
+secret_options!(
+    Passphrase,
+    "the passphrase of the backup",
+    "JETON_BACKUP_PASSPHRASE",
+    passphrase,
+    passphrase_file,
+    passphrase_fd,
+    passphrase_credential
+);
 
 /// Returns the path of a systemd credential.
 fn credential(name: &str) -> Result<PathBuf, Error> {
@@ -171,6 +180,18 @@ pub fn ask_new(given: Option<String>, whose: &str) -> Result<String, Error> {
 pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     let path = jeton_driver::text::shown(&path.display().to_string());
     prompt(&format!("Password of {path}: ")).map(Zeroizing::new)
+}
+
+/// A passphrase of a new backup: the tool asks for it twice.
+pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<String>, Error> {
+    if let Some(passphrase) = given {
+        return Ok(passphrase);
+    }
+    let passphrase = prompt("New passphrase of the backup: ").map(Zeroizing::new)?;
+    if *Zeroizing::new(prompt("New passphrase again: ")?) != *passphrase {
+        return Err(Error::Usage("the two passphrases differ".to_owned()));
+    }
+    Ok(passphrase)
 }
 
 fn prompt(text: &str) -> Result<String, Error> {

@@ -3,12 +3,14 @@
 
 mod changes;
 mod commit;
+pub(crate) mod detached;
 mod failure;
+mod inspect;
 mod open;
 mod removal;
 mod rows;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +21,7 @@ use tracing::error;
 use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
 use self::failure::{log_failure, log_io_failure};
 use self::removal::SCRUB_WAIT;
-use self::rows::{change, header_row, index_keys, snapshot};
+use self::rows::{change, index_keys, read_header, snapshot};
 use super::attempt_lock::AttemptLock;
 use super::place::{FileId, Place};
 use super::probe::Probe;
@@ -88,16 +90,7 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn header(&self) -> Result<Header> {
-        let header = self.read("header", |connection| {
-            let known: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if !(OLDEST..=FORMAT).contains(&known) {
-                return Ok(Err(known));
-            }
-            let mut statement = connection.prepare_cached(
-                "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token",
-            )?;
-            statement.query_row([], header_row).optional().map(Ok)
-        })?;
+        let header = self.read("header", read_header)?;
         match header {
             Ok(Some(header)) => Ok(header),
             Ok(None) => {
@@ -280,6 +273,12 @@ impl Store for SqliteStore {
             self.probe.remember(header);
         }
         Ok(false)
+    }
+
+    fn copy(&self, path: &Path) -> Result<()> {
+        let text = path.to_str().ok_or(Error::ArgumentsBad)?;
+        // SQLite copies one state, and no free pages: the copy has no bytes of destroyed objects.
+        self.read("copy", |connection| connection.execute("VACUUM INTO ?1", [text]).map(drop))
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {

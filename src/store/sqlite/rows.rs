@@ -1,12 +1,26 @@
 //! Converts rows of SQLite to the types of the store.
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 
+use super::{FORMAT, OLDEST};
 use crate::store::index::IndexKeys;
 use crate::store::{Change, Header, PinState, Snapshot};
 
+/// Reads the header; `None` if the file has no token. Returns the format of the file as the error
+/// if this version does not know it.
+pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Result<Option<Header>, i64>> {
+    let known: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if !(OLDEST..=FORMAT).contains(&known) {
+        return Ok(Err(known));
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT serial, slot, label, so_pin, so_failures, user_pin, user_failures, change FROM token",
+    )?;
+    statement.query_row([], header_row).optional().map(Ok)
+}
+
 /// Reads the header from a row of the table `token`.
-pub(super) fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
+fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
     Ok(Header {
         serial: row.get(0)?,
         slot: row.get::<_, i64>(1)?.unsigned_abs(),

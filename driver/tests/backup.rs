@@ -1,0 +1,536 @@
+//! Backups: of a token in use, of a killed run, with wrong keys, on a full disk, and what a
+//! restored token may collide with.
+//!
+//! `JETON_BACKUP_SECONDS` is how long four processes create keys and sign while the token is backed
+//! up (4).
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Scratch, jeton, peer, run, succeed};
+use cryptoki_sys::{
+    CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKA_VERIFY, CKM_EC_KEY_PAIR_GEN,
+    CKM_ECDSA_SHA256, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+};
+use jeton_driver::client::{Access, Attribute, Mechanism, Module, ObjectHandle, Session, User};
+use jeton_peers::Known;
+use serde_json::Value;
+
+const PIN: &str = "87654321";
+const SO_PIN: &str = "12345678";
+const PASSPHRASE: &str = "a long passphrase";
+const WORKERS: usize = 4;
+/// The DER of the OID of P-256.
+const P256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+
+/// A token, an identity and its recipient.
+struct Setup {
+    scratch: Scratch,
+    recipient: String,
+}
+
+impl Setup {
+    /// Returns `None` if the module is not built.
+    fn new() -> Option<Self> {
+        peer(Known::Jeton)?;
+        let scratch = Scratch::new();
+        let mut setup = Self { scratch, recipient: String::new() };
+        setup.configure("");
+        setup.ok(&["token", "init", "--label", "mine"]);
+        setup.ok(&["key", "generate", "--type", "ec:p256", "--label", "first", "--id", "01"]);
+        let said = setup.ok(&["backup", "new-key", "identity"]);
+        setup.recipient = said.trim().strip_prefix("Recipient: ").expect("a recipient").to_owned();
+        Some(setup)
+    }
+
+    fn configure(&self, more: &str) {
+        let text = format!("[pin]\nmemory-kib = 8\npasses = 1\n{more}");
+        fs::write(self.scratch.file("conf"), text).expect("the directory is writable");
+    }
+
+    /// A command with this token directory, and with the PINs in the environment.
+    fn command_in(&self, tokens: &str, arguments: &[&str]) -> Command {
+        let mut command = self.without_pins(tokens, arguments);
+        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
+        command
+    }
+
+    fn without_pins(&self, tokens: &str, arguments: &[&str]) -> Command {
+        let mut command = jeton(arguments);
+        command.current_dir(self.scratch.path()).stdin(Stdio::null());
+        command.env("JETON_CONF", self.scratch.file("conf")).env("JETON_DIR", self.scratch.file(tokens));
+        command.env("JETON_BACKUP_PASSPHRASE", PASSPHRASE);
+        command
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        succeed(&mut self.command_in("tokens", arguments))
+    }
+
+    fn fails(&self, arguments: &[&str]) -> String {
+        fails(&mut self.command_in("tokens", arguments))
+    }
+
+    fn back_up(&self, file: &str) {
+        self.ok(&["backup", "create", file, "--recipient", &self.recipient]);
+    }
+
+    fn restore(&self, file: &str, tokens: &str, more: &[&str]) -> Value {
+        let arguments = [&["backup", "restore", file, "--identity", "identity", "--json"], more].concat();
+        serde_json::from_str(&succeed(&mut self.command_in(tokens, &arguments))).expect("JSON")
+    }
+
+    fn files(&self, folder: &str) -> BTreeSet<String> {
+        let entries = fs::read_dir(self.scratch.file(folder)).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    fn token_file(&self, tokens: &str) -> String {
+        let files = self.files(tokens);
+        let name = files.iter().find(|name| name.ends_with(".jeton")).expect("a token");
+        format!("{}/{name}", self.scratch.file(tokens))
+    }
+
+    fn labels(&self, tokens: &str) -> BTreeSet<String> {
+        let list = succeed(&mut self.command_in(tokens, &["object", "list", "--json"]));
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        let list = list.as_array().expect("a list");
+        list.iter().filter_map(|object| Some(object["label"].as_str()?.to_owned())).collect()
+    }
+}
+
+fn fails(command: &mut Command) -> String {
+    let (code, text) = run(command);
+    assert_eq!(code, 1, "{command:?}\n{text}");
+    text
+}
+
+#[test]
+fn a_backup_for_recipients_is_verified_and_restored_by_each_of_them() {
+    let Some(setup) = Setup::new() else { return };
+    let second = setup.ok(&["backup", "new-key", "second"]);
+    let second = second.trim().strip_prefix("Recipient: ").expect("a recipient");
+    fs::write(setup.scratch.file("all"), format!("# both\n{}\n{second}\n", setup.recipient)).expect("a file");
+    let text = setup.ok(&["backup", "create", "backup", "--recipients-file", "all"]);
+    assert!(text.contains("Every record opens."), "{text}");
+    let mode = fs::metadata(setup.scratch.file("backup")).expect("a file").mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for identity in ["identity", "second"] {
+        let text = setup.ok(&["backup", "verify", "backup", "--identity", identity]);
+        assert!(text.contains("Every record opens."), "{text}");
+    }
+    let without = ["backup", "verify", "backup", "--identity", "second"];
+    let text = succeed(&mut setup.without_pins("tokens", &without));
+    assert!(text.contains("were not opened"), "{text}");
+    setup.ok(&["backup", "new-key", "stranger"]);
+    let text = setup.fails(&["backup", "verify", "backup", "--identity", "stranger"]);
+    assert!(text.contains("for other keys"), "{text}");
+    assert!(setup.fails(&["backup", "verify", "backup"]).contains("give an --identity"));
+    let restored = setup.restore("backup", "restored", &[]);
+    assert_eq!(restored["label"], "mine");
+    assert_eq!(setup.labels("restored"), setup.labels("tokens"));
+    assert_eq!(setup.files("tokens").iter().filter(|name| name.ends_with(".backup")).count(), 0);
+}
+
+#[test]
+fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
+    let Some(setup) = Setup::new() else { return };
+    setup.ok(&["backup", "create", "backup"]);
+    let mut wrong = setup.command_in("tokens", &["backup", "verify", "backup"]);
+    let text = fails(wrong.env("JETON_BACKUP_PASSPHRASE", "another passphrase"));
+    assert!(text.contains("the passphrase is wrong"), "{text}");
+    let text = setup.fails(&["backup", "verify", "backup", "--identity", "identity"]);
+    assert!(text.contains("has a passphrase"), "{text}");
+    let mut short = setup.command_in("tokens", &["backup", "create", "other"]);
+    assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
+    assert!(!Path::new(&setup.scratch.file("other")).exists());
+    // Memory, if the machine has such a file system.
+    let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    let tokens = memory.path().join("tokens");
+    let tokens = tokens.to_str().expect("UTF-8");
+    let mut command = setup.command_in("tokens", &["backup", "restore", "backup"]);
+    succeed(command.env("JETON_DIR", tokens));
+    let mut list = setup.command_in("tokens", &["object", "list"]);
+    assert!(succeed(list.env("JETON_DIR", tokens)).contains("first"));
+}
+
+#[test]
+fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    let mut stream = setup.command_in("tokens", &["backup", "create", "-", "--recipient", &setup.recipient]);
+    let bytes = stream.output().expect("the tool starts").stdout;
+    fs::write(setup.scratch.file("backup"), &bytes).expect("the directory is writable");
+    let mut verify = setup.command_in("tokens", &["backup", "verify", "-", "--identity", "identity"]);
+    verify.stdin(File::open(setup.scratch.file("backup")).expect("a file"));
+    succeed(&mut verify);
+    let again = ["backup", "create", "backup", "--recipient", &setup.recipient];
+    assert!(setup.fails(&again).contains("--force"));
+    assert_eq!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    setup.ok(&[&again[..], &["--force"]].concat());
+    assert_ne!(fs::read(setup.scratch.file("backup")).expect("a file"), bytes);
+    let (code, text) =
+        run(&mut setup.command_in("tokens", &["backup", "create", "x", "--recipient", "age1x"]));
+    assert_eq!(code, 2, "{text}");
+}
+
+#[test]
+fn an_altered_or_cut_backup_is_refused_and_leaves_no_file() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let whole = fs::read(setup.scratch.file("backup")).expect("a file");
+    let check = |bytes: &[u8], what: &str| {
+        fs::write(setup.scratch.file("bad"), bytes).expect("the directory is writable");
+        for verb in ["verify", "restore"] {
+            let text =
+                fails(&mut setup.command_in("other", &["backup", verb, "bad", "--identity", "identity"]));
+            assert!(!text.contains("panicked"), "{what}: {text}");
+        }
+        let folder = setup.scratch.file("other");
+        assert!(!Path::new(&folder).exists() || setup.files("other").is_empty(), "{what}");
+    };
+    for at in [0, 30, 100, 250, whole.len() / 2, whole.len() - 1] {
+        let mut altered = whole.clone();
+        altered[at] ^= 1;
+        check(&altered, &format!("byte {at}"));
+    }
+    for len in [0, 20, 200, whole.len() / 2, whole.len() - 1] {
+        check(&whole[..len], &format!("cut at {len}"));
+    }
+}
+
+#[test]
+fn a_damaged_token_is_not_backed_up() {
+    let Some(setup) = Setup::new() else { return };
+    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    store.execute("DELETE FROM record WHERE id = (SELECT max(id) FROM record)", []).expect("a row");
+    drop(store);
+    let text = setup.fails(&["backup", "create", "backup", "--recipient", &setup.recipient]);
+    assert!(text.contains("its record is missing"), "{text}");
+    assert!(!Path::new(&setup.scratch.file("backup")).exists());
+}
+
+#[test]
+fn an_altered_record_is_found_with_a_pin_only() {
+    let Some(setup) = Setup::new() else { return };
+    let store = rusqlite::Connection::open(setup.token_file("tokens")).expect("a token");
+    let sql = "UPDATE record SET body = CAST(substr(body, 1, 40) || x'0001' || substr(body, 43) AS BLOB)
+               WHERE id = (SELECT id FROM object WHERE private LIMIT 1)";
+    assert_eq!(store.execute(sql, []), Ok(1));
+    drop(store);
+    let create = ["backup", "create", "backup", "--recipient", &setup.recipient];
+    assert!(setup.fails(&create).contains("its record was altered"));
+    succeed(&mut setup.without_pins("tokens", &create));
+}
+
+#[test]
+fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
+    let Some(setup) = Setup::new() else { return };
+    let counters = setup.scratch.file("counters");
+    fs::create_dir(&counters).expect("a directory");
+    setup.configure(&format!("[store]\ncounter-dir = {counters:?}\n"));
+    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "second"]);
+    setup.back_up("backup");
+    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "third"]);
+    // The original is in the way.
+    let restore = ["backup", "restore", "backup", "--identity", "identity"];
+    let text = setup.fails(&restore);
+    assert!(text.contains("is or was a token with the serial number"), "{text}");
+    fs::rename(setup.scratch.file("tokens"), setup.scratch.file("old")).expect("a directory");
+    // The state of the backup is older than the counter.
+    let text = setup.fails(&[&restore[..], &["--as-it-is"]].concat());
+    assert!(text.contains("the counter knows a later state"), "{text}");
+    let mut wrong = setup.command_in("tokens", &restore);
+    assert!(fails(wrong.env("JETON_PIN", "wrong pin")).contains("the PIN is wrong"));
+    setup.ok(&restore);
+    assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
+    setup.ok(&["key", "generate", "--type", "aes:256", "--label", "fourth"]);
+    // The original is now the older one, even before a login to the restored token.
+    let text = fails(&mut setup.command_in("old", &["object", "list"]));
+    assert!(text.contains("older copy"), "{text}");
+}
+
+#[test]
+fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let restored = setup.restore("backup", "tokens", &["--new-serial"]);
+    let serial = restored["serial"].as_str().expect("a serial").to_owned();
+    let list: Value = serde_json::from_str(&setup.ok(&["token", "list", "--json"])).expect("JSON");
+    let serials: BTreeSet<_> =
+        list.as_array().expect("a list").iter().map(|slot| slot["token"]["serial"].to_string()).collect();
+    assert_eq!(serials.len(), 3, "{list}");
+    let find = ["object", "list", "--serial", &serial, "--label", "first", "--json"];
+    let found: Value = serde_json::from_str(&setup.ok(&find)).expect("JSON");
+    assert_eq!(found.as_array().map(Vec::len), Some(2), "{found}");
+    fs::write(setup.scratch.file("message"), "message").expect("a file");
+    setup.ok(&[
+        "sign",
+        "message",
+        "--serial",
+        &serial,
+        "--label",
+        "first",
+        "--class",
+        "private",
+        "--out",
+        "signature",
+    ]);
+    let original = fs::read_dir(setup.scratch.file("tokens")).expect("a directory");
+    let original = original
+        .filter_map(|entry| {
+            entry.ok()?.file_name().into_string().ok()?.strip_suffix(".jeton").map(str::to_owned)
+        })
+        .find(|name| *name != serial)
+        .expect("the original");
+    setup.ok(&["verify", "message", "--serial", &original, "--label", "first", "--signature", "signature"]);
+    // Each has its own key: a record of one is not a record of the other.
+    setup.ok(&["rekey", "--serial", &serial]);
+    setup.ok(&["object", "list", "--login", "--serial", &original]);
+}
+
+#[test]
+fn a_log_of_an_earlier_token_is_never_applied_to_a_restored_one() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let token = setup.token_file("tokens");
+    fs::remove_file(&token).expect("a file");
+    fs::write(format!("{token}-wal"), "left over").expect("the directory is writable");
+    let text = setup.fails(&["backup", "restore", "backup", "--identity", "identity"]);
+    assert!(text.contains("jeton-wal"), "{text}");
+    assert!(!Path::new(&token).exists());
+}
+
+#[test]
+fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
+    let Some(setup) = Setup::new() else { return };
+    setup.ok(&["sealing-key", "new", "sealing"]);
+    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("sealing")));
+    setup.ok(&["sealing-key", "set"]);
+    setup.back_up("backup");
+    setup.restore("backup", "restored", &[]);
+    assert!(setup.labels("restored").contains("first"));
+    setup.configure("");
+    let restore = ["backup", "restore", "backup", "--identity", "identity"];
+    let text = fails(&mut setup.command_in("third", &restore));
+    assert!(text.contains("without the sealing key"), "{text}");
+}
+
+#[test]
+fn a_killed_backup_or_restore_leaves_nothing_in_the_way() {
+    let Some(setup) = Setup::new() else { return };
+    for number in 0..20 {
+        setup.ok(&["key", "generate", "--type", "aes:256", "--label", &format!("key {number}")]);
+    }
+    setup.back_up("whole");
+    let kill = |mut command: Command, after: u64| {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool starts");
+        std::thread::sleep(Duration::from_millis(after));
+        let _ = child.kill();
+        child.wait().expect("it ends").success()
+    };
+    for after in 0..25 {
+        let create = ["backup", "create", "killed", "--force", "--recipient", &setup.recipient];
+        kill(setup.command_in("tokens", &create), after);
+        if Path::new(&setup.scratch.file("killed")).exists() {
+            setup.ok(&["backup", "verify", "killed", "--identity", "identity"]);
+            fs::remove_file(setup.scratch.file("killed")).expect("a file");
+        }
+        let restore = ["backup", "restore", "whole", "--identity", "identity"];
+        let tokens = format!("restored-{after}");
+        let done = kill(setup.command_in(&tokens, &restore), after);
+        let there = fs::read_dir(setup.scratch.file(&tokens));
+        let there = there.is_ok_and(|mut entries| {
+            entries.any(|entry| {
+                entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "jeton"))
+            })
+        });
+        if !there {
+            assert!(!done);
+            succeed(&mut setup.command_in(&tokens, &restore));
+        }
+        assert_eq!(setup.labels(&tokens).len(), 21);
+    }
+    setup.back_up("last");
+    let rest = setup.files("tokens");
+    assert!(!rest.iter().any(|name| name.ends_with(".backup") || name.ends_with(".new")), "{rest:?}");
+    let rest = setup.files(".");
+    assert!(!rest.iter().any(|name| name.starts_with(".tmp")), "{rest:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_no_backup() {
+    let Some(setup) = Setup::new() else { return };
+    // `ulimit -f` makes a write fail, as a full disk does.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 8; exec {} backup create small --recipient {}",
+        env!("CARGO_BIN_EXE_jeton"),
+        setup.recipient
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir(setup.scratch.path());
+    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file("tokens"));
+    let (code, text) = run(&mut command);
+    assert_eq!(code, 1, "{text}");
+    assert!(!Path::new(&setup.scratch.file("small")).exists());
+    assert!(!setup.files("tokens").iter().any(|name| name.ends_with(".backup")));
+}
+
+/// Acceptance 3 of issue 16.
+#[test]
+fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
+    let Some(setup) = Setup::new() else { return };
+    let seconds = std::env::var("JETON_BACKUP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let start =
+        |number: usize| worker(&setup, "tokens", "work", &[("JETON_BACKUP_NUMBER", number.to_string())]);
+    let mut workers: Vec<_> = (0..WORKERS).map(start).collect();
+    let (begin, mut backups) = (Instant::now(), Vec::new());
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        // The pause is short in the short form.
+        std::thread::sleep(Duration::from_millis(250 * seconds.min(20)));
+        let acknowledged = acknowledged(&setup);
+        let name = format!("backup-{}", backups.len());
+        let start = Instant::now();
+        setup.back_up(&name);
+        backups.push((name, acknowledged, start.elapsed()));
+    }
+    fs::write(setup.scratch.file("stop"), "").expect("the directory is writable");
+    for worker in &mut workers {
+        assert!(worker.wait().expect("it ends").success());
+    }
+    let all = acknowledged(&setup).len();
+    assert!(backups.iter().any(|(_, acknowledged, _)| !acknowledged.is_empty()));
+    for (name, acknowledged, elapsed) in &backups {
+        let tokens = format!("{name}-tokens");
+        let restored = setup.restore(name, &tokens, &[]);
+        fs::write(
+            setup.scratch.file("expected"),
+            acknowledged.iter().cloned().collect::<Vec<_>>().join("\n"),
+        )
+        .expect("the directory is writable");
+        let mut checker = worker(&setup, &tokens, "check", &[]);
+        assert!(checker.wait().expect("it ends").success(), "{name}");
+        println!(
+            "{name}: {} keys acknowledged before, {} objects, made in {:.2} s",
+            acknowledged.len(),
+            restored["objects"],
+            elapsed.as_secs_f64()
+        );
+    }
+    println!("{WORKERS} processes, {seconds} s: {} backups, {all} keys generated, each used", backups.len());
+}
+
+/// Returns the labels of all keys that the workers have generated and used.
+fn acknowledged(setup: &Setup) -> BTreeSet<String> {
+    let read =
+        |number: usize| fs::read_to_string(setup.scratch.file(&format!("keys-{number}"))).unwrap_or_default();
+    let texts: Vec<_> = (0..WORKERS).map(read).collect();
+    // A line without its end is still being written.
+    let lines =
+        texts.iter().flat_map(|text| text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')));
+    lines.map(str::to_owned).collect()
+}
+
+fn worker(setup: &Setup, tokens: &str, role: &str, more: &[(&str, String)]) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "process_of_another_test", "--nocapture"]).current_dir(setup.scratch.path());
+    command.env("JETON_CONF", setup.scratch.file("conf")).env("JETON_DIR", setup.scratch.file(tokens));
+    command.env("JETON_BACKUP_ROLE", role).envs(more.iter().map(|(name, value)| (name, value)));
+    command.stdout(Stdio::null()).spawn().expect("this test starts")
+}
+
+/// Not a test: [`worker`] starts it.
+#[test]
+fn process_of_another_test() {
+    match std::env::var("JETON_BACKUP_ROLE").as_deref() {
+        Ok("work") => generate_keys(),
+        Ok("check") => check_keys(),
+        _ => {}
+    }
+}
+
+fn session() -> (Module, Session) {
+    let module = Module::load(Known::Jeton.library().expect("the module")).expect("the module");
+    module.initialize(None).expect("the configuration");
+    let slot = *module.slots(true).expect("slots").first().expect("a token");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("the PIN");
+    (module, session)
+}
+
+/// Generates key pairs until the file `stop` exists. Writes the label of each key that has signed.
+fn generate_keys() {
+    let (_module, session) = session();
+    let number = std::env::var("JETON_BACKUP_NUMBER").expect("a number");
+    let mut list = File::create(format!("keys-{number}")).expect("the directory is writable");
+    let mechanism = Mechanism::new(CKM_EC_KEY_PAIR_GEN);
+    for count in 0.. {
+        if Path::new("stop").exists() {
+            break;
+        }
+        let label = format!("{number}-{count}");
+        let name = |more: Vec<Attribute>| {
+            let both = [
+                Attribute::flag(CKA_TOKEN, true),
+                Attribute::bytes(CKA_LABEL, label.as_bytes()),
+                Attribute::bytes(CKA_ID, label.as_bytes()),
+            ];
+            [&both[..], &more[..]].concat()
+        };
+        let public = name(vec![Attribute::bytes(CKA_EC_PARAMS, P256), Attribute::flag(CKA_VERIFY, true)]);
+        let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
+        let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
+        assert!(signs(&session, private, public));
+        // One write, so that a reader never sees the end of a line before its begin.
+        list.write_all(format!("{label}\n").as_bytes()).expect("the disk has room");
+    }
+}
+
+/// Checks that the keys of the file `expected` are in the token, and that every key signs.
+fn check_keys() {
+    let (_module, session) = session();
+    let expected = fs::read_to_string("expected").expect("a file");
+    let mut missing: BTreeSet<_> = expected.lines().collect();
+    let labels: Vec<_> = of_class(&session, CKO_PRIVATE_KEY, None)
+        .into_iter()
+        .map(|key| (key, session.attribute(key, CKA_ID).expect("an ID")))
+        .collect();
+    for (private, id) in &labels {
+        let public = of_class(&session, CKO_PUBLIC_KEY, Some(id));
+        assert_eq!(public.len(), 1, "{id:?}");
+        assert!(signs(&session, *private, public[0]), "{id:?}");
+        missing.remove(str::from_utf8(id).expect("a label"));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn of_class(session: &Session, class: u64, id: Option<&[u8]>) -> Vec<ObjectHandle> {
+    let mut template = vec![Attribute::number(CKA_CLASS, class)];
+    template.extend(id.map(|id| Attribute::bytes(CKA_ID, id)));
+    session.find(&template).expect("a search")
+}
+
+fn signs(session: &Session, private: ObjectHandle, public: ObjectHandle) -> bool {
+    let (mechanism, mut signature) = (Mechanism::new(CKM_ECDSA_SHA256), [0; 64]);
+    session.sign_init(&mechanism, private).expect("a key that signs");
+    let len = session.sign(b"data", &mut signature).expect("a signature");
+    session.verify_init(&mechanism, public).expect("a key that verifies");
+    session.verify(b"data", &signature[..len]).expect("a verification")
+}
+
+#[test]
+fn a_token_directory_that_everybody_may_change_gets_no_token() {
+    let Some(setup) = Setup::new() else { return };
+    setup.back_up("backup");
+    let open = setup.scratch.file("open");
+    fs::create_dir(&open).expect("a directory");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("its owner");
+    fails(&mut setup.command_in("open", &["backup", "restore", "backup", "--identity", "identity"]));
+    assert!(setup.files("open").is_empty());
+}

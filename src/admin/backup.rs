@@ -1,0 +1,292 @@
+//! Backups of tokens: a copy of one state of the store, and a new token from such a copy.
+//!
+//! The tool `jeton` encrypts the copies; a copy itself has the protection of the token's file.
+//!
+//! A restored token must not be taken for the token that the copy was made of. If both have one
+//! serial number, the counter and the processes that know the token see which one is later
+//! ([`Restore::NewState`]). If both are used, each needs a serial number of its own
+//! ([`Restore::NewSerial`]).
+
+mod draft;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Error as IoError, ErrorKind, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::info;
+
+use self::draft::Draft;
+use super::{Pins, TokenFile, note};
+use crate::audit::Threads;
+use crate::config::Settings;
+use crate::error::Error;
+use crate::store::counter::Counter;
+use crate::store::seal::{self, TokenKey};
+use crate::store::sealing::{self, SealingKey};
+use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::detached::Detached;
+use crate::store::{Change, Header, NewPins, Role, Store};
+use crate::token::{Rekey, Serials, new_serial};
+
+/// The extension of a copy in the token's directory. A process that is killed leaves it.
+const COPY: &str = "backup";
+/// The extension of a token that is not restored yet. Tokens that are created have it too.
+const FRESH: &str = "new";
+
+/// The reason why a copy, a check or a restore failed. Its text is for the user.
+#[derive(Debug)]
+pub struct Problem(String);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self(match error {
+            Error::PinIncorrect => "the PIN is wrong".to_owned(),
+            Error::DeviceMemory => "the disk is full".to_owned(),
+            Error::TokenNotRecognized => "the file is not a token that this version knows".to_owned(),
+            other => format!("{other:?}; the log says why"),
+        })
+    }
+}
+
+/// The result of a copy, a check or a restore.
+pub type Outcome<T> = Result<T, Problem>;
+
+/// The facts about a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The serial number.
+    pub serial: String,
+    /// The label without its padding.
+    pub label: String,
+    /// The number of objects.
+    pub objects: u64,
+    /// The number of the state.
+    pub state: i64,
+    /// Whether the user has a PIN.
+    pub has_user_pin: bool,
+    /// The ID of the sealing key that the PINs need; `None` if they need none.
+    pub sealing_key: Option<String>,
+}
+
+/// A PIN and its owner.
+#[derive(Clone, Copy)]
+pub struct Login<'a> {
+    /// The owner.
+    pub role: Role,
+    /// The PIN.
+    pub pin: &'a [u8],
+}
+
+/// What becomes of the serial number and the state of a restored token.
+#[derive(Clone, Copy)]
+pub enum Restore<'a> {
+    /// Both stay. Needs no PIN. Fails if the counter knows a later state.
+    AsItIs,
+    /// The serial number stays. The state is later than every state of the token that the copy was
+    /// made of, and than the counter. Needs one PIN.
+    NewState(Login<'a>),
+    /// The token gets a new serial number and a new token key. Needs every PIN.
+    NewSerial(&'a Pins<'a>),
+}
+
+/// A copy of a token's store, in a file that is removed at the end.
+pub struct Copy(Draft);
+
+impl TokenFile {
+    /// Copies one state of the store, beside the token. Other processes may write meanwhile.
+    pub fn copy(&self) -> Outcome<Copy> {
+        let path = self.path.with_extension(COPY);
+        let draft = Draft::create(path.clone()).map_err(failure(&path))?;
+        self.recorded("jeton backup create", |token| token.copy_store(draft.path()))?;
+        Ok(Copy(draft))
+    }
+}
+
+impl Copy {
+    /// Writes a store that a backup contains into a new file of this directory.
+    pub fn receive(directory: &Path, serial: &str, input: &mut dyn Read) -> Outcome<Self> {
+        if !is_serial(serial) {
+            return Err(Problem(format!("{serial:?} is not the serial number of a token")));
+        }
+        let path = directory.join(serial).with_extension(FRESH);
+        let draft = Draft::create(path.clone()).map_err(failure(&path))?;
+        std::io::copy(input, &mut draft.file()).map_err(failure(&path))?;
+        Ok(Self(draft))
+    }
+
+    /// Returns the file, at its begin.
+    pub fn file(&self) -> Outcome<&File> {
+        self.0.file().rewind().map_err(failure(self.0.path()))?;
+        Ok(self.0.file())
+    }
+
+    /// Checks every record. With a PIN, opens each of them.
+    pub fn check(&self, login: Option<Login<'_>>) -> Outcome<Facts> {
+        let settings = settings()?;
+        let store = Detached::open(self.0.path())?;
+        let header = store.header()?;
+        let key = login.map(|login| unwrap(&header, login, &settings)).transpose()?;
+        facts(&store, &header, key.as_ref())
+    }
+
+    /// Makes a token of the copy in the configured directory. Returns its facts and its file.
+    pub fn restore(self, how: Restore<'_>) -> Outcome<(Facts, PathBuf)> {
+        let settings = settings()?;
+        SqliteStore::check_directory(&settings.token_dir)?;
+        let mut store = Detached::open(self.0.path())?;
+        let header = store.header()?;
+        let counter = settings.counter_dir.as_ref().map(|folder| Counter::of(folder, &header.serial));
+        let noted = counter.as_ref().map(Counter::read).transpose()?;
+        let facts = match how {
+            Restore::AsItIs => {
+                if noted.is_some_and(|noted| noted > header.change) {
+                    return Err(Problem(
+                        "the counter knows a later state of this token; restore it with a PIN, so that it gets a new state"
+                            .to_owned(),
+                    ));
+                }
+                facts(&store, &header, None)?
+            }
+            Restore::NewState(login) => {
+                let key = unwrap(&header, login, &settings)?;
+                let facts = facts(&store, &header, Some(&key))?;
+                let change = header.change.max(noted.unwrap_or(header.change)).next_incarnation();
+                let mut summary = key
+                    .open_summary(&header.serial, header.change, &store.summary()?)
+                    .ok_or(Error::DeviceError)?;
+                summary.change = change.0;
+                store.set_change(change, &key.seal_summary(&header.serial, &summary)?)?;
+                Facts { state: change.0, ..facts }
+            }
+            Restore::NewSerial(pins) => renew(&mut store, &header, pins, &settings)?,
+        };
+        let path = settings.token_dir.join(&facts.serial).with_extension("jeton");
+        expect_free(&settings.token_dir, &path, &facts.serial)?;
+        store.close()?;
+        self.0.publish(&path).map_err(failure(&path))?;
+        if let Some(counter) = counter.filter(|_| facts.serial == header.serial) {
+            counter.note(Change(facts.state))?;
+        }
+        SqliteStore::open(&path)?.header()?;
+        note(&settings, &facts.serial, "jeton backup restore", "Ok".to_owned());
+        info!(token = facts.serial, file = %path.display(), "a token was restored");
+        Ok((facts, path))
+    }
+}
+
+fn settings() -> Outcome<Arc<Settings>> {
+    Ok(Arc::new(Settings::load(None, Threads::Forbidden)?))
+}
+
+/// Returns whether it has the form of a serial number, and so is not a path.
+fn is_serial(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the facts, if nothing is damaged.
+fn facts(store: &Detached, header: &Header, key: Option<&TokenKey>) -> Outcome<Facts> {
+    if !is_serial(&header.serial) {
+        return Err(Problem(format!("{:?} is not the serial number of a token", header.serial)));
+    }
+    let found = store.inspect(key)?;
+    if !found.damage.is_empty() {
+        return Err(Problem(format!("the token is damaged: {}", found.damage.join("; "))));
+    }
+    Ok(Facts {
+        serial: header.serial.clone(),
+        label: String::from_utf8_lossy(&header.label).trim_end().to_owned(),
+        objects: found.objects,
+        state: header.change.0,
+        has_user_pin: !header.user.record.is_empty(),
+        sealing_key: seal::sealing_id(&header.so.record).map(sealing::text),
+    })
+}
+
+/// Unwraps the token key of a copy. Counts no failure: the counts of a copy protect nothing.
+fn unwrap(header: &Header, login: Login<'_>, settings: &Settings) -> Outcome<TokenKey> {
+    let record = &header.pin(login.role).record;
+    if record.is_empty() {
+        return Err(Problem("the user's PIN was never set".to_owned()));
+    }
+    let sealing = match seal::sealing_id(record) {
+        None => None,
+        Some(needed) => {
+            let key = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
+            let key = key.filter(|key| key.id() == needed);
+            Some(key.ok_or_else(|| {
+                Problem(format!(
+                    "no PIN opens this token without the sealing key {}; [store] sealing-key must name it",
+                    sealing::text(needed)
+                ))
+            })?)
+        }
+    };
+    Ok(TokenKey::prepare(login.role, record, sealing)?.open(&header.serial, login.pin)?)
+}
+
+/// Encrypts all records with a new token key for a new serial number.
+fn renew(store: &mut Detached, header: &Header, pins: &Pins<'_>, settings: &Settings) -> Outcome<Facts> {
+    let old = unwrap(header, Login { role: Role::SecurityOfficer, pin: pins.so }, settings)?;
+    let facts = facts(store, header, Some(&old))?;
+    let (key, serial) = (TokenKey::generate()?, new_serial()?);
+    let sealing = settings.sealing_key.as_ref().map(SealingKey::read).transpose()?;
+    let wrap = |role, pin| key.wrap(&serial, role, pin, &settings.pins, sealing.as_ref());
+    let so = (header.so.record.clone(), wrap(Role::SecurityOfficer, pins.so)?);
+    let user = match pins.user {
+        Some(pin) if facts.has_user_pin => {
+            unwrap(header, Login { role: Role::User, pin }, settings)?;
+            (header.user.record.clone(), wrap(Role::User, pin)?)
+        }
+        None if facts.has_user_pin => return Err(Problem("the user's PIN is missing".to_owned())),
+        _ => Default::default(),
+    };
+    let serials = Serials { old: &header.serial, new: &serial };
+    let mut rekey = Rekey::new(serials, (&old, header.change.incarnation()), &key, NewPins { so, user });
+    store.rewrite(&mut rekey, &serial)?;
+    let header = store.header()?;
+    self::facts(store, &header, Some(&key))
+}
+
+/// Fails if the directory has a token with this serial number, or a file that SQLite would take for
+/// a part of the restored one.
+fn expect_free(directory: &Path, path: &Path, serial: &str) -> Outcome<()> {
+    for ending in ["jeton", "jeton-wal", "jeton-shm", "jeton-journal"] {
+        let name = path.with_extension(ending);
+        if name.symlink_metadata().is_ok() {
+            return Err(taken(&name, serial));
+        }
+    }
+    for file in SqliteStore::files(directory)? {
+        let header = SqliteStore::open(&file).and_then(|store| store.header());
+        if header.is_ok_and(|header| header.serial == serial) {
+            return Err(taken(&file, serial));
+        }
+    }
+    Ok(())
+}
+
+fn taken(file: &Path, serial: &str) -> Problem {
+    Problem(format!(
+        "{} is or was a token with the serial number {serial}: move it away first, or restore with a new serial number",
+        file.display()
+    ))
+}
+
+fn failure(path: &Path) -> impl FnOnce(IoError) -> Problem {
+    let path = path.to_owned();
+    move |reason| {
+        let reason = match reason.kind() {
+            ErrorKind::StorageFull => "the disk is full".to_owned(),
+            _ => reason.to_string(),
+        };
+        Problem(format!("{}: {reason}", path.display()))
+    }
+}

@@ -1,0 +1,122 @@
+//! A file that is not a token yet: only its owner may read it, its name is not that of a token, and
+//! it is removed when it is dropped.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Only the owner may read and write the file.
+const MODE: u32 = 0o600;
+/// The endings of the files that SQLite makes beside a file.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// The file. It has a lock, by which other processes see that it is in use.
+pub(super) struct Draft {
+    path: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    /// Creates an empty file with this name. Takes the file of a process that was killed. Fails
+    /// with `ResourceBusy` if another process uses the file.
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(MODE).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(reason)) => return Err(reason),
+            Err(TryLockError::WouldBlock) => return Err(busy()),
+        }
+        // The process that held the lock may have removed or renamed the file.
+        let (named, open) = (std::fs::symlink_metadata(&path), file.metadata()?);
+        if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
+            return Err(busy());
+        }
+        let draft = Self { path, file };
+        draft.file.set_len(0)?;
+        draft.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
+        draft.remove_beside();
+        Ok(draft)
+    }
+
+    /// Returns its present name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file its name. Fails with `AlreadyExists` if another file has it.
+    pub(super) fn publish(self, path: &Path) -> Result<()> {
+        self.file.sync_all()?;
+        // Unlike a rename, a link never replaces a file. Some file systems have no links.
+        match std::fs::hard_link(&self.path, path) {
+            Err(reason) if has_no_links(reason.kind()) && path.symlink_metadata().is_err() => {
+                std::fs::rename(&self.path, path)?;
+            }
+            linked => linked?,
+        }
+        let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
+        // The first name goes when `self` is dropped.
+        File::open(folder)?.sync_all()
+    }
+
+    fn remove_beside(&self) {
+        for suffix in BESIDE {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(suffix);
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Before the lock ends, so that another process takes either the whole name or a new file.
+        self.remove_beside();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn has_no_links(reason: ErrorKind) -> bool {
+    matches!(reason, ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+}
+
+fn busy() -> Error {
+    Error::new(ErrorKind::ResourceBusy, "another process backs this token up or restores it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_use_is_refused_and_a_leftover_is_taken_over() {
+        let folder = std::env::temp_dir().join(format!("jeton-draft-{}", std::process::id()));
+        let path = folder.join("a.new");
+        let draft = Draft::create(path.clone()).expect("a new file");
+        assert!(Draft::create(path.clone()).is_err_and(|reason| reason.kind() == ErrorKind::ResourceBusy));
+        drop(draft);
+        assert!(!path.exists());
+        std::fs::write(&path, b"left over").expect("it is writable");
+        std::fs::write(folder.join("a.new-journal"), b"left over").expect("it is writable");
+        let draft = Draft::create(path.clone()).expect("a leftover");
+        assert!(!folder.join("a.new-journal").exists());
+        let data = path.metadata().expect("a file");
+        assert_eq!((data.len(), data.mode() & 0o777), (0, MODE));
+        let name = folder.join("a.jeton");
+        draft.publish(&name).expect("a new name");
+        assert!(name.exists() && !path.exists());
+        let other = Draft::create(path.clone()).expect("a new file");
+        assert!(other.publish(&name).is_err_and(|reason| reason.kind() == ErrorKind::AlreadyExists));
+        std::fs::remove_dir_all(folder).expect("a directory");
+    }
+}

@@ -1,0 +1,96 @@
+//! A store's file that no process uses: a copy for a backup, or a file that becomes a token. It has
+//! no write-ahead log, and no name that a search for tokens finds.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use tracing::error;
+
+use super::FORMAT;
+use super::commit::{Fault, rewrite_records};
+use super::failure::log_failure;
+use super::inspect::inspect;
+use super::rows::read_header;
+use crate::error::{Error, Result};
+use crate::store::seal::TokenKey;
+use crate::store::{Change, Header, Inspection, Rewriter, schema};
+
+/// The open file.
+pub(crate) struct Detached {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Detached {
+    /// Opens the file. Fails if its tables are not those of a token.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(path, flags)?;
+            schema::harden(&connection)?;
+            schema::verify(&connection)?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "secure_delete", "ON")?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|reason| log_failure(path, "open", &reason))?;
+        Ok(Self { path: path.to_owned(), connection })
+    }
+
+    /// Returns the facts about the token.
+    pub(crate) fn header(&self) -> Result<Header> {
+        match read_header(&self.connection).map_err(|reason| self.log("header", &reason))? {
+            Ok(Some(header)) => Ok(header),
+            Ok(None) => Err(Error::TokenNotRecognized),
+            Err(format) => {
+                error!(file = %self.path.display(), format, known = FORMAT, "unknown format of the token file");
+                Err(Error::TokenNotRecognized)
+            }
+        }
+    }
+
+    /// Returns the sealed summary of the rows.
+    pub(crate) fn summary(&self) -> Result<Vec<u8>> {
+        let read = self.connection.query_row("SELECT summary FROM token", [], |row| row.get(0)).optional();
+        read.map_err(|reason| self.log("summary", &reason))?.ok_or(Error::TokenNotRecognized)
+    }
+
+    /// Looks for damage. With the token key, verifies every record.
+    pub(crate) fn inspect(&self, key: Option<&TokenKey>) -> Result<Inspection> {
+        inspect(&self.connection, key).map_err(|reason| self.log("inspect", &reason))
+    }
+
+    /// Sets the number of the state, with the summary that is sealed for it.
+    pub(crate) fn set_change(&self, change: Change, summary: &[u8]) -> Result<()> {
+        let sql = "UPDATE token SET change = ?1, summary = ?2";
+        let done = self.connection.execute(sql, params![change.0, summary]);
+        done.map(drop).map_err(|reason| self.log("set the state", &reason))
+    }
+
+    /// Rewrites all records, and sets the serial number.
+    pub(crate) fn rewrite(&mut self, rewriter: &mut dyn Rewriter, serial: &str) -> Result<()> {
+        let mut attempt = || {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            rewrite_records(&transaction, rewriter)?;
+            transaction.execute("UPDATE token SET serial = ?1", [serial])?;
+            Ok(transaction.commit()?)
+        };
+        let outcome: super::commit::Outcome<()> = attempt();
+        outcome.map_err(|fault| match fault {
+            Fault::Refused(error) => error,
+            Fault::Sqlite(reason) => self.log("rewrite", &reason),
+        })
+    }
+
+    /// Closes the file as a token's file, which has a write-ahead log.
+    pub(crate) fn close(self) -> Result<()> {
+        let path = self.path;
+        let fail = |reason: &rusqlite::Error| log_failure(&path, "close", reason);
+        self.connection.pragma_update(None, "journal_mode", "WAL").map_err(|reason| fail(&reason))?;
+        self.connection.close().map_err(|(_, reason)| fail(&reason))
+    }
+
+    fn log(&self, what: &str, reason: &rusqlite::Error) -> Error {
+        log_failure(&self.path, what, reason)
+    }
+}
