@@ -1,5 +1,6 @@
-//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It accepts every number of iterations that
-//! a file asks for, so this module checks the numbers first.
+//! PKCS #12 files (RFC 7292). `p12-keystore` reads them. It refuses more than 1,000,000 iterations
+//! wherever a file has a count. This module adds up the counts outside encrypted parts first, so
+//! that a file with many keys cannot ask for that number for each of them.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag, Tagged};
@@ -7,8 +8,9 @@ use p12_keystore::Pkcs12Archive;
 
 use crate::{Error, Password};
 
-/// The largest number of iterations that a file may ask for. It takes some seconds for each part.
-const MAX_ITERATIONS: u64 = 5_000_000;
+/// The largest number of iterations that a file may ask for in all its parts together. It takes
+/// some seconds.
+pub(crate) const MAX_ITERATIONS: u64 = 5_000_000;
 /// The greatest depth of the structures of a file.
 const MAX_DEPTH: u32 = 24;
 /// The object identifier of scrypt in DER, 1.3.6.1.4.1.11591.4.11.
@@ -26,33 +28,38 @@ pub(crate) fn read(der: &[u8], password: &mut Password<'_>) -> Result<Pkcs12Arch
             "a PKCS#12 file with scrypt is not supported; convert it with `openssl pkcs12`",
         ));
     }
-    if !counts_fit(der, MAX_DEPTH) {
+    if iterations(der, MAX_DEPTH).is_none_or(|all| all > MAX_ITERATIONS) {
         return Err(Error::Refused("the PKCS#12 file asks for more than 5,000,000 iterations to decrypt it"));
     }
-    Pkcs12Archive::from_pkcs12(der, password.get()?).map_err(|_| Error::PasswordWrong)
+    Pkcs12Archive::from_pkcs12(der, password.get()?).map_err(|error| match error {
+        p12_keystore::error::Error::InvalidParameters => {
+            Error::Refused("a part of the PKCS#12 file asks for more than 1,000,000 iterations to decrypt it")
+        }
+        _ => Error::PasswordWrong,
+    })
 }
 
-/// Returns whether every integer that follows an octet string is at most [`MAX_ITERATIONS`]. A salt
-/// and its count of iterations are such a pair, in all structures of RFC 7292 and RFC 8018. Counts
-/// inside encrypted parts are not seen.
-fn counts_fit(der: &[u8], depth: u32) -> bool {
-    let Ok(mut reader) = SliceReader::new(der) else { return true };
+/// Returns the sum of the integers that follow an octet string; `None` if it is too large or the
+/// structures are too deep. A salt and its count of iterations are such a pair, in all structures
+/// of RFC 7292 and RFC 8018.
+fn iterations(der: &[u8], depth: u32) -> Option<u64> {
+    let mut sum = 0_u64;
+    let Ok(mut reader) = SliceReader::new(der) else { return Some(sum) };
     let mut after_octets = false;
     while !reader.is_finished() {
-        let Ok(any) = AnyRef::decode(&mut reader) else { return true };
+        let Ok(any) = AnyRef::decode(&mut reader) else { return Some(sum) };
         let tag = any.tag();
-        if tag == Tag::Integer && after_octets && !is_small(any.value()) {
-            return false;
+        if tag == Tag::Integer && after_octets {
+            sum = sum.checked_add(number(any.value())?)?;
         }
-        let inside = tag.is_constructed() || tag == Tag::OctetString;
-        if inside && (depth == 0 || !counts_fit(any.value(), depth - 1)) {
-            return false;
+        if tag.is_constructed() || tag == Tag::OctetString {
+            sum = sum.checked_add(iterations(any.value(), depth.checked_sub(1)?)?)?;
         }
         after_octets = tag == Tag::OctetString;
     }
-    true
+    Some(sum)
 }
 
-fn is_small(integer: &[u8]) -> bool {
-    integer.len() <= 8 && integer.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)) <= MAX_ITERATIONS
+fn number(integer: &[u8]) -> Option<u64> {
+    (integer.len() <= 8).then(|| integer.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }

@@ -1,7 +1,10 @@
 //! Every reader refuses or reads a damaged file. None panics, and none takes more time or memory
 //! than its limits.
 
+use base64ct::{Base64, Encoding};
+use der::Encode;
 use jeton_formats::{Error, Item, MAX_FILE, Password, PublicForm, public_key, read, secret_key};
+use pkcs5::pbes2::Parameters;
 use zeroize::Zeroizing;
 
 const SAMPLES: [(&str, &[u8]); 12] = [
@@ -73,20 +76,110 @@ fn damaged_public_keys_are_refused_in_every_form() {
 
 #[test]
 fn a_file_cannot_ask_for_much_work() {
-    // The count of PBKDF2 is the integer 1 after the salt of 8 bytes or 16.
+    // The count of PBKDF2 is the integer 1 after the salt; scrypt's N of 2^4 becomes 2^30.
     let encrypted = include_bytes!("samples/encrypted.der");
+    refused_before_the_password(&with_integer(encrypted, &[2, 1, 1], &[2, 4, 0x7f, 0xff, 0xff, 0xff]));
+    let scrypt = include_bytes!("samples/scrypt.der");
+    refused_before_the_password(&with_integer(scrypt, &[2, 1, 0x10], &[2, 4, 0x40, 0, 0, 0]));
+    refused_before_the_password(&vec![b'x'; MAX_FILE + 1]);
+}
+
+#[test]
+fn an_openssh_file_cannot_ask_for_much_work() {
+    let text = std::str::from_utf8(include_bytes!("samples/openssh")).expect("text");
+    let inner: String = text.lines().filter(|line| !line.starts_with('-')).collect();
+    let mut blob = Base64::decode_vec(&inner).expect("Base64");
+    // After the name of the method: the length of its options, and a salt of 16 bytes with its
+    // length.
+    let name = b"bcrypt";
+    let at = blob.windows(name.len()).position(|window| window == name).expect("bcrypt") + name.len() + 24;
+    let pem = |blob: &[u8]| {
+        let encoded = Base64::encode_string(blob);
+        let lines: Vec<_> = encoded.as_bytes().chunks(70).map(|line| String::from_utf8_lossy(line)).collect();
+        let lines = lines.join("\n");
+        format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{lines}\n-----END OPENSSH PRIVATE KEY-----\n")
+    };
+    assert_eq!(with_password(pem(&blob).as_bytes(), Some("pw")), Ok(1));
+    blob[at..at + 4].copy_from_slice(&1001_u32.to_be_bytes());
+    refused_before_the_password(pem(&blob).as_bytes());
+}
+
+#[test]
+fn a_pkcs12_file_cannot_ask_for_much_work() {
+    // A key in an encrypted part. p12-keystore counts the iterations when it has decrypted the
+    // part.
+    assert_eq!(
+        with_password(&archive(&algorithm(1000), &algorithm(1_000_001)), Some("pw")),
+        Err(PART_ASKS_TOO_MUCH)
+    );
+    assert_eq!(
+        with_password(&archive(&algorithm(1_000_001), &algorithm(1)), Some("pw")),
+        Err(PART_ASKS_TOO_MUCH)
+    );
+    refused_before_the_password(&archive(&algorithm(5_000_001), &algorithm(1)));
+    // A fair count: decrypting the key fails, because its ciphertext is wrong.
+    assert_eq!(
+        with_password(&archive(&algorithm(1000), &algorithm(1000)), Some("pw")),
+        Err(Error::PasswordWrong)
+    );
+}
+
+const PART_ASKS_TOO_MUCH: Error =
+    Error::Refused("a part of the PKCS#12 file asks for more than 1,000,000 iterations to decrypt it");
+
+fn refused_before_the_password(file: &[u8]) {
     let mut ask = || panic!("the password is not needed");
-    let at = encrypted.windows(3).position(|window| window == [2, 1, 1]).expect("the count");
-    let mut huge = encrypted[..at].to_vec();
-    huge.extend([2, 4, 0x7f, 0xff, 0xff, 0xff]);
-    huge.extend(&encrypted[at + 3..]);
-    // The sequences around it grow by 3 bytes.
-    for length in lengths_around(encrypted, at) {
-        huge[length] += 3;
+    assert!(matches!(read(file, &mut Password::new(&mut ask)), Err(Error::Refused(_))));
+}
+
+/// Replaces an integer by a longer one.
+fn with_integer(der: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let at = der.windows(old.len()).position(|window| window == old).expect("the integer");
+    let mut changed = [&der[..at], new, &der[at + old.len()..]].concat();
+    // The sequences around it grow.
+    for length in lengths_around(der, at) {
+        changed[length] += (new.len() - old.len()) as u8;
     }
-    let result = read(&huge, &mut Password::new(&mut ask));
-    assert!(matches!(result, Err(Error::Refused(_))));
-    assert!(matches!(with_password(&vec![b'x'; MAX_FILE + 1], None), Err(Error::Refused(_))));
+    changed
+}
+
+/// PBES2 with PBKDF2 and AES-256-CBC.
+fn parameters(iterations: u32) -> Parameters {
+    Parameters::generate_pbkdf2_sha256_aes256cbc(iterations, &[1; 16], [2; 16]).expect("parameters")
+}
+
+/// The AlgorithmIdentifier of [`parameters`].
+fn algorithm(iterations: u32) -> Vec<u8> {
+    const PBES2: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0d";
+    tlv(0x30, &[PBES2, &parameters(iterations).to_der().expect("DER")])
+}
+
+/// A PKCS #12 file without a MAC. Its only part is encrypted, and contains an encrypted key.
+fn archive(part: &[u8], key: &[u8]) -> Vec<u8> {
+    const DATA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x01";
+    const ENCRYPTED_DATA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x06";
+    const SHROUDED_KEY: &[u8] = b"\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x0a\x01\x02";
+    let encrypted_key = tlv(0x30, &[key, &tlv(0x04, &[&[0; 32]])]);
+    let bag = tlv(0x30, &[SHROUDED_KEY, &tlv(0xa0, &[&encrypted_key])]);
+    let contents = tlv(0x30, &[&bag]);
+    // A part that is refused needs no correct ciphertext.
+    let ciphertext = parameters(1000).encrypt("pw", &contents).expect("a ciphertext");
+    let content = tlv(0x30, &[DATA, part, &tlv(0x80, &[&ciphertext])]);
+    let encrypted = tlv(0x30, &[&[2, 1, 0], &content]);
+    let safe = tlv(0x30, &[&tlv(0x30, &[ENCRYPTED_DATA, &tlv(0xa0, &[&encrypted])])]);
+    let safe = tlv(0x30, &[DATA, &tlv(0xa0, &[&tlv(0x04, &[&safe])])]);
+    tlv(0x30, &[&[2, 1, 3], &safe])
+}
+
+fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let inner = parts.concat();
+    let length = inner.len();
+    let header = match length {
+        0..0x80 => vec![tag, length as u8],
+        0x80..0x100 => vec![tag, 0x81, length as u8],
+        _ => vec![tag, 0x82, (length >> 8) as u8, length as u8],
+    };
+    [header, inner].concat()
 }
 
 /// Returns the places of the length bytes of the structures that hold the byte `at`.
