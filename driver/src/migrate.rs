@@ -63,12 +63,12 @@ pub struct Line {
     /// `CKA_ID` in hexadecimal.
     pub id: String,
     /// The migrated object, or the reason why it cannot be migrated.
-    pub result: Result<Arrival, String>,
+    pub result: Result<Migrated, String>,
 }
 
 /// An object that is in the new token.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Arrival {
+pub struct Migrated {
     /// How a private key was proved, or why it could not be; empty for other objects.
     pub proof: String,
     /// Whether the key pair was proved.
@@ -79,12 +79,12 @@ pub struct Arrival {
 
 impl Outcome {
     /// Returns the number of objects that were migrated.
-    pub fn coming(&self) -> usize {
+    pub fn migrated(&self) -> usize {
         self.lines.iter().filter(|line| line.result.is_ok()).count()
     }
 
     /// Returns the objects that cannot be migrated, with the reasons.
-    pub fn staying(&self) -> impl Iterator<Item = (&Line, &str)> {
+    pub fn left_out(&self) -> impl Iterator<Item = (&Line, &str)> {
         self.lines.iter().filter_map(|line| Some((line, line.result.as_ref().err()?.as_str())))
     }
 }

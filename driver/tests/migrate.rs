@@ -4,10 +4,8 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::thread::sleep;
-use std::time::Duration;
 
 use common::migration::{Migration, PIN, copy, fingerprint};
 use common::{Scratch, has, jeton, peer, run, succeed};
@@ -115,7 +113,9 @@ fn every_object_is_migrated_once_with_its_attributes_and_each_key_is_proved() {
     let before = fingerprint(Path::new(&migration.old()));
     let text = succeed(&mut migration.command(&[]));
     assert!(
-        text.contains(&format!("{OBJECTS} of {OBJECTS} objects come; 9 of 9 private keys are proved")),
+        text.contains(&format!(
+            "{OBJECTS} of {OBJECTS} objects are migrated; 9 of 9 private keys are proved"
+        )),
         "{text}"
     );
     assert_eq!(fingerprint(Path::new(&migration.old())), before);
@@ -139,7 +139,7 @@ fn every_object_is_migrated_once_with_its_attributes_and_each_key_is_proved() {
 fn a_dry_run_lists_every_object_and_writes_nothing() {
     let Some(migration) = migration() else { return };
     let text = succeed(&mut migration.command(&["--dry-run"]));
-    assert_eq!(text.matches("comes        ").count(), OBJECTS, "{text}");
+    assert_eq!(text.matches("\nmigrated      ").count(), OBJECTS, "{text}");
     assert_eq!(text.matches("proved by a signature, both ways through the old module").count(), 9, "{text}");
     assert_eq!(migration.listed(), Vec::<String>::new());
 }
@@ -241,7 +241,7 @@ fn an_altered_private_key_is_refused() {
         }
     }
     assert_eq!(altered, 1);
-    migration.refused(&[], "cannot come  private key, RSA");
+    migration.refused(&[], "not migrated  private key, RSA");
 }
 
 /// Adds an object to the old token as SoftHSMv2 stores it. Public objects are not encrypted.
@@ -264,9 +264,9 @@ fn objects_that_jeton_does_not_support_are_refused_or_left_out() {
     migration.refused(&[], "Jeton has no GOST keys");
     // SoftHSMv2 leaves a Triple DES key without a value if it cannot generate it.
     add_object(&migration, "empty.object", &[(0, 4), (0x100, 0x15)], b"");
-    migration.refused(&[], "cannot come  secret key, Triple DES: it has no value");
+    migration.refused(&[], "not migrated  secret key, Triple DES: it has no value");
     let text = succeed(&mut migration.command(&["--partial"]));
-    assert!(text.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 2)), "{text}");
+    assert!(text.contains(&format!("{OBJECTS} of {} objects are migrated", OBJECTS + 2)), "{text}");
 }
 
 /// Adds a DSA key pair to the old token, and returns the path of its public key. softhsm2-util
@@ -312,13 +312,13 @@ fn der_of(signature: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_dsa_key_pair_comes_where_legacy_is_enabled_and_openssl_verifies_its_signature() {
+fn a_dsa_key_pair_is_migrated_where_legacy_is_enabled_and_openssl_verifies_its_signature() {
     let Some(migration) = migration() else { return };
     let public = add_dsa_pair(&migration);
     migration.refused(&[], "DSA 2048, label \"dsa\", ID 5d: DSA is obsolete, and off");
     migration.refused(&[], "set `legacy = true` in `[mechanisms]`");
     let partial = succeed(&mut migration.command(&["--partial", "--dry-run"]));
-    assert!(partial.contains(&format!("{OBJECTS} of {} objects come", OBJECTS + 2)), "{partial}");
+    assert!(partial.contains(&format!("{OBJECTS} of {} objects are migrated", OBJECTS + 2)), "{partial}");
 
     let conf = "[pin]\nmemory-kib = 8\npasses = 1\n[mechanisms]\nlegacy = true\n";
     fs::write(migration.scratch.file("conf"), conf).expect("a file");
@@ -326,7 +326,7 @@ fn a_dsa_key_pair_comes_where_legacy_is_enabled_and_openssl_verifies_its_signatu
     let proved = "private key, DSA 2048, label \"dsa\", ID 5d, proved by a signature, both ways through the old module";
     assert!(text.contains(proved), "{text}");
     let text = succeed(&mut migration.command(&[]));
-    let all = format!("{0} of {0} objects come; 10 of 10 private keys are proved", OBJECTS + 2);
+    let all = format!("{0} of {0} objects are migrated; 10 of 10 private keys are proved", OBJECTS + 2);
     assert!(text.contains(&all), "{text}");
 
     let file = |name| migration.scratch.file(name);
@@ -369,8 +369,7 @@ fn a_dsa_key_that_does_not_fit_its_public_key_is_refused() {
         }
     }
     assert_eq!(altered, 1);
-    let refused =
-        "cannot come  private key, DSA 2048, label \"dsa\", ID 5d: a signature made in Jeton does not verify";
+    let refused = "not migrated  private key, DSA 2048, label \"dsa\", ID 5d: a signature made in Jeton does not verify";
     migration.refused(&[], refused);
 }
 
@@ -380,7 +379,7 @@ fn a_triple_des_key_is_migrated() {
     let key: Vec<u8> = [[0x01_u8; 8], [0x23; 8], [0x45; 8]].concat();
     add_object(&migration, "des3.object", &[(0, 4), (0x100, 0x15)], &key);
     let text = succeed(&mut migration.command(&[]));
-    assert!(text.contains(&format!("{0} of {0} objects come", OBJECTS + 1)), "{text}");
+    assert!(text.contains(&format!("{0} of {0} objects are migrated", OBJECTS + 1)), "{text}");
 }
 
 #[test]
@@ -408,7 +407,7 @@ fn a_thousand_objects_are_migrated() {
         fs::copy(objects[index % OBJECTS], token.join(format!("copy-{index}.object"))).expect("a file");
     }
     let text = succeed(&mut migration.command(&["--module", "none"]));
-    assert!(text.contains("1000 of 1000 objects come"), "{text}");
+    assert!(text.contains("1000 of 1000 objects are migrated"), "{text}");
     let text = succeed(&mut migration.command(&["--module", "none"]));
     assert!(text.contains("all 1000 objects already"), "{text}");
 }
@@ -416,60 +415,13 @@ fn a_thousand_objects_are_migrated() {
 #[test]
 fn a_migration_that_is_killed_leaves_no_half_token() {
     let Some(migration) = migration() else { return };
-    let before = fingerprint(Path::new(&migration.old()));
-    let mut killed = 0;
-    for milliseconds in (0..400).step_by(20) {
-        let mut command = migration.command(&[]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool");
-        sleep(Duration::from_millis(milliseconds));
-        // The process may already have ended.
-        let _ = child.kill();
-        let status = child.wait().expect("the tool");
-        let tokens = migration.listed().iter().filter(|name| name.ends_with(".jeton")).count();
-        if status.success() {
-            assert_eq!(tokens, 1);
-            break;
-        }
-        if tokens == 1 {
-            // It was killed after the rename: the token must be complete.
-            break;
-        }
-        killed += 1;
-    }
-    assert!(killed > 0);
-    let text = succeed(&mut migration.command(&[]));
-    assert!(
-        text.contains(&format!("{OBJECTS} of {OBJECTS}"))
-            || text.contains(&format!("all {OBJECTS} objects already")),
-        "{text}"
-    );
-    // A later migration removes the directories of killed ones.
-    succeed(&mut migration.command(&["--label", "another"]));
-    sleep(Duration::from_millis(500));
-    succeed(&mut migration.command(&["--label", "a third"]));
-    assert!(
-        migration.listed().iter().all(|name| !name.starts_with(".jeton-migrate")),
-        "{:?}",
-        migration.listed()
-    );
-    assert_eq!(fingerprint(Path::new(&migration.old())), before);
+    migration.leaves_no_half_token_when_it_is_killed(&[], OBJECTS);
 }
 
 #[test]
 fn a_full_disk_leaves_no_half_token() {
     let Some(migration) = migration() else { return };
-    fs::create_dir(migration.tokens()).expect("a directory");
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"]).arg(migration.tokens());
-    if !mount.output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: a small file system needs root and mount(8)");
-        return;
-    }
-    let (code, text) = run(&mut migration.command(&["--module", "none"]));
-    let left = migration.listed();
-    succeed(Command::new("umount").arg(migration.tokens()));
-    assert!(code == 1 && text.contains("disk is full"), "exit {code}\n{text}");
-    assert_eq!(left, Vec::<String>::new());
+    migration.leaves_no_half_token_on_a_full_disk("400k");
 }
 
 /// Reads every truncation of an object file, and many with flipped bits: a panic fails the test.

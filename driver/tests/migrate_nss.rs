@@ -114,7 +114,8 @@ fn every_object_of_nss_is_migrated_once_and_each_key_is_proved() {
         "{text}"
     );
     let text = succeed(&mut migration.command(&["--label", "from NSS"]));
-    let wanted = format!("{OBJECTS} of {OBJECTS} objects come; {PAIRS} of {PAIRS} private keys are proved");
+    let wanted =
+        format!("{OBJECTS} of {OBJECTS} objects are migrated; {PAIRS} of {PAIRS} private keys are proved");
     assert!(text.contains(&wanted), "{text}");
     let text = succeed(&mut migration.command(&["--label", "from NSS"]));
     assert!(text.contains(&format!("all {OBJECTS} objects already")), "{text}");
@@ -214,7 +215,10 @@ fn a_new_pin_is_needed_for_a_database_without_a_password() {
     let migration = Migration::of(&scratch.path().join("nss"));
     let mut command = migration.command(&["--label", "empty"]);
     let (code, text) = run(command.env("JETON_PIN", "").env("JETON_NEW_PIN", "a new PIN"));
-    assert!(code == 0 && text.contains("4 of 4 objects come; 1 of 1 private keys are proved"), "{text}");
+    assert!(
+        code == 0 && text.contains("4 of 4 objects are migrated; 1 of 1 private keys are proved"),
+        "{text}"
+    );
 }
 
 /// Returns a database with a key pair, its certificate and the trust in it. NSS derives the keys of

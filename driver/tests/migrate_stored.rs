@@ -12,8 +12,40 @@ use jeton_peers::Known;
 
 const OBJECTS: usize = 14;
 
+/// A stored token.
+struct Stored {
+    name: &'static str,
+    /// Its only file, if the tool gets this file instead of the directory.
+    file: Option<&'static str>,
+    /// The files in which a change must be found.
+    files: &'static [&'static str],
+    objects: usize,
+    pairs: usize,
+}
+
+const NSS: Stored =
+    Stored { name: "nss-3.132", file: None, files: &["key4.db", "cert9.db"], objects: 33, pairs: 15 };
+const KRYOPTIC: Stored =
+    Stored { name: "kryoptic-1.5.4", file: Some("token.sql"), files: &["token.sql"], objects: 35, pairs: 15 };
+
+impl Stored {
+    /// Returns a copy; `None` if Jeton's module is absent.
+    fn migration(&self) -> Option<Migration> {
+        peer(Known::Jeton)?;
+        let store = stored(self.name);
+        Some(self.file.map_or_else(|| Migration::of(&store), |file| Migration::of_file(&store, file)))
+    }
+}
+
+/// The tool without the old module. The module of this machine may be another version.
+const ALONE: [&str; 4] = ["--label", "new", "--module", "none"];
+
+fn stored(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores").join(name)
+}
+
 fn store() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores/softhsm-2.6.1-sqlite")
+    stored("softhsm-2.6.1-sqlite")
 }
 
 /// Returns the database of the one token in a store.
@@ -23,7 +55,7 @@ fn database(store: &Path) -> PathBuf {
 }
 
 #[test]
-fn every_object_of_the_sqlite_backend_comes_once() {
+fn every_object_of_the_sqlite_backend_is_migrated_once() {
     if peer(Known::Jeton).is_none() {
         return;
     }
@@ -32,11 +64,141 @@ fn every_object_of_the_sqlite_backend_comes_once() {
     // Debian's module lacks this backend: the tool says so and continues.
     let text = succeed(&mut migration.command(&[]));
     assert!(text.contains("SQLite backend"), "{text}");
-    let wanted = format!("{OBJECTS} of {OBJECTS} objects come; 5 of 5 private keys are proved");
+    let wanted = format!("{OBJECTS} of {OBJECTS} objects are migrated; 5 of 5 private keys are proved");
     assert!(text.contains(&wanted), "{text}");
     let text = succeed(&mut migration.command(&[]));
     assert!(text.contains(&format!("all {OBJECTS} objects already")), "{text}");
     assert_eq!(fingerprint(Path::new(&migration.old())), before);
+}
+
+/// Both stores have RSA, EC, Ed25519, X25519, ML-DSA, ML-KEM and secret keys.
+#[test]
+fn every_object_of_newer_nss_and_of_kryoptic_is_migrated_once() {
+    for stored in [NSS, KRYOPTIC] {
+        let Some(migration) = stored.migration() else { return };
+        let before = fingerprint(Path::new(&migration.old()));
+        let Stored { objects, pairs, .. } = stored;
+        let text = succeed(&mut migration.command(&ALONE));
+        let wanted = format!(
+            "{objects} of {objects} objects are migrated; {pairs} of {pairs} private keys are proved"
+        );
+        assert!(text.contains(&wanted), "{text}");
+        let text = succeed(&mut migration.command(&ALONE));
+        assert!(text.contains(&format!("all {objects} objects already")), "{text}");
+        assert_eq!(fingerprint(Path::new(&migration.old())), before);
+    }
+}
+
+#[test]
+fn a_wrong_pin_of_a_stored_token_is_refused() {
+    for stored in [NSS, KRYOPTIC] {
+        let Some(migration) = stored.migration() else { return };
+        let pin = migration.scratch.file("pin");
+        fs::write(&pin, "wrong").expect("a file");
+        migration.refused(&["--pin-file", &pin], "the PIN is wrong");
+    }
+}
+
+#[test]
+fn a_damaged_file_of_a_stored_token_is_named() {
+    for stored in [NSS, KRYOPTIC] {
+        let Some(migration) = stored.migration() else { return };
+        for file in stored.files {
+            let path = Path::new(&migration.old()).join(file);
+            let content = fs::read(&path).expect("a file");
+            fs::write(&path, &content[..content.len() / 2]).expect("a file");
+            migration.refused(&ALONE, &format!("{file}: damaged: "));
+            fs::write(&path, &content).expect("a file");
+        }
+    }
+}
+
+#[test]
+fn an_altered_value_of_kryoptic_is_found_by_its_tag() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
+    // A private exponent.
+    let text = "SELECT id, val FROM objects WHERE attr = 0x123 LIMIT 1";
+    let (id, mut value): (i64, Vec<u8>) =
+        connection.query_row(text, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a row");
+    let last = value.len() - 1;
+    value[last] ^= 1;
+    let change = "UPDATE objects SET val = ?1 WHERE attr = 0x123 AND id = ?2";
+    connection.execute(change, (value, id)).expect("a change");
+    drop(connection);
+    migration.refused(&ALONE, &format!("object {id}: attribute 0x123 cannot be decrypted"));
+}
+
+#[test]
+fn another_version_of_the_format_of_kryoptic_is_refused() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
+    connection.execute("UPDATE meta SET value = 'v2' WHERE name = 'version'", []).expect("a change");
+    drop(connection);
+    migration.refused(&ALONE, "has the version \"v2\", and only \"v1\" is supported");
+}
+
+#[test]
+fn a_token_of_kryoptic_in_use_or_without_a_pin_is_refused() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    let journal = Path::new(&migration.old()).join("token.sql-journal");
+    fs::write(&journal, "a journal").expect("a file");
+    migration.refused(&ALONE, "a program uses this database");
+    fs::remove_file(journal).expect("a file");
+    let connection = rusqlite::Connection::open(&migration.from).expect("a database");
+    connection.execute("DELETE FROM meta WHERE value = 'USER'", []).expect("a change");
+    drop(connection);
+    migration.refused(&ALONE, "the user's PIN was never set");
+}
+
+#[test]
+fn a_file_that_is_no_token_is_refused() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    fs::write(&migration.from, "text").expect("a file");
+    migration.refused(&ALONE, "no token here");
+}
+
+#[test]
+fn a_killed_migration_of_nss_leaves_no_half_token() {
+    let Some(migration) = NSS.migration() else { return };
+    migration.leaves_no_half_token_when_it_is_killed(&ALONE[2..], NSS.objects);
+}
+
+#[test]
+fn a_killed_migration_of_kryoptic_leaves_no_half_token() {
+    let Some(migration) = KRYOPTIC.migration() else { return };
+    migration.leaves_no_half_token_when_it_is_killed(&ALONE[2..], KRYOPTIC.objects);
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_token_of_nss_or_kryoptic() {
+    for stored in [NSS, KRYOPTIC] {
+        let Some(migration) = stored.migration() else { return };
+        migration.leaves_no_half_token_on_a_full_disk("400k");
+    }
+}
+
+/// Reads databases with flipped bits: a panic fails the test.
+#[test]
+fn the_reader_of_kryoptic_survives_damaged_databases() {
+    let scratch = Scratch::new();
+    copy(&stored(KRYOPTIC.name), scratch.path());
+    let path = scratch.path().join("token.sql");
+    let read = || {
+        jeton_migrate::tokens(&path).and_then(|tokens| tokens[0].read(PIN.as_bytes()).map(|all| all.len()))
+    };
+    assert!(read().is_ok_and(|count| count == KRYOPTIC.objects));
+    let content = fs::read(&path).expect("a file");
+    for at in (0..content.len()).filter(|at| *at < 100 || content[*at] != 0).step_by(97) {
+        let mut flipped = content.clone();
+        flipped[at] ^= 1 << (at % 8);
+        fs::write(&path, &flipped).expect("a file");
+        let _ = read();
+    }
+    for length in (0..content.len()).step_by(4093) {
+        fs::write(&path, &content[..length]).expect("a file");
+        assert!(read().is_err(), "{length} bytes");
+    }
 }
 
 #[test]

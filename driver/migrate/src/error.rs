@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 /// A store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The directory has no store of a known format.
+    /// There is no store of a known format.
     #[error(
-        "{}: no token here. Expected: the token directory of SoftHSMv2 (directories.tokendir) or an NSS \
-         database with key4.db; older NSS databases (key3.db) must be converted with certutil first",
+        "{}: no token here. Expected: the token directory of SoftHSMv2 (directories.tokendir), an NSS \
+         database with key4.db, or the database file of Kryoptic (dbargs); older NSS databases (key3.db) must \
+         be converted with certutil first",
         .0.display()
     )]
     NoStore(PathBuf),

@@ -1,4 +1,5 @@
-//! Reads the token stores of other PKCS#11 modules: SoftHSMv2 (both backends) and NSS (`sql:`).
+//! Reads the token stores of other PKCS#11 modules: SoftHSMv2 (both backends), NSS (`sql:`)
+//! and Kryoptic.
 //!
 //! The readers take a path and a PIN, and return objects with all their attributes, private ones
 //! too. They open every file read-only, never write, and call no module. Their input is not
@@ -11,6 +12,7 @@
 mod cipher;
 mod error;
 mod file;
+mod kryoptic;
 mod nss;
 mod object;
 mod softhsm;
@@ -30,6 +32,8 @@ pub enum Format {
     SoftHsmDatabase,
     /// NSS, `key4.db` and `cert9.db`.
     Nss,
+    /// Kryoptic, an SQLite database for each token.
+    Kryoptic,
 }
 
 impl Format {
@@ -39,6 +43,7 @@ impl Format {
             Self::SoftHsmFiles => "SoftHSMv2 (file backend)",
             Self::SoftHsmDatabase => "SoftHSMv2 (SQLite backend)",
             Self::Nss => "NSS",
+            Self::Kryoptic => "Kryoptic",
         }
     }
 }
@@ -57,14 +62,17 @@ pub struct Token {
 enum Source {
     SoftHsm(softhsm::Token),
     Nss(nss::Database),
+    Kryoptic(kryoptic::Token),
 }
 
 impl Token {
-    /// Returns the directory that holds the token's files, and only them.
-    pub fn directory(&self) -> &Path {
+    /// Returns the directory that holds the token's files, and only them. A token of Kryoptic is
+    /// one file.
+    pub fn path(&self) -> &Path {
         match &self.source {
             Source::SoftHsm(token) => token.directory(),
             Source::Nss(database) => database.directory(),
+            Source::Kryoptic(token) => token.path(),
         }
     }
 
@@ -73,33 +81,56 @@ impl Token {
         match &self.source {
             Source::SoftHsm(token) => token.read(pin),
             Source::Nss(database) => database.read(pin),
+            Source::Kryoptic(token) => token.read(pin),
         }
     }
 }
 
-/// Finds the tokens of a directory: the token directory of SoftHSMv2, one token in it, or the
-/// database directory of NSS. `path` may have the prefix `sql:`. Skips tokens of SoftHSMv2 that
-/// were never initialised.
+/// Finds the tokens at a path: the token directory of SoftHSMv2, one token in it, the database
+/// directory of NSS, or the database file of Kryoptic. `path` may have the prefix `sql:`. Skips
+/// tokens of SoftHSMv2 that were never initialised.
 pub fn tokens(path: &Path) -> Result<Vec<Token>, Error> {
     let text = path.as_os_str().to_string_lossy();
-    let directory = text.strip_prefix("sql:").map_or(path, Path::new);
-    let tokens = if directory.join(nss::KEYS).is_file() {
-        let database = nss::Database::at(directory);
-        vec![Token {
+    let path = text.strip_prefix("sql:").map_or(path, Path::new);
+    let tokens: Vec<_> = if path.is_file() {
+        kryoptic::Token::open(path)?.into_iter().map(Token::from).collect()
+    } else if path.join(nss::KEYS).is_file() {
+        vec![Token::from(nss::Database::at(path))]
+    } else {
+        softhsm::tokens(path)?.into_iter().map(Token::from).collect()
+    };
+    if tokens.is_empty() { Err(Error::NoStore(path.to_owned())) } else { Ok(tokens) }
+}
+
+impl From<kryoptic::Token> for Token {
+    fn from(token: kryoptic::Token) -> Self {
+        Self {
+            format: Format::Kryoptic,
+            label: token.label.clone(),
+            serial: token.serial.clone(),
+            source: Source::Kryoptic(token),
+        }
+    }
+}
+
+impl From<nss::Database> for Token {
+    fn from(database: nss::Database) -> Self {
+        Self {
             format: Format::Nss,
             label: database.label(),
             serial: String::new(),
             source: Source::Nss(database),
-        }]
-    } else {
-        let found = softhsm::tokens(directory)?;
-        let token = |token: softhsm::Token| Token {
+        }
+    }
+}
+
+impl From<softhsm::Token> for Token {
+    fn from(token: softhsm::Token) -> Self {
+        Self {
             format: token.format(),
             label: token.label.clone(),
             serial: token.serial.clone(),
             source: Source::SoftHsm(token),
-        };
-        found.into_iter().map(token).collect()
-    };
-    if tokens.is_empty() { Err(Error::NoStore(directory.to_owned())) } else { Ok(tokens) }
+        }
+    }
 }

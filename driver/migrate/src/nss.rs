@@ -18,6 +18,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use zeroize::Zeroizing;
 
+use crate::object::is_flag;
 use crate::{Error, Object, Secret, Value, file, sqlite};
 
 /// The database of keys.
@@ -267,6 +268,7 @@ const fn is_encrypted(kind: CK_ATTRIBUTE_TYPE) -> bool {
     matches!(
         kind,
         CKA_VALUE
+            | CKA_SEED
             | CKA_PRIVATE_EXPONENT
             | CKA_PRIME_1
             | CKA_PRIME_2
@@ -315,34 +317,3 @@ const fn is_number(kind: CK_ATTRIBUTE_TYPE) -> bool {
 /// `CKA_TRUST_DIGITAL_SIGNATURE` to `CKA_TRUST_TIME_STAMPING` of NSS.
 const NSS_TRUST_FIRST: CK_ATTRIBUTE_TYPE = 0xce53_6351;
 const NSS_TRUST_LAST: CK_ATTRIBUTE_TYPE = 0xce53_635f;
-
-const fn is_flag(kind: CK_ATTRIBUTE_TYPE) -> bool {
-    matches!(
-        kind,
-        CKA_TOKEN
-            | CKA_PRIVATE
-            | CKA_MODIFIABLE
-            | CKA_COPYABLE
-            | CKA_DESTROYABLE
-            | CKA_TRUSTED
-            | CKA_SENSITIVE
-            | CKA_ENCRYPT
-            | CKA_DECRYPT
-            | CKA_WRAP
-            | CKA_UNWRAP
-            | CKA_SIGN
-            | CKA_SIGN_RECOVER
-            | CKA_VERIFY
-            | CKA_VERIFY_RECOVER
-            | CKA_DERIVE
-            | CKA_ENCAPSULATE
-            | CKA_DECAPSULATE
-            | CKA_EXTRACTABLE
-            | CKA_LOCAL
-            | CKA_NEVER_EXTRACTABLE
-            | CKA_ALWAYS_SENSITIVE
-            | CKA_ALWAYS_AUTHENTICATE
-            | CKA_WRAP_WITH_TRUSTED
-            | 0xce53_6360
-    )
-}

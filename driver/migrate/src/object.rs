@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_ULONG};
+use cryptoki_sys::*;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -74,4 +74,39 @@ impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object").field("name", &self.name).field("attributes", &self.attributes).finish()
     }
+}
+
+/// `CKA_TRUST_STEP_UP_APPROVED` of NSS.
+const NSS_TRUST_STEP_UP_APPROVED: CK_ATTRIBUTE_TYPE = 0xce53_6360;
+
+/// Returns whether the type of an attribute is `CK_BBOOL`.
+pub(crate) const fn is_flag(kind: CK_ATTRIBUTE_TYPE) -> bool {
+    matches!(
+        kind,
+        CKA_TOKEN
+            | CKA_PRIVATE
+            | CKA_MODIFIABLE
+            | CKA_COPYABLE
+            | CKA_DESTROYABLE
+            | CKA_TRUSTED
+            | CKA_SENSITIVE
+            | CKA_ENCRYPT
+            | CKA_DECRYPT
+            | CKA_WRAP
+            | CKA_UNWRAP
+            | CKA_SIGN
+            | CKA_SIGN_RECOVER
+            | CKA_VERIFY
+            | CKA_VERIFY_RECOVER
+            | CKA_DERIVE
+            | CKA_ENCAPSULATE
+            | CKA_DECAPSULATE
+            | CKA_EXTRACTABLE
+            | CKA_LOCAL
+            | CKA_NEVER_EXTRACTABLE
+            | CKA_ALWAYS_SENSITIVE
+            | CKA_ALWAYS_AUTHENTICATE
+            | CKA_WRAP_WITH_TRUSTED
+            | NSS_TRUST_STEP_UP_APPROVED
+    )
 }

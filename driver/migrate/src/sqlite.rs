@@ -1,5 +1,7 @@
 //! Opens SQLite databases of other programs read-only. Their content is not trusted.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
@@ -37,6 +39,27 @@ pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
         }
     }
     Ok(connection)
+}
+
+/// Returns whether a file begins as an SQLite database.
+pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
+    const HEADER: &[u8; 16] = b"SQLite format 3\0";
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(HEADER.len() as u64).read_to_end(&mut start).map_err(Error::io(path))?;
+    Ok(start == HEADER)
+}
+
+/// Returns whether a database has all these tables.
+pub(crate) fn has_tables(path: &Path, connection: &Connection, tables: &[&str]) -> Result<bool, Error> {
+    let text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    for table in tables {
+        let count: u32 = connection.query_row(text, [table], |row| row.get(0)).map_err(broken(path))?;
+        if count == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Returns a function for `map_err` that says that the database is damaged.

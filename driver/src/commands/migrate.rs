@@ -15,13 +15,14 @@ use zeroize::Zeroizing;
 
 use super::pin::{self, PinFiles};
 
-/// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
+/// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
 ///
 /// Reads the old store with its PIN, also the private keys that are not extractable. The old store
 /// is never changed. The new token appears with all objects or not at all.
 #[derive(Args)]
 pub struct Migrate {
-    /// The token directory of SoftHSMv2, one token in it, or the directory of an NSS database.
+    /// The token directory of SoftHSMv2, one token in it, the directory of an NSS database, or the
+    /// database file of Kryoptic.
     from: PathBuf,
     /// The label of the old token, if the directory has several.
     #[arg(long)]
@@ -88,7 +89,7 @@ impl Migrate {
             old.format.name(),
             old.label,
             objects.len(),
-            old.directory().display()
+            old.path().display()
         );
         let (so_pin, pin) =
             if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
@@ -105,10 +106,10 @@ impl Migrate {
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
-        let staying = outcome.staying().count();
-        if staying > 0 && !self.partial {
+        let left_out = outcome.left_out().count();
+        if left_out > 0 && !self.partial {
             return Err(Error::Migration(format!(
-                "{staying} of {} objects cannot come, so nothing was written; --partial leaves them out",
+                "{left_out} of {} objects cannot be migrated, so nothing was written; --partial leaves them out",
                 outcome.lines.len()
             )));
         }
@@ -116,7 +117,7 @@ impl Migrate {
         println!(
             "The token {label:?} with serial {} has {} objects: {}",
             outcome.serial,
-            outcome.coming(),
+            outcome.migrated(),
             file.display()
         );
         Ok(ExitCode::SUCCESS)
@@ -172,7 +173,11 @@ impl Migrate {
 
     /// Copies the old store for its own module, which may write to what it opens.
     fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
-        let known = if old.format == Format::Nss { Known::Nss } else { Known::SoftHsm2 };
+        let known = match old.format {
+            Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,
+            Format::Nss => Known::Nss,
+            Format::Kryoptic => Known::Kryoptic,
+        };
         let library = match self.module.as_deref() {
             Some("none") => return Ok(None),
             Some(module) => Some(jeton_peers::library_of(module)?),
@@ -182,21 +187,30 @@ impl Migrate {
             println!("The old module is not installed: the keys are proved with the old public keys alone.");
             return Ok(None);
         };
-        let copy = stage.path().join("old").join("token");
-        copy_files(old.directory(), &copy)?;
-        let parameters = (old.format == Format::Nss).then(|| {
-            format!(
+        let tokens = stage.path().join("old");
+        let copy = tokens.join("token");
+        copy_files(old.path(), &copy)?;
+        let configure = |backend| {
+            let text = format!(
+                "directories.tokendir = {}\nobjectstore.backend = {backend}\nlog.level = ERROR\n",
+                tokens.display()
+            );
+            write_file(&stage.path().join(SOFTHSM_CONFIGURATION), &text)
+        };
+        let parameters = match old.format {
+            Format::SoftHsmFiles => configure("file").map(|()| None)?,
+            Format::SoftHsmDatabase => configure("db").map(|()| None)?,
+            Format::Nss => Some(format!(
                 "configdir='sql:{}' certPrefix='' keyPrefix='' secmod='secmod.db' flags=readOnly",
                 copy.display()
-            )
-        });
-        let backend = if old.format == Format::SoftHsmDatabase { "db" } else { "file" };
-        let text = format!(
-            "directories.tokendir = {}\nobjectstore.backend = {backend}\nlog.level = ERROR\n",
-            stage.path().join("old").display()
-        );
-        let path = softhsm_configuration(stage);
-        fs::write(&path, text).map_err(Error::io(&path))?;
+            )),
+            Format::Kryoptic => {
+                let text =
+                    format!("[[slots]]\nslot = 1\ndbtype = \"sqlite\"\ndbargs = {:?}\n", copy.display());
+                write_file(&stage.path().join(KRYOPTIC_CONFIGURATION), &text)?;
+                None
+            }
+        };
         let serial = (old.format != Format::Nss).then(|| old.serial.clone());
         let required = self.module.is_some();
         Ok(Some(OldModule { library, parameters, serial, pin: pin.to_owned(), required }))
@@ -208,33 +222,33 @@ impl Migrate {
         }
         if self.dry_run {
             for line in outcome.lines.iter().filter(|line| line.result.is_ok()) {
-                println!("comes        {}", described(line));
+                println!("migrated      {}", described(line));
             }
         }
-        for (line, reason) in outcome.staying() {
-            println!("cannot come  {}: {reason}", described(line));
+        for (line, reason) in outcome.left_out() {
+            println!("not migrated  {}: {reason}", described(line));
         }
-        let arrivals = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
+        let migrated = || outcome.lines.iter().filter_map(|line| line.result.as_ref().ok());
         let mut differences = std::collections::BTreeMap::<&str, usize>::new();
-        for difference in arrivals().flat_map(|arrival| &arrival.differences) {
+        for difference in migrated().flat_map(|object| &object.differences) {
             *differences.entry(difference).or_default() += 1;
         }
         for (difference, count) in differences {
-            println!("differs      {difference} ({count} objects)");
+            println!("differs       {difference} ({count} objects)");
         }
-        let proved = arrivals().filter(|arrival| arrival.proved).count();
-        let keys = arrivals().filter(|arrival| !arrival.proof.is_empty()).count();
+        let proved = migrated().filter(|object| object.proved).count();
+        let keys = migrated().filter(|object| !object.proof.is_empty()).count();
         println!(
-            "{} of {} objects come; {proved} of {keys} private keys are proved.",
-            outcome.coming(),
+            "{} of {} objects are migrated; {proved} of {keys} private keys are proved.",
+            outcome.migrated(),
             outcome.lines.len()
         );
         for line in &outcome.lines {
-            if let Ok(arrival) = &line.result
-                && !arrival.proved
-                && !arrival.proof.is_empty()
+            if let Ok(object) = &line.result
+                && !object.proved
+                && !object.proof.is_empty()
             {
-                println!("not proved   {}: {}", described(line), arrival.proof);
+                println!("not proved    {}: {}", described(line), object.proof);
             }
         }
     }
@@ -249,7 +263,8 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     command
         .arg("migrate-child")
         .env("JETON_DIR", stage.path())
-        .env("SOFTHSM2_CONF", softhsm_configuration(stage));
+        .env("SOFTHSM2_CONF", stage.path().join(SOFTHSM_CONFIGURATION))
+        .env("KRYOPTIC_CONF", stage.path().join(KRYOPTIC_CONFIGURATION));
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
     if let Some(mut input) = child.stdin.take() {
@@ -261,12 +276,20 @@ fn write(job: &Job, stage: &Stage) -> Result<Outcome, Error> {
     outcome.ok_or_else(|| Error::Migration("the new token was not written; nothing was changed".to_owned()))
 }
 
-fn softhsm_configuration(stage: &Stage) -> PathBuf {
-    stage.path().join("softhsm2.conf")
+/// The files of the old module's settings, in the directory of the stage.
+const SOFTHSM_CONFIGURATION: &str = "softhsm2.conf";
+const KRYOPTIC_CONFIGURATION: &str = "kryoptic.conf";
+
+fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::io(path))
 }
 
-/// Copies the files of a directory, without its subdirectories.
+/// Copies a file, or the files of a directory without its subdirectories.
 fn copy_files(from: &Path, to: &Path) -> Result<(), Error> {
+    if from.is_file() {
+        fs::create_dir_all(to.parent().unwrap_or(to)).map_err(Error::io(to))?;
+        return fs::copy(from, to).map(|_| ()).map_err(Error::io(from));
+    }
     fs::create_dir_all(to).map_err(Error::io(to))?;
     for entry in fs::read_dir(from).map_err(Error::io(from))? {
         let entry = entry.map_err(Error::io(from))?;
@@ -296,10 +319,10 @@ fn described(line: &Line) -> String {
     if !line.id.is_empty() {
         text += &format!(", ID {}", line.id);
     }
-    if let Ok(arrival) = &line.result
-        && arrival.proved
+    if let Ok(object) = &line.result
+        && object.proved
     {
-        text += &format!(", proved by a {}", arrival.proof);
+        text += &format!(", proved by a {}", object.proof);
     }
     text
 }

@@ -273,6 +273,11 @@ impl Plan {
                 }
                 None => Attribute::bytes(kind, bytes.to_vec()),
             },
+            Value::Bytes(bytes) if kind == CKA_EC_POINT && is_bare_point(object, bytes) => {
+                self.differences.push("CKA_EC_POINT: as the DER of an octet string".to_owned());
+                let header = [0x04, bytes.len() as u8];
+                Attribute::bytes(kind, [&header[..], bytes].concat())
+            }
             // An empty value is the default everywhere.
             Value::Bytes(bytes) if bytes.is_empty() && kind != CKA_VALUE => return,
             Value::Bytes(bytes) => Attribute::bytes(kind, bytes.to_vec()),
@@ -308,6 +313,13 @@ impl Plan {
         };
         self.differences.push(format!("{}: {reason}", names::attribute(kind)));
     }
+}
+
+/// Returns whether this is the public key of RFC 8032 or RFC 7748 itself, as version 3.0 of PKCS#11
+/// has it. Jeton shows the DER of an octet string. The lengths of the two forms differ.
+fn is_bare_point(object: &Object, point: &[u8]) -> bool {
+    let curve = matches!(object.number(CKA_KEY_TYPE), Some(CKK_EC_EDWARDS | CKK_EC_MONTGOMERY));
+    curve && matches!(point.len(), 32 | 56 | 57)
 }
 
 /// Returns whether the parameters of a key name X25519 or X448, by OID or by name.

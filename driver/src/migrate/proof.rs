@@ -9,7 +9,7 @@ use jeton_migrate::Object;
 use super::Plan;
 use super::old_module::{LONGEST, Witness};
 use crate::Error;
-use crate::client::{Attribute, Failure, Mechanism, ObjectHandle, Session, Structure, User};
+use crate::client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Session, Structure, User};
 
 pub(super) use public::PublicKeys;
 
@@ -33,6 +33,7 @@ enum Way {
     Sign(Mechanism, Vec<u8>),
     Decrypt,
     Derive,
+    Decapsulate,
 }
 
 /// The key that is used: the new object, or a session object with the same value.
@@ -69,6 +70,7 @@ impl Prover<'_> {
             Way::Sign(mechanism, data) => self.by_signature(object, &subject, mechanism, data, &publics),
             Way::Decrypt => self.by_decryption(object, &subject, &publics),
             Way::Derive => self.by_derivation(subject.key, &publics),
+            Way::Decapsulate => self.by_decapsulation(&subject, &publics),
         };
         if subject.key != key {
             self.session.destroy_object(subject.key)?;
@@ -197,17 +199,35 @@ impl Prover<'_> {
         } else {
             Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
         };
-        let template = [
-            Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
-            Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET),
-            Attribute::flag(CKA_TOKEN, false),
-            Attribute::flag(CKA_SENSITIVE, false),
-            Attribute::flag(CKA_EXTRACTABLE, true),
-        ];
-        let secret = self.session.derive_key(&mechanism, key, &template)?;
+        let secret = self.session.derive_key(&mechanism, key, &open_secret())?;
         let value = self.session.attribute(secret, CKA_VALUE)?;
         self.session.destroy_object(secret)?;
         Ok(value)
+    }
+
+    /// Proves a key of ML-KEM: it decapsulates the secret that AWS-LC, called directly,
+    /// encapsulates with the old public key.
+    fn by_decapsulation(&self, subject: &Subject, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
+        for public in publics {
+            let Some((ciphertext, secret)) = public.encapsulate() else { continue };
+            let (template, handle) = (open_secret(), Arg::zeroed());
+            let mut arguments = [
+                Arg::Number(self.session.handle()),
+                Arg::Mechanism(&Mechanism::new(CKM_ML_KEM)),
+                Arg::Number(subject.key.0),
+                Arg::Template(&template),
+                Arg::Bytes(&ciphertext),
+                Arg::Output(&handle),
+            ];
+            self.session.module().call("C_DecapsulateKey", &mut arguments)?;
+            let key = ObjectHandle(handle.number(0));
+            let value = self.session.attribute(key, CKA_VALUE)?;
+            self.session.destroy_object(key)?;
+            if value == secret {
+                return Ok(Verdict::Proved("decapsulation".to_owned()));
+            }
+        }
+        Err(misfit("it does not decapsulate what the old public key encapsulates"))
     }
 
     fn verify(
@@ -232,18 +252,22 @@ impl Prover<'_> {
     /// Creates a session object with the value of the private key and all usages, for a key whose
     /// own usages allow no proof.
     fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
-        const CHANGED: [CK_ATTRIBUTE_TYPE; 7] = [
+        const CHANGED: [CK_ATTRIBUTE_TYPE; 8] = [
             CKA_TOKEN,
             CKA_SIGN,
             CKA_DERIVE,
+            CKA_DECAPSULATE,
             CKA_ALWAYS_AUTHENTICATE,
             CKA_ALLOWED_MECHANISMS,
             CKA_START_DATE,
             CKA_END_DATE,
         ];
         let kept = plan.template.iter().filter(|one| !CHANGED.contains(&one.kind)).cloned();
-        let signs = plan.number(CKA_KEY_TYPE).is_some_and(can_sign);
-        let usage = if signs { CKA_SIGN } else { CKA_DERIVE };
+        let usage = match plan.number(CKA_KEY_TYPE) {
+            Some(CKK_ML_KEM) => CKA_DECAPSULATE,
+            Some(kind) if can_sign(kind) => CKA_SIGN,
+            _ => CKA_DERIVE,
+        };
         let more = [Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)];
         self.session.create_object(&kept.chain(more).collect::<Vec<_>>())
     }
@@ -254,6 +278,17 @@ impl Prover<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the template of a secret that can be read.
+fn open_secret() -> [Attribute; 5] {
+    [
+        Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
+        Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET),
+        Attribute::flag(CKA_TOKEN, false),
+        Attribute::flag(CKA_SENSITIVE, false),
+        Attribute::flag(CKA_EXTRACTABLE, true),
+    ]
 }
 
 const fn can_sign(kind: CK_KEY_TYPE) -> bool {
@@ -273,6 +308,9 @@ impl Way {
         if derives && !plan.flag(CKA_SIGN) && (plan.flag(CKA_DERIVE) || !can_sign(kind)) {
             return Some(Self::Derive);
         }
+        if kind == CKK_ML_KEM {
+            return Some(Self::Decapsulate);
+        }
         let (mechanism, data) = match kind {
             CKK_RSA => (CKM_SHA256_RSA_PKCS, MESSAGE.to_vec()),
             CKK_DSA => (CKM_DSA_SHA256, MESSAGE.to_vec()),
@@ -289,6 +327,7 @@ impl Way {
         let (usage, mechanism) = match self {
             Self::Sign(mechanism, _) => (CKA_SIGN, mechanism.kind),
             Self::Decrypt => (CKA_DECRYPT, CKM_RSA_PKCS),
+            Self::Decapsulate => (CKA_DECAPSULATE, CKM_ML_KEM),
             Self::Derive if plan.number(CKA_KEY_TYPE) == Some(CKK_DH) => (CKA_DERIVE, CKM_DH_PKCS_DERIVE),
             Self::Derive => (CKA_DERIVE, CKM_ECDH1_DERIVE),
         };

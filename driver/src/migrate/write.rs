@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::old_module::Witness;
 use super::proof::{Prover, PublicKeys, Verdict};
-use super::{Arrival, Job, Line, Outcome, Plan, trust};
+use super::{Job, Line, Migrated, Outcome, Plan, trust};
 use crate::Error;
 use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
 use crate::token::{self, Choice};
@@ -46,10 +46,10 @@ fn run(job: &Job) -> Result<Outcome, Error> {
     let mut lines = Vec::with_capacity(job.objects.len());
     let mut trusted = Vec::new();
     for object in &job.objects {
-        let result = match bring(&prover, object) {
-            Ok((handle, arrival, trust)) => {
+        let result = match migrate(&prover, object) {
+            Ok((handle, migrated, trust)) => {
                 trusted.extend(trust.then_some((handle, lines.len())));
-                Ok(arrival)
+                Ok(migrated)
             }
             Err(Obstacle::Object(reason)) => Err(reason),
             Err(Obstacle::Token(error)) => return Err(error),
@@ -91,7 +91,7 @@ impl From<Failure> for Obstacle {
 }
 
 /// Creates one object, reads it back, and proves it. Returns whether the SO must set `CKA_TRUSTED`.
-fn bring(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Arrival, bool), Obstacle> {
+fn migrate(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Migrated, bool), Obstacle> {
     let mut plan = Plan::of(object).map_err(Obstacle::Object)?;
     if plan.number(CKA_KEY_TYPE) == Some(CKK_DSA) && !prover.has_dsa {
         return Err(Obstacle::Object(
@@ -120,7 +120,7 @@ fn bring(prover: &Prover<'_>, object: &Object) -> Result<(ObjectHandle, Arrival,
             Err(Obstacle::Object(reason))
         }
         Err(obstacle) => Err(obstacle),
-        Ok(arrival) => Ok((handle, arrival, plan.trusted)),
+        Ok(migrated) => Ok((handle, migrated, plan.trusted)),
     }
 }
 
@@ -130,18 +130,18 @@ fn examine(
     object: &Object,
     handle: ObjectHandle,
     plan: &mut Plan,
-) -> Result<Arrival, Obstacle> {
+) -> Result<Migrated, Obstacle> {
     compare(prover.session, handle, plan)?;
-    let mut arrival = Arrival { differences: std::mem::take(&mut plan.differences), ..Arrival::default() };
+    let mut migrated = Migrated { differences: std::mem::take(&mut plan.differences), ..Migrated::default() };
     if plan.is_private_key() {
         match prover.prove(plan, object, handle) {
-            Ok(Verdict::Proved(how)) => (arrival.proof, arrival.proved) = (how, true),
-            Ok(Verdict::Unproved(why)) => arrival.proof = why,
+            Ok(Verdict::Proved(how)) => (migrated.proof, migrated.proved) = (how, true),
+            Ok(Verdict::Unproved(why)) => migrated.proof = why,
             Err(Error::Module(failure)) => return Err(failure.into()),
             Err(error) => return Err(Obstacle::Object(error.to_string())),
         }
     }
-    Ok(arrival)
+    Ok(migrated)
 }
 
 /// Fails if the new object does not have an attribute of the template.
@@ -201,9 +201,9 @@ fn set_trusted(
     session.login(User::So, Some(so_pin))?;
     for (handle, line) in trusted {
         if let Err(failure) = session.set_attributes(*handle, &[Attribute::flag(CKA_TRUSTED, true)])
-            && let Ok(arrival) = &mut lines[*line].result
+            && let Ok(migrated) = &mut lines[*line].result
         {
-            arrival.differences.push(format!(
+            migrated.differences.push(format!(
                 "CKA_TRUSTED: false, because the SO of Jeton may not set it here ({})",
                 failure.code_name()
             ));
@@ -213,7 +213,7 @@ fn set_trusted(
     Ok(session.close()?)
 }
 
-fn line(object: &Object, result: Result<Arrival, String>) -> Line {
+fn line(object: &Object, result: Result<Migrated, String>) -> Line {
     let label = String::from_utf8_lossy(object.bytes(CKA_LABEL)).into_owned();
     let id = object.bytes(CKA_ID).iter().map(|byte| format!("{byte:02x}")).collect();
     Line { what: describe(object), label, id, result }

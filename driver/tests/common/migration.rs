@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
-use super::{Scratch, jeton, run};
+use super::{Scratch, jeton, run, succeed};
 
 /// The user's PIN of every old store.
 pub const PIN: &str = "87654321";
@@ -15,6 +17,8 @@ pub const PIN: &str = "87654321";
 pub struct Migration {
     /// The directory that contains both.
     pub scratch: Scratch,
+    /// The path that the tool gets: the directory of the old store, or a file in it.
+    pub from: PathBuf,
 }
 
 impl Migration {
@@ -23,7 +27,15 @@ impl Migration {
         let scratch = Scratch::new();
         copy(store, &scratch.path().join("old"));
         fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
-        Self { scratch }
+        let from = scratch.path().join("old");
+        Self { scratch, from }
+    }
+
+    /// Copies the store in this directory, which is one file.
+    pub fn of_file(store: &Path, file: &str) -> Self {
+        let mut migration = Self::of(store);
+        migration.from.push(file);
+        migration
     }
 
     /// Returns the directory of the old store.
@@ -54,7 +66,7 @@ impl Migration {
 
     /// Returns the tool, with the PINs in the environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = jeton(["migrate", &self.old()]);
+        let mut command = jeton(["migrate".as_ref(), self.from.as_os_str()]);
         command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
         command.env("JETON_PIN", PIN).env("JETON_SO_PIN", "the officer's").args(arguments);
         command
@@ -64,6 +76,55 @@ impl Migration {
     pub fn listed(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.tokens()) else { return Vec::new() };
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    /// Kills the tool at later and later times, until a migration is complete. None of them may
+    /// leave a part of a token or change the old store.
+    pub fn leaves_no_half_token_when_it_is_killed(&self, arguments: &[&str], objects: usize) {
+        let before = fingerprint(Path::new(&self.old()));
+        let (mut killed, mut wait) = (0, Duration::ZERO);
+        loop {
+            let mut command = self.command(arguments);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the tool");
+            sleep(wait);
+            // The process may already have ended.
+            let _ = child.kill();
+            let status = child.wait().expect("the tool");
+            let tokens = self.listed().iter().filter(|name| name.ends_with(".jeton")).count();
+            assert!(tokens == 1 || !status.success());
+            if tokens == 1 {
+                // If it was killed after the rename, the token must be complete.
+                break;
+            }
+            killed += 1;
+            wait = wait * 5 / 4 + Duration::from_millis(10);
+        }
+        assert!(killed > 0);
+        let text = succeed(&mut self.command(arguments));
+        assert!(text.contains(&format!("all {objects} objects already")), "{text}");
+        // A later migration removes the directories of killed ones.
+        sleep(Duration::from_millis(500));
+        succeed(&mut self.command(&[arguments, &["--label", "another"]].concat()));
+        assert!(self.listed().iter().all(|name| !name.starts_with(".jeton-migrate")), "{:?}", self.listed());
+        assert_eq!(fingerprint(Path::new(&self.old())), before);
+    }
+
+    /// Migrates to a small file system, which the token does not fit.
+    pub fn leaves_no_half_token_on_a_full_disk(&self, size: &str) {
+        let before = fingerprint(Path::new(&self.old()));
+        fs::create_dir(self.tokens()).expect("a directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(self.tokens());
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            println!("skipped: a small file system needs root and mount(8)");
+            return;
+        }
+        let (code, text) = run(&mut self.command(&["--module", "none"]));
+        let left = self.listed();
+        succeed(Command::new("umount").arg(self.tokens()));
+        assert!(code == 1 && text.contains("disk is full"), "exit {code}\n{text}");
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(fingerprint(Path::new(&self.old())), before);
     }
 
     /// Runs a migration that must fail with this text, change nothing and leave nothing.

@@ -10,7 +10,7 @@ use der::{Decode, Encode, Sequence};
 use spki::AlgorithmIdentifierRef;
 use zeroize::Zeroizing;
 
-use crate::cipher::{BLOCK, decrypt_cbc};
+use crate::cipher::{BLOCK, MAX_ITERATIONS, decrypt_cbc};
 use crate::{Error, Secret};
 
 const PBES2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.13");
@@ -20,10 +20,6 @@ const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1135
 const AES_256_CBC: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.42");
 /// SHA-1 and Triple DES, with which older versions of NSS encrypted.
 const SHA1_TRIPLE_DES: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.12.5.1.3");
-
-/// The largest number of iterations. NSS has the same limit (`MAX_ITERATION_COUNT`) and uses
-/// 10,000.
-const MAX_ITERATIONS: u32 = 600_000;
 
 /// `SFTKDBEncryptedDataInfo`
 #[derive(Sequence)]

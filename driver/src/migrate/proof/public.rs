@@ -1,10 +1,11 @@
 //! The public keys of an old store, and signatures verified by AWS-LC, which is called directly.
 
 use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
+use aws_lc_rs::kem::{EncapsulationKey, ML_KEM_512, ML_KEM_768, ML_KEM_1024};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256K1_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED,
-    ED25519, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, RsaPublicKeyComponents, UnparsedPublicKey,
-    VerificationAlgorithm,
+    ED25519, ML_DSA_44, ML_DSA_65, ML_DSA_87, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 use cryptoki_sys::*;
 use der::asn1::{OctetStringRef, UintRef};
@@ -94,9 +95,14 @@ impl<'a> PublicKey<'a> {
             CKK_RSA if !private.bytes(CKA_PUBLIC_EXPONENT).is_empty() => {
                 vec![bytes(CKA_MODULUS), bytes(CKA_PUBLIC_EXPONENT)]
             }
-            CKK_EC if !private.bytes(NSS_DB).is_empty() => {
+            CKK_EC | CKK_EC_EDWARDS | CKK_EC_MONTGOMERY if !private.bytes(NSS_DB).is_empty() => {
                 let point = private.bytes(NSS_DB);
                 vec![bytes(CKA_EC_PARAMS), Attribute::bytes(CKA_EC_POINT, wrapped(point)?)]
+            }
+            CKK_ML_DSA | CKK_ML_KEM if !private.bytes(NSS_DB).is_empty() => {
+                let set = private.number(CKA_PARAMETER_SET)?;
+                let value = Attribute::bytes(CKA_VALUE, private.bytes(NSS_DB).to_vec());
+                vec![Attribute::number(CKA_PARAMETER_SET, set), value]
             }
             _ => return None,
         };
@@ -152,6 +158,27 @@ impl<'a> PublicKey<'a> {
         (mechanism, parts.chain([Attribute::flag(CKA_TOKEN, false)]).collect())
     }
 
+    fn parameter_set(&self) -> Option<CK_ULONG> {
+        self.get(CKA_PARAMETER_SET)?.try_into().map(CK_ULONG::from_ne_bytes).ok()
+    }
+
+    /// Encapsulates a secret with AWS-LC: the ciphertext and the secret. `None` if this is not a
+    /// key of ML-KEM.
+    pub(super) fn encapsulate(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        if self.kind != CKK_ML_KEM {
+            return None;
+        }
+        let algorithm = match self.parameter_set()? {
+            CKP_ML_KEM_512 => &ML_KEM_512,
+            CKP_ML_KEM_768 => &ML_KEM_768,
+            CKP_ML_KEM_1024 => &ML_KEM_1024,
+            _ => return None,
+        };
+        let key = EncapsulationKey::new(algorithm, self.get(CKA_VALUE)?).ok()?;
+        let (ciphertext, secret) = key.encapsulate().ok()?;
+        Some((ciphertext.as_ref().to_vec(), secret.as_ref().to_vec()))
+    }
+
     /// Verifies a signature with AWS-LC; `None` if AWS-LC lacks the key type or the curve.
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Option<bool> {
         let algorithm: &'static dyn VerificationAlgorithm = match self.kind {
@@ -174,6 +201,16 @@ impl<'a> PublicKey<'a> {
                 _ => return None,
             },
             CKK_EC_EDWARDS if unwrapped(self.get(CKA_EC_POINT)?).len() == 32 => &ED25519,
+            CKK_ML_DSA => {
+                let algorithm: &'static dyn VerificationAlgorithm = match self.parameter_set()? {
+                    CKP_ML_DSA_44 => &ML_DSA_44,
+                    CKP_ML_DSA_65 => &ML_DSA_65,
+                    CKP_ML_DSA_87 => &ML_DSA_87,
+                    _ => return None,
+                };
+                let key = UnparsedPublicKey::new(algorithm, self.get(CKA_VALUE)?);
+                return Some(key.verify(message, signature).is_ok());
+            }
             _ => return None,
         };
         let point = unwrapped(self.get(CKA_EC_POINT)?);

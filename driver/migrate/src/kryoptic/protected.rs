@@ -1,0 +1,184 @@
+//! Encrypted values of Kryoptic: DER with AES-256-GCM, under a key that PBKDF2 derives from the
+//! PIN or HKDF derives from the master key.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::{constant_time, hkdf, pbkdf2};
+use der::asn1::{ObjectIdentifier, OctetStringRef};
+use der::{Decode, DecodeValue, FixedTag, Sequence};
+use spki::AlgorithmIdentifierRef;
+use zeroize::Zeroizing;
+
+use crate::cipher::MAX_ITERATIONS;
+use crate::{Error, Secret};
+
+/// `KKBPS1_OID`, Kryoptic's scheme: the version of a key, how the key is derived, and the cipher.
+const SCHEME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.2312.20.2.1");
+/// `KKDF1_OID`: HKDF-Expand.
+const KKDF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.2312.20.1.1");
+const PBKDF2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.5.12");
+const HMAC_SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.7");
+const HMAC_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.9");
+const AES_256_GCM_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.1.46");
+
+/// The length of every key.
+const KEY: usize = 32;
+
+/// `AES_GCM_TAG_LEN`: a tag is the first half of the usual one.
+const TAG: usize = 8;
+
+/// `KProtectedData`
+#[derive(Sequence)]
+struct Protected<'a> {
+    algorithm: AlgorithmIdentifierRef<'a>,
+    data: OctetStringRef<'a>,
+    signature: Option<OctetStringRef<'a>>,
+}
+
+/// `KKBPS1Params`
+#[derive(Sequence)]
+struct Scheme<'a> {
+    version: u64,
+    derivation: AlgorithmIdentifierRef<'a>,
+    cipher: AlgorithmIdentifierRef<'a>,
+}
+
+#[derive(Sequence)]
+struct Pbkdf2<'a> {
+    salt: OctetStringRef<'a>,
+    iterations: u32,
+    length: Option<u64>,
+    function: Option<AlgorithmIdentifierRef<'a>>,
+}
+
+/// `KKDF1Params`
+#[derive(Sequence)]
+struct Kkdf1<'a> {
+    function: AlgorithmIdentifierRef<'a>,
+    info: OctetStringRef<'a>,
+    length: u64,
+}
+
+/// `KGCMParams`
+#[derive(Sequence)]
+struct Gcm<'a> {
+    nonce: OctetStringRef<'a>,
+    tag: OctetStringRef<'a>,
+}
+
+/// The master key, from which the key of each value is derived.
+pub(super) struct Master {
+    key: Secret,
+    version: u64,
+}
+
+/// Decrypts the master key with a PIN (`decrypt_key`). `user` is authenticated with it.
+pub(super) fn open_master(path: &Path, record: &[u8], pin: &[u8], user: &str) -> Result<Master, Error> {
+    let (protected, scheme) = parse(path, record)?;
+    let parameters: Pbkdf2<'_> = parameters(path, &scheme.derivation, PBKDF2)?;
+    let function = parameters.function.map_or(HMAC_SHA1, |function| function.oid);
+    let algorithm = match function {
+        HMAC_SHA256 => pbkdf2::PBKDF2_HMAC_SHA256,
+        HMAC_SHA1 => pbkdf2::PBKDF2_HMAC_SHA1,
+        other => return Err(unknown(path, other)),
+    };
+    if parameters.length.is_some_and(|length| length != KEY as u64) {
+        return Err(Error::damaged(path, "a derived key has the wrong length"));
+    }
+    let iterations = NonZeroU32::new(parameters.iterations).filter(|count| count.get() <= MAX_ITERATIONS);
+    let iterations =
+        iterations.ok_or_else(|| Error::damaged(path, "the number of iterations is out of range"))?;
+    let mut key = Zeroizing::new([0; KEY]);
+    pbkdf2::derive(algorithm, iterations, parameters.salt.as_bytes(), pin, &mut key[..]);
+    let plain = decrypt(path, &key, &scheme.cipher, protected.data.as_bytes(), user)?;
+    match plain {
+        Some(key) if key.len() == KEY => Ok(Master { key, version: scheme.version }),
+        _ => Err(Error::WrongPin(path.to_owned())),
+    }
+}
+
+/// Decrypts a value (`decrypt_data`); `None` if its tag does not verify. `id` is authenticated with
+/// it.
+pub(super) fn open_value(
+    path: &Path,
+    stored: &[u8],
+    master: &Master,
+    id: &str,
+) -> Result<Option<Secret>, Error> {
+    let (protected, scheme) = parse(path, stored)?;
+    if scheme.version != master.version {
+        return Err(Error::damaged(path, "a value is encrypted under another version of the master key"));
+    }
+    let parameters: Kkdf1<'_> = parameters(path, &scheme.derivation, KKDF1)?;
+    if parameters.function.oid != HMAC_SHA256 || parameters.length != KEY as u64 {
+        return Err(unknown(path, parameters.function.oid));
+    }
+    let mut key = Zeroizing::new([0; KEY]);
+    let info = [parameters.info.as_bytes()];
+    let failed = |_| Error::damaged(path, "the key of a value cannot be derived");
+    let master = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &master.key);
+    let derived = master.expand(&info, hkdf::HKDF_SHA256).map_err(failed)?;
+    derived.fill(&mut key[..]).map_err(failed)?;
+    decrypt(path, &key, &scheme.cipher, protected.data.as_bytes(), id)
+}
+
+fn parse<'a>(path: &Path, stored: &'a [u8]) -> Result<(Protected<'a>, Scheme<'a>), Error> {
+    let protected = Protected::from_der(stored).map_err(malformed(path))?;
+    if protected.signature.is_some() {
+        return Err(Error::damaged(path, "an encrypted value has a signature"));
+    }
+    let scheme = parameters(path, &protected.algorithm, SCHEME)?;
+    Ok((protected, scheme))
+}
+
+/// Returns the parameters of an algorithm, which must be this one.
+fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
+    path: &Path,
+    algorithm: &AlgorithmIdentifierRef<'a>,
+    wanted: ObjectIdentifier,
+) -> Result<T, Error> {
+    match algorithm.parameters {
+        Some(parameters) if algorithm.oid == wanted => parameters.decode_as().map_err(malformed(path)),
+        _ => Err(unknown(path, algorithm.oid)),
+    }
+}
+
+/// Decrypts AES-256-GCM with a tag of 8 bytes; `None` if the tag does not verify.
+///
+/// AWS-LC verifies only tags of 16 bytes. So this function encrypts twice: the keystream turns the
+/// ciphertext into the plain text, and the encryption of the plain text has the whole tag.
+fn decrypt(
+    path: &Path,
+    key: &[u8; KEY],
+    cipher: &AlgorithmIdentifierRef<'_>,
+    ciphertext: &[u8],
+    authenticated: &str,
+) -> Result<Option<Secret>, Error> {
+    let gcm: Gcm<'_> = parameters(path, cipher, AES_256_GCM_OID)?;
+    let wrong = || Error::damaged(path, "a nonce or a tag has the wrong length");
+    let nonce = <[u8; 12]>::try_from(gcm.nonce.as_bytes()).map_err(|_| wrong())?;
+    let tag = <[u8; TAG]>::try_from(gcm.tag.as_bytes()).map_err(|_| wrong())?;
+    let failed = |_| Error::damaged(path, "an encrypted value is too long");
+    let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).map_err(failed)?);
+    let encrypt = |buffer: &mut [u8]| {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_separate_tag(nonce, Aad::from(authenticated), buffer).map_err(failed)
+    };
+    let mut plain = Zeroizing::new(ciphertext.to_vec());
+    let _ = encrypt(&mut plain)?;
+    let mut again = plain.clone();
+    let computed = encrypt(&mut again)?;
+    let same = constant_time::verify_slices_are_equal(&computed.as_ref()[..TAG], &tag);
+    Ok(same.is_ok().then_some(plain))
+}
+
+fn malformed(path: &Path) -> impl Fn(der::Error) -> Error {
+    move |error| Error::damaged(path, format!("an encrypted value: {error}"))
+}
+
+fn unknown(path: &Path, algorithm: ObjectIdentifier) -> Error {
+    let reason = format!("the algorithm {algorithm} of an encrypted value is unknown");
+    Error::Unsupported { path: path.to_owned(), reason }
+}
