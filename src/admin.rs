@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::audit::{Record, Threads};
-use crate::config::{SealingSource, Settings};
+use crate::config::{self, SealingSource, Settings};
 use crate::error::{Error, Result};
 use crate::id::SlotId;
 use crate::secret::Secret;
@@ -211,15 +211,17 @@ pub fn directory() -> Result<PathBuf> {
     Ok(Settings::load(None, Threads::Forbidden)?.token_dir)
 }
 
-/// Reads the configuration as `C_Initialize` does. Returns the keys that decide where tokens are
-/// and what opens them, with their effective values. Fails if the module would refuse the
-/// configuration. The log says why.
+/// Reads the configuration as `C_Initialize` does. Returns the files that were read and the keys
+/// that decide where tokens are and what opens them, with their effective values. Fails if the
+/// module would refuse the configuration. The log says why.
 pub fn configuration() -> Result<Vec<(&'static str, String)>> {
     let settings = Settings::load(None, Threads::Forbidden)?;
     let path =
         |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+    let files: Vec<_> = config::files().iter().map(|file| file.display().to_string()).collect();
     let pins = &settings.pins;
     Ok(vec![
+        ("files", if files.is_empty() { "none".to_owned() } else { files.join(", ") }),
         ("token-dir", settings.token_dir.display().to_string()),
         ("backend", settings.provider.name.to_owned()),
         ("policy.name", if settings.is_strict() { "strict" } else { "compatible" }.to_owned()),

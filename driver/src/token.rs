@@ -6,7 +6,7 @@ use crate::Error;
 use crate::client::{Failure, Module, SlotId, SlotInfo, TokenInfo};
 use crate::uri::Uri;
 
-pub use files::{delete_files, token_directory};
+pub use files::delete_files;
 
 /// A slot and its token.
 #[derive(Clone, Debug)]

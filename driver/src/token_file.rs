@@ -88,7 +88,8 @@ fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
     move |problem| Error::TokenFile { what, reason: problem.to_string() }
 }
 
-/// Returns the keys of the configuration that decide where tokens are and what opens them.
+/// Returns the files of the configuration, and the keys that decide where tokens are and what opens
+/// them.
 pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
     jeton::admin::configuration().map_err(core("read the configuration"))
 }

@@ -1,10 +1,11 @@
 //! The configuration. The token works without one. An invalid one is refused as a whole, and the
 //! log names the mistake.
 //!
-//! Sources, of which later ones override earlier ones: the defaults; the TOML file that
-//! `JETON_CONF` names; the library parameters of `C_Initialize`; `JETON_DIR` for the token
-//! directory. The parameters are the inside of a TOML inline table: `token-dir = "/a", backend =
-//! "rustcrypto"`. A process with raised privileges (setuid) ignores its environment: there the
+//! Sources, of which later ones override earlier ones: the defaults; the TOML files of the machine
+//! and of the user, and the one that `JETON_CONF` names ([`files`]); the library parameters of
+//! `C_Initialize`; `JETON_DIR` for the token directory. The parameters are the inside of a TOML
+//! inline table: `token-dir = "/a", backend = "rustcrypto"`. A process with raised privileges
+//! (setuid) ignores its environment and the files of the user: there the file of the machine or the
 //! library parameters must name the token directory.
 
 use std::ops::RangeInclusive;
@@ -20,10 +21,12 @@ use crate::id::{KeyType, MechanismType, mechanism_flag as does};
 use crate::mechanism::{self, MechanismRow};
 
 pub(crate) mod environment;
+mod files;
 mod log;
 mod sealing;
 pub mod strict;
 
+pub(crate) use files::files;
 pub use sealing::SealingSource;
 pub(crate) use sealing::credentials;
 
@@ -211,7 +214,7 @@ impl Settings {
     }
 }
 
-/// The configuration file.
+/// The content of a configuration file, or of all sources together.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
@@ -278,55 +281,6 @@ impl Default for MechanismRules {
     }
 }
 
-impl File {
-    /// Reads the file and the parameters. Each is checked separately, so that the log names the
-    /// source of a mistake.
-    fn gather(parameters: Option<&str>) -> Result<Self> {
-        let mut all = toml::Table::new();
-        if let Some(path) = environment::path("JETON_CONF") {
-            let source = path.display().to_string();
-            let text = std::fs::read_to_string(&path).map_err(|reason| refuse(&source, &reason))?;
-            all.extend(table(&source, &text)?);
-        }
-        if let Some(text) = parameters.filter(|text| !text.trim().is_empty()) {
-            let source = "library parameters";
-            let mut wrapped = plain_table(source, &format!("parameters = {{ {text} }}"))?;
-            let Some(toml::Value::Table(inner)) = wrapped.remove("parameters") else {
-                return Err(refuse(source, &"not the inside of an inline table"));
-            };
-            all.extend(table(source, &inner.to_string())?);
-        }
-        all.try_into().map_err(|reason| refuse("configuration", &described("", &reason)))
-    }
-}
-
-/// Parses a TOML text and checks that it is a configuration.
-fn table(source: &str, text: &str) -> Result<toml::Table> {
-    toml::from_str::<File>(text).map_err(|reason| refuse(source, &described(text, &reason)))?;
-    plain_table(source, text)
-}
-
-fn plain_table(source: &str, text: &str) -> Result<toml::Table> {
-    toml::from_str(text).map_err(|reason| refuse(source, &described(text, &reason)))
-}
-
-/// Describes an error of a configuration without quoting the text. The text may be secret from
-/// readers of the log. Names the line, an unknown key, and the expected form.
-fn described(text: &str, reason: &toml::de::Error) -> String {
-    let message = reason.message();
-    let safe = match message.rsplit_once(", expected ") {
-        // serde writes here the name of the key and the keys that exist.
-        _ if message.starts_with("unknown field ") => message.to_owned(),
-        Some((_, expected)) => format!("expected {expected}"),
-        None => "not valid TOML".to_owned(),
-    };
-    let before = reason.span().and_then(|span| text.get(..span.start));
-    match before {
-        Some(before) => format!("line {}: {safe}", before.matches('\n').count() + 1),
-        None => safe,
-    }
-}
-
 /// Returns the token directory: `JETON_DIR`, the configured one, or a directory below the XDG data
 /// directory.
 fn token_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
@@ -345,7 +299,7 @@ fn token_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
 fn missing_token_dir() -> &'static str {
     if environment::is_privileged() {
         "not set. This process runs with raised privileges (setuid), so environment variables are ignored: \
-         set token-dir in the library parameters"
+         set token-dir in /etc/jeton/jeton.toml or in the library parameters"
     } else {
         "neither JETON_DIR, token-dir, XDG_DATA_HOME nor HOME is set"
     }
@@ -414,8 +368,7 @@ fn checked(pins: PinRules) -> Result<PinRules> {
 /// the configuration was refused.
 fn refuse(at: &str, reason: &dyn std::fmt::Display) -> Error {
     log::start_default();
-    let file = environment::path("JETON_CONF");
-    error!(at, file = ?file, "configuration refused: {}", reason.to_string().trim_end());
+    error!(at, files = ?files(), "configuration refused: {}", reason.to_string().trim_end());
     Error::GeneralError
 }
 
@@ -423,45 +376,11 @@ fn refuse(at: &str, reason: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    fn file(text: &str) -> Result<File> {
-        table("test", text)?.try_into().map_err(|_| Error::GeneralError)
-    }
-
     /// OWASP, "Password Storage Cheat Sheet": at least 19 MiB and two passes.
     #[test]
     fn the_default_of_a_pin_record_is_the_recommended_minimum() {
         let rules = PinRules::default();
         assert_eq!((rules.memory_kib, rules.passes), (19 * 1024, 2));
-    }
-
-    #[test]
-    fn a_refusal_names_the_line_and_never_quotes_a_value() {
-        let refusal =
-            |text: &str| described(text, &toml::from_str::<File>(text).err().expect("no configuration"));
-        for text in [
-            "root:$y$j9T$secret:19000:0:99999:7:::",
-            "[pin]\nretries = 'a secret'",
-            "backend = 'x'\nbackend = 'a secret'",
-            "[policy]\nname = 'secret'",
-            "log = 'secret'",
-            "a = secret",
-            "[store\nsecret",
-            "backend = \"\\qsecret\"",
-            "token-dir = 'secret",
-        ] {
-            assert!(!refusal(text).contains("secret"), "{text}: {}", refusal(text));
-        }
-        assert_eq!(refusal("[pin]\nretries = 'x'"), "line 2: expected u32");
-        assert!(refusal("tokendir = '/a'").starts_with("line 1: unknown field `tokendir`, expected one of"));
-        assert_eq!(refusal("\n\nroot:x"), "line 3: expected `=`");
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused() {
-        assert!(file("token-dir = '/a'\n[pin]\nretries = 3\n").is_ok());
-        for text in ["tokendir = '/a'", "[pin]\nretry = 3", "[log]\nlevel = 3", "backend = "] {
-            assert!(file(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Check the file of JETON_CONF. Exits with 1 and the reason if the module would refuse it.
+    /// Check the configuration files. Exits with 1 and the reason if the module would refuse them.
     Check,
 }
 
@@ -31,17 +31,15 @@ impl Config {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
         let values = token_file::configuration()?;
-        let file = std::env::var("JETON_CONF").unwrap_or_else(|_| "none (JETON_CONF is unset)".to_owned());
         match self.what {
-            What::Show { json: true } => {
-                let all: BTreeMap<_, _> = values.into_iter().chain([("file", file)]).collect();
-                out::json(&all)?;
-            }
+            What::Show { json: true } => out::json(&values.into_iter().collect::<BTreeMap<_, _>>())?,
             What::Show { json: false } => {
-                out::line(format_args!("{:<26} {file}", "file"))?;
                 values.iter().try_for_each(|(key, value)| out::line(format_args!("{key:<26} {value}")))?;
             }
-            What::Check => out::line(format_args!("The configuration is valid. File: {file}"))?,
+            What::Check => {
+                let files = values.iter().find(|(key, _)| *key == "files").map_or("", |(_, files)| files);
+                out::line(format_args!("The configuration is valid. Files: {files}"))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

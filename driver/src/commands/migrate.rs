@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::migrate::{Job, Line, OldModule, Outcome, Plan, Presence, Stage, presence, run_child};
-use jeton_driver::token::token_directory;
+use jeton_driver::token_file;
 use jeton_migrate::{Format, Token};
 use jeton_peers::Known;
 use zeroize::Zeroizing;
@@ -93,7 +93,7 @@ impl Migrate {
         );
         let (so_pin, pin) =
             if self.dry_run { rehearsal_pins()? } else { (String::new(), self.new_pin(&old_pin)?) };
-        let tokens = token_directory()?;
+        let tokens = token_file::directory()?;
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }

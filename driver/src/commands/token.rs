@@ -271,7 +271,7 @@ impl DeleteToken {
         )?;
         // The module must close the files before they are removed.
         module.finalize()?;
-        for file in token::delete_files(&token::token_directory()?, &token.serial)? {
+        for file in token::delete_files(&token_file::directory()?, &token.serial)? {
             out::line(format_args!("removed {}", file.display()))?;
         }
         Ok(ExitCode::SUCCESS)

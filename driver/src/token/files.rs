@@ -1,32 +1,11 @@
 //! The files of Jeton's tokens. PKCS#11 has no function that deletes a token, so the tool removes
-//! the files. It knows only their documented place.
+//! the files.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use crate::Error;
-
-/// Returns the directory of Jeton's tokens: `JETON_DIR`, else `token-dir` in the file of
-/// `JETON_CONF`, else a directory below the XDG data directory.
-pub fn token_directory() -> Result<PathBuf, Error> {
-    if let Some(directory) = variable("JETON_DIR") {
-        return Ok(directory.into());
-    }
-    if let Some(directory) = configured()? {
-        return Ok(directory);
-    }
-    let data = variable("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".local/share")));
-    let data =
-        data.ok_or_else(|| Error::Usage("neither JETON_DIR, XDG_DATA_HOME nor HOME is set".to_owned()))?;
-    Ok(data.join("jeton/tokens"))
-}
 
 /// Removes the files of the token with this serial and returns them.
 pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Error> {
@@ -47,25 +26,6 @@ pub fn delete_files(directory: &Path, serial: &str) -> Result<Vec<PathBuf>, Erro
         }
     }
     Ok(removed)
-}
-
-/// The key of the configuration that this file needs.
-#[derive(Deserialize)]
-struct Configuration {
-    #[serde(rename = "token-dir")]
-    token_dir: Option<PathBuf>,
-}
-
-fn configured() -> Result<Option<PathBuf>, Error> {
-    let Some(path) = variable("JETON_CONF") else { return Ok(None) };
-    let text = fs::read_to_string(&path).map_err(Error::io(&path))?;
-    let configuration: Configuration = toml::from_str(&text)
-        .map_err(|error| Error::Failed(format!("{}: {error}", Path::new(&path).display())))?;
-    Ok(configuration.token_dir)
-}
-
-fn variable(name: &str) -> Option<OsString> {
-    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

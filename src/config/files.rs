@@ -1,0 +1,197 @@
+//! The configuration files: their order, and how they combine with the library parameters.
+//!
+//! A section or key of a later source replaces the one of an earlier source. The order is: the file
+//! of the machine, the file of the user, the file that `JETON_CONF` names, the library parameters.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{File, environment, refuse};
+use crate::error::Result;
+
+/// The configuration file of the machine.
+const MACHINE: &str = "/etc/jeton/jeton.toml";
+
+/// Returns the configuration files that the module reads, in their order. The environment counts
+/// only without raised privileges.
+pub(crate) fn files() -> Vec<PathBuf> {
+    existing(Path::new(MACHINE), user_file(), environment::path("JETON_CONF"))
+}
+
+/// Returns the path of the user's file: below `XDG_CONFIG_HOME`, or below `.config` in the home
+/// directory.
+fn user_file() -> Option<PathBuf> {
+    let configured = environment::path("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute());
+    let below = configured.or_else(|| environment::home().map(|home| home.join(".config")))?;
+    Some(below.join("jeton/jeton.toml")).filter(|path| path.is_absolute())
+}
+
+/// Leaves out a file of the machine that does not exist, and a file of the user that does not exist
+/// or that this process cannot reach. A server that gave up root may still have root's `HOME`, in
+/// which it may not search. The file of `JETON_CONF` is never left out.
+fn existing(machine: &Path, user: Option<PathBuf>, named: Option<PathBuf>) -> Vec<PathBuf> {
+    let is_missing = machine.metadata().is_err_and(|reason| reason.kind() == ErrorKind::NotFound);
+    let machine = (!is_missing).then(|| machine.to_owned());
+    [machine, user.filter(|path| path.exists()), named].into_iter().flatten().collect()
+}
+
+impl File {
+    /// Reads the files and the parameters. Each is checked separately, so that the log names the
+    /// source of a mistake.
+    pub(super) fn gather(parameters: Option<&str>) -> Result<Self> {
+        let mut all = combined(&files())?;
+        if let Some(text) = parameters.filter(|text| !text.trim().is_empty()) {
+            let source = "library parameters";
+            let mut wrapped = plain_table(source, &format!("parameters = {{ {text} }}"))?;
+            let Some(toml::Value::Table(inner)) = wrapped.remove("parameters") else {
+                return Err(refuse(source, &"not the inside of an inline table"));
+            };
+            all.extend(table(source, &inner.to_string())?);
+        }
+        all.try_into().map_err(|reason| refuse("configuration", &described("", &reason)))
+    }
+}
+
+/// Combines the texts of the files. Later ones override earlier ones.
+fn combined(files: &[PathBuf]) -> Result<toml::Table> {
+    let mut all = toml::Table::new();
+    for path in files {
+        let source = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|reason| refuse(&source, &reason))?;
+        all.extend(table(&source, &text)?);
+    }
+    Ok(all)
+}
+
+/// Parses a TOML text and checks that it is a configuration.
+fn table(source: &str, text: &str) -> Result<toml::Table> {
+    toml::from_str::<File>(text).map_err(|reason| refuse(source, &described(text, &reason)))?;
+    plain_table(source, text)
+}
+
+fn plain_table(source: &str, text: &str) -> Result<toml::Table> {
+    toml::from_str(text).map_err(|reason| refuse(source, &described(text, &reason)))
+}
+
+/// Describes an error of a configuration without quoting the text. The text may be secret from
+/// readers of the log. Names the line, an unknown key, and the expected form.
+fn described(text: &str, reason: &toml::de::Error) -> String {
+    let message = reason.message();
+    let safe = match message.rsplit_once(", expected ") {
+        // serde writes here the name of the key and the keys that exist.
+        _ if message.starts_with("unknown field ") => message.to_owned(),
+        Some((_, expected)) => format!("expected {expected}"),
+        None => "not valid TOML".to_owned(),
+    };
+    let before = reason.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!("line {}: {safe}", before.matches('\n').count() + 1),
+        None => safe,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    fn file(text: &str) -> Result<File> {
+        table("test", text)?.try_into().map_err(|_| Error::GeneralError)
+    }
+
+    /// A directory with `machine`, `user` and `named`, removed at the end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("jeton-config-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a directory");
+            Self(path)
+        }
+
+        fn write(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            // A remaining temporary directory is harmless.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_user_overrides_the_machine_and_the_named_file_overrides_both() {
+        let scratch = Scratch::new("order");
+        let machine = scratch
+            .write("machine", "token-dir = '/machine'\nbackend = 'x'\n[pin]\nretries = 3\npasses = 1\n");
+        let user = scratch.write("user", "backend = 'user'\n[pin]\nretries = 5\n");
+        let named = scratch.write("named", "backend = 'named'\n");
+        let read = |user: Option<&PathBuf>, named: Option<&PathBuf>| -> File {
+            let all = combined(&existing(&machine, user.cloned(), named.cloned())).expect("valid files");
+            all.try_into().expect("a configuration")
+        };
+        let all = read(Some(&user), Some(&named));
+        assert_eq!(all.token_dir, Some("/machine".into()));
+        assert_eq!(all.backend.as_deref(), Some("named"));
+        // A section replaces the whole section.
+        assert_eq!((all.pin.retries, all.pin.passes), (5, 2));
+        assert_eq!(read(Some(&user), None).backend.as_deref(), Some("user"));
+        let alone = read(None, None);
+        assert_eq!((alone.backend.as_deref(), alone.pin.retries), (Some("x"), 3));
+    }
+
+    #[test]
+    fn files_that_do_not_exist_are_left_out_except_a_named_one() {
+        let scratch = Scratch::new("missing");
+        let missing = |name: &str| scratch.0.join(name);
+        assert!(existing(&missing("machine"), Some(missing("user")), None).is_empty());
+        // A file in place of a directory: the user's file cannot be reached.
+        let user = scratch.write("home", "").join(".config/jeton/jeton.toml");
+        assert!(existing(&missing("machine"), Some(user), None).is_empty());
+        let named = existing(&missing("machine"), None, Some(missing("named")));
+        assert_eq!(named, [missing("named")]);
+        assert!(combined(&named).is_err());
+    }
+
+    #[test]
+    fn a_mistake_in_an_overridden_file_is_refused() {
+        let scratch = Scratch::new("mistake");
+        let machine = scratch.write("machine", "[pin]\nretry = 3\n");
+        let named = scratch.write("named", "[pin]\nretries = 3\n");
+        assert!(combined(&existing(&machine, None, Some(named))).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_and_never_quotes_a_value() {
+        let refusal =
+            |text: &str| described(text, &toml::from_str::<File>(text).err().expect("no configuration"));
+        for text in [
+            "root:$y$j9T$secret:19000:0:99999:7:::",
+            "[pin]\nretries = 'a secret'",
+            "backend = 'x'\nbackend = 'a secret'",
+            "[policy]\nname = 'secret'",
+            "log = 'secret'",
+            "a = secret",
+            "[store\nsecret",
+            "backend = \"\\qsecret\"",
+            "token-dir = 'secret",
+        ] {
+            assert!(!refusal(text).contains("secret"), "{text}: {}", refusal(text));
+        }
+        assert_eq!(refusal("[pin]\nretries = 'x'"), "line 2: expected u32");
+        assert!(refusal("tokendir = '/a'").starts_with("line 1: unknown field `tokendir`, expected one of"));
+        assert_eq!(refusal("\n\nroot:x"), "line 3: expected `=`");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert!(file("token-dir = '/a'\n[pin]\nretries = 3\n").is_ok());
+        for text in ["tokendir = '/a'", "[pin]\nretry = 3", "[log]\nlevel = 3", "backend = "] {
+            assert!(file(text).is_err(), "{text}");
+        }
+    }
+}
