@@ -7,13 +7,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::place;
 use crate::file_lock::{self, Mode};
-
-/// Only the owner may read and write the file.
-pub(super) const MODE: u32 = 0o600;
 
 /// The lock, held from the count of a failure until the count is reset or final. It has no file if
 /// the file cannot be created because the disk is full or read-only.
@@ -26,8 +23,8 @@ impl AttemptLock {
         let name = name(path);
         // The file is opened each time, so that threads of one process also wait for each other.
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(MODE);
-        let file = match options.open(&name) {
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = match place::open(options, place::mode_beside(path), &name) {
             Err(reason) if cannot_be_made(reason.kind()) => File::open(&name).ok(),
             opened => Some(opened?),
         };

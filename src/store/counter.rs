@@ -3,17 +3,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tracing::error;
 
-use super::Change;
+use super::{Change, place};
 use crate::error::{Error, Result};
 use crate::file_lock::{self, Mode};
-
-/// Only the owner may read and write the files of a counter.
-const MODE: u32 = 0o600;
 
 /// The counter of one token: a file that holds a decimal number.
 pub struct Counter(PathBuf);
@@ -55,8 +51,8 @@ impl Counter {
     /// Takes the lock of the counter. Without it, the lower of two states could be written last.
     fn lock(&self) -> std::io::Result<File> {
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(MODE);
-        let file = options.open(self.0.with_extension("counter-lock"))?;
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = self.open(options, &self.0.with_extension("counter-lock"))?;
         file_lock::acquire(&file, Mode::Exclusive, file_lock::LIMIT)?;
         Ok(file)
     }
@@ -65,10 +61,16 @@ impl Counter {
     /// holds the lock.
     fn write(&self, change: Change) -> std::io::Result<()> {
         let fresh = self.0.with_extension("counter-new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&fresh)?;
+        let mut file = self.open(OpenOptions::new().write(true).create(true).truncate(true), &fresh)?;
         file.write_all(change.0.to_string().as_bytes())?;
         drop(file);
         fs::rename(&fresh, &self.0)
+    }
+
+    /// Opens or creates a file of the counter. The mode is that of new token files: in a shared
+    /// directory, the group may read and write it.
+    fn open(&self, options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
+        place::open(options, place::mode_in(self.0.parent().unwrap_or(Path::new(".")))?, path)
     }
 
     fn log_failure(&self, reason: &dyn std::fmt::Display) -> Error {

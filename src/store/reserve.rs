@@ -8,10 +8,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Result;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::attempt_lock;
+use super::{attempt_lock, place};
 
 /// The length of the reserve in bytes: enough for SQLite's index file and for the pages that change
 /// when some objects are removed.
@@ -23,8 +23,8 @@ const BLOCK: u64 = 512;
 /// Allocates the reserve of the token file at `path`, or the part of it that fits on the disk.
 pub(super) fn take(path: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(attempt_lock::MODE);
-    let file = options.open(attempt_lock::name(path))?;
+    let options = options.write(true).create(true).truncate(false);
+    let file = place::open(options, place::mode_beside(path), &attempt_lock::name(path))?;
     let mut len = if is_whole(&file)? { LEN } else { 0 };
     while len < LEN {
         file.write_all_at(&[0; STEP], len)?;

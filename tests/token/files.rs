@@ -188,3 +188,36 @@ fn only_the_owner_can_read_a_counter_file() {
         assert!(count > 0);
     });
 }
+
+#[test]
+fn files_of_a_shared_directory_are_open_to_its_group() {
+    const SHARED: u32 = 0o2770;
+    each_backend(|provider| {
+        // A group may write to the second directory, which is not setgid.
+        for (directory_mode, file_mode) in [(SHARED, 0o660), (0o770, 0o600), (0o2750, 0o600)] {
+            let (directory, counters) = (Directory::new(), Directory::new());
+            for shared in [&directory, &counters] {
+                let mode = fs::Permissions::from_mode(directory_mode);
+                fs::set_permissions(shared.path(), mode).expect("a mode");
+            }
+            let store = format!(", store = {{ counter-dir = '{}' }}", counters.path().display());
+            let client = Client::initialise(&directory, provider, &store);
+            let session = client.user();
+            client.create(session, &data("one").stored()).expect("data");
+            let modes = |directory: &Directory| -> Vec<(String, u32)> {
+                let entries = fs::read_dir(directory.path()).expect("the directory").flatten();
+                let mode = |file: fs::DirEntry| {
+                    let mode = file.metadata().expect("a file").permissions().mode() & 0o777;
+                    (file.file_name().to_string_lossy().into_owned(), mode)
+                };
+                entries.map(mode).collect()
+            };
+            let (tokens, counters) = (modes(&client.directory), modes(&counters));
+            // The token, its log, its index and its lock; the counter and its lock.
+            assert_eq!((tokens.len(), counters.len()), (4, 2), "{tokens:?} {counters:?}");
+            for (name, mode) in tokens.iter().chain(&counters) {
+                assert_eq!(*mode, file_mode, "{name} in a directory of mode {directory_mode:o}");
+            }
+        }
+    });
+}

@@ -102,7 +102,12 @@ impl Client {
 
     /// The same with more configuration.
     pub fn with(provider: &Provider, configuration: &str) -> Self {
-        let client = Self::beside(&Directory::new(), provider, configuration);
+        Self::initialise(&Directory::new(), provider, configuration)
+    }
+
+    /// Creates a token with its PINs in an existing directory.
+    pub fn initialise(directory: &Arc<Directory>, provider: &Provider, configuration: &str) -> Self {
+        let client = Self::beside(directory, provider, configuration);
         client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");
         let session = client.open();
         client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");

@@ -1,7 +1,7 @@
 //! Opens and creates token files, also read-only if the disk is full or read-only.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -158,7 +158,8 @@ impl SqliteStore {
         }
     }
 
-    /// Creates a token file with this header. Only its owner may read it. The file has another name
+    /// Creates a token file with this header. Only its owner may read it, and in a shared directory
+    /// the directory's group. The file has another name
     /// until it is complete. So no process sees a partial file, and a crash leaves no token.
     pub(crate) fn create(dir: &Path, header: &Header) -> Result<Self> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
@@ -167,11 +168,8 @@ impl SqliteStore {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
         // SQLite would create a file that every user can read. Its journal files take the mode of
         // this file.
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&fresh)
+        let mode = place::mode_in(dir).map_err(|reason| fail(&reason))?;
+        place::open(OpenOptions::new().write(true).create_new(true), mode, &fresh)
             .map_err(|reason| fail(&reason))?;
         let named = begin(&fresh, header)
             .map_err(|reason| log_failure(&path, "create", &reason))
