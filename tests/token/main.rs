@@ -18,6 +18,7 @@ mod dh;
 mod digest;
 mod dsa;
 mod files;
+mod formats;
 mod generate;
 mod ike;
 mod import;
