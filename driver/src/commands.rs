@@ -8,6 +8,7 @@ pub mod compare;
 pub mod compute;
 pub mod config;
 pub mod key;
+pub mod manual;
 pub mod mechanisms;
 pub mod migrate;
 pub mod object;

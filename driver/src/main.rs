@@ -6,7 +6,7 @@ mod commands;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use jeton_driver::Error;
 use jeton_driver::text::shown;
 
@@ -83,6 +83,9 @@ enum Command {
     /// The same as `key import`: the option `--import` of `softhsm2-util`.
     #[command(hide = true)]
     Import(commands::key::Import),
+    /// Write the manual pages and the completions of shells to a directory.
+    #[command(hide = true)]
+    Manual(commands::manual::Manual),
     /// The process of one module: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
@@ -122,6 +125,7 @@ impl Command {
             Self::DeleteToken(command) => command.run(),
             Self::TokenInfo(command) => command.run(),
             Self::Import(command) => command.run(),
+            Self::Manual(command) => command.run(Arguments::command()),
             Self::PipelineChild => commands::pipeline::child(),
             Self::MigrateChild => commands::migrate::child(),
         }
