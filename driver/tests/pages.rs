@@ -1,4 +1,5 @@
-//! The commands of docs/tool.md and docs/admin.md, run in a fresh directory as a reader would.
+//! The commands of docs/tool.md, docs/admin.md and docs/tutorial-pq-ca.md, run in a fresh directory
+//! as a reader would.
 
 mod common;
 
@@ -17,10 +18,39 @@ fn the_commands_of_the_page_of_the_tool_run() {
 
 #[test]
 fn the_commands_of_the_table_of_tasks_run() {
-    let page = include_str!("../../docs/admin.md");
+    let (page, _) = admin();
     let commands = commands_of_the_table(page);
     assert!(commands.len() > 25, "{commands:?}");
     run_page(&[blocks(page), commands.join("\n")].concat());
+}
+
+#[test]
+fn the_commands_of_the_chapters_for_administrators_run() {
+    let (_, chapters) = admin();
+    // `!` means that the command fails, which bash alone would not check.
+    let refused = "refused() { if \"$@\"; then exit 1; fi; }\n";
+    let variables = "export JETON_DIR=$PWD/tokens JETON_PIN=87654321 JETON_SO_PIN=12345678\n";
+    let commands = blocks(chapters).replace("\n! ", "\nrefused ");
+    assert!(commands.contains("\nrefused "), "{commands}");
+    run_page_with(Configured::ByThePage, &[refused, variables, &commands].concat());
+}
+
+#[test]
+fn the_commands_of_the_tutorial_run() {
+    const NEEDS: &str = "openssl version | grep -E 'OpenSSL (3[.][5-9]|[4-9])' \
+                         && openssl list -providers -provider pkcs11";
+    let ready = Command::new("sh").args(["-c", NEEDS]).output().is_ok_and(|output| output.status.success());
+    if !ready {
+        println!("skipped: OpenSSL 3.5 with pkcs11-provider is not installed");
+        return;
+    }
+    let script = blocks(include_str!("../../docs/tutorial-pq-ca.md"));
+    run_page_with(Configured::ByThePage, &script);
+}
+
+/// The page for administrators: the part with the table of tasks, and the chapters.
+fn admin() -> (&'static str, &'static str) {
+    include_str!("../../docs/admin.md").split_once("<!-- chapters -->").expect("a marker")
 }
 
 #[test]
@@ -60,8 +90,22 @@ fn commands_of_the_table(page: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Which file configures the module.
+#[derive(PartialEq, Eq)]
+enum Configured {
+    /// A file with the cheapest key derivation, which makes the logins fast.
+    ByTheTest,
+    /// The files that the page writes.
+    ByThePage,
+}
+
 fn run_page(script: &str) {
-    if peer(Known::Jeton).is_none() || !has("openssl", "version") {
+    run_page_with(Configured::ByTheTest, script);
+}
+
+fn run_page_with(configured: Configured, script: &str) {
+    let Some(module) = peer(Known::Jeton) else { return };
+    if !has("openssl", "version") {
         return;
     }
     let scratch = Scratch::new();
@@ -70,7 +114,10 @@ fn run_page(script: &str) {
     let mut command = Command::new("bash");
     command.args(["-euxo", "pipefail", "-c", script]).current_dir(scratch.path()).stdin(Stdio::null());
     command.env_clear().env("PATH", path).env("HOME", scratch.path());
-    // The page sets its own token directory. The cheapest key derivation makes the logins fast.
-    std::fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
-    succeed(command.env("JETON_CONF", scratch.file("conf")));
+    command.env("JETON_MODULE", module);
+    if configured == Configured::ByTheTest {
+        std::fs::write(scratch.file("conf"), "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
+        command.env("JETON_CONF", scratch.file("conf"));
+    }
+    succeed(&mut command);
 }
