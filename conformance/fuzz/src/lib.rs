@@ -18,6 +18,8 @@ mod source;
 mod templates;
 mod token;
 
+pub mod import;
+pub mod migrate;
 pub mod store;
 
 pub use run::Run;
