@@ -67,6 +67,10 @@ fn bounded(scheme: &EncryptionScheme) -> Result<(), Error> {
     let allowed = match &parameters.kdf {
         Kdf::Pbkdf2(kdf) => kdf.iteration_count <= MAX_ITERATIONS,
         Kdf::Scrypt(kdf) => {
+            // pkcs5 0.8.1 overflows if N is 0. RFC 7914, 2: N is a power of 2 greater than 1.
+            if kdf.cost_parameter < 2 || !kdf.cost_parameter.is_power_of_two() {
+                return Err(Error::Damaged("encrypted PKCS#8 key"));
+            }
             let blocks = 128 * u64::from(kdf.block_size);
             blocks
                 .checked_mul(kdf.cost_parameter)

@@ -85,6 +85,15 @@ fn a_file_cannot_ask_for_much_work() {
 }
 
 #[test]
+fn a_cost_of_scrypt_that_is_no_power_of_two_is_refused() {
+    let scrypt = include_bytes!("samples/scrypt.der");
+    for cost in [0, 1, 3] {
+        let file = with_integer(scrypt, &[2, 1, 0x10], &[2, 1, cost]);
+        assert!(matches!(with_password(&file, Some("pw")), Err(Error::Damaged(_))));
+    }
+}
+
+#[test]
 fn an_openssh_file_cannot_ask_for_much_work() {
     let text = std::str::from_utf8(include_bytes!("samples/openssh")).expect("text");
     let inner: String = text.lines().filter(|line| !line.starts_with('-')).collect();
