@@ -123,6 +123,11 @@ impl TokenFile {
         })
     }
 
+    /// Returns the damage that can be seen without a PIN, one sentence each.
+    pub fn damage(&self) -> Result<Vec<String>> {
+        self.token.damage()
+    }
+
     /// Resets the counts of wrong PINs of the SO and of the user to zero. It needs no PIN: anyone
     /// who may write to the file can change the numbers in it.
     pub fn reset_failures(&self) -> Result<()> {

@@ -7,6 +7,7 @@ pub mod cert;
 pub mod compare;
 pub mod compute;
 pub mod config;
+pub mod doctor;
 pub mod key;
 pub mod manual;
 pub mod mechanisms;

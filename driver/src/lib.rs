@@ -9,6 +9,7 @@
 pub mod audit;
 pub mod backup;
 pub mod certificate;
+pub mod doctor;
 pub mod error;
 pub mod import;
 pub mod key_type;

@@ -56,6 +56,8 @@ enum Command {
     SealingKey(commands::token_file::SealingKey),
     /// Back up, verify and restore tokens of Jeton.
     Backup(commands::backup::Backup),
+    /// Examine the token directory, and show what is wrong and the command that mends it.
+    Doctor(commands::doctor::Doctor),
     /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
     Migrate(commands::migrate::Migrate),
     /// Verify an audit log of Jeton.
@@ -114,6 +116,7 @@ impl Command {
             Self::Rekey(command) => command.run(),
             Self::SealingKey(command) => command.run(),
             Self::Backup(command) => command.run(),
+            Self::Doctor(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Audit(command) => command.run(),
             Self::Pipeline(command) => command.run(),

@@ -19,7 +19,7 @@ pub use jeton::store::Role;
 /// Opens the token file with this serial number or label.
 pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Error> {
     let mut found = Vec::new();
-    for token in TokenFile::all(None).map_err(core("open the tokens"))? {
+    for token in all()? {
         let info = token.info().map_err(core("read a token"))?;
         let fits = serial.is_none_or(|serial| info.serial == serial)
             && label.is_none_or(|label| info.label == label);
@@ -37,6 +37,16 @@ pub fn open(serial: Option<&str>, label: Option<&str>) -> Result<TokenFile, Erro
 /// Reads the properties of a token file that can be read without a PIN.
 pub fn info(token: &TokenFile) -> Result<Info, Error> {
     token.info().map_err(core("read the token"))
+}
+
+/// Opens all tokens of the directory that can be opened.
+pub fn all() -> Result<Vec<TokenFile>, Error> {
+    TokenFile::all(None).map_err(core("open the tokens"))
+}
+
+/// Returns the damage of a token that can be seen without a PIN, one sentence each.
+pub fn damage(token: &TokenFile) -> Result<Vec<String>, Error> {
+    token.damage().map_err(core("look for damage"))
 }
 
 /// Resets the counts of wrong PINs of the SO and of the user to zero.

@@ -105,6 +105,9 @@ pub trait Store: Send + Sync {
     /// Copies one state into the empty file at `path`. Other processes may write meanwhile: the
     /// copy has the whole of a commit of theirs, or nothing of it.
     fn copy(&self, path: &Path) -> Result<()>;
+
+    /// Looks for damage that can be seen without a PIN.
+    fn damage(&self) -> Result<Vec<String>>;
 }
 
 /// The result of a search for damage.

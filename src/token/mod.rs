@@ -170,6 +170,11 @@ impl Token {
         self.store.copy(path)
     }
 
+    /// Looks for damage in the store that can be seen without a PIN.
+    pub(crate) fn damage(&self) -> Result<Vec<String>> {
+        self.store.damage()
+    }
+
     /// Returns whether the store is currently read-only.
     pub(crate) fn is_write_protected(&self) -> bool {
         self.store.is_write_protected()

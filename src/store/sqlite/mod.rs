@@ -20,6 +20,7 @@ use tracing::error;
 
 use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
 use self::failure::{log_failure, log_io_failure};
+use self::inspect::inspect;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, index_keys, read_header, snapshot};
 use super::attempt_lock::AttemptLock;
@@ -279,6 +280,14 @@ impl Store for SqliteStore {
         let text = path.to_str().ok_or(Error::ArgumentsBad)?;
         // SQLite copies one state, and no free pages: the copy has no bytes of destroyed objects.
         self.read("copy", |connection| connection.execute("VACUUM INTO ?1", [text]).map(drop))
+    }
+
+    fn damage(&self) -> Result<Vec<String>> {
+        let mut connection = self.current_reader()?;
+        let outcome = connection.transaction().and_then(|transaction| inspect(&transaction, None));
+        outcome
+            .map(|inspection| inspection.damage)
+            .map_err(|reason| log_failure(&self.path, "look for damage", &reason))
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {

@@ -1,0 +1,319 @@
+//! `jeton doctor`: each check finds what it is for, and mends only what is safe.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use common::{Scratch, jeton, peer, run, succeed};
+use jeton_driver::client::{Access, Module, User};
+use jeton_peers::Known;
+use serde_json::Value;
+
+const PIN: &str = "87654321";
+const SO_PIN: &str = "12345678";
+
+/// A directory with one token.
+struct Setup {
+    scratch: Scratch,
+    token: String,
+}
+
+impl Setup {
+    /// Returns `None` if the module is not built.
+    fn new() -> Option<Self> {
+        peer(Known::Jeton)?;
+        let mut setup = Self { scratch: Scratch::new(), token: String::new() };
+        setup.configure("");
+        succeed(&mut setup.command(&["token", "init", "--label", "mine"]));
+        succeed(&mut setup.command(&["key", "generate", "--type", "ec:p256", "--label", "key"]));
+        let files =
+            fs::read_dir(setup.tokens()).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let token = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "jeton"));
+        setup.token = token.expect("a token").to_str().expect("UTF-8").to_owned();
+        Some(setup)
+    }
+
+    fn configure(&self, text: &str) {
+        fs::write(self.scratch.file("conf"), text).expect("the directory is writable");
+    }
+
+    fn tokens(&self) -> String {
+        self.scratch.file("tokens")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = jeton(arguments);
+        command.current_dir(self.scratch.path()).stdin(Stdio::null());
+        command.env("JETON_DIR", self.tokens()).env("JETON_CONF", self.scratch.file("conf"));
+        command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);
+        command
+    }
+
+    /// Runs the command and checks its exit status. Returns its findings, without the one about the
+    /// limit of this machine on locked memory.
+    fn examine(&self, more: &[&str]) -> Vec<Value> {
+        let output = self.command(&[&["doctor", "--json"], more].concat()).output().expect("the tool starts");
+        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let all = all.as_array().expect("a list").clone();
+        let wrong = all.iter().any(|row| row["repaired"] != true);
+        assert_eq!(output.status.code(), Some(i32::from(wrong)), "{all:?}");
+        all.into_iter().filter(|row| row["check"] != "memory-lock").collect()
+    }
+
+    /// Checks that these are the names of all findings.
+    fn finds(&self, expected: &[&str]) -> Vec<Value> {
+        let all = self.examine(&[]);
+        let names: BTreeSet<_> = all.iter().map(|row| row["check"].as_str().expect("a name")).collect();
+        assert_eq!(names, expected.iter().copied().collect(), "{all:?}");
+        all
+    }
+
+    /// Checks that `--repair` mends everything.
+    fn mends(&self) {
+        let all = self.examine(&["--repair"]);
+        assert!(!all.is_empty() && all.iter().all(|row| row["repaired"] == true), "{all:?}");
+        self.finds(&[]);
+    }
+
+    fn sql(&self, sql: &str) {
+        let store = rusqlite::Connection::open(&self.token).expect("a token");
+        store.execute_batch(sql).expect("valid SQL");
+    }
+}
+
+fn set_mode(path: &str, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("its owner");
+}
+
+fn set_time(path: &str, time: SystemTime) {
+    File::options().append(true).open(path).and_then(|file| file.set_modified(time)).expect("its owner");
+}
+
+#[test]
+fn a_sound_directory_has_no_findings_and_wrong_usage_is_2() {
+    let Some(setup) = Setup::new() else { return };
+    setup.finds(&[]);
+    assert_eq!(run(&mut setup.command(&["doctor", "--what"])).0, 2);
+}
+
+#[test]
+fn permissions_are_found_and_mended() {
+    let Some(setup) = Setup::new() else { return };
+    set_mode(&setup.tokens(), 0o777);
+    set_mode(&setup.token, 0o644);
+    let all = setup.finds(&["permissions"]);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[1]["remedy"], format!("chmod 600 {}", setup.token));
+    setup.mends();
+    assert_eq!(fs::metadata(setup.tokens()).expect("a directory").mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_directory_that_a_group_shares_on_purpose_is_sound() {
+    let Some(setup) = Setup::new() else { return };
+    set_mode(&setup.tokens(), 0o2770);
+    set_mode(&setup.token, 0o660);
+    setup.finds(&[]);
+    set_mode(&setup.token, 0o664);
+    setup.finds(&["permissions"]);
+}
+
+#[test]
+fn a_file_of_another_owner_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    if chown(&setup.token, Some(12345), None).is_err() {
+        return println!("skipped: only root can give files away");
+    }
+    let all = setup.finds(&["owner"]);
+    assert!(all[0]["remedy"].as_str().is_some_and(|remedy| remedy.starts_with("chown ")), "{all:?}");
+}
+
+#[test]
+fn leftover_files_that_no_process_holds_are_removed() {
+    let Some(setup) = Setup::new() else { return };
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    let names = ["a.new", "a.new-journal", "a.backup", "gone.jeton-shm", "gone.jeton-lock"];
+    for name in names {
+        let path = setup.scratch.file(&format!("tokens/{name}"));
+        fs::write(&path, "").expect("the directory is writable");
+        set_mode(&path, 0o600);
+        // A file that is being written is no leftover.
+        setup.finds(&[]);
+        set_time(&path, long_ago);
+        setup.finds(&["leftover"]);
+        let held = File::open(&path).expect("a file");
+        held.lock().expect("a lock");
+        let all = setup.examine(&["--repair"]);
+        assert!(all.iter().all(|row| row["repaired"] == false), "{all:?}");
+        drop(held);
+        setup.mends();
+    }
+    // The log of a token that is gone may hold its last changes.
+    let log = setup.scratch.file("tokens/gone.jeton-wal");
+    fs::write(&log, "changes").expect("the directory is writable");
+    set_mode(&log, 0o600);
+    let all = setup.examine(&["--repair"]);
+    assert!(all.len() == 1 && all[0]["repaired"] == false, "{all:?}");
+    assert!(fs::exists(&log).expect("a directory"));
+}
+
+#[test]
+fn damage_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    setup.sql("DELETE FROM record WHERE id = (SELECT max(id) FROM record)");
+    let all = setup.finds(&["damaged"]);
+    assert!(all[0]["problem"].as_str().is_some_and(|text| text.contains("its record is missing")), "{all:?}");
+    fs::write(&setup.token, "not a token").expect("its owner");
+    setup.finds(&["damaged"]);
+}
+
+#[test]
+fn wrong_and_locked_pins_are_found() {
+    let Some(setup) = Setup::new() else { return };
+    setup.sql("UPDATE token SET user_failures = 4");
+    setup.finds(&[]);
+    setup.sql("UPDATE token SET user_failures = 5");
+    setup.finds(&["wrong-pins"]);
+    setup.sql("UPDATE token SET user_failures = 10, so_failures = 10");
+    let all = setup.finds(&["locked-pin"]);
+    let remedies: Vec<_> = all.iter().filter_map(|row| row["remedy"].as_str()).collect();
+    assert!(remedies.len() == 2 && remedies[0].contains("pin reset") && remedies[1].contains("pin unblock"));
+    // Each remedy works.
+    setup.sql("UPDATE token SET so_failures = 0");
+    let serial =
+        setup.token.rsplit('/').next().and_then(|name| name.strip_suffix(".jeton")).expect("a serial");
+    succeed(&mut setup.command(&["pin", "unblock", "--serial", serial, "--new-pin", PIN]));
+    setup.finds(&[]);
+}
+
+#[test]
+fn weak_pin_records_are_found_until_a_login() {
+    let Some(setup) = Setup::new() else { return };
+    setup.configure("[pin]\nmemory-kib = 32768\n");
+    assert_eq!(setup.finds(&["weak-pin-record"]).len(), 2);
+    succeed(&mut setup.command(&["object", "list", "--login"]));
+    assert_eq!(setup.finds(&["weak-pin-record"]).len(), 1);
+    setup.configure("[pin]\nmemory-kib = 8\npasses = 1\n");
+    setup.finds(&[]);
+    succeed(&mut setup.command(&["pin", "change", "--new-pin", PIN]));
+    let all = setup.finds(&["weak-pin-record"]);
+    assert!(all[0]["remedy"].as_str().is_some_and(|text| text.contains("memory-kib = 19456")), "{all:?}");
+}
+
+#[test]
+fn a_missing_sealing_key_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    succeed(&mut setup.command(&["sealing-key", "new", "key"]));
+    setup.configure(&format!("[store]\nsealing-key = \"file:{}\"\n", setup.scratch.file("key")));
+    succeed(&mut setup.command(&["sealing-key", "set"]));
+    setup.finds(&[]);
+    setup.configure("");
+    setup.finds(&["sealing-key"]);
+}
+
+#[test]
+fn a_second_file_of_a_token_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    let copy = setup.scratch.file("tokens/copy.jeton");
+    fs::copy(&setup.token, &copy).expect("the directory is writable");
+    let all = setup.finds(&["duplicate"]);
+    assert_eq!(all[0]["file"], copy);
+}
+
+#[test]
+fn a_wrong_clock_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    set_time(&setup.token, SystemTime::now() + Duration::from_secs(30 * 24 * 3600));
+    setup.finds(&["clock"]);
+}
+
+#[test]
+fn a_missing_directory_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    fs::rename(setup.tokens(), setup.scratch.file("elsewhere")).expect("a directory");
+    setup.finds(&["directory"]);
+}
+
+#[test]
+fn a_low_limit_on_locked_memory_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit -l 64; exec {} doctor", env!("CARGO_BIN_EXE_jeton"))]);
+    command.env("JETON_DIR", setup.tokens()).env("JETON_CONF", setup.scratch.file("conf"));
+    let (code, text) = run(&mut command);
+    assert!(code == 1 && text.contains("memory-lock: the limit on locked memory is 64 KiB"), "{text}");
+}
+
+#[test]
+fn a_full_file_system_is_found() {
+    let Some(setup) = Setup::new() else { return };
+    let folder = setup.scratch.file("small");
+    fs::create_dir(&folder).expect("a directory");
+    let script = format!(
+        "mount -t tmpfs -o size=8m none {folder} && cp -a {}/. {folder} && JETON_DIR={folder} exec {} doctor --json",
+        setup.tokens(),
+        env!("CARGO_BIN_EXE_jeton")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]);
+    let output = command.env("JETON_CONF", setup.scratch.file("conf")).output();
+    let Ok(all) =
+        output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
+    else {
+        return println!("skipped: this system lets users mount nothing");
+    };
+    let all = all.as_array().expect("a list");
+    assert!(all.iter().any(|row| row["check"] == "free-space"), "{all:?}");
+}
+
+#[test]
+fn processes_with_another_module_are_found() {
+    let Some(setup) = Setup::new() else { return };
+    let other = setup.scratch.file("libjeton_pkcs11.so");
+    fs::copy(Known::Jeton.library().expect("the module"), &other).expect("the disk has room");
+    let start = |module: &str| {
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command.args(["--exact", "process_of_another_test", "--nocapture"]).stdin(Stdio::piped());
+        command.env("JETON_DIR", setup.tokens()).env("JETON_CONF", setup.scratch.file("conf"));
+        command.env("JETON_DOCTOR_MODULE", module).env("JETON_DOCTOR_READY", setup.scratch.file("ready"));
+        let _ = fs::remove_file(setup.scratch.file("ready"));
+        let child = command.stdout(Stdio::null()).spawn().expect("this test starts");
+        for _ in 0..1000 {
+            if fs::exists(setup.scratch.file("ready")).expect("a directory") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child
+    };
+    let mut first = start(&other);
+    setup.finds(&[]);
+    let mut second = start(Known::Jeton.library().expect("the module").to_str().expect("UTF-8"));
+    setup.finds(&["other-versions"]);
+    fs::remove_file(&other).expect("a file");
+    let all = setup.finds(&["other-versions"]);
+    let expected = format!("restart the processes {}", first.id());
+    assert_eq!(all[0]["remedy"], expected);
+    for child in [&mut first, &mut second] {
+        drop(child.stdin.take());
+        assert!(child.wait().expect("it ends").success());
+    }
+    setup.finds(&[]);
+}
+
+/// Not a test: another test starts it. Uses the token until its standard input ends.
+#[test]
+fn process_of_another_test() {
+    let Ok(module) = std::env::var("JETON_DOCTOR_MODULE") else { return };
+    let module = Module::load(module).expect("the module");
+    module.initialize(None).expect("the configuration");
+    let slot = *module.slots(true).expect("slots").first().expect("a token");
+    let session = module.open_session(slot, Access::ReadWrite).expect("a session");
+    session.login(User::User, Some(PIN)).expect("the PIN");
+    fs::write(std::env::var("JETON_DOCTOR_READY").expect("a path"), "").expect("the directory is writable");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("a pipe");
+}
