@@ -2,6 +2,8 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
+use zeroize::Zeroizing;
+
 use crate::Error;
 
 const SCHEME: &str = "pkcs11:";
@@ -30,9 +32,11 @@ pub struct Uri {
     /// `pin-source`: a file with the PIN.
     pub pin_source: Option<String>,
     /// `pin-value`: the PIN.
-    pub pin_value: Option<String>,
-    /// `module-path`
-    pub module: Option<String>,
+    pub pin_value: Option<Zeroizing<String>>,
+    /// `module-path`: the file of a module.
+    pub module_path: Option<String>,
+    /// `module-name`: the name of a module, without its ending.
+    pub module_name: Option<String>,
 }
 
 impl Uri {
@@ -86,8 +90,12 @@ impl Uri {
             "manufacturer" => &mut self.manufacturer,
             "object" => &mut self.object,
             "pin-source" => &mut self.pin_source,
-            "pin-value" => &mut self.pin_value,
-            "module-path" => &mut self.module,
+            "pin-value" => {
+                self.pin_value = Some(Zeroizing::new(text?));
+                return Some(());
+            }
+            "module-path" => &mut self.module_path,
+            "module-name" => &mut self.module_name,
             _ => return Some(()),
         };
         *place = Some(text?);

@@ -189,6 +189,31 @@ fn a_pin_comes_from_a_file_a_descriptor_a_credential_a_variable_or_a_uri() {
 }
 
 #[test]
+fn a_uri_chooses_a_module_only_if_the_user_names_the_same_one() {
+    let Some(tool) = Tool::new() else { return };
+    let module = peer(Known::Jeton).expect("the module");
+    let module = module.to_str().expect("UTF-8");
+    let list = |uri: &str, more: &[&str]| {
+        let (code, text) = run(&mut tool.command(&[&["object", "list", "--token", uri], more].concat()));
+        assert!(code == 0 || text.contains("loads only if --module names it too"), "{text}");
+        code
+    };
+    let path = format!("pkcs11:token=mine?module-path={module}");
+    assert_eq!(list(&path, &[]), 2);
+    assert_eq!(list(&path, &["--module", "softhsm2"]), 2);
+    assert_eq!(list(&path, &["--module", module]), 0);
+    assert_eq!(list(&path, &["--module", "jeton"]), 0);
+    assert_eq!(list("pkcs11:token=mine?module-path=/tmp/evil.so", &["--module", "jeton"]), 2);
+    for (name, expected) in [("jeton", 0), ("jeton_pkcs11", 0), ("libjeton_pkcs11", 0), ("softhsm2", 2)] {
+        assert_eq!(list(&format!("pkcs11:token=mine?module-name={name}"), &["--module", "jeton"]), expected);
+    }
+    assert_eq!(list("pkcs11:token=mine?module-name=jeton", &[]), 2);
+    let uri = format!("pkcs11:token=mine;object=x?module-path={module}");
+    let (code, _) = run(&mut tool.command(&["object", "show", "--uri", &uri]));
+    assert_eq!(code, 2);
+}
+
+#[test]
 fn objects_are_generated_listed_changed_copied_and_deleted() {
     let Some(tool) = Tool::new() else { return };
     for kind in

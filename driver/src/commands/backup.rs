@@ -297,7 +297,7 @@ impl KnownPin {
 }
 
 fn given_or_asked(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
-    given.map_or_else(|| pin::ask(None, whose).map(Zeroizing::new), Ok)
+    pin::ask(given, whose)
 }
 
 /// A backup in `--json`.

@@ -82,7 +82,7 @@ impl Migrate {
         if label.len() > 32 {
             return Err(Error::Usage("a label has 32 bytes at most; --label gives another one".to_owned()));
         }
-        let old_pin = Zeroizing::new(self.pins.user()?);
+        let old_pin = self.pins.user()?;
         let objects = old.read(old_pin.as_bytes())?;
         println!(
             "{} token {:?}: {} objects in {}",
@@ -97,7 +97,7 @@ impl Migrate {
         if !self.dry_run && self.is_done(&objects, &label, &pin)? {
             return Ok(ExitCode::SUCCESS);
         }
-        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()? };
+        let so_pin = if self.dry_run { so_pin } else { self.pins.new_so()?.to_string() };
         let stage = if self.dry_run { Stage::temporary()? } else { Stage::in_tokens(&tokens)? };
         let old_module = self.old_module(&old, &stage, &old_pin)?;
         let job = Job { objects, library, label: label.clone(), so_pin, pin, old_module };
@@ -145,7 +145,7 @@ impl Migrate {
         let given = pin::given(self.new_pin_file.as_deref(), self.new_pin_fd, "JETON_NEW_PIN")?;
         match given {
             None if !old.is_empty() => Ok(old.to_owned()),
-            given => pin::ask_new(given, "user"),
+            given => pin::ask_new(given, "user").map(|pin| pin.to_string()),
         }
     }
 

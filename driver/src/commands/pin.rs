@@ -36,21 +36,21 @@ pub struct PinFiles {
 
 impl PinFiles {
     /// The security officer's PIN.
-    pub fn so(&self) -> Result<String, Error> {
+    pub fn so(&self) -> Result<Zeroizing<String>, Error> {
         ask(self.given_so()?, "SO")
     }
 
     /// The user's PIN.
-    pub fn user(&self) -> Result<String, Error> {
+    pub fn user(&self) -> Result<Zeroizing<String>, Error> {
         ask(given(self.pin_file.as_deref(), self.pin_fd, "JETON_PIN")?, "User")
     }
 
     /// A new PIN of the security officer.
-    pub fn new_so(&self) -> Result<String, Error> {
+    pub fn new_so(&self) -> Result<Zeroizing<String>, Error> {
         ask_new(self.given_so()?, "SO")
     }
 
-    fn given_so(&self) -> Result<Option<String>, Error> {
+    fn given_so(&self) -> Result<Option<Zeroizing<String>>, Error> {
         given(self.so_pin_file.as_deref(), self.so_pin_fd, "JETON_SO_PIN")
     }
 }
@@ -84,7 +84,7 @@ macro_rules! secret_options {
                 }
                 let credential = self.$credential.as_deref().map(credential).transpose()?;
                 let file = self.$file.as_deref().or(credential.as_deref());
-                Ok(given(file, self.$descriptor, $variable)?.map(Zeroizing::new))
+                given(file, self.$descriptor, $variable)
             }
         }
     };
@@ -133,31 +133,35 @@ fn credential(name: &str) -> Result<PathBuf, Error> {
 }
 
 /// The PIN of a file, of a file descriptor or of an environment variable, in this order.
-pub fn given(file: Option<&Path>, descriptor: Option<u32>, variable: &str) -> Result<Option<String>, Error> {
+pub fn given(
+    file: Option<&Path>,
+    descriptor: Option<u32>,
+    variable: &str,
+) -> Result<Option<Zeroizing<String>>, Error> {
     let descriptor = descriptor.map(|number| PathBuf::from(format!("/dev/fd/{number}")));
     match read(file.or(descriptor.as_deref()))? {
         Some(pin) => Ok(Some(pin)),
-        None => Ok(std::env::var(variable).ok()),
+        None => Ok(std::env::var(variable).ok().map(Zeroizing::new)),
     }
 }
 
 /// The first line of a file.
-pub fn read(file: Option<&Path>) -> Result<Option<String>, Error> {
+pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
     let Some(path) = file else { return Ok(None) };
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE as usize));
     File::open(path)
         .and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
         .map_err(Error::io(path))?;
-    Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
+    Ok(Some(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned())))
 }
 
 /// A PIN that exists.
-pub fn ask(given: Option<String>, whose: &str) -> Result<String, Error> {
+pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
     given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
 }
 
 /// A new PIN: the tool asks for it twice.
-pub fn ask_new(given: Option<String>, whose: &str) -> Result<String, Error> {
+pub fn ask_new(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
     let pin = match given {
         Some(pin) => pin,
         None => {
@@ -179,7 +183,7 @@ pub fn ask_new(given: Option<String>, whose: &str) -> Result<String, Error> {
 /// Asks for the password of a file.
 pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     let path = jeton_driver::text::shown(&path.display().to_string());
-    prompt(&format!("Password of {path}: ")).map(Zeroizing::new)
+    prompt(&format!("Password of {path}: "))
 }
 
 /// A passphrase of a new backup: the tool asks for it twice.
@@ -187,15 +191,15 @@ pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<
     if let Some(passphrase) = given {
         return Ok(passphrase);
     }
-    let passphrase = prompt("New passphrase of the backup: ").map(Zeroizing::new)?;
-    if *Zeroizing::new(prompt("New passphrase again: ")?) != *passphrase {
+    let passphrase = prompt("New passphrase of the backup: ")?;
+    if prompt("New passphrase again: ")? != passphrase {
         return Err(Error::Usage("the two passphrases differ".to_owned()));
     }
     Ok(passphrase)
 }
 
-fn prompt(text: &str) -> Result<String, Error> {
-    rpassword::prompt_password(text).map_err(|_| {
+fn prompt(text: &str) -> Result<Zeroizing<String>, Error> {
+    rpassword::prompt_password(text).map(Zeroizing::new).map_err(|_| {
         Error::Failed(format!(
             "no terminal to ask for the {}; pass it by a file, a file descriptor, a credential or a variable (--help)",
             text.trim_end().trim_end_matches(':')

@@ -68,8 +68,8 @@ impl Change {
         } else {
             (User::User, "user", self.pin.given()?)
         };
-        let old = pin::ask(old.map(|pin| pin.to_string()), whose)?;
-        let new = pin::ask_new(self.new_pin.given()?.map(|pin| pin.to_string()), whose)?;
+        let old = pin::ask(old, whose)?;
+        let new = pin::ask_new(self.new_pin.given()?, whose)?;
         check_pin(&opened.info, whose, &new)?;
         let session = opened.module.open_session(opened.slot, Access::ReadWrite)?;
         session.login(user, Some(&old))?;
@@ -92,8 +92,8 @@ struct Unblock {
 impl Unblock {
     fn run(self) -> Result<ExitCode, Error> {
         let opened = self.target.open(None)?;
-        let so_pin = pin::ask(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
-        let new = pin::ask_new(self.new_pin.given()?.map(|pin| pin.to_string()), "user")?;
+        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
+        let new = pin::ask_new(self.new_pin.given()?, "user")?;
         check_pin(&opened.info, "user", &new)?;
         let session = opened.module.open_session(opened.slot, Access::ReadWrite)?;
         session.login(User::So, Some(&so_pin))?;

@@ -19,6 +19,7 @@ use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
+use zeroize::Zeroizing;
 
 use super::backend::Backend;
 use super::{pin, printing};
@@ -230,7 +231,10 @@ impl Pipeline {
     fn path_pin(&self) -> Result<Option<String>, Error> {
         let has_path =
             self.module.iter().any(|text| matches!(Selection::parse(text), Ok(Selection::Path(_))));
-        if has_path { pin::ask(self.pin.clone(), "User").map(Some) } else { Ok(None) }
+        if !has_path {
+            return Ok(None);
+        }
+        pin::ask(self.pin.clone().map(Zeroizing::new), "User").map(|pin| Some(pin.to_string()))
     }
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its

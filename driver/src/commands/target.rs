@@ -1,14 +1,15 @@
 //! The options that choose a module, a token and objects.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use clap::Args;
 use cryptoki_sys::{CK_SLOT_ID, CKA_CLASS, CKA_ID, CKA_LABEL, CKF_LOGIN_REQUIRED};
 use jeton_driver::Error;
 use jeton_driver::client::{Access, Attribute, Module, ObjectHandle, Session, SlotId, TokenInfo, User};
 use jeton_driver::object::class_named;
-use jeton_driver::text::from_hex;
+use jeton_driver::text::{from_hex, shown};
 use jeton_driver::token::{self, Choice};
 use jeton_driver::uri::Uri;
 use jeton_peers::Known;
@@ -29,14 +30,49 @@ pub struct ModuleOption {
 
 impl ModuleOption {
     /// Returns the name or path of the module.
-    pub fn name<'a>(&'a self, uri: Option<&'a Uri>) -> &'a str {
-        self.module.as_deref().or(uri.and_then(|uri| uri.module.as_deref())).unwrap_or("jeton")
+    pub fn name(&self) -> &str {
+        self.module.as_deref().unwrap_or("jeton")
     }
 
-    /// Loads and initialises it.
+    /// Loads and initialises it. Fails if the URI names another module.
     pub fn open(&self, uri: Option<&Uri>) -> Result<Module, Error> {
-        open(self.name(uri), self.parameters.as_deref())
+        if let Some(uri) = uri {
+            self.expect_module_of(uri)?;
+        }
+        open(self.name(), self.parameters.as_deref())
     }
+
+    /// Fails if the URI names a module, unless --module names the same one. A module is a program:
+    /// only the user may choose it, and a URI may come from someone else.
+    fn expect_module_of(&self, uri: &Uri) -> Result<(), Error> {
+        let named = [("module-path", &uri.module_path), ("module-name", &uri.module_name)];
+        for (attribute, module) in named {
+            let Some(module) = module else { continue };
+            if !self.module.as_deref().is_some_and(|own| is_same_module(own, module)) {
+                return Err(Error::Usage(format!(
+                    "the URI names a module ({attribute}={}), which the tool loads only if --module names it too",
+                    shown(module)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether both are names or paths of one module. `module-name` is the name of a file
+/// without its ending, and possibly without "lib".
+fn is_same_module(own: &str, named: &str) -> bool {
+    if own == named {
+        return true;
+    }
+    let Ok(own) = jeton_peers::library_of(own) else { return false };
+    if named.contains('/') {
+        // A module may have several names.
+        let files = [own.as_path(), Path::new(named)].map(std::fs::metadata);
+        return matches!(files, [Ok(own), Ok(named)] if (own.dev(), own.ino()) == (named.dev(), named.ino()));
+    }
+    let stem = own.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    stem == named || stem.strip_prefix("lib") == Some(named)
 }
 
 /// Loads and initialises a module by its name or path.
@@ -122,7 +158,7 @@ impl Opened {
         let pin = match (self.given(pin)?, need) {
             (Some(pin), _) => pin,
             (None, Need::IfGiven) => return Ok(session),
-            (None, Need::Login) => Zeroizing::new(pin::ask(None, "User")?),
+            (None, Need::Login) => pin::ask(None, "User")?,
         };
         session.login(User::User, Some(&pin))?;
         Ok(session)
@@ -132,7 +168,7 @@ impl Opened {
     pub fn pin(&self, pin: &UserPin) -> Result<Zeroizing<String>, Error> {
         match self.given(pin)? {
             Some(pin) => Ok(pin),
-            None => Ok(Zeroizing::new(pin::ask(None, "User")?)),
+            None => pin::ask(None, "User"),
         }
     }
 
@@ -142,12 +178,12 @@ impl Opened {
         }
         let Some(uri) = &self.uri else { return Ok(None) };
         if let Some(pin) = &uri.pin_value {
-            return Ok(Some(Zeroizing::new(pin.clone())));
+            return Ok(Some(pin.clone()));
         }
         let Some(source) = &uri.pin_source else { return Ok(None) };
         // RFC 7512, 2.4: a "file:" URI or the path of a file.
         let path = source.strip_prefix("file://").or(source.strip_prefix("file:")).unwrap_or(source);
-        Ok(pin::read(Some(&PathBuf::from(path)))?.map(Zeroizing::new))
+        pin::read(Some(Path::new(path)))
     }
 }
 

@@ -98,8 +98,8 @@ impl InitToken {
             let label = shown(&found.label);
             confirm(self.yes, &format!("The token \"{label}\" and all its objects will be erased. Go on?"))?;
         }
-        let so_pin = pin::ask_new(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
-        let pin = pin::ask_new(self.pin.given()?.map(|pin| pin.to_string()), "user")?;
+        let so_pin = pin::ask_new(self.so_pin.given()?, "SO")?;
+        let pin = pin::ask_new(self.pin.given()?, "user")?;
         let slot = token::initialise(&module, &Choice::Slot(slot), &self.label, &so_pin, &pin)?;
         let serial = module.token_info(slot)?.serial;
         out::line(format_args!("The token {:?} with serial {serial} is in slot {}.", self.label, slot.0))?;
@@ -250,7 +250,7 @@ pub struct DeleteToken {
 impl DeleteToken {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        if self.module.name(None) != "jeton" {
+        if self.module.name() != "jeton" {
             return Err(Error::Usage(
                 "PKCS#11 has no call that deletes a token; only those of Jeton can be deleted here, by their files"
                     .to_owned(),
@@ -294,7 +294,7 @@ impl Rename {
     fn run(self) -> Result<ExitCode, Error> {
         check_label(&self.label)?;
         let token = self.which.open()?;
-        let so_pin = pin::ask(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
+        let so_pin = pin::ask(self.so_pin.given()?, "SO")?;
         token_file::rename(&token, &so_pin, &self.label)?;
         out::line(format_args!(
             "The token is called {:?}. Running programs see it after a restart.",

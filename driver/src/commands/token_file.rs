@@ -72,8 +72,8 @@ impl Reset {
             token_file::reset_failures(&token)?;
             println!("No wrong PINs are counted any more.");
         } else {
-            let user_pin = pin::ask(self.pin.given()?.map(|pin| pin.to_string()), "User")?;
-            let new = pin::ask_new(self.so_pin.given()?.map(|pin| pin.to_string()), "SO")?;
+            let user_pin = pin::ask(self.pin.given()?, "User")?;
+            let new = pin::ask_new(self.so_pin.given()?, "SO")?;
             token_file::reset_so_pin(&token, &user_pin, &new)?;
             println!("The SO PIN is set.");
         }

@@ -9,6 +9,7 @@ use jeton_driver::client::Module;
 use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, verify_database};
 use jeton_driver::selection::Selection;
 use jeton_peers::{Known, Sandbox, TokenAccess};
+use zeroize::Zeroizing;
 
 use super::backend::Backend;
 use super::pin;
@@ -42,7 +43,7 @@ impl VerifyDb {
         match (Selection::parse(&self.module)?, &self.sandbox) {
             (Selection::InProcess, _) => self.verify(&mut InProcess::default()),
             (Selection::Path(path), _) => {
-                let pin = pin::ask(self.pin.clone(), "User")?;
+                let pin = pin::ask(self.pin.clone().map(Zeroizing::new), "User")?.to_string();
                 let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
                 self.verify_through(path, None, &token)
             }
