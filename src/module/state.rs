@@ -17,6 +17,7 @@ impl Module {
             if let Output::Buffer(out) = out {
                 let place = place(out, STATE_LEN)?;
                 place.copy_from_slice(&self.states.keep(&session.token, snapshot)?);
+                session.operations.digest.set_saved(true);
             }
             Ok(STATE_LEN)
         })

@@ -10,17 +10,20 @@ pub struct Digesting {
     provider: &'static Provider,
     hash: Hash,
     hasher: Option<Box<dyn Hasher>>,
+    /// True if no data was processed since the caller saved or restored the state.
+    saved: bool,
 }
 
 impl Digesting {
     /// Returns a digest with this hash, without data.
     pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
-        Self { provider, hash, hasher: None }
+        Self { provider, hash, hasher: None, saved: false }
     }
 }
 
 impl Absorb for Digesting {
     fn update(&mut self, data: &[u8]) -> Result<()> {
+        self.saved = false;
         if self.hasher.is_none() {
             self.hasher = Some(self.provider.digest.start(self.hash)?);
         }
@@ -49,6 +52,27 @@ impl Resume for Digesting {
 }
 
 impl Operation<Digesting> {
+    /// Ends an active digest whose state the caller has saved, so that `C_DigestInit` can start
+    /// another one. The caller can still restore the state.
+    ///
+    /// PKCS#11 3.2, "All other Cryptoki function return values": `CKR_OPERATION_ACTIVE` means that
+    /// an active operation "prevents Cryptoki from activating the specified operation". A saved
+    /// digest prevents nothing. OpenSSL's pkcs11-provider 1.3.0 never ends the digests that it has
+    /// copied. It reuses their sessions, and each of its TLS handshakes would fail.
+    pub(super) fn end_saved(&mut self) {
+        if self.active_engine().is_some_and(|engine| engine.saved) {
+            self.cancel();
+        }
+        self.set_saved(false);
+    }
+
+    /// Records whether the caller has saved the state.
+    pub(crate) fn set_saved(&mut self, saved: bool) {
+        if let Ok(engine) = self.engine() {
+            engine.saved = saved;
+        }
+    }
+
     /// `C_Digest`. PKCS#11 3.2, C_Digest: a call "always terminates the active digest operation",
     /// also if it comes between the parts of a message.
     pub fn digest(&mut self, data: &[u8], out: Output<'_>) -> Result<usize> {

@@ -114,6 +114,7 @@ impl Session {
     pub fn digest_init(&mut self, mechanism: &Mechanism) -> Result<()> {
         let Action::Digest(hash) = mechanism.info.action else { return Err(Error::MechanismInvalid) };
         let digest = &mut self.operations.digest;
+        digest.end_saved();
         if !digest.rearm(mechanism, NO_KEY, 0, never_renew)? {
             check_offered(&self.token, mechanism)?;
             let engine = Digesting::new(self.token.provider(), hash);

@@ -109,6 +109,7 @@ impl Session {
             };
             self.resume(savable, saved, key, &state.signature).inspect_err(|_| self.cancel(u64::MAX))?;
         }
+        self.operations.digest.set_saved(true);
         Ok(())
     }
 

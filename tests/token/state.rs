@@ -57,6 +57,45 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
     });
 }
 
+/// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: an active operation "prevents Cryptoki from activating the
+/// specified operation". A digest whose state the caller has does not. pkcs11-provider starts the
+/// next digest of a TLS handshake in such a session.
+#[test]
+fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
+    each_backend(|provider| {
+        let client = Client::new(provider);
+        let (module, one, other) = (&client.module, client.open(), client.open());
+        let init = |session| module.digest_init(session, &plain(M::SHA256));
+        init(one).expect("an operation");
+        module.digest_update(one, b"a").expect("a part");
+        // The length alone saves nothing.
+        module.operation_state(one, Output::Length).expect("a length");
+        assert_eq!(init(one), Err(Error::OperationActive));
+        let state = save(&client, one).expect("a state");
+        assert_eq!(module.set_operation_state(other, &state, NO_KEY, NO_KEY), Ok(()));
+        for session in [one, other] {
+            assert_eq!(init(session), Ok(()));
+            // The new digest is not saved, and has no data of the earlier one.
+            assert_eq!(init(session), Err(Error::OperationActive));
+            module.digest_update(session, b"abc").expect("a part");
+            assert_eq!(init(session), Err(Error::OperationActive));
+            assert_eq!(digest_of(&client, session, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
+        }
+        // Nothing is lost: the caller still has the state.
+        assert_eq!(module.set_operation_state(one, &state, NO_KEY, NO_KEY), Ok(()));
+        module.digest_update(one, b"bc").expect("a part");
+        // Data after the state would be lost.
+        assert_eq!(init(one), Err(Error::OperationActive));
+        assert_eq!(digest_of(&client, one, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
+        // A digest that ended after it was saved leaves no trace.
+        init(one).expect("an operation");
+        save(&client, one).expect("a state");
+        digest_of(&client, one, 32);
+        init(one).expect("an operation");
+        assert_eq!(init(one), Err(Error::OperationActive));
+    });
+}
+
 #[test]
 fn every_signature_and_mac_state_is_restored_in_another_session() {
     mechanisms::each_case(|client, session, case, (public, private)| {

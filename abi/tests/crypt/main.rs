@@ -523,6 +523,25 @@ fn dual_functions_reverse_each_other() {
     ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
 }
 
+/// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: pkcs11-provider starts the next digest of a TLS handshake
+/// in a session whose digest it has saved and given up.
+#[test]
+fn a_saved_digest_makes_way_for_the_next_one() {
+    let session = session();
+    let with: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
+    ok!(C_DigestInit(session, with));
+    ok!(C_DigestUpdate(session, pointer(b"a"), 1));
+    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
+    let state = two_calls(|out, room| rv!(C_GetOperationState(session, out, room)));
+    ok!(C_DigestInit(session, with));
+    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
+    let digest = two_calls(|out, room| rv!(C_Digest(session, pointer(b"abc"), 3, out, room)));
+    ok!(C_SetOperationState(session, pointer(&state), len(&state), 0, 0));
+    ok!(C_DigestUpdate(session, pointer(b"bc"), 2));
+    assert_eq!(rv!(C_DigestInit(session, with)), CKR_OPERATION_ACTIVE);
+    assert_eq!(two_calls(|out, room| rv!(C_DigestFinal(session, out, room))), digest);
+}
+
 #[test]
 fn a_dual_function_needs_both_operations() {
     let session = session();

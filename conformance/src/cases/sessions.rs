@@ -86,6 +86,25 @@ pub const CASES: &[Case] = &[
         },
     ),
     case(
+        "C_GetOperationState",
+        "the saved digest makes way for the next one",
+        &[CKR_OK, CKR_OPERATION_ACTIVE, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            let (session, mut state, mut length) = (fixture.fresh()?, vec![0; 65536], 65536);
+            session.digest_init(&SHA256)?;
+            session.digest_update(b"a")?;
+            fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)])?;
+            session.digest_init(&SHA256)?;
+            let (mut one, mut two) = ([0; 32], [0; 32]);
+            session.digest(b"abc", &mut one)?;
+            let arguments = vec![Arg::Bytes(&state[..length as usize]), Arg::Number(0), Arg::Number(0)];
+            fixture.call("C_SetOperationState", &session, arguments)?;
+            session.digest_update(b"bc")?;
+            session.digest_final(&mut two)?;
+            ensure("C_SetOperationState", one == two)
+        },
+    ),
+    case(
         "C_SetOperationState",
         "moves a digest to another session",
         &[CKR_OK, CKR_STATE_UNSAVEABLE, CKR_FUNCTION_NOT_SUPPORTED],
