@@ -10,6 +10,7 @@ use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
 mod arguments;
+mod clauses;
 mod digests;
 mod encryption;
 mod general;
@@ -64,6 +65,7 @@ const CHAPTERS: &[&[Case]] = &[
     kem::CASES,
     messages::CASES,
     programs::CASES,
+    clauses::CASES,
     tokens::LAST,
 ];
 

@@ -40,6 +40,9 @@ struct Options {
     /// The policy of jeton: compatible or strict.
     #[arg(long)]
     policy: Option<String>,
+    /// Let jeton offer the legacy mechanisms.
+    #[arg(long)]
+    legacy: bool,
     /// Run only the published attacks.
     #[arg(long)]
     attacks: bool,
@@ -88,9 +91,10 @@ fn main() -> ExitCode {
 }
 
 fn subject(options: &Options, module: &str, backend: Option<&str>, policy: Option<&str>) -> Subject {
-    let (only, quick, attacks) = (options.only.clone(), options.quick, options.attacks);
+    let Options { legacy, quick, attacks, .. } = *options;
+    let only = options.only.clone();
     let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
-    Subject { module: module.to_owned(), backend, policy, only, quick, attacks }
+    Subject { module: module.to_owned(), backend, policy, legacy, only, quick, attacks }
 }
 
 /// Runs the checks on one module and prints its scorecard.

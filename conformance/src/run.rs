@@ -27,6 +27,8 @@ pub struct Subject {
     pub backend: Option<String>,
     /// The policy of Jeton.
     pub policy: Option<String>,
+    /// True if Jeton offers the legacy mechanisms.
+    pub legacy: bool,
     /// Only tasks whose names contain one of these strings. If empty, all tasks.
     pub only: Vec<String>,
     /// True to run only a part of long sets of vectors.
@@ -138,15 +140,15 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
     command.envs(sandbox.environment).stdout(Stdio::piped()).spawn().map_err(Error::io(program))
 }
 
-/// Adds the policy to the configuration of Jeton. For attacks it also enables the legacy
-/// mechanisms, because these allow more attacks.
+/// Adds the policy to the configuration of Jeton, and enables the legacy mechanisms if the subject
+/// asks for them. Attacks always have them, because these mechanisms allow more attacks.
 fn configure(sandbox: &mut Sandbox, subject: &Subject, directory: &Path) -> Result<(), Error> {
     let path = directory.join("jeton.toml");
     let mut text = std::fs::read_to_string(&path).unwrap_or_default();
     if let Some(policy) = &subject.policy {
         text.push_str(&format!("[policy]\nname = \"{policy}\"\n"));
     }
-    if subject.attacks {
+    if subject.attacks || subject.legacy {
         text.push_str("[mechanisms]\nlegacy = true\n");
     }
     std::fs::write(&path, text).map_err(Error::io(&path))?;

@@ -1,0 +1,305 @@
+//! Clauses that modules read differently: single-part mechanisms, the defaults of attributes,
+//! restricted keys, and the flags of the token.
+//!
+//! Where the standard leaves the choice to the token, both answers are right, and the result shows
+//! the answer. `conformance/tests/jeton.rs` expects one answer of Jeton.
+
+use cryptoki_sys::*;
+use jeton_client::{Arg, Attribute, Failure, Mechanism, ObjectHandle, Structure};
+
+use super::{Case, DIGEST, ECDSA, HMAC, SHA256, case};
+use crate::fixture::{Fixture, Key, SECRET, able, ensure, open_key, with};
+
+/// PKCS#11 3.2, the tables of the mechanisms: "Single-part operations only". A module may lack the
+/// mechanism.
+const NO_PARTS: &[CK_RV] =
+    &[CKR_OPERATION_NOT_INITIALIZED, CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
+/// PKCS#11 3.2, "Common key attributes", `CKA_ALLOWED_MECHANISMS`: "A list of mechanisms allowed to
+/// be used with this key". A module may lack the attribute.
+const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
+/// PKCS#11 3.2, "Common key attributes": the default depends on the mechanism or the token.
+const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
+/// PKCS#11 3.2, "Key derivation by data encryption": the data has whole blocks.
+const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
+/// The codes for Triple DES, which a module may lack.
+const DES3: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
+
+/// Starts a signature and passes a part.
+fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]) -> Result<(), Failure> {
+    let session = fixture.fresh()?;
+    session.sign_init(mechanism, fixture.key(key)?)?;
+    over(session.sign_update(part), || session.sign_final(&mut [0; 20_000]).map(drop))
+}
+
+/// Checks that the operation is over after a refused part.
+fn over(refused: Result<(), Failure>, end: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let Err(failure) = &refused else { return refused };
+    if failure.code == CKR_OPERATION_NOT_INITIALIZED {
+        ensure(failure.function, end().is_err_and(|failure| failure.code == CKR_OPERATION_NOT_INITIALIZED))?;
+    }
+    refused
+}
+
+fn pss() -> Mechanism {
+    Mechanism::with_numbers(CKM_RSA_PKCS_PSS, &[CKM_SHA256, CKG_MGF1_SHA256, 32])
+}
+
+fn oaep() -> Mechanism {
+    let parameter = Structure::new().number(CKM_SHA256).number(CKG_MGF1_SHA256);
+    parameter.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP)
+}
+
+/// Returns a mechanism that signs a digest by SHA-256 with a post-quantum key.
+fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
+    Structure::new().number(CKH_HEDGE_PREFERRED).bytes(b"").number(CKM_SHA256).mechanism(kind)
+}
+
+/// Returns the template of a session key without `CKA_SENSITIVE` and `CKA_EXTRACTABLE`.
+fn bare(kind: CK_KEY_TYPE) -> Vec<Attribute> {
+    let key = [Attribute::number(CKA_CLASS, CKO_SECRET_KEY), Attribute::number(CKA_KEY_TYPE, kind)];
+    with(key.to_vec(), Attribute::flag(CKA_TOKEN, false))
+}
+
+/// Returns the template of a secret of 32 bytes.
+fn of_32(kind: CK_KEY_TYPE) -> Vec<Attribute> {
+    with(bare(kind), Attribute::number(CKA_VALUE_LEN, 32))
+}
+
+/// Creates a sensitive key that derives.
+fn sensitive(fixture: &Fixture<'_>, kind: CK_KEY_TYPE) -> Result<ObjectHandle, Failure> {
+    let template = with(bare(kind), Attribute::bytes(CKA_VALUE, SECRET));
+    fixture.session.create_object(&able(template, &[CKA_SENSITIVE, CKA_DERIVE]))
+}
+
+/// Derives a key from a base key, and reads its value.
+fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandle) -> Result<(), Failure> {
+    let key = fixture.session.derive_key(mechanism, base, &of_32(CKK_GENERIC_SECRET))?;
+    fixture.session.attribute(key, CKA_VALUE).map(drop)
+}
+
+/// Creates an AES key that may be used with SHA-256 only, whatever its usage flags say.
+fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+    let template = with(open_key(CKO_SECRET_KEY, CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
+    let only = Attribute::bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
+    let usages = [CKA_ENCRYPT, CKA_WRAP, CKA_UNWRAP, CKA_DERIVE];
+    fixture.session.create_object(&able(with(template, only), &usages))
+}
+
+fn ecdh(fixture: &Fixture<'_>, kdf: CK_ULONG) -> Result<Mechanism, Failure> {
+    let point = fixture.session.attribute(fixture.pair(Key::Ec)?.public, CKA_EC_POINT)?;
+    let shared: &[u8] = if kdf == CKD_NULL { b"" } else { b"info" };
+    Ok(Structure::new().number(kdf).counted(shared).counted(&point[2..]).mechanism(CKM_ECDH1_DERIVE))
+}
+
+fn hkdf() -> Mechanism {
+    let steps = Structure::new().flag(true).flag(true).number(CKM_SHA256).number(CKF_HKDF_SALT_NULL);
+    steps.bytes(b"").number(0).bytes(b"info").mechanism(CKM_HKDF_DERIVE)
+}
+
+fn ecb_data(data: &[u8]) -> Mechanism {
+    Structure::new().bytes(data).mechanism(CKM_AES_ECB_ENCRYPT_DATA)
+}
+
+fn cbc_data(data: &[u8]) -> Mechanism {
+    Structure::new().inline(&[1; 16]).bytes(data).mechanism(CKM_AES_CBC_ENCRYPT_DATA)
+}
+
+fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
+    let template = [Attribute::flag(CKA_TOKEN, false)].to_vec();
+    let template = able(template, &[CKA_ENCRYPT, CKA_WRAP]);
+    fixture.session.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
+}
+
+/// Checks that the token has the flag if, and only if, the function is there.
+fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(), Failure> {
+    let flags = fixture.module.token_info(fixture.slot)?.flags;
+    ensure("C_GetTokenInfo", (flags & flag != 0) == works)
+}
+
+pub const CASES: &[Case] = &[
+    case("C_SignUpdate", "with CKM_RSA_X_509", NO_PARTS, |fixture| {
+        sign_part(fixture, &Mechanism::new(CKM_RSA_X_509), Key::Rsa, &[1; 256])
+    }),
+    case("C_SignUpdate", "with CKM_RSA_PKCS", NO_PARTS, |fixture| {
+        sign_part(fixture, &Mechanism::new(CKM_RSA_PKCS), Key::Rsa, &DIGEST)
+    }),
+    case("C_SignUpdate", "with CKM_RSA_PKCS_PSS", NO_PARTS, |fixture| {
+        sign_part(fixture, &pss(), Key::Rsa, &DIGEST)
+    }),
+    case("C_SignUpdate", "with CKM_HASH_ML_DSA", NO_PARTS, |fixture| {
+        sign_part(fixture, &hash_sign(CKM_HASH_ML_DSA), Key::MlDsa, &DIGEST)
+    }),
+    case("C_SignUpdate", "with CKM_HASH_SLH_DSA", NO_PARTS, |fixture| {
+        sign_part(fixture, &hash_sign(CKM_HASH_SLH_DSA), Key::SlhDsa, &DIGEST)
+    }),
+    case("C_DecryptUpdate", "with CKM_RSA_PKCS_OAEP", NO_PARTS, |fixture| {
+        let session = fixture.fresh()?;
+        session.decrypt_init(&oaep(), fixture.key(Key::Rsa)?)?;
+        let (mut out, mut length) = ([0; 256], 256);
+        let part = vec![Arg::Bytes(&[1; 256]), Arg::Buffer(&mut out, &mut length)];
+        over(fixture.call("C_DecryptUpdate", &session, part), || {
+            fixture.call("C_DecryptFinal", &session, vec![Arg::Buffer(&mut [0; 256], &mut 256)])
+        })
+    }),
+    case("C_VerifySignatureUpdate", "with CKM_ECDSA", NO_PARTS, |fixture| {
+        let (session, key) = (fixture.fresh()?, fixture.pair(Key::Ec)?.public);
+        let init = vec![Arg::Mechanism(&ECDSA), Arg::Number(key.0), Arg::Bytes(&[1; 64])];
+        fixture.call("C_VerifySignatureInit", &session, init)?;
+        let part = fixture.call("C_VerifySignatureUpdate", &session, vec![Arg::Bytes(&DIGEST)]);
+        over(part, || fixture.call("C_VerifySignatureFinal", &session, vec![]))
+    }),
+    case("C_DeriveKey", "by ECDH, and reading the result", SENSITIVE_OR_NOT, |fixture| {
+        derived_value(fixture, &ecdh(fixture, CKD_NULL)?, fixture.key(Key::Ec)?)
+    }),
+    case("C_DeriveKey", "by HKDF of a sensitive key, and reading the result", SENSITIVE_OR_NOT, |fixture| {
+        derived_value(fixture, &hkdf(), sensitive(fixture, CKK_HKDF)?)
+    }),
+    case(
+        "C_DeriveKey",
+        "by encryption with a sensitive key, and reading the result",
+        SENSITIVE_OR_NOT,
+        |fixture| derived_value(fixture, &ecb_data(&SECRET), sensitive(fixture, CKK_AES)?),
+    ),
+    case("C_DeriveKey", "with CKM_AES_ECB_ENCRYPT_DATA and too little data", TOO_SHORT, |fixture| {
+        derived_value(fixture, &ecb_data(&SECRET[..16]), sensitive(fixture, CKK_AES)?)
+    }),
+    case("C_DeriveKey", "with CKM_AES_CBC_ENCRYPT_DATA and too little data", TOO_SHORT, |fixture| {
+        derived_value(fixture, &cbc_data(&SECRET[..16]), sensitive(fixture, CKK_AES)?)
+    }),
+    case(
+        "C_DeriveKey",
+        "with ECDH and each KDF of SP 800-56A",
+        &[CKR_OK, CKR_MECHANISM_PARAM_INVALID],
+        |fixture| {
+            let kdfs = [
+                CKD_SHA1_KDF_SP800,
+                CKD_SHA224_KDF_SP800,
+                CKD_SHA384_KDF_SP800,
+                CKD_SHA512_KDF_SP800,
+                CKD_SHA3_224_KDF_SP800,
+                CKD_SHA3_256_KDF_SP800,
+                CKD_SHA3_384_KDF_SP800,
+                CKD_SHA3_512_KDF_SP800,
+                CKD_BLAKE2B_256_KDF,
+                CKD_BLAKE2B_512_KDF,
+            ];
+            kdfs.into_iter().try_for_each(|kdf| {
+                let mechanism = ecdh(fixture, kdf)?;
+                fixture.session.derive_key(&mechanism, fixture.key(Key::Ec)?, &of_32(CKK_AES)).map(drop)
+            })
+        },
+    ),
+    // PKCS#11 3.2, "Triple-length DES": the block has 8 bytes.
+    case("C_WrapKey", "with CKM_DES3_ECB pads to blocks of 8 bytes", DES3, |fixture| {
+        let template = with(bare(CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, [7; 20]));
+        let key = fixture.session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
+        let wrapping = des3(fixture)?;
+        let length = fixture.session.wrap_key(&Mechanism::new(CKM_DES3_ECB), wrapping, key, &mut [0; 64])?;
+        ensure("C_WrapKey", length == 24)
+    }),
+    case("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", DES3, |fixture| {
+        let session = fixture.fresh()?;
+        session.encrypt_init(&Mechanism::with_bytes(CKM_DES3_CBC, &[1; 8]), des3(fixture)?)?;
+        let (mut out, mut length) = ([0; 16], 16);
+        let part = vec![Arg::Bytes(&[2; 8]), Arg::Buffer(&mut out, &mut length)];
+        fixture.call("C_EncryptUpdate", &session, part)?;
+        ensure("C_EncryptUpdate", length == 8)
+    }),
+    // PKCS#11 3.2, CK_TOKEN_INFO: the token "has support for dual cryptographic operations".
+    case("C_GetTokenInfo", "CKF_DUAL_CRYPTO_OPERATIONS agrees with the functions", &[CKR_OK], |fixture| {
+        let session = fixture.fresh()?;
+        let cbc = Mechanism::with_bytes(CKM_AES_CBC, &[1; 16]);
+        session.digest_init(&SHA256)?;
+        session.encrypt_init(&cbc, fixture.key(Key::Aes)?)?;
+        let (mut out, mut length) = ([0; 64], 64);
+        let part = vec![Arg::Bytes(&DIGEST), Arg::Buffer(&mut out, &mut length)];
+        let works = fixture.call("C_DigestEncryptUpdate", &session, part).is_ok();
+        flag_agrees(fixture, CKF_DUAL_CRYPTO_OPERATIONS, works)
+    }),
+    // PKCS#11 3.2, CK_TOKEN_INFO: "a successful save of a session's cryptographic operations state
+    // always contains all keys needed to restore the state".
+    case("C_GetTokenInfo", "CKF_RESTORE_KEY_NOT_NEEDED agrees with the functions", &[CKR_OK], |fixture| {
+        let (session, mut state, mut length) = (fixture.fresh()?, vec![0; 4096], 4096);
+        session.sign_init(&HMAC, fixture.key(Key::Generic)?)?;
+        session.sign_update(b"part")?;
+        let saved = fixture.call("C_GetOperationState", &session, vec![Arg::Buffer(&mut state, &mut length)]);
+        state.truncate(length as usize);
+        let arguments = vec![Arg::Bytes(&state), Arg::Number(0), Arg::Number(0)];
+        let works =
+            saved.is_ok() && fixture.call("C_SetOperationState", &fixture.fresh()?, arguments).is_ok();
+        flag_agrees(fixture, CKF_RESTORE_KEY_NOT_NEEDED, works)
+    }),
+    case(
+        "C_SetOperationState",
+        "without data",
+        &[CKR_ARGUMENTS_BAD, CKR_SAVED_STATE_INVALID, CKR_FUNCTION_NOT_SUPPORTED],
+        |fixture| {
+            let arguments = vec![Arg::NullBytes(0), Arg::Number(0), Arg::Number(0)];
+            fixture.call("C_SetOperationState", &fixture.fresh()?, arguments)
+        },
+    ),
+    case(
+        "C_CreateObject",
+        "of an AES key with CKA_MODULUS",
+        &[CKR_TEMPLATE_INCONSISTENT, CKR_ATTRIBUTE_TYPE_INVALID],
+        |fixture| {
+            let template = with(bare(CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
+            fixture.session.create_object(&with(template, Attribute::bytes(CKA_MODULUS, [1; 8]))).map(drop)
+        },
+    ),
+    case(
+        "C_GenerateKey",
+        "of a secret key whose value is read later",
+        &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE],
+        |fixture| {
+            let template = [Attribute::flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, 16)];
+            let key = fixture.session.generate_key(&Mechanism::new(CKM_AES_KEY_GEN), &template)?;
+            fixture.session.attribute(key, CKA_VALUE).map(drop)
+        },
+    ),
+    case("C_UnwrapKey", "of a session key without a login", &[CKR_OK, CKR_USER_NOT_LOGGED_IN], |fixture| {
+        fixture.logged_out(|session| {
+            let template = with(bare(CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
+            let template = able(with(template, Attribute::flag(CKA_PRIVATE, false)), &[CKA_WRAP, CKA_UNWRAP]);
+            let wrapping = session.create_object(&able(template, &[CKA_EXTRACTABLE]))?;
+            let (mechanism, mut wrapped) = (Mechanism::new(CKM_AES_KEY_WRAP), [0; 64]);
+            let length = session.wrap_key(&mechanism, wrapping, wrapping, &mut wrapped)?;
+            let key = session.unwrap_key(&mechanism, wrapping, &wrapped[..length], &bare(CKK_AES))?;
+            ensure("C_UnwrapKey", session.attribute(key, CKA_PRIVATE)? == [0])
+        })
+    }),
+    case(
+        "C_GetAttributeValue",
+        "CKA_ALLOWED_MECHANISMS of a key made without it",
+        &[CKR_OK, CKR_ATTRIBUTE_TYPE_INVALID],
+        |fixture| {
+            let list = fixture.session.attribute(fixture.key(Key::Aes)?, CKA_ALLOWED_MECHANISMS)?;
+            ensure("C_GetAttributeValue", list.is_empty())
+        },
+    ),
+    case("C_EncryptInit", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
+        let cbc = Mechanism::with_bytes(CKM_AES_CBC, &[1; 16]);
+        fixture.fresh()?.encrypt_init(&cbc, restricted(fixture)?)
+    }),
+    case("C_WrapKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
+        let key = fixture.key(Key::Generic)?;
+        let mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
+        fixture.session.wrap_key(&mechanism, restricted(fixture)?, key, &mut [0; 64]).map(drop)
+    }),
+    case("C_UnwrapKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
+        let mechanism = Mechanism::new(CKM_AES_KEY_WRAP);
+        fixture.session.unwrap_key(&mechanism, restricted(fixture)?, &[1; 40], &bare(CKK_AES)).map(drop)
+    }),
+    case("C_DeriveKey", "with a mechanism outside CKA_ALLOWED_MECHANISMS", NOT_ALLOWED, |fixture| {
+        let template = of_32(CKK_AES);
+        fixture.session.derive_key(&ecb_data(&SECRET), restricted(fixture)?, &template).map(drop)
+    }),
+    // RFC 3279 and DNSSEC still have keys of 1024 bits.
+    case("C_CreateObject", "of an RSA key with 1024 bits", &[CKR_OK, CKR_KEY_SIZE_RANGE], |fixture| {
+        let mut modulus = [0x5a; 128];
+        (modulus[0], modulus[127]) = (0xc1, 0x0b);
+        let template = with(open_key(CKO_PUBLIC_KEY, CKK_RSA), Attribute::bytes(CKA_MODULUS, modulus));
+        let template = with(template, Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]));
+        fixture.session.create_object(&template).map(drop)
+    }),
+];
