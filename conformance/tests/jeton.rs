@@ -59,16 +59,6 @@ const ANSWERS: [(&str, &str, &str); 36] = [
     ("C_GetOperationState", "the saved digest makes way for the next one", "CKR_OK"),
 ];
 
-/// The same for mechanisms that need `legacy = true`.
-const LEGACY_ANSWERS: [(&str, &str, &str); 4] = [
-    // "Triple-length DES": the block has 8 bytes.
-    ("C_WrapKey", "with CKM_DES3_ECB pads to blocks of 8 bytes", "CKR_OK"),
-    ("C_EncryptUpdate", "with CKM_DES3_CBC returns a block of 8 bytes at once", "CKR_OK"),
-    // "DSA".
-    ("C_Sign", "with CKM_DSA_SHA256 and an imported key, which C_Verify accepts", "CKR_OK"),
-    ("C_GenerateKey", "of DSA domain parameters", "CKR_OK"),
-];
-
 #[test]
 fn jeton_conforms_with_aws_lc() {
     conforms("aws-lc");
@@ -89,9 +79,6 @@ fn conforms(backend: &str) {
         assert!(said.contains(sum), "{backend}: not {sum}");
     }
     answers(backend, &said, &ANSWERS);
-    let legacy = ["--legacy", "--only", "CKM_DES3", "--only", "CKM_DSA_SHA256", "--only", "DSA domain"];
-    let said = run(&module, &[&legacy[..], &["--quick", "--backend", backend]].concat());
-    answers(backend, &said, &LEGACY_ANSWERS);
 }
 
 /// Runs the program and returns its scorecard. Every line must be right.
