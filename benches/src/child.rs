@@ -24,8 +24,21 @@ pub enum Role {
     CountBaseline(Repeated),
     /// Loads and initialises a module, and prints the milliseconds.
     Load(Instance),
+    /// Makes this number of tokens.
+    MakeTokens(Library, usize),
+    /// Measures a module that has many tokens.
+    Tokens(Library),
     /// Creates or reads this number of objects, and prints by how many bytes the process grows.
     Memory(Instance, Objects, usize),
+}
+
+/// Any module.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Library {
+    /// The shared object.
+    pub path: PathBuf,
+    /// The library parameters of `C_Initialize`.
+    pub reserved: Option<String>,
 }
 
 /// One of our modules, with a directory for its tokens.

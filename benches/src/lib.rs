@@ -29,4 +29,5 @@ pub mod startup;
 mod suite;
 mod target;
 pub mod timing;
+pub mod tokens;
 mod turns;

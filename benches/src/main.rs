@@ -2,7 +2,7 @@
 //! memory.
 
 use jeton_benches::artefacts::Artefacts;
-use jeton_benches::{instructions, report, run, startup, timing};
+use jeton_benches::{instructions, report, run, startup, timing, tokens};
 
 fn main() {
     run::if_child();
@@ -10,9 +10,13 @@ fn main() {
         Some("report") => report::write(),
         Some("instructions") => Artefacts::build().and_then(|artefacts| instructions::measure(&artefacts)),
         Some("startup") => Artefacts::build().and_then(|artefacts| startup::measure(&artefacts)),
+        Some("tokens") => {
+            let most = std::env::args().nth(2).and_then(|most| most.parse().ok());
+            Artefacts::build().and_then(|artefacts| tokens::measure(&artefacts, most.unwrap_or(10_000)))
+        }
         Some("timing") => timing::measure(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
-            Err("usage: jeton-benches report | instructions | startup | timing [LIBRARY [BACKEND]]"
+            Err("usage: jeton-benches report | instructions | startup | tokens [MOST] | timing [LIBRARY [BACKEND]]"
                 .to_owned())
         }
     };

@@ -4,7 +4,7 @@ use std::env;
 
 use crate::artefacts::{Artefacts, data_directory, target_directory};
 use crate::child::{self, Role};
-use crate::{groups, instructions, rows, settings, startup};
+use crate::{groups, instructions, rows, settings, startup, tokens};
 
 /// Does the work of the role and ends the process, if this process is a child.
 pub fn if_child() {
@@ -22,6 +22,8 @@ fn work(role: Role) -> Result<(), String> {
         Role::Count(instance, repeated) => instructions::count(&instance, &repeated),
         Role::CountBaseline(repeated) => instructions::count_baseline(&repeated),
         Role::Load(instance) => startup::load(&instance),
+        Role::MakeTokens(library, count) => tokens::make(&library, count),
+        Role::Tokens(library) => tokens::count(&library),
         Role::Memory(instance, objects, count) => startup::memory(&instance, objects, count),
     }
 }
@@ -54,6 +56,7 @@ pub fn compare() -> Result<(), String> {
     if filter().is_none() {
         startup::measure(&artefacts)?;
         instructions::measure(&artefacts)?;
+        tokens::measure(&artefacts, if quick { 1_000 } else { 10_000 })?;
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Resu
 }
 
 /// Returns the resident memory of this process in bytes (`VmRSS`).
-fn resident() -> Result<u64, String> {
+pub(crate) fn resident() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     let kib = line.trim().trim_end_matches("kB").trim().parse::<u64>();

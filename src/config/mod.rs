@@ -11,6 +11,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 use tracing::{error, warn};
 
@@ -36,6 +37,14 @@ const LEAST_RSA_BITS: u64 = 1024;
 /// The largest limit that the configuration may set: the largest modulus that is generated.
 const LARGEST_MIN_RSA_BITS: u64 = 8192;
 
+/// The default number of token files that are open at the same time.
+const OPEN_TOKENS: usize = 64;
+/// The largest number that the configuration may set.
+const MOST_OPEN_TOKENS: usize = 1 << 16;
+/// The number of descriptors of an open token file, with its log, index and locks. The tokens use
+/// at most half of the descriptors of the process.
+const DESCRIPTORS: usize = 8;
+
 /// The checked configuration of a module.
 pub struct Settings {
     /// The directory of the token files.
@@ -57,6 +66,8 @@ pub struct Settings {
     pub sealing_key: Option<SealingSource>,
     /// Whether a search reads the `-shm` file to learn that no process committed.
     pub shm_probe: bool,
+    /// The largest number of token files that are open at the same time.
+    pub open_tokens: usize,
     /// The audit log; `None` if it is not configured.
     pub audit: Option<Audit>,
 }
@@ -173,6 +184,7 @@ impl Settings {
             counter_dir: file.store.counter_dir,
             sealing_key: file.store.sealing_key.as_deref().map(sealing_source).transpose()?,
             shm_probe: file.store.shm_probe,
+            open_tokens: open_tokens(file.store.open_tokens)?,
             audit,
         })
     }
@@ -235,12 +247,27 @@ struct StoreRules {
     counter_dir: Option<PathBuf>,
     sealing_key: Option<String>,
     shm_probe: bool,
+    open_tokens: usize,
 }
 
 impl Default for StoreRules {
     fn default() -> Self {
-        Self { counter_dir: None, sealing_key: None, shm_probe: true }
+        Self { counter_dir: None, sealing_key: None, shm_probe: true, open_tokens: OPEN_TOKENS }
     }
+}
+
+/// Returns the largest number of token files that are open at the same time: the configured one, or
+/// fewer if the limit on open files is low.
+fn open_tokens(configured: usize) -> Result<usize> {
+    if !(1..=MOST_OPEN_TOKENS).contains(&configured) {
+        return Err(refuse("store.open-tokens", &"must be from 1 to 65536"));
+    }
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    let possible = limit.map_or(usize::MAX, |limit| limit / 2 / DESCRIPTORS);
+    if possible < configured {
+        warn!(open_tokens = possible.max(1), "fewer token files are open: the limit on open files is low");
+    }
+    Ok(configured.min(possible).max(1))
 }
 
 fn sealing_source(text: &str) -> Result<SealingSource> {

@@ -6,12 +6,11 @@
 //! [`Session`](crate::session::Session) and
 //! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use tracing::{error, info};
+use tracing::info;
 
 use crate::config::Settings;
 use crate::error::{Error, Result};
@@ -19,9 +18,7 @@ use crate::id::{SessionHandle, SlotId};
 use crate::object::policy::Rights;
 use crate::session::state::SavedStates;
 use crate::session::table::SessionTable;
-use crate::store::Store;
-use crate::store::place::{FileId, Stamp};
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::{Pool, SqliteStore};
 use crate::token::Token;
 
 mod asynchronous;
@@ -33,9 +30,11 @@ mod key;
 mod object;
 mod operation;
 mod password;
+mod scan;
 mod session;
 mod slot;
 mod state;
+mod tokens;
 mod wrap;
 mod wrap_aes;
 mod wrap_authenticated;
@@ -49,6 +48,9 @@ pub use derive::{Additional, Connection, Derived};
 pub use session::{SessionInfo, User};
 pub use slot::{MechanismInfo, SlotInfo, TokenInfo, Wait};
 pub use wrap_authenticated::Authenticated;
+
+use scan::{Look, scan};
+use tokens::{Home, Known};
 
 /// All state of the library in a process.
 #[derive(Default)]
@@ -64,21 +66,19 @@ pub struct Module {
 /// The state between `C_Initialize` and `C_Finalize`.
 struct State {
     settings: Arc<Settings>,
+    home: Home,
     slots: Mutex<Vec<Slot>>,
     /// A call that needs both locks takes the lock of the slots first.
-    left_out: Mutex<LeftOut>,
+    look: Mutex<Look>,
+    /// The tokens that had no session when they were used last. The first ones are removed from
+    /// memory if there are more than [`Settings::open_tokens`].
+    idle: Mutex<VecDeque<Arc<Known>>>,
 }
-
-/// The files that were left out because they are not tokens, or are copies of one. The stamp shows
-/// whether a file has changed since then. The log names each file once.
-type LeftOut = HashMap<FileId, Stamp>;
 
 /// A slot. The last slot has no token, so that an application can initialise one there.
 struct Slot {
     id: SlotId,
-    token: Option<Arc<Token>>,
-    /// The file of the token.
-    file: Option<FileId>,
+    token: Option<Arc<Known>>,
     /// True if the token appeared after `C_Initialize` and no call of `C_WaitForSlotEvent` has
     /// returned it.
     event: bool,
@@ -100,13 +100,18 @@ impl Module {
         let settings = Arc::new(Settings::load(parameters, self.threads())?);
         info!(backend = settings.provider.name, dir = %settings.token_dir.display(), "initialised");
         SqliteStore::check_directory(&settings.token_dir)?;
-        let (mut slots, mut left_out) = (Vec::new(), LeftOut::new());
-        scan(&settings, &mut slots, &mut left_out)?;
+        let (mut slots, mut look) = (Vec::new(), Look::default());
+        let home = Home { settings: Arc::clone(&settings), pool: Pool::new(settings.open_tokens) };
+        scan(&home, &mut slots, &mut look)?;
+        let in_memory = |slot: &&Slot| slot.token.as_ref().is_some_and(|known| known.in_memory().is_some());
+        let opened: Vec<_> = slots.iter().filter(in_memory).map(|slot| slot.id).collect();
         // PKCS#11 3.2, C_WaitForSlotEvent: C_Initialize clears the flags of all events.
         slots.iter_mut().for_each(|slot| slot.event = false);
         self.jobs.open();
-        let (slots, left_out) = (Mutex::new(slots), Mutex::new(left_out));
-        *state = Some(Arc::new(State { settings, slots, left_out }));
+        let (slots, look) = (Mutex::new(slots), Mutex::new(look));
+        let new = State { settings, home, slots, look, idle: Mutex::default() };
+        opened.into_iter().for_each(|slot| new.note_idle(slot));
+        *state = Some(Arc::new(new));
         Ok(())
     }
 
@@ -132,9 +137,7 @@ impl Module {
     /// token.
     fn token_in(&self, slot: SlotId) -> Result<Arc<Token>> {
         let state = self.state()?;
-        let slots = state.slots();
-        let slot = slots.iter().find(|known| known.id == slot).ok_or(Error::SlotIdInvalid)?;
-        slot.token.clone().ok_or(Error::TokenNotRecognized)
+        state.known(slot)?.ok_or(Error::TokenNotRecognized)?.token(&state.home)
     }
 
     /// Returns the error of an invalid session handle, or `None` for a valid one.
@@ -153,84 +156,33 @@ impl State {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left_out(&self) -> MutexGuard<'_, LeftOut> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    fn look(&self) -> MutexGuard<'_, Look> {
+        self.look.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Opens the token files that have no slot yet. Makes sure that the last slot has no token.
-fn scan(settings: &Arc<Settings>, slots: &mut Vec<Slot>, left_out: &mut LeftOut) -> Result<()> {
-    let mut known: HashSet<_> = slots.iter().filter_map(|slot| slot.file).collect();
-    let mut serials = None;
-    let mut present = HashSet::new();
-    for path in SqliteStore::files(&settings.token_dir)? {
-        let Some(stamp) = SqliteStore::stamp(&path) else { continue };
-        let file = stamp.file;
-        present.insert(file);
-        // A second name of a file is the same token.
-        if known.contains(&file) || left_out.get(&file) == Some(&stamp) {
-            continue;
-        }
-        let serials = serials.get_or_insert_with(|| serials_of(slots));
-        match adopt(settings, slots, serials, &path) {
-            Ok((token, file)) => {
-                // Another process may have initialised the token in a slot that is empty here.
-                slots.retain(|slot| slot.id != token.slot);
-                serials.insert(token.serial().to_owned());
-                known.insert(file);
-                let (id, token) = (token.slot, Some(Arc::new(token)));
-                slots.push(Slot { id, token, file: Some(file), event: true });
-            }
-            // A damaged file must not make the other tokens unavailable. The log names it, and it
-            // is not opened again until it changes.
-            Err(Error::TokenNotRecognized) => {
-                left_out.extend(SqliteStore::stamp(&path).map(|stamp| (stamp.file, stamp)));
-            }
-            Err(reason) => error!(file = %path.display(), ?reason, "token left out"),
+    /// Returns the token of a slot; `None` if the slot has no initialised token.
+    fn known(&self, slot: SlotId) -> Result<Option<Arc<Known>>> {
+        let slots = self.slots();
+        // The slots with a token come first, in the order of their numbers.
+        let tokens = slots.partition_point(|known| known.token.is_some());
+        match slots[..tokens].binary_search_by_key(&slot, |known| known.id) {
+            Ok(at) => Ok(slots[at].token.clone()),
+            Err(_) if slots[tokens..].iter().any(|known| known.id == slot) => Ok(None),
+            Err(_) => Err(Error::SlotIdInvalid),
         }
     }
-    left_out.retain(|file, _| present.contains(file));
-    slots.sort_by_key(|slot| (slot.token.is_none(), slot.id));
-    if slots.iter().all(|slot| slot.token.is_some()) {
-        slots.push(Slot { id: next_free(slots), token: None, file: None, event: false });
+
+    /// Notes that a token has no session. Removes the tokens from memory that were noted first, if
+    /// there are too many.
+    fn note_idle(&self, slot: SlotId) {
+        let Ok(Some(known)) = self.known(slot) else { return };
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.enter_queue() {
+            idle.push_back(known);
+        }
+        let going = idle.len().saturating_sub(self.settings.open_tokens);
+        let going: Vec<_> = idle.drain(..going).collect();
+        drop(idle);
+        going.into_iter().for_each(|known| known.leave_queue());
     }
-    Ok(())
-}
-
-fn serials_of(slots: &[Slot]) -> HashSet<String> {
-    slots.iter().filter_map(|slot| Some(slot.token.as_ref()?.serial().to_owned())).collect()
-}
-
-/// Makes the store never read the `-shm` file itself if the configuration says so.
-fn probed(store: SqliteStore, settings: &Settings) -> SqliteStore {
-    if settings.shm_probe { store } else { store.without_probe() }
-}
-
-/// Opens a token file in the slot that the file names, or in the next free slot if another token
-/// has that slot. Fails with `TokenNotRecognized` if a token with the same serial number is open,
-/// because the file is a copy.
-fn adopt(
-    settings: &Arc<Settings>,
-    slots: &[Slot],
-    serials: &HashSet<String>,
-    path: &Path,
-) -> Result<(Token, FileId)> {
-    let store = probed(SqliteStore::open(path)?, settings);
-    let (file, header) = (store.file(), store.header()?);
-    if serials.contains(&header.serial) {
-        error!(
-            file = %path.display(),
-            serial = header.serial,
-            "token left out: a token with this serial number is open already, and this file is a copy of it"
-        );
-        return Err(Error::TokenNotRecognized);
-    }
-    let wanted = SlotId(header.slot);
-    let taken = slots.iter().any(|slot| slot.id == wanted && slot.token.is_some());
-    let slot = if taken { next_free(slots) } else { wanted };
-    Ok((Token::open(slot, Arc::clone(settings), Box::new(store))?, file))
-}
-
-fn next_free(slots: &[Slot]) -> SlotId {
-    SlotId(slots.iter().map(|slot| slot.id.0 + 1).max().unwrap_or(0))
 }

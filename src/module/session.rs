@@ -80,10 +80,17 @@ impl Module {
         build: fn(SessionHandle, Arc<Token>, Access) -> Session,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
-        self.sessions.open(|handle| {
+        let opened = self.sessions.open(|handle| {
             token.open_session(access)?;
             Ok(build(handle, token, access))
-        })
+        });
+        opened.inspect_err(|_| self.note_idle(slot))
+    }
+
+    fn note_idle(&self, slot: SlotId) {
+        if let Ok(state) = self.state() {
+            state.note_idle(slot);
+        }
     }
 
     /// `C_CloseSession`
@@ -97,14 +104,19 @@ impl Module {
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);
         }
+        if session.token.sessions().all == 0 {
+            let slot = session.token.slot;
+            drop(session);
+            self.note_idle(slot);
+        }
         Ok(())
     }
 
     /// `C_CloseAllSessions`
     pub fn close_all_sessions(&self, slot: SlotId) -> Result<()> {
-        let token = match self.token_in(slot) {
-            Err(Error::TokenNotRecognized) => return Ok(()),
-            token => token?,
+        // A token that is not in memory has no session.
+        let Some(token) = self.state()?.known(slot)?.and_then(|known| known.in_memory()) else {
+            return Ok(());
         };
         self.close_where(|session| Arc::ptr_eq(&session.token, &token));
         Ok(())

@@ -1,20 +1,19 @@
 //! Slots and tokens (PKCS#11 3.2, "Slot and token management functions").
 
-use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::audit::Call;
-use super::{Module, Slot, State, Threads, probed, scan};
+use super::scan::{finish, scan, strangers};
+use super::tokens::{Home, Known};
+use super::{Module, Slot, Threads};
 use crate::audit::Record;
 use crate::config::PinRules;
 use crate::error::{Error, Result};
 use crate::id::{MechanismType, SessionHandle, SlotId, token_flag as flag};
 use crate::object::policy::Access;
-use crate::store::place::Stamp;
+use crate::store::Change;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Change, PinState};
 use crate::token::{Token, fits, new_serial};
 
 const MANUFACTURER: &str = "Jeton";
@@ -95,17 +94,13 @@ impl Module {
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
         let mut slots = state.slots();
-        scan(&state.settings, &mut slots, &mut state.left_out())?;
+        scan(&state.home, &mut slots, &mut state.look())?;
         Ok(slots.iter().map(|slot| slot.id).collect())
     }
 
     /// `C_GetSlotInfo`
     pub fn slot(&self, slot: SlotId) -> Result<SlotInfo> {
-        let state = self.state()?;
-        let known = state.slots().iter().any(|known| known.id == slot);
-        if !known {
-            return Err(Error::SlotIdInvalid);
-        }
+        self.state()?.known(slot)?;
         Ok(SlotInfo {
             description: format!("Jeton slot {}", slot.0),
             manufacturer: MANUFACTURER,
@@ -117,7 +112,8 @@ impl Module {
 
     /// `C_GetTokenInfo`
     pub fn token(&self, slot: SlotId) -> Result<TokenInfo> {
-        let pins = self.state()?.settings.pins;
+        let state = self.state()?;
+        let pins = state.settings.pins;
         let mut info = TokenInfo {
             label: NO_LABEL,
             manufacturer: MANUFACTURER,
@@ -141,10 +137,8 @@ impl Module {
         if self.threads() == Threads::Allowed {
             info.flags |= flag::ASYNC_SESSION_SUPPORTED;
         }
-        match self.token_in(slot) {
-            Ok(token) => describe(&mut info, &token)?,
-            Err(Error::TokenNotRecognized) => {}
-            Err(error) => return Err(error),
+        if let Some(known) = state.known(slot)? {
+            describe(&mut info, &known, &state.home)?;
         }
         Ok(info)
     }
@@ -156,14 +150,14 @@ impl Module {
         let state = self.state()?;
         let (mut before, mut looked_at) = (None, None);
         loop {
-            let strangers = state.strangers()?;
             let mut slots = state.slots();
+            let strangers = strangers(&state.settings.token_dir, &slots, &state.look())?;
             // A new file is opened when it has not changed since the previous check. So this does
             // not disturb the process that creates it, and a file that is not a token does not fill
             // the log. The first check opens every file, so that the call has a result at once.
             let rests = before.as_ref().is_none_or(|before| *before == strangers);
             if !strangers.is_empty() && rests && looked_at.as_ref() != Some(&strangers) {
-                scan(&state.settings, &mut slots, &mut state.left_out())?;
+                scan(&state.home, &mut slots, &mut state.look())?;
                 looked_at = Some(strangers.clone());
             }
             before = Some(strangers);
@@ -211,6 +205,7 @@ impl Module {
             let result = super::audit::describe(&outcome);
             audit.note(Record { token, function: "C_InitToken", result, ..Record::default() });
         }
+        self.state()?.note_idle(slot);
         outcome
     }
 
@@ -244,53 +239,44 @@ impl Module {
         let mut slots = state.slots();
         let free = slots.iter().position(|known| known.id == slot && known.token.is_none());
         let free = free.ok_or(Error::SlotIdInvalid)?;
-        let store = probed(SqliteStore::create(&state.settings.token_dir, &header)?, &state.settings);
-        let file = Some(store.file());
-        let token = Token::open(slot, Arc::clone(&state.settings), Box::new(store))?;
-        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), file, event: false };
-        scan(&state.settings, &mut slots, &mut state.left_out())
+        let home = &state.home;
+        let (store, path) =
+            SqliteStore::create(&home.pool, &state.settings.token_dir, &header, home.probing())?;
+        let token = Known::open(home, slot, &path, store, &header)?;
+        slots[free] = Slot { id: slot, token: Some(Arc::new(token)), event: false };
+        finish(&mut slots);
+        Ok(())
     }
 }
 
-impl State {
-    /// Returns the files that may be tokens and have no slot, each with its stamp.
-    fn strangers(&self) -> Result<Vec<(PathBuf, Stamp)>> {
-        let files = SqliteStore::files(&self.settings.token_dir)?;
-        let known: HashSet<_> = self.slots().iter().filter_map(|slot| slot.file).collect();
-        let left_out = self.left_out();
-        let stamped = files.into_iter().filter_map(|path| Some((SqliteStore::stamp(&path)?, path)));
-        let unknown = stamped
-            .filter(|(stamp, _)| !known.contains(&stamp.file) && left_out.get(&stamp.file) != Some(stamp));
-        Ok(unknown.map(|(stamp, path)| (path, stamp)).collect())
+fn describe(info: &mut TokenInfo, known: &Known, home: &Home) -> Result<()> {
+    let facts = known.facts(home)?;
+    let pins = &home.settings.pins;
+    info.label = facts.label;
+    info.serial.clone_from(&known.serial);
+    if let Some(token) = known.in_memory() {
+        let sessions = token.sessions();
+        info.sessions = sessions.all;
+        info.rw_sessions = sessions.read_write;
     }
-}
-
-fn describe(info: &mut TokenInfo, token: &Token) -> Result<()> {
-    let header = token.stored_header()?;
-    let sessions = token.sessions();
-    let pins = &token.settings.pins;
-    info.label = header.label;
-    info.serial.clone_from(&header.serial);
-    info.sessions = sessions.all;
-    info.rw_sessions = sessions.read_write;
     info.flags |= flag::TOKEN_INITIALIZED;
-    if token.is_write_protected() {
+    if known.is_write_protected(home)? {
         info.flags |= flag::WRITE_PROTECTED;
     }
-    if !header.user.record.is_empty() {
+    if facts.has_user_pin {
         info.flags |= flag::USER_PIN_INITIALIZED;
     }
     let user = [flag::USER_PIN_COUNT_LOW, flag::USER_PIN_FINAL_TRY, flag::USER_PIN_LOCKED];
     let so = [flag::SO_PIN_COUNT_LOW, flag::SO_PIN_FINAL_TRY, flag::SO_PIN_LOCKED];
-    info.flags |= failures(&header.user, pins, user) | failures(&header.so, pins, so);
+    info.flags |= failures(facts.user_failures, pins, user) | failures(facts.so_failures, pins, so);
     Ok(())
 }
 
 /// Returns the flags for the failures of a PIN: some, all but one, or all attempts have failed.
-fn failures(pin: &PinState, rules: &PinRules, [low, last, locked]: [u64; 3]) -> u64 {
-    match rules.retries.saturating_sub(pin.failures) {
+fn failures(failures: u32, rules: &PinRules, [low, last, locked]: [u64; 3]) -> u64 {
+    match rules.retries.saturating_sub(failures) {
         0 => locked,
-        _ if pin.failures == 0 => 0,
+        _ if failures == 0 => 0,
         1 => low | last,
         _ => low,
     }

@@ -30,6 +30,8 @@ use std::io::{Error, ErrorKind};
 
 use rusqlite::ffi;
 
+use super::descriptors;
+
 /// The mutex of the [`Table`], which SQLite reserves for applications.
 pub(super) const MUTEX: c_int = ffi::SQLITE_MUTEX_STATIC_APP1;
 /// The number of attempts to open a file that is replaced during the attempt.
@@ -94,6 +96,7 @@ pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
         // SAFETY: SQLite's own arguments, unchanged.
         let file = unsafe { libc::open(path, flags, mode) };
         if file < 0 {
+            descriptors::note(&Error::last_os_error());
             return file;
         }
         // SAFETY: SQLite passes a path that ends with NUL.
@@ -105,6 +108,7 @@ pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
                 unsafe { libc::close(file) };
             }
             Err(reason) => {
+                descriptors::note(&reason);
                 // SAFETY: as above. errno belongs to this thread.
                 unsafe {
                     libc::close(file);

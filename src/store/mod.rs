@@ -11,7 +11,9 @@ use crate::file_lock::Mode;
 
 pub(crate) mod attempt_lock;
 pub mod counter;
+mod descriptors;
 pub mod fork;
+mod gate;
 pub(crate) mod index;
 #[cfg(target_os = "linux")]
 mod locks;
@@ -34,6 +36,9 @@ use attempt_lock::AttemptLock;
 pub trait Store: Send + Sync {
     /// Returns the facts about the token itself.
     fn header(&self) -> Result<Header>;
+
+    /// Returns whether the file of the store is open. A closed one is opened when it is needed.
+    fn is_open(&self) -> bool;
 
     /// Replaces the token's content by this header and no objects.
     fn initialize(&self, header: &Header) -> Result<()>;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use tracing::error;
 use zeroize::Zeroize;
 
+use super::gate::{GATE, Permit};
 use super::index::{INDEXER_KEY, Indexer};
 use super::sealing::{SealingId, SealingKey};
 use super::summary::{ROW_HASH_KEY, RowHasher, Summary};
@@ -251,26 +252,32 @@ impl Unwrapping {
     }
 }
 
-/// The memory of Argon2id. `of` touches all of its pages. If memory is short, the system kills the
-/// process before a failure is counted. The memory is wiped when it is dropped.
-struct Memory(Vec<Block>);
+/// The memory of Argon2id. `of` waits at the gate until there is room, and touches all of its
+/// pages. If memory is short, the system kills the process before a failure is counted. The memory
+/// is wiped when it is dropped.
+struct Memory {
+    blocks: Vec<Block>,
+    // Dropped after the blocks are freed.
+    _permit: Permit,
+}
 
 impl Memory {
     fn of(params: &Params) -> Result<Self> {
         let count = params.block_count();
+        let permit = GATE.enter(params.m_cost());
         let mut blocks = Vec::new();
         blocks.try_reserve_exact(count).map_err(|reason| {
             error!("Argon2id needs {count} KiB of memory: {reason}");
             Error::HostMemory
         })?;
         blocks.resize(count, Block::default());
-        Ok(Self(blocks))
+        Ok(Self { blocks, _permit: permit })
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.0.iter_mut().for_each(Zeroize::zeroize);
+        self.blocks.iter_mut().for_each(Zeroize::zeroize);
     }
 }
 
@@ -412,7 +419,7 @@ impl PinRecord {
         Argon2::new_with_secret(secret, Algorithm::Argon2id, Version::V0x13, self.params()?)
             .and_then(|argon2| {
                 let salt = &self.parameters.salt;
-                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.0)
+                argon2.hash_password_into_with_memory(pin, salt, &mut key, &mut memory.blocks)
             })
             .map_err(log_argon2_failure)?;
         Ok(key)

@@ -166,6 +166,13 @@ impl Token {
         }
     }
 
+    /// Ends the login if the token's file was removed or replaced while it was closed.
+    pub(super) fn end_removed_login(&self, change: &ChangeGuard<'_>) {
+        if self.login_state() != Login::Public {
+            self.end_login(change, &mut self.state());
+        }
+    }
+
     /// Forgets all rows of a store that was rolled back.
     fn forget_rolled_back_rows(&self, change: &ChangeGuard<'_>) {
         let mut state = self.state();

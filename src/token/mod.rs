@@ -95,6 +95,30 @@ struct State {
     read_write_sessions: u64,
 }
 
+/// What a process keeps of a token that it does not use: what a new [`Token`] must know so that the
+/// token's rules hold as if it had been in memory all the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Remains {
+    /// The latest state of the store that this process has seen.
+    pub(crate) latest: Change,
+    /// The number of handles that were given to objects. No handle is reused.
+    last_handle: u64,
+    tallies: [Tally; 2],
+}
+
+impl Remains {
+    /// Returns the remains of a token of which only this state of the store was seen.
+    pub(crate) fn of_new(latest: Change) -> Self {
+        Self { latest, ..Self::default() }
+    }
+}
+
+impl Default for Remains {
+    fn default() -> Self {
+        Self { latest: Change(0), last_handle: 0, tallies: Default::default() }
+    }
+}
+
 /// The numbers of open sessions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sessions {
@@ -107,7 +131,18 @@ pub(crate) struct Sessions {
 impl Token {
     /// Opens the token of a store. Reads no objects until the first search or login.
     pub fn open(slot: SlotId, settings: Arc<Settings>, store: Box<dyn Store>) -> Result<Self> {
-        let Header { serial, change: latest, .. } = store.header()?;
+        Self::resume(slot, settings, store, Remains::default())
+    }
+
+    /// Opens the token of a store that this process has used before.
+    pub(crate) fn resume(
+        slot: SlotId,
+        settings: Arc<Settings>,
+        store: Box<dyn Store>,
+        remains: Remains,
+    ) -> Result<Self> {
+        let Header { serial, change, .. } = store.header()?;
+        let latest = change.max(remains.latest);
         let state =
             State { key: None, incarnation: 0, seen: None, latest, sessions: 0, read_write_sessions: 0 };
         let counter = settings.counter_dir.as_ref().map(|directory| Counter::of(directory, &serial));
@@ -118,7 +153,7 @@ impl Token {
             serial,
             counter,
             store,
-            objects: Objects::default(),
+            objects: Objects::after(remains.last_handle),
             unique_ids: UniqueIds::new()?,
             public_indexer,
             queue: Queue::default(),
@@ -127,8 +162,23 @@ impl Token {
             state: Mutex::new(state),
             epoch: Epoch::new(),
             next_poll: NextPoll::default(),
-            tallies: Default::default(),
+            tallies: remains.tallies.map(Mutex::new),
         })
+    }
+
+    /// Returns what must outlive the token in memory. Call it when no session and no other call
+    /// uses the token.
+    pub(crate) fn remains(&self) -> Remains {
+        Remains {
+            latest: self.state().latest,
+            last_handle: self.objects.last_handle(),
+            tallies: [Role::SecurityOfficer, Role::User].map(|role| *self.tally(role)),
+        }
+    }
+
+    /// Returns whether the store has its file open.
+    pub(crate) fn is_file_open(&self) -> bool {
+        self.store.is_open()
     }
 
     /// Returns the header of a new token, with a new token key wrapped under the SO PIN. `change`
@@ -599,12 +649,16 @@ impl Token {
     /// Loads the changes of other processes. Called where PKCS#11 allows them to become visible.
     pub(crate) fn poll(&self) -> Result<()> {
         let seen = self.state().seen;
-        if let Some(seen) = seen
-            && !self.store.changed_since(seen)?
-        {
-            return Ok(());
+        match seen.map_or(Ok(true), |seen| self.store.changed_since(seen)) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.load_changes(&self.lock_changes()),
+            Err(error) => {
+                if error == Error::DeviceRemoved {
+                    self.end_removed_login(&self.lock_changes());
+                }
+                Err(error)
+            }
         }
-        self.load_changes(&self.lock_changes())
     }
 
     fn lock_changes(&self) -> ChangeGuard<'_> {

@@ -129,6 +129,16 @@ impl Posting {
 }
 
 impl Objects {
+    /// Returns no objects. The handles of new ones are larger than this one.
+    pub(super) fn after(last: u64) -> Self {
+        Self { last: AtomicU64::new(last), ..Self::default() }
+    }
+
+    /// Returns the number of handles that were given to objects.
+    pub(super) fn last_handle(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
     /// Returns the content of the entry of a handle.
     pub(super) fn get(&self, handle: ObjectHandle) -> Option<Known> {
         self.by_handle.get(&handle).map(|entry| Known {

@@ -42,7 +42,7 @@ impl Counted {
 }
 
 /// The failures of a PIN that the store does not count correctly.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Tally {
     /// The number of consecutive wrong PINs that could not be counted on disk.
     uncounted: u32,
@@ -410,7 +410,7 @@ impl Token {
         }
     }
 
-    fn tally(&self, role: Role) -> MutexGuard<'_, Tally> {
+    pub(super) fn tally(&self, role: Role) -> MutexGuard<'_, Tally> {
         self.tallies[role as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,6 +7,8 @@
 //!
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
+//! - `JETON_CRASH_TOKENS`: the tokens of the cases with many tokens, which have an eighth of the
+//!   rounds and half of the seconds (8)
 //! - `JETON_CRASH_FAULT_SECONDS`: how long file system calls fail in turn (10; 300 covers all)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
 //! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
@@ -26,6 +28,7 @@ mod full;
 mod kill;
 mod limits;
 mod load;
+mod many;
 mod memory;
 mod model;
 mod pins;
@@ -44,13 +47,16 @@ use std::time::Instant;
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
 
 /// The cases, by name.
-const CASES: [(&str, fn()); 15] = [
+const CASES: [(&str, fn()); 18] = [
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
     ("exactly_one_concurrent_pin_change_succeeds", pins::changes),
     ("processes_and_threads_lose_nothing", load::case),
     ("no_secret_stays_in_memory", secrets::case),
+    ("changes_of_many_tokens_survive_a_kill", many::kill_case),
+    ("changes_of_many_tokens_survive_a_power_cut", many::power_case),
+    ("processes_and_threads_lose_nothing_of_many_tokens", many::load_case),
     ("memory_stays_flat", memory::case),
     ("acknowledged_changes_survive_every_failing_file_system_call", faults::case),
     ("a_full_disk_allows_login_signing_and_destroying", full::full),
@@ -63,12 +69,15 @@ const CASES: [(&str, fn()); 15] = [
 ];
 
 /// The roles of child processes, by name.
-const CHILDREN: [(&str, fn()); 16] = [
+const CHILDREN: [(&str, fn()); 19] = [
     ("kill", worker::child),
     ("power", power::child),
     ("login", pins::login_child),
     ("change", pins::change_child),
     ("load", load::child),
+    ("many", many::child),
+    ("many power", many::power_child),
+    ("many load", many::load_child),
     ("secrets", secrets::child),
     ("unwrap", secrets::unwrap_child),
     ("memory", memory::child),

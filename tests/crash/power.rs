@@ -22,7 +22,7 @@ const CALLS: usize = 700;
 const SECTOR: usize = 512;
 
 /// Files by name, as they are on disk.
-type Files = BTreeMap<String, Vec<u8>>;
+pub type Files = BTreeMap<String, Vec<u8>>;
 
 pub fn child() {
     let rounds: u64 = number("JETON_CRASH_ROUNDS", 40);
@@ -67,12 +67,12 @@ pub fn case() {
     Process::start("power", &directory, &[]).wait().iter().for_each(|line| println!("{line}"));
 }
 
-fn said(events: &[Event]) -> impl Iterator<Item = &str> {
+pub fn said(events: &[Event]) -> impl Iterator<Item = &str> {
     events.iter().filter_map(|event| if let Event::Said(line) = event { Some(line.as_str()) } else { None })
 }
 
 /// The files of a directory.
-fn read(directory: &Directory) -> Files {
+pub fn read(directory: &Directory) -> Files {
     let entries =
         std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry"));
     entries
@@ -84,7 +84,7 @@ fn read(directory: &Directory) -> Files {
 
 /// The effect of a power cut on unsynced writes.
 #[derive(Debug, Clone, Copy)]
-enum How {
+pub enum How {
     Lost,
     There,
     /// Each write at random, some in part.
@@ -92,7 +92,7 @@ enum How {
 }
 
 impl How {
-    fn any(random: &mut Random) -> Self {
+    pub fn any(random: &mut Random) -> Self {
         match random.below(6) {
             0 => Self::Lost,
             1 => Self::There,
@@ -102,7 +102,13 @@ impl How {
 }
 
 /// The files after these events and a power cut.
-fn rebuild(before: &Files, events: &[Event], random: &mut Random, how: How, honest: bool) -> Arc<Directory> {
+pub fn rebuild(
+    before: &Files,
+    events: &[Event],
+    random: &mut Random,
+    how: How,
+    honest: bool,
+) -> Arc<Directory> {
     let mut files = before.clone();
     let mut pending: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in events {

@@ -88,6 +88,13 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Works in a session with a login, and keeps the PIN.
+    pub fn in_session(client: &'a Client, session: SessionHandle, name: &str, say: fn(String)) -> Self {
+        let random = Random::seeded(number("JETON_CRASH_SEED", 0));
+        let (name, objects) = (name.to_owned(), Vec::new());
+        Self { client, session, name, pin: 0, changes_pins: false, made: 0, objects, random, say }
+    }
+
     /// Makes one call.
     pub fn step(&mut self) {
         let done = match self.random.below(10) {

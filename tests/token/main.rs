@@ -27,6 +27,7 @@ mod key_copies;
 mod key_derivations;
 mod key_logins;
 mod keys;
+mod many;
 mod mechanisms;
 mod message_signatures;
 mod messages;

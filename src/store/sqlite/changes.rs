@@ -2,16 +2,17 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::{SqliteStore, UNKNOWN};
+use super::{OpenFile, UNKNOWN};
 
 /// The shortest pause between two loads that only look for altered rows, as a multiple of the
 /// duration of a load.
 const SHARE: u32 = 16;
 
-impl SqliteStore {
+impl OpenFile {
     /// Notes whether another connection committed since the writer's connection was last used.
     pub(super) fn note_others(&self, writer: &Connection) -> rusqlite::Result<()> {
         let version = data_version(writer)?;
@@ -32,9 +33,13 @@ impl SqliteStore {
             return false;
         }
         let last = *self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let rested = last.is_none_or(|(end, took)| end.elapsed() >= SHARE * took);
-        self.others_wrote.load(Ordering::Acquire) && rested
+        self.others_wrote.load(Ordering::Acquire) && is_rested(last)
     }
+}
+
+/// Returns whether the last load, with its end and duration, was long enough ago.
+pub(super) fn is_rested(last: Option<(Instant, Duration)>) -> bool {
+    last.is_none_or(|(end, took)| end.elapsed() >= SHARE * took)
 }
 
 /// Returns a number that changes whenever another connection commits.

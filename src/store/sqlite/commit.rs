@@ -7,7 +7,7 @@ use tracing::{error, warn};
 
 use super::failure::log_failure;
 use super::rows::{bytes, index_keys, snapshot};
-use super::{FORMAT, SqliteStore, lock};
+use super::{FORMAT, OpenFile, lock};
 use crate::error::{Error, Result};
 use crate::store::{Change, Committed, Header, Rewriter, Row, Snapshot, Summarise, Write, reserve, schema};
 
@@ -28,7 +28,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-impl SqliteStore {
+impl OpenFile {
     /// Runs `work` in one transaction. Changes nothing if it fails.
     pub(super) fn write<T>(
         &self,

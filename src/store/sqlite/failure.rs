@@ -6,9 +6,13 @@ use rusqlite::ErrorCode;
 use tracing::error;
 
 use crate::error::Error;
+use crate::store::descriptors;
 use crate::store::still::is_out_of_room;
 
 pub(super) fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> Error {
+    if is_shortage(reason) {
+        return log_shortage(path, what);
+    }
     error!(file = %path.display(), "store, {what}: {reason}");
     match reason.sqlite_error_code() {
         _ if is_out_of_room(reason) => Error::DeviceMemory,
@@ -21,10 +25,26 @@ pub(super) fn log_failure(path: &Path, what: &str, reason: &rusqlite::Error) -> 
 
 pub(super) fn log_io_failure(path: &Path, what: &str, reason: &std::io::Error) -> Error {
     use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    if descriptors::is_shortage(reason) {
+        return log_shortage(path, what);
+    }
     error!(file = %path.display(), "store, {what}: {reason}");
     match reason.kind() {
         StorageFull | QuotaExceeded => Error::DeviceMemory,
         PermissionDenied | ReadOnlyFilesystem => Error::TokenWriteProtected,
         _ => Error::DeviceError,
     }
+}
+
+/// Returns whether SQLite failed because no file descriptors are left.
+pub(super) fn is_shortage(reason: &rusqlite::Error) -> bool {
+    let opens =
+        matches!(reason.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure));
+    opens && descriptors::ran_out()
+}
+
+/// Logs that no file descriptors are left. The call fails with `CKR_HOST_MEMORY`.
+fn log_shortage(path: &Path, what: &str) -> Error {
+    error!(file = %path.display(), "store, {what}: {}", descriptors::limit());
+    Error::HostMemory
 }

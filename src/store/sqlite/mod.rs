@@ -4,11 +4,23 @@
 mod changes;
 mod commit;
 pub(crate) mod detached;
+mod direct;
+mod directory;
 mod failure;
+mod handle;
 mod inspect;
 mod open;
+mod open_files;
+mod pool;
 mod removal;
 mod rows;
+mod stored;
+
+pub(crate) use direct::{Found, Reader};
+pub(crate) use directory::Entry;
+pub(crate) use open::Probing;
+pub use pool::Pool;
+pub use stored::SqliteStore;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,17 +31,17 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tracing::error;
 
 use self::commit::{Fault, conclude, replace_content, rewrite_records, run_writes};
-use self::failure::{log_failure, log_io_failure};
+use self::failure::log_failure;
 use self::inspect::inspect;
+use self::open_files::Registered;
 use self::removal::SCRUB_WAIT;
 use self::rows::{change, index_keys, read_header, snapshot};
-use super::attempt_lock::AttemptLock;
 use super::place::{FileId, Place};
 use super::probe::Probe;
 use super::still::Still;
-use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
+use super::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Summarise, Write};
 use crate::error::{Error, Result};
-use crate::file_lock::{self, Mode};
+use crate::file_lock;
 
 /// The format version of the file. A file of a newer version is not touched. Since version 3, no
 /// record has a secret attribute in clear, and a PIN record may need a sealing key.
@@ -41,8 +53,8 @@ const BUSY: Duration = file_lock::LIMIT;
 /// The value for an unknown version.
 const UNKNOWN: i64 = i64::MIN;
 
-/// The store of one token in an SQLite file.
-pub struct SqliteStore {
+/// The file of one token, while SQLite has it open.
+struct OpenFile {
     path: PathBuf,
     writer: Mutex<Connection>,
     /// A second connection, so that reads do not wait for a writer's sync.
@@ -66,14 +78,20 @@ pub struct SqliteStore {
     loaded: Mutex<Option<(Instant, Duration)>>,
     /// When the removal of old bytes is tried again; `None` if there are none.
     scrub_due: Mutex<Option<Instant>>,
+    // Dropped last.
+    _registered: Registered,
 }
 
-impl SqliteStore {
-    /// Returns the identity of the token file.
-    pub(crate) fn file(&self) -> FileId {
-        self.file
-    }
+/// What an open file leaves to its next opening.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    /// See the fields of [`OpenFile`].
+    others_wrote: bool,
+    loaded: Option<(Instant, Duration)>,
+    scrub_due: Option<Instant>,
+}
 
+impl OpenFile {
     fn place(&self) -> MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,7 +107,8 @@ impl SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
+/// The work of a [`Store`] on the open file.
+impl OpenFile {
     fn header(&self) -> Result<Header> {
         let header = self.read("header", read_header)?;
         match header {
@@ -139,11 +158,6 @@ impl Store for SqliteStore {
         // token key.
         self.scrub(SCRUB_WAIT);
         Ok(done)
-    }
-
-    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
-        AttemptLock::beside(&self.path, mode)
-            .map_err(|reason| log_io_failure(&self.path, "try a PIN", &reason))
     }
 
     fn attempt(&self, role: Role, limit: u32) -> Result<()> {

@@ -4,27 +4,36 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use tracing::{error, warn};
 
 use super::commit::replace_content;
-use super::failure::{log_failure, log_io_failure};
-use super::{BUSY, FORMAT, SqliteStore, UNKNOWN, lock};
+use super::failure::{is_shortage, log_failure, log_io_failure};
+use super::open_files::Registered;
+use super::{BUSY, FORMAT, Kept, OpenFile, UNKNOWN, lock};
 use crate::error::{Error, Result};
-use crate::store::place::{self, Exposure, JOURNAL, Place, Stamp};
+use crate::store::place::{self, FileId, JOURNAL, Place};
 use crate::store::probe::Probe;
 use crate::store::still::{Still, is_out_of_room};
-use crate::store::{Header, Store, reserve, schema};
+use crate::store::{Header, descriptors, reserve, schema};
 
 /// The extension of a token file.
-const EXTENSION: &str = "jeton";
+pub(super) const EXTENSION: &str = "jeton";
 /// The extension of a rollback journal, which token files never have.
-const ROLLBACK: &str = "jeton-journal";
+pub(super) const ROLLBACK: &str = "jeton-journal";
 /// The extension of a token file while it is created.
 const FRESH: &str = "new";
+
+/// Whether a search reads the `-shm` file itself to learn that no process committed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probing {
+    On,
+    /// Each check asks SQLite.
+    Off,
+}
 
 /// The open connections of a token file.
 struct Connections {
@@ -39,56 +48,12 @@ impl Connections {
     }
 }
 
-impl SqliteStore {
-    /// Checks the permissions of a token directory. Fails with `DeviceError` if every user may
-    /// replace files in it.
-    pub(crate) fn check_directory(dir: &Path) -> Result<()> {
-        let Ok(data) = std::fs::metadata(dir) else { return Ok(()) };
-        match place::exposure(&data) {
-            Some(Exposure::Everybody) => {
-                error!(
-                    dir = %dir.display(),
-                    "token directory refused: every user may replace its files; chmod o-w or chmod +t"
-                );
-                Err(Error::DeviceError)
-            }
-            Some(Exposure::Some(what)) => {
-                warn!(dir = %dir.display(), "token directory: {what}");
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the token files of a directory, sorted; an empty list if the directory does not
-    /// exist. Files that are named after a serial number come first. So a copy under another name
-    /// does not replace its original.
-    pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-        let entries = match std::fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(reason) => {
-                error!(dir = %dir.display(), "token directory: {reason}");
-                return Err(Error::DeviceError);
-            }
-        };
-        let mut files: Vec<_> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
-            .collect();
-        files.sort_by_cached_key(|path| (!has_name_of_serial(path), path.clone()));
-        Ok(files)
-    }
-
-    /// Returns the stamp of a token file; `None` if the file does not exist.
-    pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
-        Stamp::of(path)
-    }
-
+impl OpenFile {
     /// Opens a token file. Opens it read-only if the disk is full or read-only.
-    pub fn open(path: &Path) -> Result<Self> {
-        let look = || -> std::io::Result<()> {
-            place::check_file(&std::fs::metadata(path)?)?;
+    pub(super) fn open(path: &Path, probing: Probing) -> Result<Self> {
+        let look = || -> std::io::Result<FileId> {
+            let data = std::fs::metadata(path)?;
+            place::check_file(&data)?;
             // SQLite would use this journal. It would roll the token back, and remove the file that
             // the journal names.
             let journal = path.with_extension(ROLLBACK);
@@ -96,12 +61,15 @@ impl SqliteStore {
                 let name = journal.file_name().unwrap_or_default();
                 return Err(std::io::Error::other(format!("{name:?} does not belong beside a token file")));
             }
-            Ok(())
+            Ok(FileId::from(&data))
         };
-        if let Err(reason) = look() {
-            log_io_failure(path, "open", &reason);
-            return Err(Error::TokenNotRecognized);
-        }
+        let registered = match look() {
+            Ok(file) => Registered::new(file),
+            Err(reason) => {
+                log_io_failure(path, "open", &reason);
+                return Err(Error::TokenNotRecognized);
+            }
+        };
         // A process that was killed may have left old bytes in the write-ahead log.
         let log = std::fs::metadata(path.with_extension(JOURNAL)).is_ok_and(|log| log.len() != 0);
         let opened = match connect(path) {
@@ -121,7 +89,7 @@ impl SqliteStore {
             path: path.to_owned(),
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
-            probe: Probe::beside(path),
+            probe: if probing == Probing::On { Probe::beside(path) } else { Probe::off() },
             still: Mutex::new(still),
             only_read,
             file: place.id(),
@@ -131,22 +99,40 @@ impl SqliteStore {
             others_wrote: AtomicBool::new(false),
             loaded: Mutex::default(),
             scrub_due: Mutex::new(log.then(Instant::now)),
+            _registered: registered,
         };
         store.take_reserve();
         Ok(store)
     }
 
-    /// Asks SQLite for every change number from now on, and never reads the `-shm` file itself.
-    pub fn without_probe(self) -> Self {
-        Self { probe: Probe::off(), ..self }
-    }
-
     /// Opens the file read-only if it could not be opened for this reason.
     fn only_read(path: &Path, reason: rusqlite::Error) -> rusqlite::Result<Connections> {
+        // Without descriptors SQLite fails as it does in a directory without write permission.
+        if is_shortage(&reason) {
+            descriptors::note_again();
+            return Err(reason);
+        }
         let Some((writer, still)) = Still::open(path, &reason) else { return Err(reason) };
         let Some((reader, _)) = Still::open(path, &reason) else { return Err(reason) };
         warn!(file = %path.display(), "the token is read-only: {reason}");
         Ok(Connections { writer, reader, still: Some(still) })
+    }
+
+    /// Takes over what an earlier opening of the file left.
+    pub(super) fn restore(&self, kept: Kept) {
+        self.others_wrote.store(kept.others_wrote, Ordering::Release);
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = kept.loaded;
+        let mut due = self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner);
+        *due = due.or(kept.scrub_due);
+    }
+
+    /// Returns what the next opening of the file takes over.
+    pub(super) fn kept(&self) -> Kept {
+        Kept {
+            others_wrote: self.others_wrote.load(Ordering::Acquire),
+            loaded: *self.loaded.lock().unwrap_or_else(PoisonError::into_inner),
+            scrub_due: *self.scrub_due.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// Reserves disk space for the time when the disk is full. A token without a reserve works too.
@@ -161,7 +147,8 @@ impl SqliteStore {
     /// Creates a token file with this header. Only its owner may read it, and in a shared directory
     /// the directory's group. The file has another name
     /// until it is complete. So no process sees a partial file, and a crash leaves no token.
-    pub(crate) fn create(dir: &Path, header: &Header) -> Result<Self> {
+    /// Returns its path.
+    pub(super) fn create(dir: &Path, header: &Header) -> Result<PathBuf> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
         let fresh = path.with_extension(FRESH);
         let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
@@ -185,7 +172,7 @@ impl SqliteStore {
             return Err(error);
         }
         sync_dir(dir).map_err(|reason| fail(&reason))?;
-        Self::open(&path)
+        Ok(path)
     }
 
     /// Opens the file again if it was read-only. Fails with the reason if it is still read-only.
@@ -250,12 +237,6 @@ impl SqliteStore {
             _ => Ok(()),
         }
     }
-}
-
-/// Returns whether a file is named after a serial number, as new token files are.
-fn has_name_of_serial(path: &Path) -> bool {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connections> {

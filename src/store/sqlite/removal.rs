@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::{BUSY, SqliteStore, lock};
+use super::{BUSY, OpenFile, lock};
 
 /// How long the removal of old bytes waits for readers of the file. It is tried again later.
 pub(super) const SCRUB_WAIT: Duration = Duration::from_millis(500);
 /// The shortest time until the removal is tried again.
 const SCRUB_PAUSE: Duration = Duration::from_secs(1);
 
-impl SqliteStore {
+impl OpenFile {
     /// Removes the old bytes. Waits this long for readers.
     ///
     /// A reader of an older state, in any process, prevents the removal. Then this function

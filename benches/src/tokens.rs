@@ -1,0 +1,210 @@
+//! Many tokens in one process: the start, the slot list, the first login, and signatures that go
+//! round the tokens. Each figure is of a fresh process. Writes `docs/benchmarks/tokens.md`.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use cryptoki_sys::{CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA};
+use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
+use jeton_peers::{Known, Machine, PIN, SO_PIN, Sandbox};
+use serde::{Deserialize, Serialize};
+
+use crate::artefacts::{Artefacts, parameters, root, target_directory};
+use crate::child::{self, Library, Role};
+
+/// The numbers of tokens.
+const COUNTS: [usize; 3] = [10, 1_000, 10_000];
+/// The number of tokens that have a key and sign, one after the other.
+const ROUND: usize = 100;
+const SIGNATURES: usize = 20_000;
+/// The number of slot lists, of which the median counts.
+const LISTS: usize = 21;
+/// `CKA_EC_PARAMS` of P-256.
+const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const LABEL: &str = "many";
+
+/// The figures of a process.
+#[derive(Debug, Serialize, Deserialize)]
+struct Figures {
+    start_ms: f64,
+    list_ms: f64,
+    login_ms: f64,
+    signature_us: f64,
+    descriptors: usize,
+    resident_mib: f64,
+}
+
+/// Measures up to this number of tokens, prints the figures and writes the page.
+pub fn measure(artefacts: &Artefacts, most: usize) -> Result<(), String> {
+    let mut page = heading();
+    for count in COUNTS.into_iter().filter(|count| *count <= most) {
+        for known in [Known::Jeton, Known::SoftHsm2] {
+            let line = match row(artefacts, known, count) {
+                Ok(figures) => line(known, count, &figures),
+                Err(reason) => {
+                    println!("{} with {count} tokens left out: {reason}", known.name());
+                    continue;
+                }
+            };
+            print!("{line}");
+            page.push_str(&line);
+        }
+    }
+    let path = root().join("docs/benchmarks/tokens.md");
+    fs::write(&path, page).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, String> {
+    let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(target_directory());
+    let directory = directory.map_err(|reason| reason.to_string())?;
+    let sandbox = Sandbox::fresh(known, directory.path(), None).map_err(|reason| reason.to_string())?;
+    let library = match known {
+        Known::Jeton => Library {
+            path: artefacts.module.clone(),
+            reserved: Some(parameters(&directory.path().join("tokens"), "aws-lc")),
+        },
+        _ => Library { path: known.library().ok_or("not on this machine")?, reserved: sandbox.reserved },
+    };
+    let start = |role: &Role| {
+        let mut command = child::of_role(role);
+        let environment = if known == Known::Jeton { &[][..] } else { &sandbox.environment };
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        child::heard(command)
+    };
+    start(&Role::MakeTokens(library.clone(), count))?;
+    // The second process finds the files in the page cache, and no file that was just written.
+    start(&Role::Tokens(library.clone()))?;
+    let (said, _) = start(&Role::Tokens(library))?;
+    serde_json::from_str(&said).map_err(|reason| format!("{reason}: {said:?}"))
+}
+
+fn heading() -> String {
+    let machine = Machine::this();
+    format!(
+        "# Many tokens in one process\n\n`cargo run --release -p jeton-benches -- tokens` writes this page. \
+         Every figure is of a process that\nfinds the tokens in the page cache. {ROUND} of the tokens (or all, if \
+         there are fewer) have a P-256 key; a signature\nis `C_SignInit` and `C_Sign` in a session of the next token. \
+         The files and the memory are those after\n`C_Initialize` and `C_GetSlotList`. Jeton's PINs have the least \
+         key derivation.\n\n{}, {} cores, {}\n\n\
+         | tokens | module | `C_Initialize` | unchanged `C_GetSlotList` | first `C_Login` | signature, round robin | \
+         open files | memory |\n|--:|---|--:|--:|--:|--:|--:|--:|\n",
+        machine.cpu, machine.cores, machine.system
+    )
+}
+
+fn line(known: Known, count: usize, figures: &Figures) -> String {
+    let Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib } = figures;
+    let mut line = String::new();
+    let name = known.name();
+    // A string takes every write.
+    let _ = writeln!(
+        line,
+        "| {count} | {name} | {start_ms:.1} ms | {list_ms:.3} ms | {login_ms:.2} ms | {signature_us:.1} us | \
+         {descriptors} | {resident_mib:.0} MiB |"
+    );
+    line
+}
+
+/// The child that makes the tokens.
+pub(crate) fn make(library: &Library, count: usize) -> Result<(), String> {
+    make_all(library, count).map_err(|failure| failure.to_string())
+}
+
+fn make_all(library: &Library, count: usize) -> Result<(), Failure> {
+    let module = load(library)?;
+    for place in 0..count {
+        let slots = module.slots(true)?;
+        // The free slot is the last one, in both modules.
+        let free = *slots.last().expect("a module has a slot");
+        module.init_token(free, SO_PIN, LABEL)?;
+        if place >= ROUND {
+            continue;
+        }
+        for slot in module.slots(true)?.into_iter().rev() {
+            // SoftHSMv2 gives the new token another slot.
+            let info = module.token_info(slot)?;
+            if !info.is_initialised() || info.flags & cryptoki_sys::CKF_USER_PIN_INITIALIZED != 0 {
+                continue;
+            }
+            let session = module.open_session(slot, Access::ReadWrite)?;
+            session.login(User::So, Some(SO_PIN))?;
+            session.init_pin(PIN)?;
+            session.logout()?;
+            session.login(User::User, Some(PIN))?;
+            let both = [Attribute::flag(CKA_TOKEN, true), Attribute::bytes(CKA_LABEL, LABEL)];
+            let public = [&both[..], &[Attribute::bytes(CKA_EC_PARAMS, P256)]].concat();
+            let private = [&both[..], &[Attribute::flag(CKA_SIGN, true)]].concat();
+            session.generate_key_pair(&Mechanism::new(CKM_EC_KEY_PAIR_GEN), &public, &private)?;
+            break;
+        }
+    }
+    module.finalize()
+}
+
+/// The child that is measured. Prints its figures.
+pub(crate) fn count(library: &Library) -> Result<(), String> {
+    let figures = figures(library).map_err(|failure| failure.to_string())?;
+    println!("{}", serde_json::to_string(&figures).map_err(|reason| reason.to_string())?);
+    Ok(())
+}
+
+fn figures(library: &Library) -> Result<Figures, Failure> {
+    let start = Instant::now();
+    let module = load(library)?;
+    let slots = module.slots(true)?;
+    let start_ms = milliseconds(start);
+    let mut lists = Vec::new();
+    for _ in 0..LISTS {
+        let start = Instant::now();
+        module.slots(true)?;
+        lists.push(milliseconds(start));
+    }
+    lists.sort_by(f64::total_cmp);
+    let (descriptors, resident_mib) = (entries("/proc/self/fd"), resident());
+    let mut sessions = Vec::new();
+    let mut login_ms = 0.0;
+    for slot in slots {
+        if module.token_info(slot)?.flags & cryptoki_sys::CKF_USER_PIN_INITIALIZED == 0 {
+            continue;
+        }
+        let start = Instant::now();
+        let session = module.open_session(slot, Access::ReadWrite)?;
+        session.login(User::User, Some(PIN))?;
+        if sessions.is_empty() {
+            login_ms = milliseconds(start);
+        }
+        let key = session.find(&[Attribute::bytes(CKA_LABEL, LABEL), Attribute::flag(CKA_SIGN, true)])?[0];
+        sessions.push((session, key));
+    }
+    let mechanism = Mechanism::new(CKM_ECDSA);
+    let (digest, mut out) = ([7; 32], [0; 64]);
+    let start = Instant::now();
+    for (session, key) in sessions.iter().cycle().take(SIGNATURES) {
+        session.sign_init(&mechanism, *key)?;
+        session.sign(&digest, &mut out)?;
+    }
+    let signature_us = milliseconds(start) * 1e3 / SIGNATURES as f64;
+    let list_ms = lists[LISTS / 2];
+    Ok(Figures { start_ms, list_ms, login_ms, signature_us, descriptors, resident_mib })
+}
+
+fn load(library: &Library) -> Result<Module, Failure> {
+    let module = Module::load(&library.path).expect("a module that can be loaded");
+    module.initialize(library.reserved.as_deref())?;
+    Ok(module)
+}
+
+fn milliseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+fn entries(path: &str) -> usize {
+    fs::read_dir(Path::new(path)).map_or(0, Iterator::count)
+}
+
+/// Returns the resident memory of this process in MiB.
+fn resident() -> f64 {
+    crate::startup::resident().map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
+}

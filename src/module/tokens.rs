@@ -1,0 +1,206 @@
+//! The tokens of the directory. A token is read from its file when an application uses it. Until
+//! then, and again when it was idle for long enough, only some facts about it are in memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing::error;
+
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::id::SlotId;
+use crate::store::Header;
+use crate::store::place::{FileId, Stamp};
+use crate::store::sqlite::{Pool, Probing, SqliteStore};
+use crate::token::{Remains, Token};
+
+/// A token that has a slot.
+pub(super) struct Known {
+    pub(super) slot: SlotId,
+    pub(super) path: PathBuf,
+    /// The file of the token.
+    pub(super) file: FileId,
+    pub(super) serial: String,
+    /// The token itself. Its lock is held while the file is opened.
+    token: Mutex<Option<Arc<Token>>>,
+    last: Mutex<LastRead>,
+    /// Whether it is in the queue of tokens that may be forgotten.
+    is_queued: AtomicBool,
+}
+
+/// What `C_GetTokenInfo` shows of a token's file.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) label: [u8; 32],
+    pub(super) has_user_pin: bool,
+    /// The numbers of consecutive wrong PINs.
+    pub(super) so_failures: u32,
+    pub(super) user_failures: u32,
+}
+
+/// What was read last of a token that is not in memory.
+struct LastRead {
+    facts: Facts,
+    /// The stamp of the file when it was read; `None` if the facts must be read again.
+    stamp: Option<Stamp>,
+    remains: Remains,
+}
+
+/// The shared needs of all tokens of a module.
+pub(super) struct Home {
+    pub(super) settings: Arc<Settings>,
+    pub(super) pool: Arc<Pool>,
+}
+
+impl Facts {
+    fn of(header: &Header) -> Self {
+        Self {
+            label: header.label,
+            has_user_pin: !header.user.record.is_empty(),
+            so_failures: header.so.failures,
+            user_failures: header.user.failures,
+        }
+    }
+}
+
+impl Home {
+    pub(super) fn probing(&self) -> Probing {
+        if self.settings.shm_probe { Probing::On } else { Probing::Off }
+    }
+
+    /// Makes the token of a store.
+    fn token(&self, slot: SlotId, store: SqliteStore, remains: Remains) -> Result<Arc<Token>> {
+        Token::resume(slot, Arc::clone(&self.settings), Box::new(store), remains).map(Arc::new)
+    }
+}
+
+impl Known {
+    /// Returns a token whose header was read from a file with this stamp.
+    pub(super) fn closed(slot: SlotId, path: &Path, stamp: Stamp, header: &Header) -> Self {
+        let remains = Remains::of_new(header.change);
+        let last = LastRead { facts: Facts::of(header), remains, stamp: None };
+        Self::new(slot, path, stamp.file, header, LastRead { stamp: Some(stamp), ..last })
+    }
+
+    /// Returns a token whose store is open.
+    pub(super) fn open(
+        home: &Home,
+        slot: SlotId,
+        path: &Path,
+        store: SqliteStore,
+        header: &Header,
+    ) -> Result<Self> {
+        let (file, remains) = (store.file(), Remains::default());
+        let token = home.token(slot, store, remains)?;
+        let known =
+            Self::new(slot, path, file, header, LastRead { facts: Facts::of(header), stamp: None, remains });
+        *lock(&known.token) = Some(token);
+        Ok(known)
+    }
+
+    fn new(slot: SlotId, path: &Path, file: FileId, header: &Header, last: LastRead) -> Self {
+        Self {
+            slot,
+            path: path.to_owned(),
+            file,
+            serial: header.serial.clone(),
+            token: Mutex::new(None),
+            last: Mutex::new(last),
+            is_queued: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the token. Opens its file if it is not in memory. Fails with `DeviceRemoved` if the
+    /// file was removed or replaced since its slot was made.
+    pub(super) fn token(&self, home: &Home) -> Result<Arc<Token>> {
+        let mut place = lock(&self.token);
+        if let Some(token) = &*place {
+            return Ok(Arc::clone(token));
+        }
+        let store = SqliteStore::open_again(&home.pool, &self.path, home.probing(), self.file);
+        let token = store
+            .and_then(|store| home.token(self.slot, store, lock(&self.last).remains))
+            // This code is for slots whose token was never initialised.
+            .map_err(
+                |reason| if reason == Error::TokenNotRecognized { Error::DeviceError } else { reason },
+            )?;
+        if token.serial() != self.serial {
+            error!(file = %self.path.display(), serial = self.serial, "the file has another token now");
+            return Err(Error::DeviceRemoved);
+        }
+        *place = Some(Arc::clone(&token));
+        Ok(token)
+    }
+
+    /// Returns the token if it is in memory.
+    pub(super) fn in_memory(&self) -> Option<Arc<Token>> {
+        lock(&self.token).clone()
+    }
+
+    /// Removes the token from memory, which closes its file, unless it is in use.
+    fn forget(&self) {
+        let mut place = lock(&self.token);
+        // References are made only under this lock.
+        let unused = |token: &mut Arc<Token>| Arc::strong_count(token) == 1 && token.sessions().all == 0;
+        if let Some(token) = place.take_if(unused) {
+            let mut last = lock(&self.last);
+            last.remains = token.remains();
+            last.stamp = None;
+        }
+    }
+
+    /// Returns the facts of the file, with the changes of other processes.
+    pub(super) fn facts(&self, home: &Home) -> Result<Facts> {
+        let open = self.in_memory().filter(|token| token.is_file_open());
+        match open {
+            Some(token) => Ok(Facts::of(&token.stored_header()?)),
+            None => match self.closed_facts() {
+                Some(facts) => Ok(facts),
+                None => Ok(Facts::of(&self.token(home)?.stored_header()?)),
+            },
+        }
+    }
+
+    /// Returns the facts of a file that is not open. Reads them only if the file changed. `None` if
+    /// only SQLite can tell.
+    fn closed_facts(&self) -> Option<Facts> {
+        let now = SqliteStore::stamp(&self.path)?;
+        let mut last = lock(&self.last);
+        if last.stamp.as_ref().is_some_and(|stamp| now.has_content_of(stamp)) {
+            return Some(last.facts);
+        }
+        let (header, stamp) = SqliteStore::closed_header(&self.path)?;
+        if stamp.file != self.file || header.serial != self.serial {
+            return None;
+        }
+        last.facts = Facts::of(&header);
+        last.stamp = Some(stamp);
+        last.remains.latest = last.remains.latest.max(header.change);
+        Some(last.facts)
+    }
+
+    /// Returns whether the token can only be read.
+    pub(super) fn is_write_protected(&self, home: &Home) -> Result<bool> {
+        match self.in_memory() {
+            Some(token) => Ok(token.is_write_protected()),
+            None if SqliteStore::looks_writable(&self.path) => Ok(false),
+            None => Ok(self.token(home)?.is_write_protected()),
+        }
+    }
+
+    /// Returns whether the token was not queued yet, and marks it as queued.
+    pub(super) fn enter_queue(&self) -> bool {
+        !self.is_queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// Removes the token from memory when it leaves the queue.
+    pub(super) fn leave_queue(&self) {
+        self.is_queued.store(false, Ordering::Release);
+        self.forget();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

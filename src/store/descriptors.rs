@@ -1,0 +1,52 @@
+//! Notices that the process or the system has no file descriptors left. SQLite reports that like
+//! any other file that cannot be opened.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Error;
+
+use rustix::process::{Resource, getrlimit};
+
+thread_local! {
+    /// Whether an open(2) of SQLite failed for this reason in this thread.
+    static SHORTAGE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this error means that no descriptors are left.
+pub(super) fn is_shortage(reason: &Error) -> bool {
+    matches!(reason.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Notes the result of an open(2) of SQLite.
+#[cfg(target_os = "linux")]
+pub(super) fn note(reason: &Error) {
+    if is_shortage(reason) {
+        SHORTAGE.set(true);
+    }
+}
+
+/// Notes that a failure was a shortage, for the next question.
+pub(super) fn note_again() {
+    SHORTAGE.set(true);
+}
+
+/// Forgets an earlier shortage of this thread.
+pub(super) fn forget_shortage() {
+    SHORTAGE.set(false);
+}
+
+/// Returns whether SQLite may have failed in this thread because no descriptors are left. Also
+/// tries to open a file, because SQLite opens files without [`note`] in a program that uses the
+/// core alone.
+pub(super) fn ran_out() -> bool {
+    SHORTAGE.take() || File::open("/dev/null").is_err_and(|reason| is_shortage(&reason))
+}
+
+/// Describes the limit of the process for the log.
+pub(super) fn limit() -> String {
+    let limit = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    format!(
+        "no file descriptors are left: the limit on open files (RLIMIT_NOFILE) is {limit}; raise it, or lower \
+         [store] open-tokens"
+    )
+}

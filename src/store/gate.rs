@@ -1,0 +1,118 @@
+//! Bounds the memory of Argon2id that the logins of a process use at the same time.
+//!
+//! A login that finds no room waits until others have finished. The count is one atomic word and
+//! not a lock: a forked child could inherit a lock from a thread that the child does not have. The
+//! word also has the number of the process, so that a child starts with no memory in use.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The memory in KiB that all attempts together may use: 13 attempts of the default parameters. An
+/// attempt that needs more runs alone.
+const LIMIT_KIB: u32 = 256 * 1024;
+
+/// The first pause between two looks for room. Each later pause is twice as long, up to the
+/// longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
+/// The gate of this process.
+pub(super) static GATE: Gate = Gate::new(LIMIT_KIB);
+
+/// Counts the memory in use. The upper half of the word is the process, the lower half the KiB.
+pub(super) struct Gate {
+    limit: u32,
+    used: AtomicU64,
+}
+
+/// Memory that is counted. The count ends when this is dropped.
+pub(super) struct Permit {
+    gate: &'static Gate,
+    kib: u32,
+}
+
+impl Gate {
+    const fn new(limit: u32) -> Self {
+        Self { limit, used: AtomicU64::new(0) }
+    }
+
+    /// Waits until there is room for this number of KiB, and counts them.
+    pub(super) fn enter(&'static self, kib: u32) -> Permit {
+        let kib = kib.min(self.limit);
+        let mut pause = FIRST_PAUSE;
+        while !self.count(kib) {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Permit { gate: self, kib }
+    }
+
+    /// Counts this number of KiB if there is room.
+    fn count(&self, kib: u32) -> bool {
+        let update = |word| {
+            let used = used_here(word);
+            (self.limit - used >= kib).then(|| word_of(used + kib))
+        };
+        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).is_ok()
+    }
+
+    fn leave(&self, kib: u32) {
+        let update = |word| Some(word_of(used_here(word).saturating_sub(kib)));
+        let _ = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.gate.leave(self.kib);
+    }
+}
+
+/// Returns the KiB of a word; 0 if another process wrote it.
+fn used_here(word: u64) -> u32 {
+    // The lower half of the word.
+    if word >> 32 == u64::from(std::process::id()) { word as u32 } else { 0 }
+}
+
+fn word_of(kib: u32) -> u64 {
+    u64::from(std::process::id()) << 32 | u64::from(kib)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn threads_never_use_more_than_the_limit_and_all_of_them_finish() {
+        static SMALL: Gate = Gate::new(100);
+        let (now, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for kib in [30, 40, 100, 1000, 30, 40, 30, 1] {
+                let (now, most, done) = (&now, &most, &done);
+                scope.spawn(move || {
+                    let permit = SMALL.enter(kib);
+                    most.fetch_max(
+                        now.fetch_add(permit.kib, Ordering::SeqCst) + permit.kib,
+                        Ordering::SeqCst,
+                    );
+                    std::thread::sleep(Duration::from_millis(5));
+                    now.fetch_sub(permit.kib, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 8);
+        assert!(most.into_inner() <= 100);
+        assert_eq!(used_here(SMALL.used.load(Ordering::SeqCst)), 0);
+    }
+
+    #[test]
+    fn memory_of_a_parent_process_is_not_counted_in_its_child() {
+        static INHERITED: Gate = Gate::new(100);
+        INHERITED.used.store(u64::from(std::process::id() + 1) << 32 | 100, Ordering::SeqCst);
+        let permit = INHERITED.enter(60);
+        assert_eq!(used_here(INHERITED.used.load(Ordering::SeqCst)), 60);
+        drop(permit);
+    }
+}

@@ -1,0 +1,334 @@
+//! Reads the header of a token file without SQLite: one open, one read, one close. `C_Initialize`
+//! reads thousands of files in this way.
+//!
+//! It reads the first two pages: the schema, and the only row of the table `token` ("Database File
+//! Format" of SQLite's manual). It accepts only the exact form that SQLite gives our own files.
+//! Whatever differs is left to SQLite, which opens the file and checks all of it.
+//!
+//! It takes no lock. So the caller makes sure that no write-ahead log has newer content, and a file
+//! that changed a moment ago is not read.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::open_files::read_unopened;
+use super::{FORMAT, OLDEST};
+use crate::store::place::Stamp;
+use crate::store::{Change, Header, PinState, schema};
+
+/// SQLite's default page size, which token files have.
+const PAGE: usize = 4096;
+/// The length of the file's header.
+const FILE_HEADER: usize = 100;
+/// The length of the header of a page without children.
+const PAGE_HEADER: usize = 8;
+/// The type of a page of table rows without children.
+const LEAF: u8 = 13;
+/// The longest row that is in its page as a whole.
+const LOCAL: usize = PAGE - 35;
+
+/// Reads headers. It remembers the schema that it checked last, because all files have the same.
+#[derive(Default)]
+pub(crate) struct Reader {
+    pages: Vec<u8>,
+    /// A first page that was checked.
+    checked: Vec<u8>,
+}
+
+/// A header without its summary, and the stamp of the file that it was read from.
+pub(crate) type Found = (Header, Stamp);
+
+impl Reader {
+    /// Returns the header of the token file at `path`, which has no write-ahead log with content.
+    ///
+    /// Returns `None` if only SQLite can tell: the file has an unusual form, changed a moment ago,
+    /// or is open in this process. In the last case, closing another descriptor of it would release
+    /// the locks of the process (`src/store/locks.rs`).
+    pub(crate) fn read(&mut self, path: &Path) -> Option<Found> {
+        self.pages.resize(2 * PAGE, 0);
+        let stamp = read_unopened(path, &mut self.pages)?;
+        let (first, second) = self.pages.split_at(PAGE);
+        if !has_same_schema(first, &self.checked) {
+            check_first(first)?;
+            self.checked = first.to_vec();
+        }
+        Some((row_of_token(second)?, stamp))
+    }
+}
+
+/// Returns whether two first pages differ only in counts: of changes, pages and free pages, and the
+/// version of SQLite that wrote last.
+fn has_same_schema(one: &[u8], other: &[u8]) -> bool {
+    const COUNTS: [Range<usize>; 2] = [24..40, 92..FILE_HEADER];
+    let same = |range: Range<usize>| one.get(range.clone()) == other.get(range);
+    one.len() == other.len()
+        && same(0..COUNTS[0].start)
+        && same(COUNTS[0].end..COUNTS[1].start)
+        && same(COUNTS[1].end..PAGE)
+}
+
+/// Checks the file's header and its schema.
+fn check_first(first: &[u8]) -> Option<()> {
+    let expected: [(usize, &[u8]); 5] = [
+        (0, b"SQLite format 3\0"),
+        (16, &(PAGE as u16).to_be_bytes()),
+        // Write-ahead logs in both versions; no reserved bytes.
+        (18, &[2, 2, 0]),
+        // No automatic vacuum.
+        (52, &[0; 4]),
+        // UTF-8.
+        (56, &1_u32.to_be_bytes()),
+    ];
+    if !expected.iter().all(|(at, bytes)| first.get(*at..*at + bytes.len()) == Some(*bytes)) {
+        return None;
+    }
+    let format = u32::from_be_bytes(*first.get(60..)?.first_chunk()?);
+    if !(OLDEST..=FORMAT).contains(&i64::from(format)) {
+        return None;
+    }
+    let schema = rows(first, FILE_HEADER)?.into_iter().map(table).collect::<Option<Vec<_>>>()?;
+    if !schema::is_ours(&schema) {
+        return None;
+    }
+    // The table `token` was the first one that was made.
+    schema.iter().any(|table| table.name == "token" && table.root == 2).then_some(())
+}
+
+/// Reads the only row of the page of the table `token`.
+fn row_of_token(page: &[u8]) -> Option<Header> {
+    let [row] = rows(page, 0)?.try_into().ok()?;
+    token(row)
+}
+
+/// Reads a row of the table `sqlite_schema`.
+fn table(row: Vec<Field<'_>>) -> Option<schema::Table<'_>> {
+    let [kind, name, _, root, sql] = row.try_into().ok()?;
+    Some(schema::Table { kind: kind.text()?, name: name.text()?, root: root.number()?, sql: sql.text()? })
+}
+
+/// Reads the row of the table `token`.
+fn token(row: Vec<Field<'_>>) -> Option<Header> {
+    let [one, serial, slot, label, so, so_failures, user, user_failures, change, _] = row.try_into().ok()?;
+    // SQLite stores the number of the row instead of this column.
+    let Field::Null = one else { return None };
+    let failures = |field: Field<'_>| u32::try_from(field.number()?).ok();
+    Some(Header {
+        serial: serial.text()?.to_owned(),
+        slot: slot.number()?.unsigned_abs(),
+        label: label.blob()?.try_into().ok()?,
+        so: PinState { record: so.blob()?.to_vec(), failures: failures(so_failures)? },
+        user: PinState { record: user.blob()?.to_vec(), failures: failures(user_failures)? },
+        change: Change(change.number()?),
+        summary: Vec::new(),
+    })
+}
+
+/// A value of a row.
+enum Field<'a> {
+    Null,
+    Number(i64),
+    Text(&'a str),
+    Blob(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    fn number(&self) -> Option<i64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+
+    fn text(&self) -> Option<&'a str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    fn blob(&self) -> Option<&'a [u8]> {
+        if let Self::Blob(bytes) = self { Some(bytes) } else { None }
+    }
+}
+
+/// Returns the rows of a table page that has no children. `None` if the page has another type or a
+/// row does not fit into it.
+fn rows(page: &[u8], start: usize) -> Option<Vec<Vec<Field<'_>>>> {
+    let header = page.get(start..start + PAGE_HEADER)?;
+    if header[0] != LEAF {
+        return None;
+    }
+    let count = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    let places = page.get(start + PAGE_HEADER..)?.get(..2 * count)?;
+    places.as_chunks().0.iter().map(|at| row(page.get(usize::from(u16::from_be_bytes(*at))..)?)).collect()
+}
+
+/// Reads the row at the start of these bytes.
+fn row(cell: &[u8]) -> Option<Vec<Field<'_>>> {
+    let (len, cell) = varint(cell)?;
+    let (_, cell) = varint(cell)?;
+    let payload = cell.get(..usize::try_from(len).ok().filter(|len| *len <= LOCAL)?)?;
+    let (header_len, _) = varint(payload)?;
+    let (header, mut body) = payload.split_at_checked(usize::try_from(header_len).ok()?)?;
+    let (_, mut types) = varint(header)?;
+    let mut fields = Vec::new();
+    while !types.is_empty() {
+        let (code, rest) = varint(types)?;
+        types = rest;
+        let (bytes, rest) = body.split_at_checked(field_len(code)?)?;
+        body = rest;
+        fields.push(field(code, bytes)?);
+    }
+    body.is_empty().then_some(fields)
+}
+
+/// Returns the length of a value with this type code; `None` for types that our tables do not have.
+fn field_len(code: u64) -> Option<usize> {
+    match code {
+        0 | 8 | 9 => Some(0),
+        1..=4 => usize::try_from(code).ok(),
+        5 => Some(6),
+        6 => Some(8),
+        12.. => usize::try_from((code - 12) / 2).ok(),
+        _ => None,
+    }
+}
+
+fn field(code: u64, bytes: &[u8]) -> Option<Field<'_>> {
+    Some(match code {
+        0 => Field::Null,
+        8 => Field::Number(0),
+        9 => Field::Number(1),
+        1..=6 => {
+            let negative = bytes.first()? & 0x80 != 0;
+            let first = if negative { -1 } else { 0 };
+            Field::Number(bytes.iter().fold(first, |number, byte| number << 8 | i64::from(*byte)))
+        }
+        code if code % 2 == 0 => Field::Blob(bytes),
+        _ => Field::Text(std::str::from_utf8(bytes).ok()?),
+    })
+}
+
+/// Reads a number of variable length, most significant bits first. `None` for one of nine bytes,
+/// which no length and no row number of our tables has.
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (place, byte) in bytes.iter().take(8).enumerate() {
+        number = number << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[place + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::{OpenFile, Probing};
+    use super::*;
+
+    fn any_header() -> Header {
+        let pin = |byte: u8, failures| PinState { record: vec![byte; 150], failures };
+        Header {
+            serial: "0123456789abcdef".to_owned(),
+            slot: 70_000,
+            label: *b"a label                         ",
+            so: pin(7, 0),
+            user: pin(9, 300),
+            change: Change(1 << 41),
+            summary: vec![5; 1088],
+        }
+    }
+
+    fn facts(header: &Header) -> impl PartialEq + std::fmt::Debug + use<> {
+        let pins = [&header.so, &header.user].map(|pin| (pin.record.clone(), pin.failures));
+        (header.serial.clone(), header.slot, header.label, pins, header.change)
+    }
+
+    /// A directory with one token file, which is removed when it is dropped.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> (Self, PathBuf) {
+            let dir = std::env::temp_dir().join(format!("jeton-direct-{name}-{}", std::process::id()));
+            let path = OpenFile::create(&dir, &any_header()).expect("a token file");
+            (Self(dir), path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("a directory");
+        }
+    }
+
+    fn header(pages: &[u8]) -> Option<Header> {
+        let (first, second) = pages.split_at_checked(PAGE)?;
+        check_first(first)?;
+        row_of_token(second)
+    }
+
+    #[test]
+    fn a_settled_file_has_the_header_that_sqlite_reads() {
+        let (_directory, path) = Directory::new("settled");
+        let mut reader = Reader::default();
+        let mut read = |path: &Path| reader.read(path).map(|(header, _)| header);
+        assert!(read(&path).is_none(), "it was made a moment ago");
+        std::thread::sleep(std::time::Duration::from_millis(80));
+        let direct = read(&path).expect("a header");
+        let open = OpenFile::open(&path, Probing::On).expect("a file");
+        assert_eq!(facts(&direct), facts(&open.header().expect("a header")));
+        assert!(read(&path).is_none(), "SQLite has it open");
+        open.attempt(crate::store::Role::User, 1000).expect("a count");
+        drop(open);
+        assert!(read(&path).is_none(), "it changed a moment ago");
+        std::thread::sleep(std::time::Duration::from_millis(80));
+        assert_eq!(read(&path).expect("a header").user.failures, 301);
+        let link = path.with_file_name("link.jeton");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert!(read(&link).is_none(), "its log is beside another name");
+        std::fs::hard_link(&path, path.with_file_name("other.jeton")).expect("a link");
+        assert!(read(&path).is_none(), "its log may be beside another name");
+    }
+
+    #[test]
+    fn no_altered_byte_gives_another_schema_or_a_panic() {
+        let (_directory, path) = Directory::new("altered");
+        let bytes = std::fs::read(&path).expect("a file");
+        let pages = &bytes[..2 * PAGE];
+        let expected = facts(&header(pages).expect("a header"));
+        assert_eq!(expected, facts(&any_header()));
+        for at in 0..2 * PAGE {
+            for mask in [1, 0x10, 0x80, 0xff] {
+                let mut altered = pages.to_vec();
+                altered[at] ^= mask;
+                let found = header(&altered);
+                assert!(at >= PAGE || found.is_none_or(|found| facts(&found) == expected), "byte {at}");
+                let same = has_same_schema(&altered[..PAGE], &pages[..PAGE]);
+                assert!(!same || check_first(&altered[..PAGE]).is_some(), "byte {at}");
+            }
+        }
+        for len in 0..2 * PAGE {
+            assert!(header(&pages[..len]).is_none() || len > PAGE);
+        }
+    }
+
+    #[test]
+    fn planted_tables_and_other_formats_are_left_to_sqlite() {
+        let plants = [
+            "CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END",
+            "CREATE TABLE other(a)",
+            "CREATE INDEX planted ON object(tag)",
+            "DROP TABLE record",
+            "PRAGMA user_version = 4",
+            "PRAGMA user_version = 1",
+            "PRAGMA journal_mode = DELETE",
+            "UPDATE token SET so_pin = zeroblob(5000)",
+            "DELETE FROM token",
+        ];
+        for (place, plant) in plants.iter().enumerate() {
+            let (_directory, path) = Directory::new(&place.to_string());
+            let connection = rusqlite::Connection::open(&path).expect("a file");
+            connection.execute_batch(plant).expect("a statement");
+            drop(connection);
+            let bytes = std::fs::read(&path).expect("a file");
+            assert!(header(&bytes).is_none(), "{plant}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The token files that SQLite has open in this process.
+//!
+//! SQLite's locks may belong to the process (`src/store/locks.rs` says when they do not). Then
+//! closing any descriptor of a file releases all of them. So no other code opens such a file.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::store::place::{self, FileId, Stamp};
+
+/// How long an opener waits for a reader, which needs some microseconds. The lock stays locked only
+/// in a forked child whose parent held it. There no file is read without SQLite.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The open files of a process, each with the number of its users.
+struct OpenFiles {
+    /// A forked child has none of the files of its parent.
+    process: u32,
+    users: HashMap<FileId, usize>,
+}
+
+static OPEN: Mutex<Option<OpenFiles>> = Mutex::new(None);
+
+/// An entry of the list. It ends when this is dropped, after the connections to the file.
+pub(super) struct Registered(FileId);
+
+impl Registered {
+    pub(super) fn new(file: FileId) -> Self {
+        with_users(|users| *users.entry(file).or_default() += 1);
+        Self(file)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        with_users(|users| {
+            if let Some(count) = users.get_mut(&self.0) {
+                *count -= 1;
+                if *count == 0 {
+                    users.remove(&self.0);
+                }
+            }
+        });
+    }
+}
+
+fn with_users(work: impl FnOnce(&mut HashMap<FileId, usize>)) {
+    let start = Instant::now();
+    let mut open = loop {
+        match try_lock() {
+            Some(open) => break open,
+            None if start.elapsed() > LONGEST_WAIT => return,
+            None => std::thread::yield_now(),
+        }
+    };
+    let process = std::process::id();
+    if open.as_ref().is_none_or(|open| open.process != process) {
+        *open = Some(OpenFiles { process, users: HashMap::new() });
+    }
+    if let Some(open) = &mut *open {
+        work(&mut open.users);
+    }
+}
+
+fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
+    match OPEN.try_lock() {
+        Ok(open) => Some(open),
+        Err(TryLockError::Poisoned(open)) => Some(open.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Reads the first bytes of the token file at `path`, without SQLite. Returns its stamp too, as of
+/// a file without a write-ahead log. Returns `None` if SQLite has the file open, if it is a link or
+/// not a token file, or if it was changed a moment ago.
+pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
+    // SQLite opens no token file until this lock is released.
+    let open = try_lock()?;
+    let process = std::process::id();
+    let users = open.as_ref().filter(|open| open.process == process).map(|open| &open.users);
+    let is_open = |file: FileId| users.is_some_and(|users| users.contains_key(&file));
+    let none_open = users.is_none_or(HashMap::is_empty);
+    if !none_open && is_open(FileId::from(&std::fs::symlink_metadata(path).ok()?)) {
+        return None;
+    }
+    let start = SystemTime::now();
+    // SQLite puts the write-ahead log beside the file that a link leads to.
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
+    let outcome = file.read_exact_at(bytes, 0);
+    let data = file.metadata().ok()?;
+    if is_open(FileId::from(&data)) {
+        // Another token got this name a moment ago. A descriptor that is never closed releases no
+        // locks.
+        std::mem::forget(file);
+        return None;
+    }
+    outcome.ok()?;
+    place::check_file(&data).ok()?;
+    let stamp = Stamp::alone(&data);
+    // The log may be beside another name of the file. A change during the read has a later time.
+    (data.nlink() == 1 && stamp.was_settled(start)).then_some(stamp)
+}

@@ -1,0 +1,135 @@
+//! Bounds the number of token files that a module has open. A file that is needed and has no place
+//! takes that of the file that was used least recently, which is closed.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tracing::error;
+
+use super::handle::Handle;
+use crate::error::{Error, Result};
+use crate::file_lock;
+
+/// The places of open token files.
+pub struct Pool {
+    limit: usize,
+    places: Mutex<Places>,
+    /// Signalled when a file may be closed or a place is free.
+    freed: Condvar,
+    waiting: AtomicUsize,
+    /// Counts the uses of all files, which gives each use a time.
+    clock: AtomicU64,
+}
+
+struct Places {
+    /// The number of places in use, also of files that are being opened.
+    taken: usize,
+    open: Vec<Arc<Handle>>,
+}
+
+impl Pool {
+    /// Returns a pool for this number of open files.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit: limit.max(1),
+            places: Mutex::new(Places { taken: 0, open: Vec::new() }),
+            freed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            clock: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the time of a use.
+    pub(super) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a place for a file that the caller opens. Closes another file if there is none. Waits
+    /// if all files are in use.
+    pub(super) fn take_place(&self) -> Result<()> {
+        let end = Instant::now() + file_lock::LIMIT;
+        let mut places = self.lock();
+        loop {
+            if places.taken < self.limit {
+                places.taken += 1;
+                return Ok(());
+            }
+            places = match close_one(places) {
+                // Its place passes to the caller.
+                Ok(()) => return Ok(()),
+                Err(places) => places,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                error!(
+                    limit = self.limit,
+                    "store: all token files that may be open ([store] open-tokens) are in use"
+                );
+                return Err(Error::HostMemory);
+            }
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            places = self.freed.wait_timeout(places, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Closes the file that was used least recently, so that its descriptors are free. Returns
+    /// whether there was one.
+    pub(super) fn shrink(&self) -> bool {
+        let closed = close_one(self.lock()).is_ok();
+        if closed {
+            self.free_place();
+        }
+        closed
+    }
+
+    /// Lists a file that was opened in a place of the caller.
+    pub(super) fn list(&self, handle: &Arc<Handle>) {
+        self.lock().open.push(Arc::clone(handle));
+        self.wake();
+    }
+
+    /// Gives a place back.
+    pub(super) fn free_place(&self) {
+        self.lock().taken -= 1;
+        self.wake();
+    }
+
+    /// Forgets a file whose last user is gone. Returns whether it was listed.
+    pub(super) fn forget(&self, handle: &Arc<Handle>) -> bool {
+        let mut places = self.lock();
+        let before = places.open.len();
+        places.open.retain(|known| !Arc::ptr_eq(known, handle));
+        places.open.len() != before
+    }
+
+    /// Wakes the threads that wait for a file that may be closed.
+    pub(super) fn wake(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // A waiter is between its look and its wait only while it holds this lock.
+            drop(self.lock());
+            self.freed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the least recently used file that no call is using, without the lock of the pool. Returns
+/// the lock if there is none.
+fn close_one(mut places: MutexGuard<'_, Places>) -> std::result::Result<(), MutexGuard<'_, Places>> {
+    let mut order = places.open.clone();
+    order.sort_by_key(|handle| handle.last_use());
+    for handle in order {
+        // A lock that is held belongs to a file in use.
+        let Some(mut state) = handle.try_idle() else { continue };
+        places.open.retain(|known| !Arc::ptr_eq(known, &handle));
+        drop(places);
+        handle.close(&mut state);
+        return Ok(());
+    }
+    Err(places)
+}

@@ -1,0 +1,282 @@
+//! The store of a token in an SQLite file, which is opened at its first use and closed when the
+//! [`Pool`] needs its place.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use tracing::error;
+
+use super::changes::is_rested;
+use super::failure::{log_failure, log_io_failure};
+use super::handle::{Closed, Handle, State};
+use super::open::Probing;
+use super::pool::Pool;
+use super::{Kept, OpenFile, lock};
+use crate::error::{Error, Result};
+use crate::file_lock::Mode;
+use crate::store::attempt_lock::AttemptLock;
+use crate::store::descriptors;
+use crate::store::place::FileId;
+use crate::store::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
+
+/// The store of one token in an SQLite file.
+pub struct SqliteStore {
+    handle: Arc<Handle>,
+    pool: Arc<Pool>,
+}
+
+/// A file that a call is using. It is not closed meanwhile.
+struct InUse<'a> {
+    file: Option<Arc<OpenFile>>,
+    pool: &'a Pool,
+}
+
+impl Deref for InUse<'_> {
+    type Target = OpenFile;
+
+    fn deref(&self) -> &OpenFile {
+        self.file.as_deref().expect("a file until the drop")
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.file = None;
+        self.pool.wake();
+    }
+}
+
+impl SqliteStore {
+    /// Opens a token file, with a pool of its own.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_in(&Pool::new(1), path, Probing::On)
+    }
+
+    /// Opens a token file in a pool.
+    pub(crate) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
+        let opened = open_with_place(pool, path, probing)?;
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let handle = Arc::new(Handle {
+            path: path.to_owned(),
+            real,
+            file: opened.file,
+            probing,
+            write_protected: AtomicBool::new(opened.is_write_protected()),
+            state: Mutex::new(State::Open(Arc::new(opened))),
+            last_use: AtomicU64::new(pool.tick()),
+        });
+        pool.list(&handle);
+        Ok(Self { handle, pool: Arc::clone(pool) })
+    }
+
+    /// Opens a token file that this process knows. Fails with `DeviceRemoved` if it was removed or
+    /// replaced.
+    pub(crate) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
+        expect_file(path, file)?;
+        let store = Self::open_in(pool, path, probing)?;
+        // The name may have got another file in between.
+        if store.file() == file { Ok(store) } else { Err(Error::DeviceRemoved) }
+    }
+
+    /// Returns whether this process may write to a token file and to its directory.
+    pub(crate) fn looks_writable(path: &Path) -> bool {
+        let may_write = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+        may_write(path) && path.parent().is_some_and(may_write)
+    }
+
+    /// Creates a token file with this header, and opens it. Only its owner may read it.
+    pub(crate) fn create(
+        pool: &Arc<Pool>,
+        dir: &Path,
+        header: &Header,
+        probing: Probing,
+    ) -> Result<(Self, PathBuf)> {
+        let path = OpenFile::create(dir, header)?;
+        Self::open_in(pool, &path, probing).map(|store| (store, path))
+    }
+
+    /// Returns the identity of the token file.
+    pub(crate) fn file(&self) -> FileId {
+        self.handle.file
+    }
+
+    /// Returns the open file. Opens it if it is closed.
+    fn file_in_use(&self) -> Result<InUse<'_>> {
+        let mut state = self.handle.lock();
+        self.handle.last_use.store(self.pool.tick(), Ordering::Relaxed);
+        if let State::Closed(closed) = &*state {
+            let opened = self.reopen(closed)?;
+            *state = State::Open(Arc::new(opened));
+            self.pool.list(&self.handle);
+        }
+        match &*state {
+            State::Open(file) => Ok(InUse { file: Some(Arc::clone(file)), pool: &self.pool }),
+            State::Closed(_) => Err(Error::GeneralError),
+        }
+    }
+
+    fn reopen(&self, closed: &Closed) -> Result<OpenFile> {
+        let handle = &self.handle;
+        expect_file(&handle.path, handle.file)?;
+        let opened = open_with_place(&self.pool, &handle.path, handle.probing)?;
+        // The name may have got another file in between. The stamp is taken after SQLite's first
+        // look at its data version, so that no change falls between the two.
+        let outcome = expect_file(&handle.path, handle.file).and_then(|()| {
+            let noted = opened.note_others(&lock(&opened.writer));
+            noted.map_err(|reason| log_failure(&handle.path, "open again", &reason))
+        });
+        if let Err(reason) = outcome {
+            drop(opened);
+            self.pool.free_place();
+            return Err(reason);
+        }
+        let same = closed.is_current(&handle.real);
+        opened.restore(Kept { others_wrote: closed.kept.others_wrote || !same, ..closed.kept });
+        Ok(opened)
+    }
+
+    /// Calls `known` if the file is closed and has not changed since.
+    fn if_closed<T>(&self, known: impl FnOnce(&Closed) -> T) -> Option<T> {
+        match &*self.handle.lock() {
+            State::Closed(closed) if closed.is_current(&self.handle.real) => Some(known(closed)),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if self.pool.forget(&self.handle) {
+            let closed = State::unknown();
+            drop(std::mem::replace(&mut *self.handle.lock(), closed));
+            self.pool.free_place();
+        }
+    }
+}
+
+/// Opens a token file in a place of the pool. If the process has no descriptors left, closes other
+/// files of the pool.
+fn open_with_place(pool: &Pool, path: &Path, probing: Probing) -> Result<OpenFile> {
+    pool.take_place()?;
+    loop {
+        descriptors::forget_shortage();
+        match OpenFile::open(path, probing) {
+            Ok(opened) => return Ok(opened),
+            Err(Error::HostMemory) if pool.shrink() => {}
+            Err(reason) => {
+                pool.free_place();
+                return Err(reason);
+            }
+        }
+    }
+}
+
+/// Fails with `DeviceRemoved` if the name of a token file leads to another file, or to none.
+fn expect_file(path: &Path, file: FileId) -> Result<()> {
+    let what = match std::fs::metadata(path) {
+        Ok(data) if FileId::from(&data) == file => return Ok(()),
+        Ok(_) => "another file has its name",
+        Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => "no file has its name",
+        Err(reason) => return Err(log_io_failure(path, "open again", &reason)),
+    };
+    error!(file = %path.display(), "the token's file was removed or replaced: {what}");
+    Err(Error::DeviceRemoved)
+}
+
+impl Store for SqliteStore {
+    fn header(&self) -> Result<Header> {
+        self.file_in_use()?.header()
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(&*self.handle.lock(), State::Open(_))
+    }
+
+    fn initialize(&self, header: &Header) -> Result<()> {
+        self.file_in_use()?.initialize(header)
+    }
+
+    fn set_pin(
+        &self,
+        role: Role,
+        old: Option<&[u8]>,
+        record: &[u8],
+        summarise: &dyn Fn(&Snapshot) -> Result<Vec<u8>>,
+    ) -> Result<Option<Change>> {
+        self.file_in_use()?.set_pin(role, old, record, summarise)
+    }
+
+    fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock> {
+        let path = &self.handle.path;
+        AttemptLock::beside(path, mode).map_err(|reason| log_io_failure(path, "try a PIN", &reason))
+    }
+
+    fn attempt(&self, role: Role, limit: u32) -> Result<()> {
+        self.file_in_use()?.attempt(role, limit)
+    }
+
+    fn forgive(&self, role: Role) -> Result<()> {
+        self.file_in_use()?.forgive(role)
+    }
+
+    fn take_back(&self, role: Role, count: u32) -> Result<()> {
+        self.file_in_use()?.take_back(role, count)
+    }
+
+    fn is_write_protected(&self) -> bool {
+        match &*self.handle.lock() {
+            State::Open(file) => file.is_write_protected(),
+            State::Closed(_) => self.handle.write_protected.load(Ordering::Acquire),
+        }
+    }
+
+    fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
+        self.file_in_use()?.load(each)
+    }
+
+    fn record(&self, id: i64) -> Result<Option<Vec<u8>>> {
+        self.file_in_use()?.record(id)
+    }
+
+    fn commit(&self, writes: &[Write<'_>], summarise: &Summarise<'_>) -> Result<Committed> {
+        self.file_in_use()?.commit(writes, summarise)
+    }
+
+    fn tidy(&self) {
+        // A file that cannot be opened is tidied at the next login.
+        if let Ok(file) = self.file_in_use() {
+            file.tidy();
+        }
+    }
+
+    fn is_outdated(&self) -> Result<bool> {
+        self.file_in_use()?.is_outdated()
+    }
+
+    fn rewrite(&self, rewriter: &mut dyn Rewriter) -> Result<Change> {
+        self.file_in_use()?.rewrite(rewriter)
+    }
+
+    fn changed_since(&self, seen: Change) -> Result<bool> {
+        let closed = |closed: &Closed| {
+            closed.change != seen || closed.kept.others_wrote && is_rested(closed.kept.loaded)
+        };
+        match self.if_closed(closed) {
+            Some(changed) => Ok(changed),
+            None => self.file_in_use()?.changed_since(seen),
+        }
+    }
+
+    fn suspicious_since(&self, seen: Change) -> Result<bool> {
+        let closed = |closed: &Closed| {
+            closed.change == seen && closed.kept.others_wrote && is_rested(closed.kept.loaded)
+        };
+        match self.if_closed(closed) {
+            Some(suspicious) => Ok(suspicious),
+            None => self.file_in_use()?.suspicious_since(seen),
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! More tokens than files may be open: a file is closed when it is idle and opened again when it is
+//! needed, and every rule of an open file holds for it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jeton::backend::Provider;
+use jeton::error::Error;
+use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId, token_flag};
+use jeton::module::{Access, User};
+use rusqlite::Connection;
+
+use crate::keys::{Kind, pair};
+use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, none, plain};
+
+/// The largest number of open files.
+const OPEN: usize = 3;
+/// The largest number of descriptors of an open file, with its log, index and locks.
+const DESCRIPTORS: usize = 8;
+/// Longer than the steps of the file system's clock, so that a stamp of a file can be trusted.
+const REST: Duration = Duration::from_millis(80);
+
+fn limited() -> String {
+    format!(", store = {{ open-tokens = {OPEN} }}")
+}
+
+/// A module with this number of tokens, in which the user has a PIN.
+fn with_tokens(provider: &Provider, count: usize) -> (Client, Vec<SlotId>) {
+    let client = Client::beside(&Directory::new(), provider, &limited());
+    let slots: Vec<_> = (0..count).map(|_| add_token(&client)).collect();
+    (client, slots)
+}
+
+fn add_token(client: &Client) -> SlotId {
+    let slot = *client.module.slots().expect("slots").last().expect("a free slot");
+    client.module.init_token(slot, SO_PIN, LABEL).expect("a token");
+    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+    client.module.login(session, User::SecurityOfficer, SO_PIN).expect("the SO");
+    client.module.init_pin(session, PIN).expect("the user's PIN");
+    client.module.close_session(session).expect("a session");
+    slot
+}
+
+fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
+    let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+    client.module.login(session, User::User, PIN).expect("the user");
+    session
+}
+
+/// Returns the descriptors of this process for files of a directory.
+fn descriptors(directory: &Directory) -> usize {
+    let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+    let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.starts_with(directory.path())).count()
+}
+
+fn path_of(client: &Client, slot: SlotId) -> PathBuf {
+    let serial = client.module.token(slot).expect("a token").serial;
+    client.directory.path().join(serial).with_extension("jeton")
+}
+
+/// Returns whether this process has the file open.
+fn is_open(path: &Path) -> bool {
+    let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+    links.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target == path)
+}
+
+/// Uses other tokens until the file of this one is closed.
+fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
+    std::thread::sleep(REST);
+    let path = path_of(client, slot);
+    for other in others.iter().filter(|other| **other != slot) {
+        let session = user_of(client, *other);
+        client.module.close_session(session).expect("a session");
+    }
+    assert!(!is_open(&path), "the file is open");
+}
+
+/// A logged-in token whose file is closed, with a key and another module on the same files.
+struct Scene {
+    client: Client,
+    slots: Vec<SlotId>,
+    session: SessionHandle,
+    key: ObjectHandle,
+    path: PathBuf,
+}
+
+impl Scene {
+    fn new(provider: &Provider) -> Self {
+        let (client, slots) = with_tokens(provider, OPEN + 2);
+        let session = user_of(&client, slots[0]);
+        let (_, key) = pair(&client, session, Kind::P256, &none().stored().label("key"));
+        let path = path_of(&client, slots[0]);
+        let scene = Self { client, slots, session, key, path };
+        scene.close();
+        scene
+    }
+
+    /// Closes the file of the first token. Twice: a file that was written to is read again once.
+    fn close(&self) {
+        close_file(&self.client, self.slots[0], &self.slots);
+        self.client.find(self.session, &none());
+        close_file(&self.client, self.slots[0], &self.slots);
+    }
+
+    fn other(&self, provider: &Provider) -> (Client, SessionHandle) {
+        let other = Client::beside(&self.client.directory, provider, "");
+        let session = user_of(&other, self.slots[0]);
+        (other, session)
+    }
+
+    fn sign(&self) -> Result<Vec<u8>, Error> {
+        self.client.sign(self.session, &plain(M::ECDSA_SHA256), self.key, b"data")
+    }
+}
+
+#[test]
+fn open_files_stay_within_the_limit() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, 4 * OPEN);
+        assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+        let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
+        for _ in 0..3 {
+            for session in &sessions {
+                client.create(*session, &data("an object").stored()).expect("an object");
+                assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+            }
+        }
+        let other = Client::beside(&client.directory, provider, &limited());
+        for (slot, session) in slots.iter().zip(sessions) {
+            assert_eq!(client.find(session, &data("an object")).len(), 3);
+            let session = user_of(&other, *slot);
+            assert_eq!(other.find(session, &data("an object")).len(), 3);
+        }
+    });
+}
+
+#[test]
+fn no_file_is_open_before_a_token_is_used() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, OPEN);
+        client.module.finalize().expect("a module");
+        std::thread::sleep(REST);
+        let client = Client::beside(&client.directory, provider, "");
+        assert_eq!(client.module.slots().expect("slots").len(), slots.len() + 1);
+        for slot in slots {
+            let info = client.module.token(slot).expect("a token");
+            assert_eq!(info.label, *LABEL);
+            let set = token_flag::TOKEN_INITIALIZED | token_flag::USER_PIN_INITIALIZED;
+            assert_eq!(info.flags & (set | token_flag::WRITE_PROTECTED), set);
+        }
+        assert_eq!(descriptors(&client.directory), 0);
+    });
+}
+
+#[test]
+fn the_information_of_an_unused_token_follows_other_processes() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, 1);
+        client.module.finalize().expect("a module");
+        std::thread::sleep(REST);
+        let reader = Client::beside(&client.directory, provider, "");
+        let writer = Client::beside(&client.directory, provider, "");
+        assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
+        let session = writer.open();
+        for _ in 0..20 {
+            assert_eq!(writer.module.login(session, User::User, b"wrong"), Err(Error::PinIncorrect));
+            assert_ne!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
+            writer.module.login(session, User::User, PIN).expect("the user");
+            assert_eq!(reader.flags() & token_flag::USER_PIN_COUNT_LOW, 0);
+            writer.module.logout(session).expect("a login");
+        }
+        writer.module.close_session(session).expect("a session");
+        let label = b"another label                   ";
+        writer.module.init_token(slots[0], SO_PIN, label).expect("a token");
+        assert_eq!(reader.module.token(slots[0]).expect("a token").label, *label);
+    });
+}
+
+#[test]
+fn new_tokens_of_another_process_are_in_the_next_slot_list() {
+    each_backend(|provider| {
+        let (client, _) = with_tokens(provider, 1);
+        let other = Client::beside(&client.directory, provider, "");
+        for _ in 0..30 {
+            add_token(&client);
+            let ours: HashSet<_> = client.module.slots().expect("slots").into_iter().collect();
+            let theirs: HashSet<_> = other.module.slots().expect("slots").into_iter().collect();
+            assert_eq!(ours, theirs);
+        }
+    });
+}
+
+#[test]
+fn keys_work_while_their_file_is_closed() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        for _ in 0..3 {
+            scene.sign().expect("a signature");
+            // Longer than the time between two looks for changes.
+            std::thread::sleep(Duration::from_millis(1100));
+        }
+        assert!(!is_open(&scene.path), "an unchanged file is not opened");
+    });
+}
+
+#[test]
+fn a_search_finds_what_another_process_wrote_to_a_closed_file() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        let (other, session) = scene.other(provider);
+        for count in 1..=5 {
+            other.create(session, &data("new").stored()).expect("an object");
+            assert_eq!(scene.client.find(scene.session, &data("new")).len(), count);
+            close_file_of_one(&scene);
+        }
+    });
+}
+
+#[test]
+fn a_key_that_another_process_destroyed_stops_within_two_seconds() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        scene.sign().expect("a signature");
+        let (other, session) = scene.other(provider);
+        let key = other.find_one(session, &none().label("key").flag(A::SIGN, true));
+        other.module.destroy_object(session, key).expect("a key");
+        let start = Instant::now();
+        while scene.sign().is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(2));
+        }
+        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
+    });
+}
+
+#[test]
+fn a_file_that_was_replaced_or_removed_while_closed_ends_the_login() {
+    type Harm = fn(&Path);
+    let harms: [Harm; 3] = [
+        |path| fs::remove_file(path).expect("a file"),
+        |path| fs::rename(path, path.with_file_name("ca.jeton")).expect("another name"),
+        |path| {
+            fs::copy(path, path.with_extension("other")).expect("a copy");
+            fs::rename(path.with_extension("other"), path).expect("another file");
+        },
+    ];
+    for harm in harms {
+        each_backend(|provider| {
+            let scene = Scene::new(provider);
+            let slots = scene.client.module.slots().expect("slots");
+            harm(&scene.path);
+            let template = data("after").stored();
+            assert_eq!(scene.client.create(scene.session, &template).map(drop), Err(Error::DeviceRemoved));
+            let search = scene.client.module.find_init(scene.session, &none().template());
+            assert_eq!(search, Err(Error::DeviceRemoved));
+            assert!(scene.sign().is_err());
+            let login = scene.client.module.login(scene.session, User::User, PIN);
+            assert_eq!(login, Err(Error::DeviceRemoved));
+            assert_eq!(scene.client.module.slots().expect("slots"), slots);
+        });
+    }
+}
+
+#[test]
+fn an_older_copy_written_over_a_closed_file_is_refused() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        let older = fs::read(&scene.path).expect("a file");
+        scene.client.create(scene.session, &data("later").stored()).expect("an object");
+        scene.close();
+        fs::write(&scene.path, older).expect("an older copy");
+        let search = scene.client.module.find_init(scene.session, &none().template());
+        assert_eq!(search, Err(Error::DeviceRemoved));
+        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
+        let login = scene.client.module.login(scene.session, User::User, PIN);
+        assert_eq!(login, Err(Error::DeviceRemoved));
+    });
+}
+
+#[test]
+fn an_older_copy_is_refused_after_the_token_left_memory() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, OPEN + 2);
+        let path = path_of(&client, slots[0]);
+        close_file(&client, slots[0], &slots);
+        let older = fs::read(&path).expect("a file");
+        let session = user_of(&client, slots[0]);
+        client.create(session, &data("later").stored()).expect("an object");
+        client.module.close_session(session).expect("a session");
+        close_file(&client, slots[0], &slots);
+        fs::write(&path, older).expect("an older copy");
+        let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+        assert_eq!(client.module.login(session, User::User, PIN), Err(Error::DeviceRemoved));
+    });
+}
+
+#[test]
+fn rows_altered_in_a_closed_file_are_found_at_the_next_search_and_write() {
+    let alter = |path: &Path| {
+        let other = Connection::open(path).expect("a file");
+        other.execute("UPDATE object SET tag = zeroblob(16)", []).expect("rows");
+    };
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        alter(&scene.path);
+        assert_eq!(scene.client.find(scene.session, &none().label("key")), []);
+        let scene = Scene::new(provider);
+        alter(&scene.path);
+        scene.client.create(scene.session, &data("new").stored()).expect("an object");
+        assert_eq!(scene.sign(), Err(Error::KeyHandleInvalid));
+    });
+}
+
+#[test]
+fn another_schema_in_a_closed_file_is_refused() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        let other = Connection::open(&scene.path).expect("a file");
+        other
+            .execute_batch("CREATE TRIGGER planted AFTER INSERT ON record BEGIN DELETE FROM record; END")
+            .expect("a trigger");
+        drop(other);
+        assert!(scene.client.create(scene.session, &data("new").stored()).is_err());
+        let (client, slots) = (scene.client, scene.slots);
+        client.module.close_session(scene.session).expect("a session");
+        for slot in &slots[1..] {
+            let session = user_of(&client, *slot);
+            client.module.close_session(session).expect("a session");
+        }
+        assert!(client.module.open_session(slots[0], Access::ReadWrite).is_err());
+        let started = Client::beside(&client.directory, provider, "");
+        assert_eq!(started.module.slots().expect("slots").len(), slots.len());
+    });
+}
+
+#[test]
+fn wrong_pins_are_counted_across_closings() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, OPEN + 2);
+        let wrong = |expected| {
+            let session = client.module.open_session(slots[0], Access::ReadWrite).expect("a session");
+            assert_eq!(client.module.login(session, User::User, b"wrong"), Err(expected));
+            client.module.close_session(session).expect("a session");
+            close_file(&client, slots[0], &slots);
+        };
+        (0..3).for_each(|_| wrong(Error::PinIncorrect));
+        let flags = client.module.token(slots[0]).expect("a token").flags;
+        assert_ne!(flags & token_flag::USER_PIN_LOCKED, 0);
+        wrong(Error::PinLocked);
+    });
+}
+
+#[test]
+fn handles_are_not_reused_after_a_token_left_memory() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, OPEN + 2);
+        let session = user_of(&client, slots[0]);
+        let old = client.create(session, &data("old").stored()).expect("an object");
+        client.module.close_session(session).expect("a session");
+        close_file(&client, slots[0], &slots);
+        let session = user_of(&client, slots[0]);
+        assert_ne!(client.find_one(session, &data("old")), old);
+        assert_eq!(client.read(session, old, A::LABEL), Err(Error::ObjectHandleInvalid));
+    });
+}
+
+#[test]
+fn threads_use_more_tokens_than_may_be_open() {
+    const TOKENS: usize = 4 * OPEN;
+    const THREADS: usize = 2 * OPEN;
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, TOKENS);
+        let sessions: Vec<_> = slots.iter().map(|slot| user_of(&client, *slot)).collect();
+        let (client, slots) = (&client, &slots);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    for round in 0..2 * TOKENS {
+                        let slot = slots[(thread + round) % TOKENS];
+                        let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");
+                        let label = format!("{thread}-{round}");
+                        let object = client.create(session, &data(&label).stored()).expect("an object");
+                        assert_eq!(client.find(session, &data(&label)), [object]);
+                        client.module.close_session(session).expect("a session");
+                    }
+                });
+            }
+        });
+        let found: usize = sessions.iter().map(|session| client.find(*session, &none()).len()).sum();
+        assert_eq!(found, THREADS * 2 * TOKENS);
+        assert!(descriptors(&client.directory) <= OPEN * DESCRIPTORS);
+    });
+}
+
+#[test]
+fn a_second_module_keeps_its_locks_when_the_first_closes_a_file() {
+    each_backend(|provider| {
+        let scene = Scene::new(provider);
+        let (other, session) = scene.other(provider);
+        other.create(session, &data("theirs").stored()).expect("an object");
+        // The first module opens and closes the file that the second one has open.
+        scene.client.create(scene.session, &data("ours").stored()).expect("an object");
+        close_file_of_one(&scene);
+        // An open connection keeps this lock on its file.
+        assert_eq!(locks(&scene.path), ["READ"]);
+        other.create(session, &data("theirs").stored()).expect("an object");
+        assert_eq!(other.find(session, &data("theirs")).len(), 2);
+        assert_eq!(scene.client.find(scene.session, &none().label("theirs")).len(), 2);
+    });
+}
+
+/// Uses the other tokens of the first module. The second module keeps the file open.
+fn close_file_of_one(scene: &Scene) {
+    std::thread::sleep(REST);
+    for slot in &scene.slots[1..] {
+        let session = user_of(&scene.client, *slot);
+        scene.client.module.close_session(session).expect("a session");
+        // What C_GetTokenInfo reads takes and releases no lock either.
+        scene.client.module.token(scene.slots[0]).expect("a token");
+    }
+}
+
+/// The kinds of the locks on a token file.
+fn locks(path: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = format!(":{}", fs::metadata(path).expect("a file").ino());
+    let text = fs::read_to_string("/proc/locks").expect("the locks of the system");
+    let ours = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let ours = ours.filter(|words| words.len() > 5 && words[5].ends_with(&inode));
+    ours.map(|words| words[3].to_owned()).collect()
+}
+
+#[test]
+fn an_invalid_number_of_open_tokens_is_refused() {
+    let provider = Provider::ALL[0];
+    let directory = Directory::new();
+    for (number, allowed) in [("0", false), ("1", true), ("65536", true), ("65537", false), ("-1", false)] {
+        let parameters = directory.parameters(provider, &format!(", store = {{ open-tokens = {number} }}"));
+        assert_eq!(jeton::module::Module::new().initialize(Some(&parameters)).is_ok(), allowed, "{number}");
+    }
+}
+
+#[test]
+fn a_token_with_another_serial_number_in_the_same_file_is_refused() {
+    each_backend(|provider| {
+        let (client, slots) = with_tokens(provider, 1);
+        client.module.finalize().expect("a module");
+        std::thread::sleep(REST);
+        let client = Client::beside(&client.directory, provider, "");
+        let path = path_of(&client, slots[0]);
+        let other = Connection::open(&path).expect("a file");
+        other.execute("UPDATE token SET serial = '0000000000000000'", []).expect("a row");
+        drop(other);
+        let opened = client.module.open_session(slots[0], Access::ReadWrite);
+        assert_eq!(opened.map(drop), Err(Error::DeviceRemoved));
+    });
+}
