@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cryptoki_sys::{CKA_EC_PARAMS, CKA_LABEL, CKA_SIGN, CKA_TOKEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA};
 use jeton_client::{Access, Attribute, Failure, Mechanism, Module, User};
@@ -19,6 +19,9 @@ const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 /// The number of tokens that have a key and sign, one after the other.
 const ROUND: usize = 100;
 const SIGNATURES: usize = 20_000;
+/// The pause before the measured process. A file that was written a moment ago costs more, because
+/// the clock of the file system cannot tell whether it changed again.
+const REST: Duration = Duration::from_millis(500);
 /// The number of slot lists, of which the median counts.
 const LISTS: usize = 21;
 /// `CKA_EC_PARAMS` of P-256.
@@ -76,6 +79,7 @@ fn row(artefacts: &Artefacts, known: Known, count: usize) -> Result<Figures, Str
     start(&Role::MakeTokens(library.clone(), count))?;
     // The second process finds the files in the page cache, and no file that was just written.
     start(&Role::Tokens(library.clone()))?;
+    std::thread::sleep(REST);
     let (said, _) = start(&Role::Tokens(library))?;
     serde_json::from_str(&said).map_err(|reason| format!("{reason}: {said:?}"))
 }

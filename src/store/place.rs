@@ -164,7 +164,7 @@ impl Place {
 /// use `canonicalize`, whose result the C library allocates with the host's allocator. In a host
 /// with jemalloc that loads the module with `RTLD_DEEPBIND`, the module would free the result with
 /// another allocator.
-fn target(path: &Path) -> Result<PathBuf> {
+pub(super) fn target(path: &Path) -> Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         if !std::fs::symlink_metadata(&path)?.is_symlink() {

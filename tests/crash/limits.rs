@@ -22,9 +22,10 @@ const KIB: u64 = 1 << 10;
 const SECRETS: usize = 32;
 const SECRET: usize = 8 << 10;
 
-fn limit(resource: Resource, bytes: u64) {
+/// Lowers a limit of this process.
+pub fn limit(resource: Resource, amount: u64) {
     let maximum = getrlimit(resource).maximum;
-    setrlimit(resource, Rlimit { current: Some(bytes), maximum }).expect("a limit below the hard one");
+    setrlimit(resource, Rlimit { current: Some(amount), maximum }).expect("a limit below the hard one");
 }
 
 /// A line of /proc/self/status, in bytes.

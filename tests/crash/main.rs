@@ -8,7 +8,8 @@
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
 //! - `JETON_CRASH_TOKENS`: the tokens of the cases with many tokens, which have an eighth of the
-//!   rounds and half of the seconds (8)
+//!   rounds and half of the seconds (8; 40 for signatures, where 1000 gives the usual limit of 1,024
+//!   open files)
 //! - `JETON_CRASH_FAULT_SECONDS`: how long file system calls fail in turn (10; 300 covers all)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
 //! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
@@ -31,6 +32,7 @@ mod load;
 mod many;
 mod memory;
 mod model;
+mod open_files;
 mod pins;
 mod power;
 mod process;
@@ -47,7 +49,7 @@ use std::time::Instant;
 static ALLOCATOR: jeton::secret::WipingAllocator = jeton::secret::WipingAllocator;
 
 /// The cases, by name.
-const CASES: [(&str, fn()); 18] = [
+const CASES: [(&str, fn()); 20] = [
     ("acknowledged_changes_survive_a_kill", kill::case),
     ("acknowledged_changes_survive_a_power_cut", power::case),
     ("wrong_pins_of_many_processes_lock_at_the_limit", pins::limit),
@@ -57,6 +59,8 @@ const CASES: [(&str, fn()); 18] = [
     ("changes_of_many_tokens_survive_a_kill", many::kill_case),
     ("changes_of_many_tokens_survive_a_power_cut", many::power_case),
     ("processes_and_threads_lose_nothing_of_many_tokens", many::load_case),
+    ("threads_sign_with_more_tokens_than_may_be_open", open_files::sign),
+    ("a_process_without_descriptors_loses_no_token", open_files::shortage),
     ("memory_stays_flat", memory::case),
     ("acknowledged_changes_survive_every_failing_file_system_call", faults::case),
     ("a_full_disk_allows_login_signing_and_destroying", full::full),
@@ -69,7 +73,7 @@ const CASES: [(&str, fn()); 18] = [
 ];
 
 /// The roles of child processes, by name.
-const CHILDREN: [(&str, fn()); 19] = [
+const CHILDREN: [(&str, fn()); 21] = [
     ("kill", worker::child),
     ("power", power::child),
     ("login", pins::login_child),
@@ -78,6 +82,8 @@ const CHILDREN: [(&str, fn()); 19] = [
     ("many", many::child),
     ("many power", many::power_child),
     ("many load", many::load_child),
+    ("many sign", open_files::sign_child),
+    ("shortage", open_files::shortage_child),
     ("secrets", secrets::child),
     ("unwrap", secrets::unwrap_child),
     ("memory", memory::child),

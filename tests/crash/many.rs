@@ -45,9 +45,14 @@ fn client(directory: &Arc<Directory>) -> (Client, Vec<SlotId>) {
 
 /// A directory with tokens whose user has this PIN.
 fn tokens(user_pin: &[u8]) -> Arc<Directory> {
+    tokens_of(count(), user_pin)
+}
+
+/// The same with this number of tokens.
+pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     let directory = Directory::new();
     let (client, _) = client(&directory);
-    for _ in 0..count() {
+    for _ in 0..count {
         let slot = *client.module.slots().expect("slots").last().expect("a free slot");
         client.module.init_token(slot, SO_PIN, LABEL).expect("a token");
         let session = client.module.open_session(slot, Access::ReadWrite).expect("a session");

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::file_lock::Mode;
 use crate::store::attempt_lock::AttemptLock;
 use crate::store::descriptors;
-use crate::store::place::FileId;
+use crate::store::place::{self, FileId};
 use crate::store::{Change, Committed, Header, Rewriter, Role, Row, Snapshot, Store, Summarise, Write};
 
 /// The store of one token in an SQLite file.
@@ -58,7 +58,7 @@ impl SqliteStore {
     /// Opens a token file in a pool.
     pub(crate) fn open_in(pool: &Arc<Pool>, path: &Path, probing: Probing) -> Result<Self> {
         let opened = open_with_place(pool, path, probing)?;
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let real = place::target(path).unwrap_or_else(|_| path.to_owned());
         let handle = Arc::new(Handle {
             path: path.to_owned(),
             real,
@@ -197,6 +197,10 @@ impl Store for SqliteStore {
 
     fn initialize(&self, header: &Header) -> Result<()> {
         self.file_in_use()?.initialize(header)
+    }
+
+    fn relabel(&self, label: &[u8; 32]) -> Result<()> {
+        self.file_in_use()?.relabel(label)
     }
 
     fn set_pin(
