@@ -8,8 +8,8 @@
 //! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
 //! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
 //! - `JETON_CRASH_TOKENS`: the tokens of the cases with many tokens, which have an eighth of the
-//!   rounds and half of the seconds (8; 40 for signatures, where 1000 gives the usual limit of 1,024
-//!   open files)
+//!   rounds and half of the seconds (8; 40 for signatures, where 1000 gives the usual limit of
+//!   1,024 open files)
 //! - `JETON_CRASH_FAULT_SECONDS`: how long file system calls fail in turn (10; 300 covers all)
 //! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
 //! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs

@@ -80,11 +80,11 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
-    let process = std::process::id();
-    let users = open.as_ref().filter(|open| open.process == process).map(|open| &open.users);
+    // At a start no file is open, and the number of the process would be a system call for each.
+    let open = open.as_ref().filter(|open| !open.users.is_empty());
+    let users = open.filter(|open| open.process == std::process::id()).map(|open| &open.users);
     let is_open = |file: FileId| users.is_some_and(|users| users.contains_key(&file));
-    let none_open = users.is_none_or(HashMap::is_empty);
-    if !none_open && is_open(FileId::from(&std::fs::symlink_metadata(path).ok()?)) {
+    if users.is_some() && is_open(FileId::from(&std::fs::symlink_metadata(path).ok()?)) {
         return None;
     }
     let start = SystemTime::now();

@@ -283,4 +283,12 @@ impl Store for SqliteStore {
             None => self.file_in_use()?.suspicious_since(seen),
         }
     }
+
+    fn copy(&self, path: &Path) -> Result<()> {
+        self.file_in_use()?.copy(path)
+    }
+
+    fn damage(&self) -> Result<Vec<String>> {
+        self.file_in_use()?.damage()
+    }
 }
