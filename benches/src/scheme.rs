@@ -205,7 +205,9 @@ impl Scheme {
             Self::RsaPkcs => backend::Scheme::RsaPkcs1 { hash: Some(Hash::Sha256) },
             Self::RsaPss => backend::Scheme::RsaPss { hash: Hash::Sha256, mgf: Hash::Sha256, salt_len: SALT },
             Self::Eddsa => backend::Scheme::Ed25519,
-            Self::MlDsa => backend::Scheme::MlDsa { context: Box::default(), deterministic: false },
+            Self::MlDsa => {
+                backend::Scheme::MlDsa { hash: None, context: Box::default(), deterministic: false }
+            }
             Self::SlhDsa => {
                 backend::Scheme::SlhDsa { hash: None, context: Box::default(), deterministic: false }
             }

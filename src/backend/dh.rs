@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
-use super::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::{PrivateKey, PrivateParts, PublicKey, PublicParts};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -61,7 +61,7 @@ pub(super) fn private<I: Integers>(prime: &[u8], base: &[u8], value: &Secret) ->
 
 pub(super) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn PublicKey>> {
     Group::new(prime, base)?.element(value)?;
-    Ok(Arc::new(Public))
+    Ok(Arc::new(PeerKey))
 }
 
 /// Checks that prime and base can form a group, as in a domain parameter object.
@@ -116,10 +116,6 @@ impl<I: Integers> PrivateKey for Private<I> {
         Ok(PublicParts::Dh { prime: prime.clone(), base: base.clone(), value })
     }
 
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         let group = &self.group;
         let secret = I::power(group.element(peer)?, &self.value, &group.prime)?;
@@ -134,15 +130,11 @@ impl<I: Integers> PrivateKey for Private<I> {
     }
 }
 
-/// A checked public key. It has no operation. A private key uses its value as the public key of the
-/// peer.
-struct Public;
+/// A checked public key of a key agreement. It has no operation. A private key uses its value as the
+/// public key of the peer.
+pub(super) struct PeerKey;
 
-impl PublicKey for Public {
-    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-}
+impl PublicKey for PeerKey {}
 
 /// Returns the size in bits of a number without leading zeros.
 pub(super) fn size(number: &[u8]) -> usize {

@@ -5,6 +5,11 @@
 //! mirror images with the same file names. A backend receives the [parts](PrivateParts) of a key at
 //! its first use, and keeps the parsed key.
 
+#![cfg_attr(
+    not(any(feature = "aws-lc", feature = "rustcrypto")),
+    allow(dead_code, reason = "the null backend computes nothing")
+)]
+
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -13,20 +18,8 @@ use crate::secret::Secret;
 mod algorithm;
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 pub mod des3;
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 mod dh;
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 mod dsa;
 #[cfg_attr(
     not(all(feature = "aws-lc", feature = "rustcrypto")),
@@ -35,16 +28,9 @@ mod dsa;
 mod modes;
 #[cfg(feature = "null-backend")]
 pub mod null;
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 pub(crate) mod padding;
 mod parts;
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
+mod prehash;
 mod rejection;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
@@ -105,6 +91,16 @@ const _: () = assert!(!Provider::ALL.is_empty(), "enable the feature aws-lc, rus
 pub trait Random: Sync {
     /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]) -> Result<()>;
+    /// Returns `len` random bytes.
+    fn secret(&self, len: usize) -> Result<Secret> {
+        let mut secret = Secret::zeroed(len);
+        self.fill(&mut secret)?;
+        Ok(secret)
+    }
+    /// Returns a copy of the caller's seed, or `len` random bytes if there is none.
+    fn seed(&self, given: Option<&Secret>, len: usize) -> Result<Secret> {
+        given.map_or_else(|| self.secret(len), |seed| Ok(seed.duplicate()))
+    }
 }
 
 /// Message digests (FIPS 180-4, FIPS 202).
@@ -171,7 +167,9 @@ pub trait PrivateKey: Send + Sync {
     /// Creates a signer for one session. Fails with `KeyTypeInconsistent` if the scheme does not
     /// fit the key. Fails with `KeySizeRange` if the key is too small for the scheme, such as
     /// RSA-512 with SHA-512.
-    fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>>;
+    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
+        Err(Error::KeyTypeInconsistent)
+    }
     /// Decrypts with RSA. Writes the plaintext to the start of `out`, which is at least as long as
     /// the modulus, and returns its length. Fails with `EncryptedDataInvalid` if the decryption
     /// fails; a wrong padding of PKCS#1 v1.5 does not fail. Fails with `EncryptedDataLenRange` if
@@ -204,7 +202,9 @@ pub trait PrivateKey: Send + Sync {
 /// A parsed public key. Several sessions can use it at the same time.
 pub trait PublicKey: Send + Sync {
     /// Creates a verifier for one session. Fails with the errors of [`PrivateKey::signer`].
-    fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>>;
+    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
+        Err(Error::KeyTypeInconsistent)
+    }
     /// Encrypts with RSA. Writes the ciphertext, which is as long as the modulus, to the start of
     /// `out` and returns its length. Fails with `DataLenRange` if the input is too long. Fails with
     /// `DataInvalid` if a raw input is not below the modulus.
@@ -312,15 +312,6 @@ pub enum Scheme {
         /// The context, at most 255 bytes.
         context: Box<[u8]>,
     },
-    /// HashML-DSA (FIPS 204, 5.4). The input is a digest.
-    HashMlDsa {
-        /// The hash of the digest.
-        hash: Hash,
-        /// The context, at most 255 bytes.
-        context: Box<[u8]>,
-        /// Whether to sign without randomness.
-        deterministic: bool,
-    },
     /// SLH-DSA (FIPS 205). Without a hash it is pure and the input is the message. With a hash it
     /// is HashSLH-DSA and the input is a digest.
     SlhDsa {
@@ -331,8 +322,11 @@ pub enum Scheme {
         /// Whether to sign without randomness.
         deterministic: bool,
     },
-    /// Pure ML-DSA (FIPS 204). The input is the message.
+    /// ML-DSA (FIPS 204). Without a hash it is pure and the input is the message. With a hash it is
+    /// HashML-DSA and the input is a digest.
     MlDsa {
+        /// The hash of the digest.
+        hash: Option<Hash>,
         /// The context. More than 255 bytes fail with `MechanismParamInvalid`.
         context: Box<[u8]>,
         /// Whether to sign without randomness. A verifier ignores it.
@@ -341,10 +335,6 @@ pub enum Scheme {
 }
 
 /// Returns the first `len` bytes of the caller's buffer.
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 fn output(out: &mut [u8], len: usize) -> Result<&mut [u8]> {
     out.get_mut(..len).ok_or(Error::BufferTooSmall { needed: len })
 }

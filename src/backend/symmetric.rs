@@ -41,10 +41,6 @@ pub enum AeadScheme {
     ChaCha20Poly1305,
 }
 
-#[cfg_attr(
-    not(any(feature = "aws-lc", feature = "rustcrypto")),
-    allow(dead_code, reason = "the null backend computes nothing")
-)]
 impl AeadScheme {
     /// The length of the longest nonce in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has 2^32-1. A
     /// session keeps three copies of the nonce, and a longer one has no use: GHASH reduces it to 16
@@ -102,15 +98,19 @@ impl AeadScheme {
 /// verified the tag.
 pub trait Cipher: Send {
     /// Returns the exact number of bytes that [`update`](Self::update) writes for an input of `len`
-    /// bytes.
-    fn update_len(&self, len: usize) -> usize;
+    /// bytes. A stream cipher writes as many as it reads.
+    fn update_len(&self, len: usize) -> usize {
+        len
+    }
     /// Adds a part of the message. Writes the complete output to the start of `out`, and returns
     /// its length. `input` and `out` do not overlap. Fails with `BufferTooSmall` and then keeps its
     /// state.
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
     /// Returns the most bytes that [`finish`](Self::finish) can write. The number is exact unless a
-    /// padding is removed.
-    fn finish_len(&self) -> usize;
+    /// padding is removed. A stream cipher writes none.
+    fn finish_len(&self) -> usize {
+        0
+    }
     /// Writes the end of the message and starts a new message. Encryption fails with `DataLenRange`
     /// if the mode needs whole blocks and the message has a part of one. Decryption then fails with
     /// `EncryptedDataLenRange`, also if the input is shorter than a tag. It fails with

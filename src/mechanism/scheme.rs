@@ -107,11 +107,11 @@ impl Mechanism {
         };
         let hash = row.or(named);
         let scheme = match (primitive, hash) {
-            (Primitive::MlDsa, None) => Scheme::MlDsa { context, deterministic },
-            (Primitive::SlhDsa, None) => Scheme::SlhDsa { hash: None, context, deterministic },
-            (Primitive::HashMlDsa, Some(hash)) => Scheme::HashMlDsa { hash, context, deterministic },
-            (Primitive::HashSlhDsa, Some(hash)) => {
-                Scheme::SlhDsa { hash: Some(hash), context, deterministic }
+            (Primitive::MlDsa, None) | (Primitive::HashMlDsa, Some(_)) => {
+                Scheme::MlDsa { hash, context, deterministic }
+            }
+            (Primitive::SlhDsa, None) | (Primitive::HashSlhDsa, Some(_)) => {
+                Scheme::SlhDsa { hash, context, deterministic }
             }
             _ => return Err(Error::MechanismParamInvalid),
         };

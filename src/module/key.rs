@@ -166,8 +166,7 @@ fn secret(provider: &Provider, mechanism: &MechanismRow, len: u64) -> Result<Sec
     if !object_type.is_some_and(|object_type| key::secret_len_fits(object_type, len)) {
         return Err(Error::KeySizeRange);
     }
-    let mut key = Secret::zeroed(len);
-    provider.random.fill(&mut key)?;
+    let mut key = provider.random.secret(len)?;
     if key_type == KeyType::DES3 {
         des3::set_parity(&mut key);
     }
@@ -190,8 +189,7 @@ fn pre_master(
         if len != 48 {
             return Err(Error::TemplateInconsistent);
         }
-        let mut key = Secret::zeroed(48);
-        token.provider().random.fill(&mut key)?;
+        let mut key = token.provider().random.secret(48)?;
         key[..2].copy_from_slice(&version);
         Ok(key)
     };

@@ -243,8 +243,11 @@ fn ml_dsa() {
             public_half_is_computed(from, to, &key);
             let message = bytes(1000);
             for context in [vec![], bytes(MlDsa::MAX_CONTEXT)] {
-                let [deterministic, hedged] = [true, false]
-                    .map(|deterministic| Scheme::MlDsa { context: context.clone().into(), deterministic });
+                let [deterministic, hedged] = [true, false].map(|deterministic| Scheme::MlDsa {
+                    hash: None,
+                    context: context.clone().into(),
+                    deterministic,
+                });
                 exchange(from, to, &key, &deterministic, &[vec![], message.clone()]);
                 exchange(from, to, &key, &hedged, &[vec![], message.clone()]);
                 let [one, other] = [from, to].map(|by| sign(by, &key.1, &deterministic, &message).unwrap());
@@ -261,7 +264,8 @@ fn ml_dsa_verification_needs_the_same_context() {
     for (from, to) in pairs() {
         let set = MlDsa::MlDsa44;
         let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
-        let scheme = |context: &[u8]| Scheme::MlDsa { context: context.into(), deterministic: false };
+        let scheme =
+            |context: &[u8]| Scheme::MlDsa { hash: None, context: context.into(), deterministic: false };
         let signature = sign(from, &key.1, &scheme(b"a"), b"message").unwrap();
         assert_eq!(verify(to, &key.0, &scheme(b"a"), b"message", &signature), Ok(()));
         // Another context, no context, and bytes moved from the context to the message.
@@ -297,7 +301,7 @@ fn keys_refuse_schemes_of_other_keys() {
         Scheme::RsaPss { hash: Hash::Sha1, mgf: Hash::Sha1, salt_len: 20 },
         Scheme::Ecdsa,
         Scheme::Ed25519,
-        Scheme::MlDsa { context: Box::default(), deterministic: true },
+        Scheme::MlDsa { hash: None, context: Box::default(), deterministic: true },
     ];
     for (index, provider) in Provider::ALL.iter().enumerate() {
         let made = [

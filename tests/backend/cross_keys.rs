@@ -237,13 +237,16 @@ fn hash_ml_dsa() {
         ] {
             let key = from.keys.generate(&PairSpec::MlDsa { set, seed: None }).unwrap();
             let digest = bytes(hash.len());
-            let scheme =
-                |deterministic| Scheme::HashMlDsa { hash, context: b"context"[..].into(), deterministic };
+            let scheme = |deterministic| Scheme::MlDsa {
+                hash: Some(hash),
+                context: b"context"[..].into(),
+                deterministic,
+            };
             exchange(from, to, &key, &scheme(true), std::slice::from_ref(&digest));
             exchange(from, to, &key, &scheme(false), std::slice::from_ref(&digest));
             let signature = sign(from, &key.1, &scheme(true), &digest).unwrap();
             assert_eq!(sign(to, &key.1, &scheme(true), &digest).as_ref(), Ok(&signature), "{}", to.name);
-            let pure = Scheme::MlDsa { context: b"context"[..].into(), deterministic: true };
+            let pure = Scheme::MlDsa { hash: None, context: b"context"[..].into(), deterministic: true };
             let outcome = verify(to, &key.0, &pure, &digest, &signature);
             assert_eq!(outcome, Err(Error::SignatureInvalid), "{}: as a message", to.name);
             assert_eq!(sign(to, &key.1, &scheme(true), &bytes(31)), Err(Error::DataLenRange), "{}", to.name);

@@ -351,7 +351,7 @@ fn ml_dsa_signatures() {
                 let key = run.provider.keys.public(&PublicParts::MlDsa { set, key: group.pubkey.to_vec() });
                 for test in &group.tests {
                     let context = test.ctx.as_ref().map_or(&[][..], |context| context);
-                    let scheme = Scheme::MlDsa { context: context.into(), deterministic: false };
+                    let scheme = Scheme::MlDsa { hash: None, context: context.into(), deterministic: false };
                     let verifier =
                         key.as_ref().map_err(|error| *error).and_then(|key| key.clone().verifier(&scheme));
                     let outcome = verifier.and_then(|mut verifier| verifier.verify(&test.msg, &test.sig));
@@ -415,7 +415,7 @@ fn ml_dsa_key(provider: &Provider, set: MlDsa, group: &mldsa_sign::TestGroup) ->
 
 fn ml_dsa_sign(key: &Result<Arc<dyn PrivateKey>>, context: &[u8], message: &[u8]) -> Result<Vec<u8>> {
     let key = key.as_ref().map_err(|error| *error)?;
-    let scheme = Scheme::MlDsa { context: context.into(), deterministic: true };
+    let scheme = Scheme::MlDsa { hash: None, context: context.into(), deterministic: true };
     let mut signer = key.clone().signer(&scheme)?;
     let mut signature = vec![0; signer.signature_len()];
     signer.sign(message, &mut signature)?;

@@ -2,26 +2,19 @@
 
 use std::sync::Arc;
 
+use super::random::System;
 use super::{ffi, output};
+use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
-    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier,
+    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
-    let seed = match seed {
-        Some(seed) => seed.duplicate(),
-        None => random_seed()?,
-    };
+    let seed = System.seed(seed, MlDsa::SEED_LEN)?;
     let (public, key) = expand(set, &seed)?;
     Ok((PublicParts::MlDsa { set, key: public }, PrivateParts::MlDsa { set, seed: Some(seed), key }))
-}
-
-fn random_seed() -> Result<Secret> {
-    let mut seed = Secret::zeroed(MlDsa::SEED_LEN);
-    ffi::random(&mut seed)?;
-    Ok(seed)
 }
 
 fn expand(set: MlDsa, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
@@ -57,8 +50,11 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        let (form, deterministic) = Form::parse(scheme)?;
-        Ok(Box::new(MlDsaSigner { key: self, form, deterministic }))
+        let Scheme::MlDsa { hash, context, deterministic } = scheme else {
+            return Err(Error::KeyTypeInconsistent);
+        };
+        let prefix = prefix(*hash, context)?;
+        Ok(Box::new(MlDsaSigner { key: self, hash: *hash, prefix, deterministic: *deterministic }))
     }
 }
 
@@ -79,72 +75,17 @@ impl Public {
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        let (form, _) = Form::parse(scheme)?;
-        Ok(Box::new(MlDsaVerifier { key: self, form }))
-    }
-}
-
-/// The type of the input, and the prefix that is signed before it.
-struct Form {
-    /// The hash of the input, if the input is a digest.
-    hash: Option<Hash>,
-    prefix: Vec<u8>,
-}
-
-impl Form {
-    /// Returns the type of the input with its prefix, and whether signatures are deterministic.
-    fn parse(scheme: &Scheme) -> Result<(Self, bool)> {
-        let (hash, context, deterministic) = match scheme {
-            Scheme::MlDsa { context, deterministic } => (None, context, deterministic),
-            Scheme::HashMlDsa { hash, context, deterministic } => (Some(*hash), context, deterministic),
-            _ => return Err(Error::KeyTypeInconsistent),
+        let Scheme::MlDsa { hash, context, .. } = scheme else {
+            return Err(Error::KeyTypeInconsistent);
         };
-        // The length is at most MlDsa::MAX_CONTEXT, so it fits into one byte.
-        let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
-        // FIPS 204, algorithm 2, line 10, and algorithm 4, line 23.
-        let mut prefix = [&[u8::from(hash.is_some()), len], &context[..]].concat();
-        if let Some(hash) = hash {
-            prefix.extend(oid(hash)?);
-        }
-        Ok((Self { hash, prefix }, *deterministic))
+        Ok(Box::new(MlDsaVerifier { key: self, hash: *hash, prefix: prefix(*hash, context)? }))
     }
-
-    fn takes(&self, input: &[u8]) -> Result<()> {
-        match self.hash {
-            Some(hash) if input.len() != hash.len() => Err(Error::DataLenRange),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Returns the DER encoding of a hash's object identifier, `2.16.840.1.101.3.4.2.n`. The
-/// identifier of SHA-1 has another prefix, and HashML-DSA does not permit SHA-1.
-fn oid(hash: Hash) -> Result<[u8; 11]> {
-    let number = match hash {
-        Hash::Sha1 => return Err(Error::MechanismParamInvalid),
-        // NIST does not define identifiers for these.
-        Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
-            return Err(Error::MechanismParamInvalid);
-        }
-        Hash::Sha256 => 1,
-        Hash::Sha384 => 2,
-        Hash::Sha512 => 3,
-        Hash::Sha224 => 4,
-        Hash::Sha512_224 => 5,
-        Hash::Sha512_256 => 6,
-        Hash::Sha3_224 => 7,
-        Hash::Sha3_256 => 8,
-        Hash::Sha3_384 => 9,
-        Hash::Sha3_512 => 10,
-        Hash::Shake128 => 11,
-        Hash::Shake256 => 12,
-    };
-    Ok([6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, number])
 }
 
 struct MlDsaSigner {
     key: Arc<Private>,
-    form: Form,
+    hash: Option<Hash>,
+    prefix: Vec<u8>,
     deterministic: bool,
 }
 
@@ -154,20 +95,21 @@ impl Signer for MlDsaSigner {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        self.form.takes(input)?;
+        expect_len(self.hash, input)?;
         let out = output(out, self.key.set.signature_len())?;
         // FIPS 204, algorithm 2: zeros give the deterministic variant.
         let mut random = [0; 32];
         if !self.deterministic {
             ffi::random(&mut random)?;
         }
-        ffi::ml_dsa_sign(self.key.set, &self.key.key, &self.form.prefix, input, &random, out)
+        ffi::ml_dsa_sign(self.key.set, &self.key.key, &self.prefix, input, &random, out)
     }
 }
 
 struct MlDsaVerifier {
     key: Arc<Public>,
-    form: Form,
+    hash: Option<Hash>,
+    prefix: Vec<u8>,
 }
 
 impl Verifier for MlDsaVerifier {
@@ -176,11 +118,11 @@ impl Verifier for MlDsaVerifier {
     }
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        self.form.takes(input)?;
+        expect_len(self.hash, input)?;
         if signature.len() != self.key.set.signature_len() {
             return Err(Error::SignatureLenRange);
         }
-        ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.form.prefix, input, signature)
+        ffi::ml_dsa_verify(self.key.set, &self.key.key, &self.prefix, input, signature)
     }
 }
 
@@ -191,7 +133,7 @@ mod tests {
     use crate::backend::PairSpec;
 
     fn scheme(context: &[u8], deterministic: bool) -> Scheme {
-        Scheme::MlDsa { context: context.into(), deterministic }
+        Scheme::MlDsa { hash: None, context: context.into(), deterministic }
     }
 
     fn pair(set: MlDsa, seed: u8) -> (PublicParts, PrivateParts) {
@@ -268,7 +210,7 @@ mod tests {
     }
 
     fn of_digest(hash: Hash, context: &[u8]) -> Scheme {
-        Scheme::HashMlDsa { hash, context: context.into(), deterministic: false }
+        Scheme::MlDsa { hash: Some(hash), context: context.into(), deterministic: false }
     }
 
     #[test]
@@ -288,9 +230,9 @@ mod tests {
             }
             // FIPS 204, algorithm 4: the digest and its hash's identifier follow a prefix that
             // differs from that of ML-DSA.
-            let Ok((form, _)) = Form::parse(&own) else { panic!("no form") };
-            assert_eq!(form.prefix[..9], *b"\x01\x07context");
-            assert_eq!(form.prefix[9..19], [6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2]);
+            let prefix = prefix(Some(hash), b"context").unwrap();
+            assert_eq!(prefix[..9], *b"\x01\x07context");
+            assert_eq!(prefix[9..19], [6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2]);
             assert_eq!(sign(&private, &own, &digest[1..]), Err(Error::DataLenRange));
             assert_eq!(verify(&public, &own, &digest[1..], &signature), Err(Error::DataLenRange));
         }

@@ -1,25 +1,15 @@
 //! ML-KEM (FIPS 203).
 
-use std::sync::Arc;
-
 use super::ffi;
-use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::random::System;
+use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
-    let seed = match seed {
-        Some(seed) => seed.duplicate(),
-        None => random_seed()?,
-    };
+    let seed = System.seed(seed, MlKem::SEED_LEN)?;
     let (public, key) = expand(set, &seed)?;
     Ok((PublicParts::MlKem { set, key: public }, PrivateParts::MlKem { set, seed: Some(seed), key }))
-}
-
-fn random_seed() -> Result<Secret> {
-    let mut seed = Secret::zeroed(MlKem::SEED_LEN);
-    ffi::random(&mut seed)?;
-    Ok(seed)
 }
 
 fn expand(set: MlKem, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
@@ -54,10 +44,6 @@ impl PrivateKey for Private {
         Ok(PublicParts::MlKem { set: self.set, key: self.public.clone() })
     }
 
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
         ffi::ml_kem_decapsulate(self.set, &self.key, ciphertext)
     }
@@ -77,10 +63,6 @@ impl Public {
 }
 
 impl PublicKey for Public {
-    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
         ffi::ml_kem_encapsulate(self.set, &self.key)
     }

@@ -83,7 +83,7 @@ impl Keys for KeyPairs {
             PublicParts::Ec { curve, point } => Ok(Arc::new(ec::Public::parse(*curve, point)?)),
             PublicParts::Ed25519 { point } => Ok(Arc::new(ed25519::Public::parse(*point)?)),
             PublicParts::MlDsa { set, key } => Ok(Arc::new(ml_dsa::Public::parse(*set, key)?)),
-            PublicParts::X25519 { .. } => Ok(Arc::new(xdh::Public)),
+            PublicParts::X25519 { .. } => Ok(Arc::new(rules::PeerKey)),
             PublicParts::MlKem { set, key } => Ok(Arc::new(ml_kem::Public::parse(*set, key)?)),
             PublicParts::Ed448 { .. } | PublicParts::X448 { .. } | PublicParts::SlhDsa { .. } => {
                 elsewhere()?.keys.public(parts)
@@ -160,9 +160,11 @@ mod tests {
     #[test]
     fn a_scheme_of_another_key_type_is_refused() {
         let (public, private) = generate(PairSpec::Ed25519);
-        for scheme in
-            [Scheme::Ecdsa, Scheme::RsaRaw, Scheme::MlDsa { context: [].into(), deterministic: true }]
-        {
+        for scheme in [
+            Scheme::Ecdsa,
+            Scheme::RsaRaw,
+            Scheme::MlDsa { hash: None, context: [].into(), deterministic: true },
+        ] {
             assert_eq!(signer(&private, &scheme).err(), Some(Error::KeyTypeInconsistent));
             assert_eq!(verifier(&public, &scheme).err(), Some(Error::KeyTypeInconsistent));
         }

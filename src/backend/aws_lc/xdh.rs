@@ -1,17 +1,15 @@
 //! X25519 (RFC 7748).
 
-use std::sync::Arc;
-
 use super::ffi;
-use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::random::System;
+use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 const LEN: usize = 32;
 
 pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
-    let mut scalar = Secret::zeroed(LEN);
-    ffi::random(&mut scalar)?;
+    let scalar = System.secret(LEN)?;
     let public = Private::parse(&scalar)?.public()?;
     Ok((public, PrivateParts::X25519 { scalar }))
 }
@@ -34,21 +32,8 @@ impl PrivateKey for Private {
         Ok(PublicParts::X25519 { point: ffi::x25519_public(self.scalar()?) })
     }
 
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         ffi::x25519(self.scalar()?, peer.as_array().ok_or(Error::DataInvalid)?)
-    }
-}
-
-/// A public key. It has no operation. A private key uses its value as the public key of the peer.
-pub(super) struct Public;
-
-impl PublicKey for Public {
-    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Err(Error::KeyTypeInconsistent)
     }
 }
 

@@ -12,9 +12,13 @@ pub(in crate::backend) trait Chain<const N: usize>: Send + Sized + 'static {
     /// Processes whole blocks. `out` has the length of `input`.
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
     /// Processes the last whole block and the 1 to `N - 1` bytes after it.
-    fn steal(&mut self, direction: Direction, input: &[u8], out: &mut [u8]) -> Result<()>;
+    fn steal(&mut self, direction: Direction, _input: &[u8], _out: &mut [u8]) -> Result<()> {
+        Err(wrong_len(direction))
+    }
     /// Returns to the start of a message.
-    fn start_over(&mut self) -> Result<()>;
+    fn start_over(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Returns the value that the next block depends on: the last block of ciphertext.
     fn position(&self) -> [u8; N] {
         [0; N]

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::{BlockCipher, Chain, wrong_len, xor};
+use super::{BlockCipher, Chain, xor};
 use crate::backend::Direction;
 use crate::error::Result;
 
@@ -13,14 +13,6 @@ impl<B: BlockCipher<N>, const N: usize> Chain<N> for Ecb<B> {
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(input);
         self.0.process(out.as_chunks_mut().0)
-    }
-
-    fn steal(&mut self, direction: Direction, _input: &[u8], _out: &mut [u8]) -> Result<()> {
-        Err(wrong_len(direction))
-    }
-
-    fn start_over(&mut self) -> Result<()> {
-        Ok(())
     }
 
     fn duplicate(&self) -> Result<Self> {

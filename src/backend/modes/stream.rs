@@ -32,20 +32,12 @@ pub(in crate::backend) trait Mode: Sized + Send {
 pub(in crate::backend) struct Stream<M>(pub(in crate::backend) M);
 
 impl<M: Mode + 'static> Cipher for Stream<M> {
-    fn update_len(&self, len: usize) -> usize {
-        len
-    }
-
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         self.0.fits(input.len())?;
         out.copy_from_slice(input);
         self.0.apply(out)?;
         Ok(input.len())
-    }
-
-    fn finish_len(&self) -> usize {
-        0
     }
 
     fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {

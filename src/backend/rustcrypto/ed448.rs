@@ -5,8 +5,11 @@ use std::sync::Arc;
 use ed448_goldilocks::{PreHash, Signature, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
-use super::{failed, output, random};
-use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::random::System;
+use super::{failed, output};
+use crate::backend::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -17,8 +20,7 @@ const PREHASH_LEN: usize = 64;
 const MAX_CONTEXT: usize = 255;
 
 pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
-    let mut seed = Secret::zeroed(SEED_LEN);
-    random::fill(&mut seed)?;
+    let seed = System.secret(SEED_LEN)?;
     let public = Private(parse(&seed)?).public()?;
     Ok((public, PrivateParts::Ed448 { seed }))
 }

@@ -13,23 +13,17 @@ use shake::Shake256;
 use shake::digest::{ExtendableOutput, Update};
 use zeroize::Zeroizing;
 
-use super::prehash::{expect_len, prefix};
-use super::{failed, output, random};
+use super::random::System;
+use super::{failed, output};
+use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
-    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier,
+    Hash, MlDsa, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
-    let seed = match seed {
-        Some(seed) => seed.duplicate(),
-        None => {
-            let mut seed = Secret::zeroed(MlDsa::SEED_LEN);
-            random::fill(&mut seed)?;
-            seed
-        }
-    };
+    let seed = System.seed(seed, MlDsa::SEED_LEN)?;
     match set {
         MlDsa::MlDsa44 => generate_in::<MlDsa44>(set, seed),
         MlDsa::MlDsa65 => generate_in::<MlDsa65>(set, seed),
@@ -153,28 +147,17 @@ impl<P: Set> PrivateKey for Private<P> {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        if let Scheme::HashMlDsa { hash, context, deterministic } = scheme {
-            let mu = Mu::new(*hash, context, &self.key.verifying_key())?;
-            return Ok(Box::new(HashSigner { key: self, mu, deterministic: *deterministic }));
-        }
-        let (context, deterministic) = options(scheme)?;
-        Ok(Box::new(MlDsaSigner { key: self, context, deterministic }))
-    }
-}
-
-fn options(scheme: &Scheme) -> Result<(Box<[u8]>, bool)> {
-    match scheme {
-        Scheme::MlDsa { context, .. } if context.len() > MlDsa::MAX_CONTEXT => {
-            Err(Error::MechanismParamInvalid)
-        }
-        Scheme::MlDsa { context, deterministic } => Ok((context.clone(), *deterministic)),
-        _ => Err(Error::KeyTypeInconsistent),
+        let Scheme::MlDsa { hash, context, deterministic } = scheme else {
+            return Err(Error::KeyTypeInconsistent);
+        };
+        let mu = Mu::new(*hash, context, &self.key.verifying_key())?;
+        Ok(Box::new(MlDsaSigner { key: self, mu, deterministic: *deterministic }))
     }
 }
 
 struct MlDsaSigner<P: Set> {
     key: Arc<Private<P>>,
-    context: Box<[u8]>,
+    mu: Mu,
     deterministic: bool,
 }
 
@@ -184,14 +167,14 @@ impl<P: Set> Signer for MlDsaSigner<P> {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let mu = self.mu.of(input)?;
         let out = output(out, self.signature_len())?;
-        let key = &self.key.key;
         let signature = if self.deterministic {
-            key.sign_deterministic(input, &self.context)
+            self.key.key.sign_mu_deterministic(&mu)
         } else {
-            key.sign_randomized(input, &self.context, &mut SysRng)
+            let signature = self.key.key.sign_mu_randomized(&mu, &mut SysRng);
+            signature.map_err(|error| failed("an ML-DSA signature")(&error))?
         };
-        let signature = signature.map_err(|error| failed("an ML-DSA signature")(&error))?;
         out.copy_from_slice(&signature.encode());
         Ok(())
     }
@@ -204,94 +187,20 @@ struct Public<P: Set> {
 
 impl<P: Set> PublicKey for Public<P> {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        if let Scheme::HashMlDsa { hash, context, .. } = scheme {
-            let mu = Mu::new(*hash, context, &self.key)?;
-            return Ok(Box::new(HashVerifier { key: self, mu }));
-        }
-        let (context, _) = options(scheme)?;
-        Ok(Box::new(MlDsaVerifier { key: self, context }))
+        let Scheme::MlDsa { hash, context, .. } = scheme else {
+            return Err(Error::KeyTypeInconsistent);
+        };
+        let mu = Mu::new(*hash, context, &self.key)?;
+        Ok(Box::new(MlDsaVerifier { key: self, mu }))
     }
 }
 
 struct MlDsaVerifier<P: Set> {
     key: Arc<Public<P>>,
-    context: Box<[u8]>,
+    mu: Mu,
 }
 
 impl<P: Set> Verifier for MlDsaVerifier<P> {
-    fn signature_len(&self) -> usize {
-        self.key.set.signature_len()
-    }
-
-    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        if signature.len() != self.signature_len() {
-            return Err(Error::SignatureLenRange);
-        }
-        let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;
-        match self.key.key.verify_with_context(input, &self.context, &signature) {
-            true => Ok(()),
-            false => Err(Error::SignatureInvalid),
-        }
-    }
-}
-
-type B64 = Array<u8, U64>;
-
-/// The message representative of HashML-DSA (FIPS 204, 5.4). The library computes it only for a
-/// message, not for a digest.
-struct Mu {
-    hash: Hash,
-    /// SHAKE256 after `tr` and the prefix of the digest.
-    start: Shake256,
-}
-
-impl Mu {
-    fn new<P: Set>(hash: Hash, context: &[u8], key: &VerifyingKey<P>) -> Result<Self> {
-        let prefix = prefix(Some(hash), context)?;
-        let mut tr = B64::default();
-        Shake256::default().chain(key.encode()).finalize_xof_into(&mut tr);
-        Ok(Self { hash, start: Shake256::default().chain(tr).chain(prefix) })
-    }
-
-    fn of(&self, digest: &[u8]) -> Result<B64> {
-        expect_len(Some(self.hash), digest)?;
-        let mut mu = B64::default();
-        self.start.clone().chain(digest).finalize_xof_into(&mut mu);
-        Ok(mu)
-    }
-}
-
-struct HashSigner<P: Set> {
-    key: Arc<Private<P>>,
-    mu: Mu,
-    deterministic: bool,
-}
-
-impl<P: Set> Signer for HashSigner<P> {
-    fn signature_len(&self) -> usize {
-        self.key.set.signature_len()
-    }
-
-    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let mu = self.mu.of(input)?;
-        let out = output(out, self.signature_len())?;
-        let signature = if self.deterministic {
-            self.key.key.sign_mu_deterministic(&mu)
-        } else {
-            let signature = self.key.key.sign_mu_randomized(&mu, &mut SysRng);
-            signature.map_err(|error| failed("a HashML-DSA signature")(&error))?
-        };
-        out.copy_from_slice(&signature.encode());
-        Ok(())
-    }
-}
-
-struct HashVerifier<P: Set> {
-    key: Arc<Public<P>>,
-    mu: Mu,
-}
-
-impl<P: Set> Verifier for HashVerifier<P> {
     fn signature_len(&self) -> usize {
         self.key.set.signature_len()
     }
@@ -303,6 +212,33 @@ impl<P: Set> Verifier for HashVerifier<P> {
         }
         let signature = Signature::<P>::try_from(signature).map_err(|_| Error::SignatureInvalid)?;
         if self.key.key.verify_mu(&mu, &signature) { Ok(()) } else { Err(Error::SignatureInvalid) }
+    }
+}
+
+type B64 = Array<u8, U64>;
+
+/// Computes the message representative (FIPS 204, 5.2 and 5.4). The library computes it only for a
+/// message, not for a digest.
+struct Mu {
+    /// The hash of the input, if the input is a digest.
+    hash: Option<Hash>,
+    /// SHAKE256 after `tr` and the prefix of the input.
+    start: Shake256,
+}
+
+impl Mu {
+    fn new<P: Set>(hash: Option<Hash>, context: &[u8], key: &VerifyingKey<P>) -> Result<Self> {
+        let prefix = prefix(hash, context)?;
+        let mut tr = B64::default();
+        Shake256::default().chain(key.encode()).finalize_xof_into(&mut tr);
+        Ok(Self { hash, start: Shake256::default().chain(tr).chain(prefix) })
+    }
+
+    fn of(&self, input: &[u8]) -> Result<B64> {
+        expect_len(self.hash, input)?;
+        let mut mu = B64::default();
+        self.start.clone().chain(input).finalize_xof_into(&mut mu);
+        Ok(mu)
     }
 }
 

@@ -13,20 +13,13 @@ use ml_kem::{
 };
 use zeroize::Zeroizing;
 
-use super::random;
-use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::random::{self, System};
+use crate::backend::{MlKem, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: MlKem, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
-    let seed = match seed {
-        Some(seed) => seed.duplicate(),
-        None => {
-            let mut seed = Secret::zeroed(MlKem::SEED_LEN);
-            random::fill(&mut seed)?;
-            seed
-        }
-    };
+    let seed = System.seed(seed, MlKem::SEED_LEN)?;
     match set {
         MlKem::MlKem512 => generate_in::<MlKem512>(set, seed),
         MlKem::MlKem768 => generate_in::<MlKem768>(set, seed),
@@ -120,10 +113,6 @@ impl<P: Set> PrivateKey for Private<P> {
         Ok(public_parts::<P>(self.set, &self.key))
     }
 
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
         let ciphertext = Ciphertext::<P>::try_from(ciphertext).map_err(|_| Error::EncryptedDataLenRange)?;
         Ok(Secret::from(&Zeroizing::new(self.key.decapsulate(&ciphertext))[..]))
@@ -133,10 +122,6 @@ impl<P: Set> PrivateKey for Private<P> {
 struct Public<P: Set>(P::EncapsulationKey);
 
 impl<P: Set> PublicKey for Public<P> {
-    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn encapsulate(&self) -> Result<(Vec<u8>, Secret)> {
         // The crate requires a generator that cannot fail. The first call tests the generator; a
         // failure after that panics.

@@ -18,7 +18,6 @@ mod emsa;
 mod mac;
 mod ml_dsa;
 mod ml_kem;
-mod prehash;
 mod random;
 mod rsa;
 mod slh_dsa;
@@ -125,7 +124,8 @@ fn public(parts: &PublicParts) -> Result<Arc<dyn PublicKey>> {
         PublicParts::Ec { curve, point } => alone(|| ec::public(*curve, point)),
         PublicParts::Ed25519 { point } => alone(|| ed25519::public(point)),
         PublicParts::Ed448 { point } => alone(|| ed448::public(point)),
-        PublicParts::X25519 { .. } | PublicParts::X448 { .. } => xdh::public(),
+        // Every u-coordinate is valid.
+        PublicParts::X25519 { .. } | PublicParts::X448 { .. } => Ok(Arc::new(rules::PeerKey)),
         PublicParts::MlDsa { set, key } => alone(|| ml_dsa::public(*set, key)),
         PublicParts::MlKem { set, key } => alone(|| ml_kem::public(*set, key)),
         PublicParts::SlhDsa { set, key } => alone(|| slh_dsa::public(*set, key)),

@@ -8,23 +8,17 @@ use slh_dsa::{
 };
 use zeroize::Zeroizing;
 
-use super::prehash::{expect_len, prefix};
+use super::random::System;
 use super::{output, random};
+use crate::backend::prehash::{expect_len, prefix};
 use crate::backend::{
-    Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, SlhDsa, Verifier,
+    Hash, PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, SlhDsa, Verifier,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 pub(super) fn generate(set: SlhDsa, seed: Option<&Secret>) -> Result<(PublicParts, PrivateParts)> {
-    let seed = match seed {
-        Some(seed) => seed.duplicate(),
-        None => {
-            let mut seed = Secret::zeroed(3 * set.n());
-            random::fill(&mut seed)?;
-            seed
-        }
-    };
+    let seed = System.seed(seed, 3 * set.n())?;
     match set {
         SlhDsa::Sha2_128s => generate_in::<Sha2_128s>(set, &seed),
         SlhDsa::Shake128s => generate_in::<Shake128s>(set, &seed),

@@ -6,8 +6,8 @@ use curve25519_dalek::montgomery::MontgomeryPoint;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::random;
-use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::random::System;
+use crate::backend::{PrivateKey, PrivateParts, PublicParts, Random as _};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -15,21 +15,15 @@ const X25519_LEN: usize = 32;
 const X448_LEN: usize = 56;
 
 pub(super) fn generate_x25519() -> Result<(PublicParts, PrivateParts)> {
-    let scalar = random_scalar(X25519_LEN)?;
+    let scalar = System.secret(X25519_LEN)?;
     let public = x25519(&scalar)?.public()?;
     Ok((public, PrivateParts::X25519 { scalar }))
 }
 
 pub(super) fn generate_x448() -> Result<(PublicParts, PrivateParts)> {
-    let scalar = random_scalar(X448_LEN)?;
+    let scalar = System.secret(X448_LEN)?;
     let public = x448(&scalar)?.public()?;
     Ok((public, PrivateParts::X448 { scalar }))
-}
-
-fn random_scalar(len: usize) -> Result<Secret> {
-    let mut scalar = Secret::zeroed(len);
-    random::fill(&mut scalar)?;
-    Ok(scalar)
 }
 
 pub(super) fn private_x25519(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
@@ -38,11 +32,6 @@ pub(super) fn private_x25519(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
 
 pub(super) fn private_x448(scalar: &Secret) -> Result<Arc<dyn PrivateKey>> {
     Ok(Arc::new(x448(scalar)?))
-}
-
-/// Returns a public key. It has no operation, and every u-coordinate is valid.
-pub(super) fn public() -> Result<Arc<dyn PublicKey>> {
-    Ok(Arc::new(Public))
 }
 
 fn x25519(scalar: &Secret) -> Result<X25519> {
@@ -58,10 +47,6 @@ struct X25519(Zeroizing<[u8; X25519_LEN]>);
 impl PrivateKey for X25519 {
     fn public(&self) -> Result<PublicParts> {
         Ok(PublicParts::X25519 { point: MontgomeryPoint::mul_base_clamped(*self.0).to_bytes() })
-    }
-
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
     }
 
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
@@ -88,10 +73,6 @@ impl PrivateKey for X448 {
         Ok(PublicParts::X448 { point: x448::x448(*self.0, BASE).ok_or(Error::DeviceError)? })
     }
 
-    fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        Err(Error::KeyTypeInconsistent)
-    }
-
     fn agree(&self, peer: &[u8]) -> Result<Secret> {
         let peer = peer.try_into().map_err(|_| Error::DataInvalid)?;
         let shared = Zeroizing::new(x448::x448_unchecked(*self.0, peer));
@@ -100,13 +81,5 @@ impl PrivateKey for X448 {
             return Err(Error::DataInvalid);
         }
         Ok(Secret::from(&shared[..]))
-    }
-}
-
-struct Public;
-
-impl PublicKey for Public {
-    fn verifier(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        Err(Error::KeyTypeInconsistent)
     }
 }

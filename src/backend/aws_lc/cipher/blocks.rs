@@ -3,7 +3,7 @@
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;
 use crate::backend::Direction;
-use crate::backend::modes::{BlockCipher, Chain, cs1, wrong_len};
+use crate::backend::modes::{BlockCipher, Chain, cs1};
 use crate::error::Result;
 
 /// AES in one direction.
@@ -37,14 +37,6 @@ impl Ecb {
 impl Chain<BLOCK> for Ecb {
     fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.0.0.update(input, out)
-    }
-
-    fn steal(&mut self, direction: Direction, _input: &[u8], _out: &mut [u8]) -> Result<()> {
-        Err(wrong_len(direction))
-    }
-
-    fn start_over(&mut self) -> Result<()> {
-        Ok(())
     }
 
     fn duplicate(&self) -> Result<Self> {

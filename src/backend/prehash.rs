@@ -1,7 +1,7 @@
 //! The prefix of the message or digest in ML-DSA (FIPS 204, 5.2 and 5.4) and SLH-DSA (FIPS 205,
 //! 10.2).
 
-use crate::backend::Hash;
+use super::Hash;
 use crate::error::{Error, Result};
 
 /// The length of the longest context in bytes.
