@@ -10,6 +10,7 @@ mod chain;
 mod collected;
 mod key_wrap;
 mod stream;
+mod tagged;
 mod xts;
 
 pub(super) use blocks::{Blocks, Chain, Ending};
@@ -17,6 +18,7 @@ pub(super) use chain::*;
 pub(super) use collected::{Whole, collected};
 pub(super) use key_wrap::{Kw, Kwp};
 pub(super) use stream::{Cfb, Mode, Stream};
+pub(super) use tagged::{renew_gcm, tagged};
 pub(super) use xts::{Xts, halves, within_unit};
 
 use super::Direction;

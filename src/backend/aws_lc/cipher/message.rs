@@ -1,6 +1,5 @@
 //! Authenticated ciphers for a sequence of messages. They keep the context with its key while the
-//! lengths of nonce and tag do not change. The [ciphers for whole messages](super::whole) use the
-//! functions here too.
+//! lengths of nonce and tag do not change.
 
 use super::super::ffi::{AeadCtx, CipherCtx};
 use crate::backend::{Aead, AeadScheme, Direction};
@@ -91,12 +90,20 @@ impl Aead for Gcm {
         if let (Some(nonce), AeadCtx::TAG_LEN) = (nonce.as_array(), tag.len()) {
             return open_at_once(&self.at_once, nonce, aad, input, tag, out);
         }
-        gcm_open(self.context(nonce, tag.len(), Direction::Decrypt)?, nonce, aad, input, tag, out)
+        let context = self.context(nonce, tag.len(), Direction::Decrypt)?;
+        context.start(nonce)?;
+        context.authenticate(aad)?;
+        context.update(input, out)?;
+        if !context.gcm_verify(tag)? {
+            out.fill(0);
+            return Err(Error::EncryptedDataInvalid);
+        }
+        Ok(())
     }
 }
 
 /// Decrypts a message in one call. If the tag is wrong, the library wipes the plaintext.
-pub(super) fn open_at_once(
+fn open_at_once(
     context: &AeadCtx,
     nonce: &[u8; AeadCtx::NONCE_LEN],
     aad: &[u8],
@@ -105,25 +112,6 @@ pub(super) fn open_at_once(
     out: &mut [u8],
 ) -> Result<()> {
     if context.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
-}
-
-/// Decrypts a message whose length is valid for GCM. If the tag is wrong, no plaintext is left.
-pub(super) fn gcm_open(
-    context: &mut CipherCtx,
-    nonce: &[u8],
-    aad: &[u8],
-    input: &[u8],
-    tag: &[u8],
-    out: &mut [u8],
-) -> Result<()> {
-    context.start(nonce)?;
-    context.authenticate(aad)?;
-    context.update(input, out)?;
-    if !context.gcm_verify(tag)? {
-        out.fill(0);
-        return Err(Error::EncryptedDataInvalid);
-    }
-    Ok(())
 }
 
 /// The greatest length of the authenticated data and of the message. AWS-LC takes each in one call,
@@ -150,48 +138,26 @@ impl Ccm {
 impl Aead for Ccm {
     fn seal(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         check_ccm(nonce, aad, tag.len(), input.len())?;
-        ccm_seal(self.context(nonce, tag.len(), Direction::Encrypt)?, nonce, aad, input, out, tag)
+        let context = self.context(nonce, tag.len(), Direction::Encrypt)?;
+        context.start(nonce)?;
+        context.announce(input.len())?;
+        context.authenticate(aad)?;
+        if !context.whole(input, out)? {
+            return Err(Error::DeviceError);
+        }
+        context.ccm_tag(tag)
     }
 
     fn open(&mut self, nonce: &[u8], aad: &[u8], input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()> {
         check_ccm(nonce, aad, tag.len(), input.len())?;
-        ccm_open(self.context(nonce, tag.len(), Direction::Decrypt)?, nonce, aad, input, tag, out)
+        let context = self.context(nonce, tag.len(), Direction::Decrypt)?;
+        context.start(nonce)?;
+        context.expect_tag(tag)?;
+        context.announce(input.len())?;
+        context.authenticate(aad)?;
+        // AWS-LC wipes its output if the tag is wrong.
+        if context.whole(input, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
     }
-}
-
-/// Encrypts a message that [`check_ccm`] has accepted.
-pub(super) fn ccm_seal(
-    context: &mut CipherCtx,
-    nonce: &[u8],
-    aad: &[u8],
-    input: &[u8],
-    out: &mut [u8],
-    tag: &mut [u8],
-) -> Result<()> {
-    context.start(nonce)?;
-    context.announce(input.len())?;
-    context.authenticate(aad)?;
-    if !context.whole(input, out)? {
-        return Err(Error::DeviceError);
-    }
-    context.ccm_tag(tag)
-}
-
-/// Decrypts a message that [`check_ccm`] has accepted.
-pub(super) fn ccm_open(
-    context: &mut CipherCtx,
-    nonce: &[u8],
-    aad: &[u8],
-    input: &[u8],
-    tag: &[u8],
-    out: &mut [u8],
-) -> Result<()> {
-    context.start(nonce)?;
-    context.expect_tag(tag)?;
-    context.announce(input.len())?;
-    context.authenticate(aad)?;
-    // AWS-LC wipes its output if the tag is wrong.
-    if context.whole(input, out)? { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
 struct Poly1305(AeadCtx);

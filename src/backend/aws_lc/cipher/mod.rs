@@ -1,17 +1,19 @@
 //! The symmetric ciphers: the checks of their parameters, and when each cipher may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
-//! [Blocks] hold back an incomplete block. A cipher for [whole messages](whole) must see the end of
-//! the message first. `backend/modes` has the modes that AWS-LC lacks.
+//! [Blocks] hold back an incomplete block. The others must see the end of the message first: XTS with
+//! AES-256, and [authenticated ciphers](message) except for the encryption with GCM. `backend/modes` has the modes that AWS-LC lacks.
 
 mod blocks;
 mod message;
 mod stream;
-mod whole;
+mod xts;
 
 use self::blocks::{Cbc, Ecb, OneWay};
 use super::ffi::Mode;
-use crate::backend::modes::{BlockCipher, Blocks, Cfb, Ending, Kw, Kwp, Stream, Xts, collected, halves};
+use crate::backend::modes::{
+    BlockCipher, Blocks, Cfb, Ending, Kw, Kwp, Stream, Xts, collected, halves, tagged,
+};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::Result;
 
@@ -43,17 +45,11 @@ impl Ciphers for AllCiphers {
             {
                 stream::gcm_seal(key, nonce, aad, *tag_len)
             }
-            S::Aead { cipher: AeadScheme::AesGcm, nonce, aad, tag_len, .. } => {
-                whole::gcm_open(key, nonce, aad, *tag_len)
-            }
-            S::Aead { cipher: AeadScheme::AesCcm, nonce, aad, tag_len, data_len } => whole::ccm(
-                key,
-                whole::CcmParams { nonce, aad, tag_len: *tag_len, data_len: *data_len },
-                direction,
-            ),
-            S::Aead { cipher: AeadScheme::ChaCha20Poly1305, nonce, aad, tag_len, .. } => {
-                AeadScheme::ChaCha20Poly1305.check(nonce.len(), *tag_len)?;
-                whole::chacha20_poly1305(key, nonce, aad, direction)
+            S::Aead { cipher, nonce, aad, tag_len, data_len } => {
+                if *cipher == AeadScheme::AesCcm {
+                    message::check_ccm(nonce, aad, *tag_len, *data_len)?;
+                }
+                tagged(self.aead(*cipher, key)?, scheme, direction)
             }
             S::Des3Ecb => des3::ecb(key, direction),
             S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
@@ -76,7 +72,7 @@ impl Ciphers for AllCiphers {
 fn xts(key: &[u8], mut tweak: [u8; BLOCK], direction: Direction) -> Result<Box<dyn Cipher>> {
     let (data, tweak_key) = halves(key)?;
     if key.len() == 64 {
-        return whole::xts256(key, tweak, direction);
+        return xts::xts256(key, tweak, direction);
     }
     OneWay::new(tweak_key, Direction::Encrypt)?.process(std::slice::from_mut(&mut tweak))?;
     let chain = Xts::new(OneWay::new(data, direction)?, direction, tweak);

@@ -3,7 +3,7 @@
 
 use super::super::ffi::{self, AeadCtx, CipherCtx, Mode};
 use super::BLOCK;
-use super::whole::renew_gcm;
+use crate::backend::modes::renew_gcm;
 use crate::backend::symmetric::in_parts;
 use crate::backend::{AeadScheme, Cipher, CipherScheme, Direction, Nonce, SavedCipher, output};
 use crate::error::{Error, Result};
@@ -53,10 +53,6 @@ impl Stream {
 }
 
 impl Cipher for Stream {
-    fn update_len(&self, len: usize) -> usize {
-        len
-    }
-
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         let taken = self.taken + input.len() as u128;
@@ -66,10 +62,6 @@ impl Cipher for Stream {
         self.context.update(input, out)?;
         self.taken = taken;
         Ok(input.len())
-    }
-
-    fn finish_len(&self) -> usize {
-        0
     }
 
     fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {
@@ -122,10 +114,6 @@ impl GcmSeal {
 }
 
 impl Cipher for GcmSeal {
-    fn update_len(&self, len: usize) -> usize {
-        len
-    }
-
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         let taken = self.taken.saturating_add(input.len());
@@ -250,10 +238,6 @@ impl ChaCha {
 }
 
 impl Cipher for ChaCha {
-    fn update_len(&self, len: usize) -> usize {
-        len
-    }
-
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let out = output(out, input.len())?;
         let of_old = self.left.min(input.len());
@@ -283,10 +267,6 @@ impl Cipher for ChaCha {
             self.left = CHACHA_BLOCK - rest.len();
         }
         Ok(input.len())
-    }
-
-    fn finish_len(&self) -> usize {
-        0
     }
 
     fn finish(&mut self, _out: &mut [u8]) -> Result<usize> {

@@ -8,59 +8,21 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::ctr::Counter;
-use crate::backend::modes::{Whole, wrong_len, xor};
+use crate::backend::AeadScheme;
+use crate::backend::modes::xor;
 use crate::backend::rustcrypto::aes::{Aes, BLOCK, Block};
 use crate::backend::rustcrypto::failed;
-use crate::backend::{AeadScheme, Direction, output};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// Processes a whole message with a separate tag.
 pub(super) trait Detached: Send {
-    /// Returns the length of the tag in bytes.
-    fn tag_len(&self) -> usize;
     /// Checks whether a message can have this length.
     fn takes(&self, len: usize) -> bool;
     /// Encrypts a message whose length [`takes`](Self::takes) accepts. `out` has the same length.
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()>;
     /// Decrypts such a message. If the tag is wrong, `out` contains no plaintext.
     fn open(&self, input: &[u8], tag: &[u8], out: &mut [u8]) -> Result<()>;
-}
-
-/// A cipher whose tag follows the ciphertext.
-pub(super) struct Attached<D> {
-    pub(super) cipher: D,
-    pub(super) direction: Direction,
-}
-
-impl<D: Detached> Whole for Attached<D> {
-    fn output_len(&self, input: usize) -> Result<usize> {
-        let tag_len = self.cipher.tag_len();
-        let (message, out) = match self.direction {
-            Direction::Encrypt => (Some(input), input.checked_add(tag_len)),
-            Direction::Decrypt => (input.checked_sub(tag_len), input.checked_sub(tag_len)),
-        };
-        match out {
-            Some(out) if message.is_some_and(|len| self.cipher.takes(len)) => Ok(out),
-            _ => Err(wrong_len(self.direction)),
-        }
-    }
-
-    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let len = self.output_len(input.len())?;
-        let out = output(out, len)?;
-        match self.direction {
-            Direction::Encrypt => {
-                let (ciphertext, tag) = out.split_at_mut(input.len());
-                self.cipher.seal(input, ciphertext, tag)?;
-            }
-            Direction::Decrypt => {
-                let (ciphertext, tag) = input.split_at(len);
-                self.cipher.open(ciphertext, tag, out)?;
-            }
-        }
-        Ok(len)
-    }
 }
 
 fn authentic(tag: &[u8], expected: &[u8]) -> Result<()> {
@@ -151,10 +113,6 @@ fn lengths(one: usize, other: usize) -> Block {
 }
 
 impl Detached for Gcm {
-    fn tag_len(&self) -> usize {
-        self.tag_len
-    }
-
     fn takes(&self, len: usize) -> bool {
         AeadScheme::AesGcm.takes_message(len)
     }
@@ -235,10 +193,6 @@ fn absorb(aes: &Aes, chain: &mut Block, data: &[u8]) {
 }
 
 impl Detached for Ccm {
-    fn tag_len(&self) -> usize {
-        self.tag_len
-    }
-
     fn takes(&self, len: usize) -> bool {
         len == self.data_len
     }
@@ -268,14 +222,14 @@ impl Detached for Ccm {
 }
 
 /// ChaCha20-Poly1305 with one key, nonce and additional data.
-pub(super) struct ChaChaPoly<A> {
+pub(super) struct ChaChaPoly<'a> {
     cipher: ChaCha20Poly1305,
     nonce: [u8; 12],
-    aad: A,
+    aad: &'a [u8],
 }
 
-impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
-    pub(super) fn new(key: &[u8], nonce: &[u8], aad: A, tag_len: usize) -> Result<Self> {
+impl<'a> ChaChaPoly<'a> {
+    pub(super) fn new(key: &[u8], nonce: &[u8], aad: &'a [u8], tag_len: usize) -> Result<Self> {
         AeadScheme::ChaCha20Poly1305.check(nonce.len(), tag_len)?;
         let nonce = nonce.as_array().ok_or(Error::MechanismParamInvalid)?;
         let cipher = ChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::KeySizeRange)?;
@@ -283,19 +237,14 @@ impl<A: AsRef<[u8]> + Send> ChaChaPoly<A> {
     }
 }
 
-impl<A: AsRef<[u8]> + Send> Detached for ChaChaPoly<A> {
-    fn tag_len(&self) -> usize {
-        AeadScheme::POLY1305_TAG
-    }
-
+impl Detached for ChaChaPoly<'_> {
     fn takes(&self, len: usize) -> bool {
         AeadScheme::ChaCha20Poly1305.takes_message(len)
     }
 
     fn seal(&self, input: &[u8], out: &mut [u8], tag: &mut [u8]) -> Result<()> {
         out.copy_from_slice(input);
-        let (nonce, aad) = (Nonce::from(self.nonce), self.aad.as_ref());
-        let made = self.cipher.encrypt_inout_detached(&nonce, aad, out.into());
+        let made = self.cipher.encrypt_inout_detached(&Nonce::from(self.nonce), self.aad, out.into());
         tag.copy_from_slice(&made.map_err(|error| failed("ChaCha20-Poly1305")(&error))?);
         Ok(())
     }
@@ -305,7 +254,7 @@ impl<A: AsRef<[u8]> + Send> Detached for ChaChaPoly<A> {
         out.copy_from_slice(input);
         // The library verifies before it decrypts.
         self.cipher
-            .decrypt_inout_detached(&Nonce::from(self.nonce), self.aad.as_ref(), (&mut *out).into(), &tag)
+            .decrypt_inout_detached(&Nonce::from(self.nonce), self.aad, (&mut *out).into(), &tag)
             .map_err(|_| {
                 out.fill(0);
                 Error::EncryptedDataInvalid

@@ -26,11 +26,11 @@ enum Keyed {
 }
 
 /// The nonce, the additional data and the lengths of one message.
-pub(super) struct Framing<'a> {
-    pub(super) nonce: &'a [u8],
-    pub(super) aad: &'a [u8],
-    pub(super) tag_len: usize,
-    pub(super) len: usize,
+struct Framing<'a> {
+    nonce: &'a [u8],
+    aad: &'a [u8],
+    tag_len: usize,
+    len: usize,
 }
 
 impl Keyed {

@@ -11,11 +11,11 @@ mod stream;
 
 pub(super) use aead::Gcm;
 
-use self::aead::Attached;
-use self::message::Framing;
 use super::aes::{Aes, Block, OneWay};
 use super::clean::Clean;
-use crate::backend::modes::{Blocks, Cbc, Cfb, Ecb, Ending, Kw, Kwp, Mode, Stream, Xts, collected, halves};
+use crate::backend::modes::{
+    Blocks, Cbc, Cfb, Ecb, Ending, Kw, Kwp, Mode, Stream, Xts, collected, halves, tagged,
+};
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Ciphers, Direction, des3};
 use crate::error::Result;
 
@@ -49,37 +49,11 @@ fn cipher(scheme: &CipherScheme, direction: Direction, key: &[u8]) -> Result<Box
             streamed(Cfb::new(OneWay::new(key, Direction::Encrypt)?, direction, iv, *bits)?)
         }
         S::ChaCha20 { nonce, counter } => stream::chacha20(key, nonce, *counter),
-        S::Aead { cipher, nonce, aad, tag_len, data_len } => {
-            let message = Framing { nonce, aad, tag_len: *tag_len, len: *data_len };
-            authenticated(*cipher, direction, key, &message)
-        }
+        S::Aead { cipher, .. } => tagged(message::aead(*cipher, key)?, scheme, direction),
         S::Des3Ecb => des3::ecb(key, direction),
         S::Des3Cbc { iv, padded } => des3::cbc(key, iv, *padded, direction),
         S::AesKw { iv } => collected(Kw::new(aes()?, direction, *iv)),
         S::AesKwp { iv } => collected(Kwp::new(aes()?, direction, *iv)),
-    }
-}
-
-fn authenticated(
-    cipher: AeadScheme,
-    direction: Direction,
-    key: &[u8],
-    message: &Framing<'_>,
-) -> Result<Box<dyn Cipher>> {
-    let Framing { nonce, aad, tag_len, len } = *message;
-    match cipher {
-        AeadScheme::AesGcm => {
-            let cipher = Gcm::new(Aes::new(key)?, nonce, aad, tag_len)?;
-            collected(Attached { cipher, direction })
-        }
-        AeadScheme::AesCcm => {
-            let cipher = aead::Ccm::new(Aes::new(key)?, nonce, aad, tag_len, len)?;
-            collected(Attached { cipher, direction })
-        }
-        AeadScheme::ChaCha20Poly1305 => {
-            let cipher = aead::ChaChaPoly::new(key, nonce, Box::<[u8]>::from(aad), tag_len)?;
-            collected(Attached { cipher, direction })
-        }
     }
 }
 

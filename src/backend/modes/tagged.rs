@@ -1,0 +1,101 @@
+//! Authenticated ciphers with the tag behind the ciphertext, as `C_Encrypt` and `C_Decrypt` have
+//! it. Each encrypts or decrypts one whole message with an [`Aead`].
+
+use super::{Whole, collected, wrong_len};
+use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, output};
+use crate::error::{Error, Result};
+
+/// Builds the cipher of a [`CipherScheme::Aead`]. `aead` has the key. Fails with
+/// `MechanismParamInvalid` for lengths that the standard of the cipher does not allow.
+pub(in crate::backend) fn tagged(
+    aead: Box<dyn Aead>,
+    scheme: &CipherScheme,
+    direction: Direction,
+) -> Result<Box<dyn Cipher>> {
+    let CipherScheme::Aead { cipher, nonce, aad, tag_len, data_len } = scheme else {
+        return Err(Error::MechanismInvalid);
+    };
+    let (cipher, tag_len, data_len) = (*cipher, *tag_len, *data_len);
+    cipher.check(nonce.len(), tag_len)?;
+    if cipher == AeadScheme::AesCcm {
+        AeadScheme::check_ccm_len(nonce.len(), data_len)?;
+    }
+    let (nonce, aad) = (nonce.clone(), aad.clone());
+    collected(Tagged { aead, cipher, direction, nonce, aad, tag_len, data_len })
+}
+
+struct Tagged {
+    aead: Box<dyn Aead>,
+    cipher: AeadScheme,
+    direction: Direction,
+    nonce: Nonce,
+    aad: Box<[u8]>,
+    tag_len: usize,
+    /// The length of the message without its tag. Only CCM requires it.
+    data_len: usize,
+}
+
+impl Tagged {
+    /// Returns whether a message without its tag may have this length.
+    fn takes(&self, len: usize) -> bool {
+        match self.cipher {
+            AeadScheme::AesCcm => len == self.data_len,
+            _ => self.cipher.takes_message(len),
+        }
+    }
+}
+
+impl Whole for Tagged {
+    fn output_len(&self, input: usize) -> Result<usize> {
+        let (message, out) = match self.direction {
+            Direction::Encrypt => (Some(input), input.checked_add(self.tag_len)),
+            Direction::Decrypt => (input.checked_sub(self.tag_len), input.checked_sub(self.tag_len)),
+        };
+        match out {
+            Some(out) if message.is_some_and(|len| self.takes(len)) => Ok(out),
+            _ => Err(wrong_len(self.direction)),
+        }
+    }
+
+    fn process(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let len = self.output_len(input.len())?;
+        let out = output(out, len)?;
+        match self.direction {
+            Direction::Encrypt => {
+                let (ciphertext, tag) = out.split_at_mut(input.len());
+                self.aead.seal(&self.nonce, &self.aad, input, ciphertext, tag)?;
+            }
+            Direction::Decrypt => {
+                let (ciphertext, tag) = input.split_at(len);
+                self.aead.open(&self.nonce, &self.aad, ciphertext, tag, out)?;
+            }
+        }
+        Ok(len)
+    }
+
+    fn renew(&mut self, scheme: &CipherScheme) -> Result<bool> {
+        renew_gcm(scheme, &mut self.nonce, &mut self.aad, &mut self.tag_len)
+    }
+}
+
+/// Sets another parameter of GCM. Returns false if the length of the nonce changes, which a context
+/// of AWS-LC cannot do, and for other ciphers.
+pub(in crate::backend) fn renew_gcm(
+    scheme: &CipherScheme,
+    nonce: &mut Nonce,
+    aad: &mut Box<[u8]>,
+    tag_len: &mut usize,
+) -> Result<bool> {
+    let CipherScheme::Aead { cipher: AeadScheme::AesGcm, nonce: new, aad: data, tag_len: tag, .. } = scheme
+    else {
+        return Ok(false);
+    };
+    AeadScheme::AesGcm.check(new.len(), *tag)?;
+    if new.len() != nonce.len() {
+        return Ok(false);
+    }
+    nonce.clone_from(new);
+    aad.clone_from(data);
+    *tag_len = *tag;
+    Ok(true)
+}
