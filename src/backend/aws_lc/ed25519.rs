@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use super::random::System;
 use super::{ffi, verdict};
-use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use crate::backend::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -11,8 +14,7 @@ const SEED_LEN: usize = 32;
 const SIGNATURE_LEN: usize = 64;
 
 pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
-    let mut seed = Secret::zeroed(SEED_LEN);
-    ffi::random(&mut seed)?;
+    let seed = System.secret(SEED_LEN)?;
     let public = Private::parse(&seed)?.point;
     Ok((PublicParts::Ed25519 { point: public }, PrivateParts::Ed25519 { seed }))
 }
@@ -38,13 +40,7 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        match scheme {
-            Scheme::Ed25519 => Ok(Box::new(Ed25519Signer(self))),
-            Scheme::Ed25519Context { prehash, context } => {
-                Ok(Box::new(ContextSigner { key: self, form: Form::parse(*prehash, context)? }))
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        }
+        Ok(Box::new(Ed25519Signer { key: self, form: Form::parse(scheme)? }))
     }
 }
 
@@ -59,17 +55,49 @@ impl Public {
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        match scheme {
-            Scheme::Ed25519 => Ok(Box::new(Ed25519Verifier(self))),
-            Scheme::Ed25519Context { prehash, context } => {
-                Ok(Box::new(ContextVerifier { key: self, form: Form::parse(*prehash, context)? }))
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        }
+        Ok(Box::new(Ed25519Verifier { key: self, form: Form::parse(scheme)? }))
     }
 }
 
-struct Ed25519Signer(Arc<Private>);
+/// The variant of Ed25519.
+enum Form {
+    Pure,
+    /// Ed25519ctx, with this context.
+    Context(Box<[u8]>),
+    /// Ed25519ph, with this context.
+    Prehash(Box<[u8]>),
+}
+
+impl Form {
+    fn parse(scheme: &Scheme) -> Result<Self> {
+        match scheme {
+            Scheme::Ed25519 => Ok(Self::Pure),
+            Scheme::Ed25519Context { context, .. } if context.len() > 255 => {
+                Err(Error::MechanismParamInvalid)
+            }
+            Scheme::Ed25519Context { prehash: true, context } => Ok(Self::Prehash(context.clone())),
+            // RFC 8032, 8.3: Ed25519ctx without a context is not to be used.
+            Scheme::Ed25519Context { context, .. } if context.is_empty() => Err(Error::MechanismParamInvalid),
+            Scheme::Ed25519Context { context, .. } => Ok(Self::Context(context.clone())),
+            _ => Err(Error::KeyTypeInconsistent),
+        }
+    }
+
+    fn input<'a>(&'a self, input: &'a [u8]) -> Result<ffi::Ed25519Input<'a>> {
+        Ok(match self {
+            Self::Pure => ffi::Ed25519Input::Pure(input),
+            Self::Context(context) => ffi::Ed25519Input::Context(input, context),
+            Self::Prehash(context) => {
+                ffi::Ed25519Input::Digest(input.as_array().ok_or(Error::DataLenRange)?, context)
+            }
+        })
+    }
+}
+
+struct Ed25519Signer {
+    key: Arc<Private>,
+    form: Form,
+}
 
 impl Signer for Ed25519Signer {
     fn signature_len(&self) -> usize {
@@ -77,12 +105,16 @@ impl Signer for Ed25519Signer {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let input = self.form.input(input)?;
         let out = out.first_chunk_mut().ok_or(Error::BufferTooSmall { needed: SIGNATURE_LEN })?;
-        ffi::ed25519_sign(&self.0.key, input, out)
+        ffi::ed25519_sign(&self.key.key, input, out)
     }
 }
 
-struct Ed25519Verifier(Arc<Public>);
+struct Ed25519Verifier {
+    key: Arc<Public>,
+    form: Form,
+}
 
 impl Verifier for Ed25519Verifier {
     fn signature_len(&self) -> usize {
@@ -90,68 +122,9 @@ impl Verifier for Ed25519Verifier {
     }
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;
-        verdict(ffi::ed25519_verify(&self.0.0, input, signature))
-    }
-}
-
-/// Ed25519ctx or Ed25519ph, with a context whose length was checked.
-struct Form {
-    prehash: bool,
-    context: Box<[u8]>,
-}
-
-impl Form {
-    fn parse(prehash: bool, context: &[u8]) -> Result<Self> {
-        // RFC 8032, 8.3: Ed25519ctx without a context is not to be used.
-        let shortest = usize::from(!prehash);
-        if (shortest..=255).contains(&context.len()) {
-            Ok(Self { prehash, context: context.into() })
-        } else {
-            Err(Error::MechanismParamInvalid)
-        }
-    }
-
-    fn input<'a>(&self, input: &'a [u8]) -> Result<ffi::Ed25519Input<'a>> {
-        if self.prehash {
-            input.as_array().map(ffi::Ed25519Input::Digest).ok_or(Error::DataLenRange)
-        } else {
-            Ok(ffi::Ed25519Input::Message(input))
-        }
-    }
-}
-
-struct ContextSigner {
-    key: Arc<Private>,
-    form: Form,
-}
-
-impl Signer for ContextSigner {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LEN
-    }
-
-    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let input = self.form.input(input)?;
-        let out = out.first_chunk_mut().ok_or(Error::BufferTooSmall { needed: SIGNATURE_LEN })?;
-        ffi::ed25519_sign_context(&self.key.key, &self.form.context, input, out)
-    }
-}
-
-struct ContextVerifier {
-    key: Arc<Public>,
-    form: Form,
-}
-
-impl Verifier for ContextVerifier {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LEN
-    }
-
-    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let input = self.form.input(input)?;
         let signature = signature.as_array().ok_or(Error::SignatureLenRange)?;
-        verdict(ffi::ed25519_verify_context(&self.key.0, &self.form.context, input, signature))
+        verdict(ffi::ed25519_verify(&self.key.0, input, signature))
     }
 }
 

@@ -8,16 +8,18 @@ use ed25519_dalek::{SIGNATURE_LENGTH, Signature, Signer as _, SigningKey, Verifi
 use sha2::{Digest, Sha512};
 use zeroize::Zeroizing;
 
-use super::{output, random};
-use crate::backend::{PrivateKey, PrivateParts, PublicKey, PublicParts, Scheme, Signer, Verifier};
+use super::output;
+use super::random::System;
+use crate::backend::{
+    PrivateKey, PrivateParts, PublicKey, PublicParts, Random as _, Scheme, Signer, Verifier,
+};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 const SEED_LEN: usize = 32;
 
 pub(super) fn generate() -> Result<(PublicParts, PrivateParts)> {
-    let mut seed = Secret::zeroed(SEED_LEN);
-    random::fill(&mut seed)?;
+    let seed = System.secret(SEED_LEN)?;
     let public = public_parts(&parse(&seed)?.verifying_key());
     Ok((public, PrivateParts::Ed25519 { seed }))
 }
@@ -49,18 +51,14 @@ impl PrivateKey for Private {
     }
 
     fn signer(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Signer>> {
-        match scheme {
-            Scheme::Ed25519 => Ok(Box::new(Ed25519Signer(self))),
-            Scheme::Ed25519Context { prehash, context } => {
-                let domain = Domain::new(*prehash, context)?;
-                Ok(Box::new(ContextSigner { key: self, domain }))
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        }
+        Ok(Box::new(Ed25519Signer { key: self, domain: Domain::parse(scheme)? }))
     }
 }
 
-struct Ed25519Signer(Arc<Private>);
+struct Ed25519Signer {
+    key: Arc<Private>,
+    domain: Option<Domain>,
+}
 
 impl Signer for Ed25519Signer {
     fn signature_len(&self) -> usize {
@@ -68,8 +66,12 @@ impl Signer for Ed25519Signer {
     }
 
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        let out = output(out, SIGNATURE_LENGTH)?;
-        out.copy_from_slice(&self.0.0.sign(input).to_bytes());
+        let key = &self.key.0;
+        let signature = match &self.domain {
+            None => key.sign(input),
+            Some(domain) => domain.sign(key, input)?,
+        };
+        output(out, SIGNATURE_LENGTH)?.copy_from_slice(&signature.to_bytes());
         Ok(())
     }
 }
@@ -78,18 +80,14 @@ struct Public(VerifyingKey);
 
 impl PublicKey for Public {
     fn verifier(self: Arc<Self>, scheme: &Scheme) -> Result<Box<dyn Verifier>> {
-        match scheme {
-            Scheme::Ed25519 => Ok(Box::new(Ed25519Verifier(self))),
-            Scheme::Ed25519Context { prehash, context } => {
-                let domain = Domain::new(*prehash, context)?;
-                Ok(Box::new(ContextVerifier { key: self, domain }))
-            }
-            _ => Err(Error::KeyTypeInconsistent),
-        }
+        Ok(Box::new(Ed25519Verifier { key: self, domain: Domain::parse(scheme)? }))
     }
 }
 
-struct Ed25519Verifier(Arc<Public>);
+struct Ed25519Verifier {
+    key: Arc<Public>,
+    domain: Option<Domain>,
+}
 
 impl Verifier for Ed25519Verifier {
     fn signature_len(&self) -> usize {
@@ -98,8 +96,12 @@ impl Verifier for Ed25519Verifier {
 
     fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
         let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
-        // `verify_strict` also refuses points of small order, which RFC 8032 and AWS-LC accept.
-        self.0.0.verify(input, &signature).map_err(|_| Error::SignatureInvalid)
+        let key = &self.key.0;
+        match &self.domain {
+            // `verify_strict` also refuses points of small order, which RFC 8032 and AWS-LC accept.
+            None => key.verify(input, &signature).map_err(|_| Error::SignatureInvalid),
+            Some(domain) => domain.verify(key, input, &signature),
+        }
     }
 }
 
@@ -113,13 +115,20 @@ struct Domain {
 }
 
 impl Domain {
-    fn new(prehash: bool, context: &[u8]) -> Result<Self> {
+    /// Returns `None` for Ed25519, which has no prefix.
+    fn parse(scheme: &Scheme) -> Result<Option<Self>> {
+        let (prehash, context) = match scheme {
+            Scheme::Ed25519 => return Ok(None),
+            Scheme::Ed25519Context { prehash, context } => (*prehash, context),
+            _ => return Err(Error::KeyTypeInconsistent),
+        };
         let len = u8::try_from(context.len()).map_err(|_| Error::MechanismParamInvalid)?;
         if len == 0 && !prehash {
             return Err(Error::MechanismParamInvalid);
         }
         let hash = Sha512::new_with_prefix(b"SigEd25519 no Ed25519 collisions");
-        Ok(Self { prehash, hash: hash.chain_update([prehash.into(), len]).chain_update(context) })
+        let hash = hash.chain_update([prehash.into(), len]).chain_update(context);
+        Ok(Some(Self { prehash, hash }))
     }
 
     fn expect_len(&self, input: &[u8]) -> Result<()> {
@@ -133,51 +142,25 @@ impl Domain {
         parts.iter().for_each(|part| hash.update(part));
         Scalar::from_bytes_mod_order_wide(&Zeroizing::new(hash.finalize().into()))
     }
-}
-
-struct ContextSigner {
-    key: Arc<Private>,
-    domain: Domain,
-}
-
-impl Signer for ContextSigner {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LENGTH
-    }
 
     /// Signs as in RFC 8032, 5.1.6, with the names of that section.
-    fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
-        self.domain.expect_len(input)?;
-        let out = output(out, SIGNATURE_LENGTH)?;
-        let secret = ExpandedSecretKey::from(self.key.0.as_bytes());
-        let r = Zeroizing::new(self.domain.scalar(&[&secret.hash_prefix, input]));
+    fn sign(&self, key: &SigningKey, input: &[u8]) -> Result<Signature> {
+        self.expect_len(input)?;
+        let secret = ExpandedSecretKey::from(key.as_bytes());
+        let r = Zeroizing::new(self.scalar(&[&secret.hash_prefix, input]));
         let point = EdwardsPoint::mul_base(&r).compress();
-        let k = self.domain.scalar(&[point.as_bytes(), self.key.0.verifying_key().as_bytes(), input]);
-        out[..SEED_LEN].copy_from_slice(point.as_bytes());
-        out[SEED_LEN..].copy_from_slice((k * secret.scalar + *r).as_bytes());
-        Ok(())
-    }
-}
-
-struct ContextVerifier {
-    key: Arc<Public>,
-    domain: Domain,
-}
-
-impl Verifier for ContextVerifier {
-    fn signature_len(&self) -> usize {
-        SIGNATURE_LENGTH
+        let k = self.scalar(&[point.as_bytes(), key.verifying_key().as_bytes(), input]);
+        Ok(Signature::from_components(point.to_bytes(), (k * secret.scalar + *r).to_bytes()))
     }
 
     /// Verifies as in RFC 8032, 5.1.7. It does not use the cofactor, and neither does the library.
-    fn verify(&mut self, input: &[u8], signature: &[u8]) -> Result<()> {
-        self.domain.expect_len(input)?;
-        let signature = Signature::from_slice(signature).map_err(|_| Error::SignatureLenRange)?;
+    fn verify(&self, key: &VerifyingKey, input: &[u8], signature: &Signature) -> Result<()> {
+        self.expect_len(input)?;
         let s = Scalar::from_canonical_bytes(*signature.s_bytes())
             .into_option()
             .ok_or(Error::SignatureInvalid)?;
-        let k = self.domain.scalar(&[signature.r_bytes(), self.key.0.as_bytes(), input]);
-        let minus_a = -self.key.0.to_edwards();
+        let k = self.scalar(&[signature.r_bytes(), key.as_bytes(), input]);
+        let minus_a = -key.to_edwards();
         let r = EdwardsPoint::vartime_double_scalar_mul_basepoint(&k, &minus_a, &s).compress();
         if r.as_bytes() == signature.r_bytes() { Ok(()) } else { Err(Error::SignatureInvalid) }
     }

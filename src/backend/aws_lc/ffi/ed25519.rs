@@ -31,69 +31,60 @@ pub(crate) fn ed25519_is_on_curve(public: &[u8; 32]) -> bool {
 }
 
 /// Signs with a private key in AWS-LC's form.
-pub(crate) fn ed25519_sign(private: &[u8], message: &[u8], out: &mut [u8; 64]) -> Result<()> {
+pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64]) -> Result<()> {
     let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
-    // SAFETY: `message` is readable for its length. The others have the lengths that the function
-    // requires.
-    let code =
-        unsafe { aws::ED25519_sign(out.as_mut_ptr(), message.as_ptr(), message.len(), private.as_ptr()) };
-    check("ED25519_sign", code)
-}
-
-pub(crate) fn ed25519_verify(public: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
-    // SAFETY: `message` is readable for its length. The others have the lengths that the function
-    // requires.
-    let good =
-        unsafe { aws::ED25519_verify(message.as_ptr(), message.len(), signature.as_ptr(), public.as_ptr()) }
-            == 1;
-    if !good {
-        refused(Error::SignatureInvalid);
-    }
-    good
-}
-
-/// Signs with Ed25519ctx, or with Ed25519ph on a digest of 64 bytes. The caller has checked the
-/// length of the context.
-pub(crate) fn ed25519_sign_context(
-    private: &[u8],
-    context: &[u8],
-    input: Input<'_>,
-    out: &mut [u8; 64],
-) -> Result<()> {
-    let private: &[u8; 64] = private.as_array().ok_or(Error::DataInvalid)?;
-    let (out, private, context, len) = (out.as_mut_ptr(), private.as_ptr(), context.as_ptr(), context.len());
+    let (out, private) = (out.as_mut_ptr(), private.as_ptr());
     match input {
+        Input::Pure(message) => {
+            // SAFETY: the message is passed with its length. The others have the lengths that the
+            // function requires.
+            let code = unsafe { aws::ED25519_sign(out, message.as_ptr(), message.len(), private) };
+            check("ED25519_sign", code)
+        }
         // SAFETY: message and context are passed with their lengths. The others have the lengths
         // that the function requires.
-        Input::Message(message) => check("ED25519ctx_sign", unsafe {
-            aws::ED25519ctx_sign(out, message.as_ptr(), message.len(), private, context, len)
+        Input::Context(message, context) => check("ED25519ctx_sign", unsafe {
+            aws::ED25519ctx_sign(
+                out,
+                message.as_ptr(),
+                message.len(),
+                private,
+                context.as_ptr(),
+                context.len(),
+            )
         }),
         // SAFETY: the context is passed with its length. The others have the lengths that the
         // function requires.
-        Input::Digest(digest) => check("ED25519ph_sign_digest", unsafe {
-            aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context, len)
+        Input::Digest(digest, context) => check("ED25519ph_sign_digest", unsafe {
+            aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context.as_ptr(), context.len())
         }),
     }
 }
 
-pub(crate) fn ed25519_verify_context(
-    public: &[u8; 32],
-    context: &[u8],
-    input: Input<'_>,
-    signature: &[u8; 64],
-) -> bool {
-    let (public, context, len, signature) =
-        (public.as_ptr(), context.as_ptr(), context.len(), signature.as_ptr());
+pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u8; 64]) -> bool {
+    let (public, signature) = (public.as_ptr(), signature.as_ptr());
     let code = match input {
+        // SAFETY: the message is passed with its length. The others have the lengths that the
+        // function requires.
+        Input::Pure(message) => unsafe {
+            aws::ED25519_verify(message.as_ptr(), message.len(), signature, public)
+        },
         // SAFETY: message and context are passed with their lengths. The others have the lengths
         // that the function requires.
-        Input::Message(message) => unsafe {
-            aws::ED25519ctx_verify(message.as_ptr(), message.len(), signature, public, context, len)
+        Input::Context(message, context) => unsafe {
+            aws::ED25519ctx_verify(
+                message.as_ptr(),
+                message.len(),
+                signature,
+                public,
+                context.as_ptr(),
+                context.len(),
+            )
         },
         // SAFETY: the context is passed with its length. The others have the lengths that the
         // function requires.
-        Input::Digest(digest) => unsafe {
-            aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context, len)
+        Input::Digest(digest, context) => unsafe {
+            aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context.as_ptr(), context.len())
         },
     };
     if code != 1 {
@@ -102,11 +93,13 @@ pub(crate) fn ed25519_verify_context(
     code == 1
 }
 
-/// The input of a signature with a context.
+/// The input of a signature. A context has at most 255 bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Input<'a> {
-    /// The message, for Ed25519ctx.
-    Message(&'a [u8]),
-    /// The SHA-512 digest of the message, for Ed25519ph.
-    Digest(&'a [u8; 64]),
+    /// The message, for Ed25519.
+    Pure(&'a [u8]),
+    /// The message and the context, for Ed25519ctx.
+    Context(&'a [u8], &'a [u8]),
+    /// The SHA-512 digest of the message and the context, for Ed25519ph.
+    Digest(&'a [u8; 64], &'a [u8]),
 }
