@@ -232,65 +232,34 @@ impl Rsa {
 
     fn encrypt(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<()> {
         self.fits(out)?;
-        let mut len = 0;
-        // SAFETY: both slices are passed with their lengths. The pointer is not const, but
-        // encryption only caches, under a lock.
-        check("RSA_encrypt", unsafe {
-            aws::RSA_encrypt(
-                self.0.as_ptr(),
-                &mut len,
-                out.as_mut_ptr(),
-                out.len(),
-                input.as_ptr(),
-                input.len(),
-                padding,
-            )
-        })
+        check("RSA_encrypt", self.process(aws::RSA_encrypt, padding, input, out).0)
     }
 
     /// Computes RSADP on a number with the length of the modulus. Returns whether it was below the
     /// modulus, and was not 0, 1 or the modulus minus 1.
     pub(crate) fn decrypt_unpadded(&self, input: &[u8], out: &mut [u8]) -> Result<bool> {
         self.fits(out)?;
-        let mut len = 0;
-        // SAFETY: as for `encrypt`.
-        let code = unsafe {
-            aws::RSA_decrypt(
-                self.0.as_ptr(),
-                &mut len,
-                out.as_mut_ptr(),
-                out.len(),
-                input.as_ptr(),
-                input.len(),
-                aws::RSA_NO_PADDING,
-            )
-        };
-        Ok(good(code))
+        Ok(good(self.process(aws::RSA_decrypt, aws::RSA_NO_PADDING, input, out).0))
     }
 
     fn recover<'a>(&self, padding: c_int, signature: &[u8], scratch: &'a mut [u8]) -> Option<&'a [u8]> {
-        let mut len = 0;
-        // SAFETY: both slices are passed with their lengths.
-        let code = unsafe {
-            aws::RSA_verify_raw(
-                self.0.as_ptr(),
-                &mut len,
-                scratch.as_mut_ptr(),
-                scratch.len(),
-                signature.as_ptr(),
-                signature.len(),
-                padding,
-            )
-        };
+        let (code, len) = self.process(aws::RSA_verify_raw, padding, signature, scratch);
         if good(code) { scratch.get(..len) } else { None }
     }
 
     fn sign_raw(&self, padding: c_int, input: &[u8], out: &mut [u8]) -> Result<c_int> {
         self.fits(out)?;
+        Ok(self.process(aws::RSA_sign_raw, padding, input, out).0)
+    }
+
+    /// Calls one of the four functions `RSA_encrypt`, `RSA_decrypt`, `RSA_sign_raw` and
+    /// `RSA_verify_raw`. Returns its code and the length of its output.
+    fn process(&self, function: RawFunction, padding: c_int, input: &[u8], out: &mut [u8]) -> (c_int, usize) {
         let mut len = 0;
-        // SAFETY: both slices are passed with their lengths.
-        Ok(unsafe {
-            aws::RSA_sign_raw(
+        // SAFETY: both slices are passed with their lengths. The pointer to the key is not const, but
+        // these functions only cache, under a lock.
+        let code = unsafe {
+            function(
                 self.0.as_ptr(),
                 &mut len,
                 out.as_mut_ptr(),
@@ -299,7 +268,8 @@ impl Rsa {
                 input.len(),
                 padding,
             )
-        })
+        };
+        (code, len)
     }
 
     /// Checks that `out` has the length of a signature.
@@ -322,6 +292,10 @@ impl Rsa {
         Ok(unsafe { to_secret(number) })
     }
 }
+
+/// A function that computes with the key on a padded or unpadded input.
+type RawFunction =
+    unsafe extern "C" fn(*mut aws::RSA, *mut usize, *mut u8, usize, *const u8, usize, c_int) -> c_int;
 
 impl Drop for Rsa {
     fn drop(&mut self) {
