@@ -117,13 +117,13 @@ struct Functions {
 /// Declares the four functions of a parameter set under their names in the archive, and collects
 /// them.
 macro_rules! functions {
-    ($keypair:literal, $public:literal, $sign:literal, $verify:literal) => {{
+    ($prefix:literal) => {{
         unsafe extern "C" {
-            #[link_name = $keypair]
+            #[link_name = concat!($prefix, "_keypair_internal")]
             fn keypair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;
-            #[link_name = $public]
+            #[link_name = concat!($prefix, "_pack_pk_from_sk")]
             fn public(public: *mut u8, private: *const u8) -> c_int;
-            #[link_name = $sign]
+            #[link_name = concat!($prefix, "_sign_internal")]
             fn sign(
                 private: *const u8,
                 signature: *mut u8,
@@ -134,7 +134,7 @@ macro_rules! functions {
                 prefix_len: usize,
                 random: *const u8,
             ) -> c_int;
-            #[link_name = $verify]
+            #[link_name = concat!($prefix, "_verify_internal")]
             fn verify(
                 public: *const u8,
                 signature: *const u8,
@@ -151,23 +151,8 @@ macro_rules! functions {
 
 const fn functions(set: MlDsa) -> Functions {
     match set {
-        MlDsa::MlDsa44 => functions!(
-            "aws_lc_0_47_0_ml_dsa_44_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_44_pack_pk_from_sk",
-            "aws_lc_0_47_0_ml_dsa_44_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_44_verify_internal"
-        ),
-        MlDsa::MlDsa65 => functions!(
-            "aws_lc_0_47_0_ml_dsa_65_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_65_pack_pk_from_sk",
-            "aws_lc_0_47_0_ml_dsa_65_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_65_verify_internal"
-        ),
-        MlDsa::MlDsa87 => functions!(
-            "aws_lc_0_47_0_ml_dsa_87_keypair_internal",
-            "aws_lc_0_47_0_ml_dsa_87_pack_pk_from_sk",
-            "aws_lc_0_47_0_ml_dsa_87_sign_internal",
-            "aws_lc_0_47_0_ml_dsa_87_verify_internal"
-        ),
+        MlDsa::MlDsa44 => functions!("aws_lc_0_47_0_ml_dsa_44"),
+        MlDsa::MlDsa65 => functions!("aws_lc_0_47_0_ml_dsa_65"),
+        MlDsa::MlDsa87 => functions!("aws_lc_0_47_0_ml_dsa_87"),
     }
 }

@@ -111,9 +111,9 @@ struct Functions {
 
 /// Declares the functions of a parameter set under their names in the archive, and collects them.
 macro_rules! functions {
-    ($keypair:literal, $encapsulate:literal, $decapsulate:literal, $check_public:literal, $check_private:literal) => {{
+    ($prefix:literal) => {{
         unsafe extern "C" {
-            #[link_name = $keypair]
+            #[link_name = concat!($prefix, "_keypair_deterministic")]
             fn keypair(
                 public: *mut u8,
                 public_len: *mut usize,
@@ -121,7 +121,7 @@ macro_rules! functions {
                 private_len: *mut usize,
                 seed: *const u8,
             ) -> c_int;
-            #[link_name = $encapsulate]
+            #[link_name = concat!($prefix, "_encapsulate")]
             fn encapsulate(
                 ciphertext: *mut u8,
                 ciphertext_len: *mut usize,
@@ -129,16 +129,16 @@ macro_rules! functions {
                 secret_len: *mut usize,
                 public: *const u8,
             ) -> c_int;
-            #[link_name = $decapsulate]
+            #[link_name = concat!($prefix, "_decapsulate")]
             fn decapsulate(
                 secret: *mut u8,
                 secret_len: *mut usize,
                 ciphertext: *const u8,
                 private: *const u8,
             ) -> c_int;
-            #[link_name = $check_public]
+            #[link_name = concat!($prefix, "_check_pk")]
             fn check_public(public: *const u8, len: usize) -> c_int;
-            #[link_name = $check_private]
+            #[link_name = concat!($prefix, "_check_sk")]
             fn check_private(private: *const u8, len: usize) -> c_int;
         }
         Functions { keypair, encapsulate, decapsulate, check_public, check_private }
@@ -147,26 +147,8 @@ macro_rules! functions {
 
 const fn functions(set: MlKem) -> Functions {
     match set {
-        MlKem::MlKem512 => functions!(
-            "aws_lc_0_47_0_ml_kem_512_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_512_encapsulate",
-            "aws_lc_0_47_0_ml_kem_512_decapsulate",
-            "aws_lc_0_47_0_ml_kem_512_check_pk",
-            "aws_lc_0_47_0_ml_kem_512_check_sk"
-        ),
-        MlKem::MlKem768 => functions!(
-            "aws_lc_0_47_0_ml_kem_768_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_768_encapsulate",
-            "aws_lc_0_47_0_ml_kem_768_decapsulate",
-            "aws_lc_0_47_0_ml_kem_768_check_pk",
-            "aws_lc_0_47_0_ml_kem_768_check_sk"
-        ),
-        MlKem::MlKem1024 => functions!(
-            "aws_lc_0_47_0_ml_kem_1024_keypair_deterministic",
-            "aws_lc_0_47_0_ml_kem_1024_encapsulate",
-            "aws_lc_0_47_0_ml_kem_1024_decapsulate",
-            "aws_lc_0_47_0_ml_kem_1024_check_pk",
-            "aws_lc_0_47_0_ml_kem_1024_check_sk"
-        ),
+        MlKem::MlKem512 => functions!("aws_lc_0_47_0_ml_kem_512"),
+        MlKem::MlKem768 => functions!("aws_lc_0_47_0_ml_kem_768"),
+        MlKem::MlKem1024 => functions!("aws_lc_0_47_0_ml_kem_1024"),
     }
 }
