@@ -545,7 +545,7 @@ fn a_label_does_not_control_the_terminal_and_a_pipe_has_no_colour() {
 }
 
 #[test]
-fn a_closed_pipe_ends_a_listing_without_a_word() {
+fn a_closed_pipe_ends_a_listing_without_a_message() {
     let Some(tool) = Tool::new() else { return };
     for verb in ["mechanisms", "token list"] {
         let (tokens, exe) = (tool.scratch.file("tokens"), env!("CARGO_BIN_EXE_jeton"));
@@ -555,7 +555,7 @@ fn a_closed_pipe_ends_a_listing_without_a_word() {
 }
 
 #[test]
-fn wrong_usage_is_2_and_a_failure_is_1_and_says_what_the_loader_said() {
+fn wrong_usage_exits_with_2_and_a_failure_with_1_and_the_loaders_reason() {
     let Some(tool) = Tool::new() else { return };
     tool.fails(2, &["key", "generate"]);
     assert!(tool.fails(2, &["key", "generate", "--type", "dsa", "--label", "x"]).contains("known are"));

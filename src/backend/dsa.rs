@@ -39,8 +39,8 @@ pub(super) fn check_digest(digest: &[u8]) -> Result<()> {
 /// Checks domain parameters: [`Keys::check_dsa_group`](super::Keys::check_dsa_group).
 pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
     check_numbers::<I>(group)?;
-    // The subprime first: it is shorter. The base has it as its order, and so it divides the prime
-    // minus 1 if both are prime.
+    // Test the subprime first, because it is shorter. If both are prime, the subprime is the order of
+    // the base, and so it divides the prime minus 1.
     let good = I::is_prime(&group.subprime)? && I::is_prime(&group.prime)?;
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }
@@ -81,8 +81,8 @@ fn check_numbers<I: Integers>(group: &DsaGroup) -> Result<()> {
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }
 
-/// Returns whether a number other than 1 and -1 has the subprime as a multiple of its order. The
-/// prime is odd.
+/// Returns whether the order of a number divides the subprime. 0, 1 and -1 do not count. The prime
+/// is odd.
 fn is_element<I: Integers>(group: &DsaGroup, number: &[u8]) -> Result<bool> {
     let number = unpadded(number);
     let mut largest = group.prime.clone();

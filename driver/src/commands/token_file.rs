@@ -70,7 +70,7 @@ impl Reset {
         let token = self.which.open()?;
         if self.failures {
             token_file::reset_failures(&token)?;
-            println!("No wrong PINs are counted any more.");
+            println!("The counts of wrong PINs are 0 again.");
         } else {
             let user_pin = pin::ask(self.pin.given()?, "User")?;
             let new = pin::ask_new(self.so_pin.given()?, "SO")?;
@@ -147,13 +147,13 @@ enum SealingCommand {
         /// The file; it must not exist.
         file: PathBuf,
     },
-    /// Make the PINs of a token need the sealing key that [store] sealing-key of the configuration
-    /// names.
+    /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the token
+    /// then need it.
     Set(ChangeSealing),
     /// Replace the sealing key by the one that the configuration names now; --old says where the
     /// present one is.
     Rotate(ChangeSealing),
-    /// Make the PINs open the token without a sealing key again.
+    /// Remove the sealing key. The PINs then open the token without it.
     Remove(ChangeSealing),
 }
 
