@@ -9,7 +9,7 @@
 //! # Safety
 //!
 //! Every exported function takes the pointers of its PKCS#11 declaration. The application
-//! guarantees that a pointer other than `NULL` leads to memory of the type and length in the call,
+//! guarantees that a pointer other than `NULL` points to memory of the type and length in the call,
 //! readable or writable as the specification says, and that no other thread writes there until the
 //! call returns. Alignment is not required, and input may overlap output. The `SAFETY` comments
 //! call this *the contract of PKCS#11*.

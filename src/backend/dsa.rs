@@ -39,8 +39,8 @@ pub(super) fn check_digest(digest: &[u8]) -> Result<()> {
 /// Checks domain parameters: [`Keys::check_dsa_group`](super::Keys::check_dsa_group).
 pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
     check_numbers::<I>(group)?;
-    // Test the subprime first, because it is shorter. If both are prime, the subprime is the order of
-    // the base, and so it divides the prime minus 1.
+    // Test the subprime first, because it is shorter. If both are prime, the subprime is the order
+    // of the base, and so it divides the prime minus 1.
     let good = I::is_prime(&group.subprime)? && I::is_prime(&group.prime)?;
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }

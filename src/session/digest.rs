@@ -15,7 +15,7 @@ pub struct Digesting {
 }
 
 impl Digesting {
-    /// Returns a digest with this hash, without data.
+    /// Prepares a digest with this hash. The message has no data yet.
     pub(crate) fn new(provider: &'static Provider, hash: Hash) -> Self {
         Self { provider, hash, hasher: None, saved: false }
     }

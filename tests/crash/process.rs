@@ -193,7 +193,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A number below that one.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;

@@ -45,7 +45,8 @@ struct Sample {
     secrets: Vec<Sought>,
 }
 
-/// The words, separated by commas, of which a key's name must contain one. Unset means all keys.
+/// Words, separated by commas. The test uses the keys whose names contain one of them. Unset means
+/// all keys.
 const KEYS: &str = "JETON_CRASH_KEYS";
 const PLAN: &str = "plan.json";
 

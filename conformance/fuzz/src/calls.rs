@@ -21,7 +21,7 @@ macro_rules! calls {
 /// The arguments are made before the call, in order.
 macro_rules! arguments {
     ($run:ident, $function:ident, [] [$($value:ident)*]) => {
-        // SAFETY: the contract of PKCS#11: each pointer other than NULL leads to memory of its
+        // SAFETY: the contract of PKCS#11: each pointer other than NULL points to memory of its
         // length.
         unsafe { $function($($value),*) }
     };

@@ -334,7 +334,7 @@ fn changes() -> Vec<Attack> {
             let wrapped = a.wrapped(&with, a.known(&[CKA_WRAP])?, key)?;
             Ok(a.is_victim_under_known(&with, &wrapped)?)
         }));
-        let name = format!("{} takes CKA_ALWAYS_AUTHENTICATE away", way.name());
+        let name = format!("{} removes CKA_ALWAYS_AUTHENTICATE", way.name());
         all.push(attack(STICKY, name, &[CKM_ECDSA], move |a| {
             let more = [flag(CKA_ALWAYS_AUTHENTICATE, true)];
             let (public, key) = a.ec(&[CKA_SIGN], Guarded::Kept, &more).setup()?;

@@ -235,7 +235,7 @@ fn nested_templates() -> Vec<Attack> {
             let wrapped = a.wrapped(&with, public, a.known(&[CKA_ENCRYPT])?)?;
             Ok(a.is(a.unwrap_key(&with, private, &wrapped, &wrapping_template())?, CKA_TRUSTED)?)
         }),
-        attack(H1, "a template in CKA_UNWRAP_TEMPLATE gives CKA_TRUSTED two keys later", &[KW], move |a| {
+        attack(H1, "CKA_UNWRAP_TEMPLATE in a CKA_UNWRAP_TEMPLATE gives CKA_TRUSTED", &[KW], move |a| {
             let (value, _held) = inner();
             let (outer, _outer) = nested(&[Attribute::bytes(CKA_UNWRAP_TEMPLATE, value)]);
             let more = [Attribute::bytes(CKA_UNWRAP_TEMPLATE, outer)];

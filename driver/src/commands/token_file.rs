@@ -147,8 +147,8 @@ enum SealingCommand {
         /// The file; it must not exist.
         file: PathBuf,
     },
-    /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the token
-    /// then need it.
+    /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the
+    /// token then need it.
     Set(ChangeSealing),
     /// Replace the sealing key by the one that the configuration names now; --old says where the
     /// present one is.

@@ -48,7 +48,7 @@ pub struct DocumentSize {
     pub algorithm: String,
     /// The number of certificates of the batch.
     pub size: u64,
-    /// What it is.
+    /// The type of document, such as `CRL`.
     pub kind: &'static str,
     /// The length in bytes.
     pub bytes: u64,

@@ -167,7 +167,7 @@ fn measure_size<R: Runner>(
         let turn = Turn { algorithm: algorithm.to_owned(), size, round };
         let mut order: Vec<_> =
             active.iter().copied().filter(|index| *index == BASELINE || wanting.contains(index)).collect();
-        // No module always comes after the same one.
+        // Rotate the order, so that no module always follows the same one.
         let first = round % order.len();
         order.rotate_left(first);
         for index in order {

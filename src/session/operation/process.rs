@@ -5,7 +5,7 @@
 use super::{Absorb, Engine, Operation, Reuse, Stage};
 use crate::error::{Error, Result};
 
-/// The phase of a message that a function is for.
+/// The phase of a message in which a function may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The function begins a message.

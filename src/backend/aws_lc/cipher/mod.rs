@@ -1,8 +1,9 @@
 //! The symmetric ciphers: the checks of their parameters, and when each cipher may write output.
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
-//! [Blocks] hold back an incomplete block. The others must see the end of the message first: XTS with
-//! AES-256, and [authenticated ciphers](message) except for the encryption with GCM. `backend/modes` has the modes that AWS-LC lacks.
+//! [Blocks] hold back an incomplete block. The others must see the end of the message first: XTS
+//! with AES-256, and [authenticated ciphers](message) except for the encryption with GCM.
+//! `backend/modes` has the modes that AWS-LC lacks.
 
 mod blocks;
 mod message;

@@ -256,8 +256,8 @@ impl Rsa {
     /// `RSA_verify_raw`. Returns its code and the length of its output.
     fn process(&self, function: RawFunction, padding: c_int, input: &[u8], out: &mut [u8]) -> (c_int, usize) {
         let mut len = 0;
-        // SAFETY: both slices are passed with their lengths. The pointer to the key is not const, but
-        // these functions only cache, under a lock.
+        // SAFETY: both slices are passed with their lengths. The pointer to the key is not const,
+        // but these functions only cache, under a lock.
         let code = unsafe {
             function(
                 self.0.as_ptr(),
