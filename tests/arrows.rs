@@ -37,7 +37,7 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("driver", &[".", "driver/client", "driver/formats", "driver/migrate", "driver/peers"]),
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
-    ("conformance/fuzz", &[".", "abi/names", "abi"]),
+    ("conformance/fuzz", &[".", "abi/names", "abi", "driver/formats", "driver/migrate"]),
     ("benches", &[".", "driver/client", "driver/peers"]),
 ];
 
