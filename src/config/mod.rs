@@ -2,7 +2,7 @@
 //! log names the mistake.
 //!
 //! Sources, of which later ones override earlier ones: the defaults; the TOML files of the machine
-//! and of the user, and the one that `JETON_CONF` names ([`files`]); the library parameters of
+//! and of the user, and the one that `JETON_CONF` names (`files.rs`); the library parameters of
 //! `C_Initialize`; `JETON_DIR` for the token directory. The parameters are the inside of a TOML
 //! inline table: `token-dir = "/a", backend = "rustcrypto"`. A process with raised privileges
 //! (setuid) ignores its environment and the files of the user: there the file of the machine or the
