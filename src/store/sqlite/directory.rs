@@ -14,6 +14,7 @@ use super::failure::log_io_failure;
 use super::open::{EXTENSION, ROLLBACK};
 use super::stored::SqliteStore;
 use crate::error::{Error, Result};
+use crate::store::descriptors;
 use crate::store::place::{self, Exposure, JOURNAL, Stamp};
 
 /// A file of a token directory that has the name of a token file.
@@ -74,7 +75,13 @@ impl SqliteStore {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(reason) => return Err(log_io_failure(dir, "list the tokens", &reason)),
+            Err(reason) if descriptors::is_shortage(&reason) => {
+                return Err(log_io_failure(dir, "list the tokens", &reason));
+            }
+            Err(reason) => {
+                error!(dir = %dir.display(), "token directory: {reason}");
+                return Err(Error::DeviceError);
+            }
         };
         let (mut files, mut logs) = (Vec::new(), HashSet::new());
         for entry in entries.flatten() {
