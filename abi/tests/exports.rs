@@ -1,5 +1,5 @@
-//! The shared object exports only `C_*`, and does not use the host's allocator. AWS-LC and SQLite
-//! must not mix with the host's copies.
+//! The shared object exports only `C_*`, and does not use the host's allocator. Its copies of
+//! AWS-LC and SQLite must not mix with those of the host.
 
 #![cfg(target_os = "linux")]
 
@@ -14,9 +14,9 @@ fn only_the_standard_functions_are_exported() {
     assert_eq!(names.len(), 104);
 }
 
-/// BIND 9.20 uses jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. There the C
-/// library allocates with jemalloc, and the module calls the C library's own `malloc` and `free`.
-/// So jemalloc's `sdallocx` freed memory of the C library.
+/// BIND 9.20 uses jemalloc, and pkcs11-provider loads modules with `RTLD_DEEPBIND`. Then the module
+/// calls `malloc` and `free` of the C library, but an earlier version of it also called `sdallocx`
+/// of jemalloc. So jemalloc freed memory of the C library.
 #[test]
 fn memory_is_freed_by_the_allocator_that_allocated_it() {
     let names = symbols("--undefined-only");
@@ -29,7 +29,8 @@ fn memory_is_freed_by_the_allocator_that_allocated_it() {
 /// of the host.
 #[test]
 fn a_host_with_its_own_allocator_loads_the_module_with_deepbind() {
-    // AddressSanitizer replaces the allocator itself, and its module needs its runtime in the host.
+    // AddressSanitizer replaces the allocator itself. A module that is built with it needs its
+    // runtime in the host.
     if symbols("--undefined-only").contains("__asan_init") {
         return;
     }

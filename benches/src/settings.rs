@@ -19,7 +19,7 @@ pub struct Settings {
     pub warm_up: Duration,
     /// The time limit for filling a token of a peer up to the next size.
     pub fill_peer: Duration,
-    /// The same for a token of ours.
+    /// The time limit for filling a token of Jeton.
     pub fill_ours: Duration,
     /// The duration for each row of the table of latencies.
     pub watch: Duration,

@@ -1,4 +1,4 @@
-//! Output files. They belong to the user alone, and replace no other file unless the user says so.
+//! Output files. Only their owner may read them. They replace an existing file only with `--force`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ use crate::Error;
 pub enum Existing {
     /// The command fails.
     Keep,
-    /// The new file takes its place. A symbolic link is replaced, not followed.
+    /// The new file replaces it. A symbolic link is replaced, not followed.
     Replace,
 }
 
@@ -44,8 +44,9 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.persist(path).map(drop).map_err(|error| Error::io(path)(error.error))
 }
 
-/// A new file that gets its name when it is complete. Until then it has no name, so that a process
-/// that is killed leaves nothing. Only its owner may read it.
+/// A new file that gets its name when it is complete. Until then it has no name, or a temporary
+/// name if the file system needs one. A process that is killed leaves no file without a name. Only
+/// its owner may read the file.
 pub struct NewFile {
     path: PathBuf,
     folder: PathBuf,

@@ -1,4 +1,4 @@
-//! `jeton doctor`: each check finds what it is for, and mends only what is safe.
+//! `jeton doctor`: each check finds its fault, and `--repair` changes only what is safe to change.
 
 mod common;
 
@@ -94,7 +94,7 @@ fn set_time(path: &str, time: SystemTime) {
 }
 
 #[test]
-fn a_sound_directory_has_no_findings_and_wrong_usage_is_2() {
+fn a_sound_directory_has_no_findings_and_wrong_usage_exits_with_2() {
     let Some(setup) = Setup::new() else { return };
     setup.finds(&[]);
     assert_eq!(run(&mut setup.command(&["doctor", "--what"])).0, 2);
@@ -264,7 +264,7 @@ fn a_full_file_system_is_found() {
     let Ok(all) =
         output.map_err(drop).and_then(|output| serde_json::from_slice::<Value>(&output.stdout).map_err(drop))
     else {
-        return println!("skipped: this system lets users mount nothing");
+        return println!("skipped: this system does not let users mount file systems");
     };
     let all = all.as_array().expect("a list");
     assert!(all.iter().any(|row| row["check"] == "free-space"), "{all:?}");

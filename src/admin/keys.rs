@@ -42,8 +42,8 @@ pub fn read_private_key(der: &[u8]) -> Result<KeyPair> {
     })
 }
 
-/// Encodes the public key that has these attributes as SubjectPublicKeyInfo. The values are those
-/// that `C_GetAttributeValue` returned, of any module.
+/// Encodes the public key that has these attributes as SubjectPublicKeyInfo. The values come from
+/// `C_GetAttributeValue` of any module.
 pub fn public_key_info(attributes: &[(u64, Vec<u8>)]) -> Result<Vec<u8>> {
     let mut public = Attributes::default();
     for (id, value) in attributes {
@@ -64,7 +64,7 @@ fn public_key(private: &Attributes, parts: &PublicParts) -> Result<Bytes> {
         public.put(id, value.duplicate());
     }
     key::put_public(&mut public, parts)?;
-    // A template of C_CreateObject must not have it.
+    // A template of C_CreateObject must not have CKA_MODULUS_BITS.
     let rsa = public.number(A::KEY_TYPE) == Some(KeyType::RSA.0);
     Ok(bytes(&public, |id| !(rsa && id == A::MODULUS_BITS)))
 }
@@ -92,7 +92,7 @@ mod tests {
         \x3a\xfe\x7c\x28\xcb\xf1\xd4\xfb\xe0\x97\xa8\x8f\x44\x75\x58\x42";
 
     #[test]
-    fn a_pair_is_read_and_its_public_key_is_encoded_the_same_from_attributes() {
+    fn a_public_key_has_the_same_encoding_from_pkcs8_and_from_attributes() {
         let pair = read_private_key(ED25519).expect("a key");
         assert_eq!(pair.private[0].0, A::CLASS.0);
         assert_eq!(pair.public[1].0, A::KEY_TYPE.0);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_key_are_refused() {
+    fn bytes_that_are_not_a_key_are_refused() {
         for cut in 0..ED25519.len() {
             assert!(read_private_key(&ED25519[..cut]).is_err());
         }

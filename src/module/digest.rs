@@ -25,7 +25,7 @@ impl Module {
     }
 }
 
-/// Checks that `C_DigestKey` may use a key with that digest mechanism. The function has no usage
+/// Checks that `C_DigestKey` may use a key with this digest mechanism. The function has no usage
 /// attribute of its own. It gives the same bytes as the key derivations by a digest, so a sensitive
 /// key needs `CKA_DERIVE`. The digest of a short key would confirm a guess at it.
 fn check_digestible(key: &Object, mechanism: &Mechanism) -> Result<()> {

@@ -99,7 +99,7 @@ impl Signature<dyn Signer> {
         }
     }
 
-    /// Returns the length of the result for a buffer of that length.
+    /// Returns the length of the result for a buffer of this length.
     fn len_in(&self, buffer: usize) -> usize {
         match self {
             Self::Mac(MacEngine { any_len: true, .. }) if buffer > 0 => buffer.min(MAX_MAC),

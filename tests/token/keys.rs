@@ -237,12 +237,12 @@ pub fn pair(
 pub const PRIME: &str = "b10b8f96a080e01dde92de5eae5d54ec52c99fbcfb06a3c69a6a9dca52d23b616073e28675a23d189838ef1e2ee652c013ec\
     b4aea906112324975c3cd49b83bfaccbdd7d90c4bd7098488e9c219a73724effd6fae5644738faa31a4ff55bccc0a151af5f\
     0dc8b4bd45bf37df365c1a65e68cfda76d4da708df1fb2bc2e4a4371";
-/// Its generator.
+/// The generator of this Diffie-Hellman group.
 pub const BASE: &str = "a4d1cbd5c3fd34126765a442efb99905f8104dd258ac507fd6406cff14266d31266fea1e5c41564b777e690f5504f2131602\
     17b4b01b886a5e91547f9e2749f4d7fbd7d3b9a92ee1909d0d2263f80a76a6a24c087a091f531dbf0a0169b6a28ad662a4d1\
     8e73afa32d779d5918d08bc8858f4dcef97c2a24855e6eeb22b3b2e5";
 
-/// Returns the attributes of the group for a public template.
+/// Returns the attributes of the Diffie-Hellman group for a public template.
 pub fn group() -> Attributes {
     none().bytes(A::PRIME, &hex(PRIME)).bytes(A::BASE, &hex(BASE))
 }
@@ -251,14 +251,14 @@ pub fn group() -> Attributes {
 pub const DSA_PRIME: &str = "86f5ca03dcfeb225063ff830a0c769b9dd9d6153ad91d7ce27f787c43278b447e6533b86b18bed6e8a48b784a14c252c\
     5be0dbf60b86d6385bd2f12fb763ed8873abfd3f5ba2e0a8c0a59082eac056935e529daf7c610467899c77adedfc846c8818\
     70b7b19b2b58f9be0521a17002e3bdd6b86685ee90b3d9a1b02b782b1779";
-/// Its subprime.
+/// The subprime of this DSA group.
 pub const DSA_SUBPRIME: &str = "996f967f6c8e388d9e28d01e205fba957a5698b1";
-/// Its base.
+/// The base of this DSA group.
 pub const DSA_BASE: &str = "07b0f92546150b62514bb771e2a0c0ce387f03bda6c56b505209ff25fd3c133d89bbcd97e904e09114d9a7defdeadfc9\
     078ea544d2e401aeecc40bb9fbbf78fd87995a10a1c27cb7789b594ba7efb5c4326a9fe59a070e136db77175464adca417be\
     5dce2f40d10a46a3a3943f26ab7fd9c0398ff8c76ee0a56826a8a88f1dbd";
 
-/// Returns the attributes of the group for a public template.
+/// Returns the attributes of the DSA group for a public template.
 pub fn dsa_group() -> Attributes {
     let part = |id, digits| none().bytes(id, &hex(digits));
     part(A::PRIME, DSA_PRIME).and(&part(A::SUBPRIME, DSA_SUBPRIME)).and(&part(A::BASE, DSA_BASE))

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_wrong_are_refused() {
+    fn invalid_fields_are_refused() {
         let counter = format(32);
         let iteration = field_of(CK_SP800_108_ITERATION_VARIABLE, &counter);
         let sum = dkm(CK_SP800_108_DKM_LENGTH_SUM_OF_KEYS, 32);

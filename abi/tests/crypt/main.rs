@@ -18,7 +18,7 @@ use cryptoki_sys::*;
 const PIN: &[u8] = b"pin of a test";
 /// DER of the object identifier of P-256.
 const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-/// Longer than one block, and not a multiple of the block.
+/// Longer than one block. Its length is not a multiple of the block length.
 const MESSAGE: &[u8] = b"a message that is longer than two blocks of the cipher";
 const IV: [u8; 16] = [7; 16];
 
@@ -523,10 +523,10 @@ fn dual_functions_reverse_each_other() {
     ok!(C_VerifyFinal(session, pointer(&code_of), len(&code_of)));
 }
 
-/// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: pkcs11-provider starts the next digest of a TLS handshake
-/// in a session whose digest it has saved and given up.
+/// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: during a TLS handshake, pkcs11-provider saves the state of
+/// a digest. Then it starts the next digest in the same session, without ending the first one.
 #[test]
-fn a_saved_digest_makes_way_for_the_next_one() {
+fn digest_init_replaces_a_digest_whose_state_was_saved() {
     let session = session();
     let with: *mut CK_MECHANISM = &mut mechanism(CKM_SHA256);
     ok!(C_DigestInit(session, with));
@@ -562,7 +562,8 @@ fn a_dual_function_needs_both_operations() {
     assert_eq!(digest.len(), 32);
 }
 
-/// Returns the joined results of an Update function. A length query passes no data to an operation.
+/// Passes the data to an Update function in parts, and returns the joined results. Each part is
+/// processed once, although `two_calls` first asks for the length.
 fn in_parts(data: &[u8], update: impl Fn(*mut u8, CK_ULONG, *mut u8, *mut CK_ULONG) -> CK_RV) -> Vec<u8> {
     data.chunks(17)
         .flat_map(|part| two_calls(|out, room| update(pointer(part), len(part), out, room)))

@@ -64,7 +64,7 @@ impl EcPair {
         2 * len
     }
 
-    /// Returns a verifier with this key, which keeps its scratch memory.
+    /// Returns a verifier with this key. It reuses its memory for each signature.
     pub(super) fn verifier(&self) -> EcVerifier<'_> {
         // SAFETY: these functions take no arguments; we own the results.
         let (signature, r, s) = unsafe { (aws::ECDSA_SIG_new(), aws::BN_new(), aws::BN_new()) };

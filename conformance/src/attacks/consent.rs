@@ -293,7 +293,7 @@ fn pins() -> Vec<Attack> {
     all
 }
 
-/// Attacks by key agreement and encapsulation with a key that needs its PIN.
+/// Attacks that use key agreement and encapsulation with a key that needs its PIN.
 fn agreements() -> Vec<Attack> {
     let shared = || readable_of(CKK_GENERIC_SECRET, 32);
     let mut all = vec![

@@ -69,7 +69,7 @@ fn data(kind: CK_MECHANISM_TYPE, data: &[u8]) -> Mechanism {
     Structure::new().bytes(data).mechanism(kind)
 }
 
-/// Returns a template for a derived key of that length that the oracle can use.
+/// Returns a template for a derived key of this length. The oracle can use the key.
 fn short(oracle: Oracle, length: usize) -> Vec<Attribute> {
     match oracle {
         Oracle::Read => super::tools::readable_of(CKK_GENERIC_SECRET, length),
@@ -96,7 +96,8 @@ fn said(a: &Attacker<'_>, oracle: Oracle, key: ObjectHandle) -> Result<Vec<u8>, 
     }
 }
 
-/// Computes HMAC (RFC 2104) from the module's digests. The attacker would compute it outside.
+/// Computes HMAC (RFC 2104) from the module's digests. A real attacker would compute
+/// it outside the module.
 fn hmac(a: &Attacker<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut block = key.to_vec();
     block.resize(64, 0);
@@ -154,7 +155,7 @@ fn both(a: &Attacker<'_>, victim: ObjectHandle) -> Result<ObjectHandle, Failure>
     a.derive_key(&with, own, &hidden_of(CKK_GENERIC_SECRET, 64, &[CKA_DERIVE]))
 }
 
-/// Attacks by derivations that give only the first byte.
+/// Attacks that derive a key from only the first byte.
 fn first_bytes(oracle: Oracle, how: &str) -> Vec<Attack> {
     let one = move |title: &str, needs: CK_MECHANISM_TYPE, with: fn() -> Mechanism| {
         attack(C3, format!("{title}, cut to one byte, {how}"), &[needs], move |a| {
@@ -177,7 +178,7 @@ fn first_bytes(oracle: Oracle, how: &str) -> Vec<Attack> {
     ]
 }
 
-/// Attacks by derivations that give many known bytes and a single byte of the victim. A minimum
+/// Attacks that derive a key from many known bytes and a single byte of the victim. A minimum
 /// length does not prevent them.
 fn diluted(oracle: Oracle, how: &str) -> Vec<Attack> {
     vec![
@@ -220,7 +221,7 @@ fn diluted(oracle: Oracle, how: &str) -> Vec<Attack> {
         attack(
             C3,
             format!(
-                "CONCATENATE_BASE_AND_DATA and EXTRACT_KEY_FROM_KEY, one byte of the key and 31 known, {how}"
+                "CONCATENATE_BASE_AND_DATA and EXTRACT_KEY_FROM_KEY, one byte of the key and 31 known bytes, {how}"
             ),
             &[CKM_CONCATENATE_BASE_AND_DATA, EXTRACT],
             move |a| {
@@ -240,7 +241,7 @@ fn diluted(oracle: Oracle, how: &str) -> Vec<Attack> {
     ]
 }
 
-/// Attacks by an unwrapping that cuts a key. The attacker has the ciphertext of an owner's key, and
+/// Attacks that unwrap only a part of a key. The attacker has the ciphertext of an owner's key, and
 /// a key that unwraps it.
 fn unwrapped(oracle: Oracle, how: &str) -> Vec<Attack> {
     let one = |kind: CK_MECHANISM_TYPE| {
@@ -280,7 +281,7 @@ fn unwrapped(oracle: Oracle, how: &str) -> Vec<Attack> {
     all
 }
 
-/// Attacks that cut a key in several small steps.
+/// Attacks that shorten a key in several small steps.
 fn chains(oracle: Oracle, how: &str) -> Vec<Attack> {
     vec![attack(C3, format!("EXTRACT_KEY_FROM_KEY, halved five times, {how}"), &[EXTRACT], move |a| {
         let mut key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_DERIVE])?;
@@ -295,7 +296,7 @@ fn chains(oracle: Oracle, how: &str) -> Vec<Attack> {
     })]
 }
 
-/// Attacks that name a key in a parameter, although its flags forbid it.
+/// Attacks that pass a second key in a parameter, although the flags of this key forbid its use.
 fn second_key_rules() -> Vec<Attack> {
     let mut all = Vec::new();
     let concatenated = |a: &Attacker<'_>, victim: ObjectHandle| -> Attempt {
@@ -411,8 +412,8 @@ fn second_key_rules() -> Vec<Attack> {
     all
 }
 
-/// Attacks on mechanisms that return the version in a TLS pre-master secret: two bytes of any key
-/// of 48 bytes.
+/// Attacks on mechanisms that return the version field of a TLS pre-master secret. The attacker
+/// passes another key of 48 bytes, and gets its first two bytes.
 fn protocols() -> Vec<Attack> {
     const TLS: CK_MECHANISM_TYPE = CKM_TLS12_MASTER_KEY_DERIVE;
     let version = |a: &Attacker<'_>, key: ObjectHandle| -> Result<Vec<u8>, Stop> {

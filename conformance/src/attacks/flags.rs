@@ -57,7 +57,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Attacks a3 and a4, which try to read values that the flags protect.
+/// Attacks like a3 and a4, which try to read values that the flags protect.
 fn reads() -> Vec<Attack> {
     let mut all = Vec::new();
     for (kind, name) in KINDS {
@@ -294,7 +294,7 @@ fn derivation(kind: CK_MECHANISM_TYPE) -> jeton_client::Mechanism {
     parameter.number(CKF_HKDF_SALT_NULL).bytes(&[]).number(0).bytes(&[]).mechanism(kind)
 }
 
-/// Attacks a5, which change flags back, or change constant values.
+/// Attacks like a5, which change flags back or change constant values.
 fn changes() -> Vec<Attack> {
     let mut all = Vec::new();
     for way in WAYS {
@@ -382,7 +382,7 @@ fn changes() -> Vec<Attack> {
             let key = way.change(a, key, &[Attribute::number(CKA_KEY_TYPE, CKK_GENERIC_SECRET)])?;
             Ok(a.attribute(key, CKA_KEY_TYPE)? == CKK_GENERIC_SECRET.to_ne_bytes())
         }));
-        all.push(attack(STICKY, format!("{} cuts a key by CKA_VALUE_LEN", way.name()), &[], move |a| {
+        all.push(attack(STICKY, format!("{} shortens a key by CKA_VALUE_LEN", way.name()), &[], move |a| {
             let key = a.victim(CKK_GENERIC_SECRET, Guarded::Kept, &[CKA_SIGN])?;
             let key = way.change(a, key, &[Attribute::number(CKA_VALUE_LEN, 1)])?;
             Ok(a.attribute(key, CKA_VALUE_LEN)? == 1usize.to_ne_bytes())

@@ -56,7 +56,7 @@ pub fn readable(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     [head(CKO_SECRET_KEY, kind), Guarded::Open.attributes()].concat()
 }
 
-/// Returns a template for a readable secret key of that length.
+/// Returns a template for a readable secret key of this length.
 pub fn readable_of(kind: CK_KEY_TYPE, length: usize) -> Vec<Attribute> {
     [readable(kind), vec![Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)]].concat()
 }

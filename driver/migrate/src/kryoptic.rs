@@ -25,7 +25,7 @@ const TABLES: [&str; 2] = ["meta", "objects"];
 /// `DB_VERSION`
 const VERSION: &str = "v1";
 
-/// `USER_ID`: the name of the user's record, which is authenticated with it.
+/// `USER_ID`: the name of the user's record. It is the record's additional authenticated data.
 const USER: &str = "USER";
 
 /// Kryoptic does not show objects whose `CKA_UNIQUE_ID` is a number below this one.

@@ -192,7 +192,7 @@ fn existing(module: &Module, label: Option<&str>) -> Result<SlotId, Error> {
         ([], None) => Err(Error::Message("the module has no initialised token".to_owned())),
         (_, Some(label)) => Err(Error::Message(format!("the module has several tokens {label:?}"))),
         (_, None) => {
-            Err(Error::Message("the module has several tokens: --token-label says which".to_owned()))
+            Err(Error::Message("the module has several tokens: choose one with --token-label".to_owned()))
         }
     }
 }

@@ -136,7 +136,7 @@ impl Migrate {
         match fitting.len() {
             1 => Ok(fitting.remove(0)),
             0 => Err(Error::Usage(format!("no such token; there are: {}", names.join(", ")))),
-            _ => Err(Error::Usage(format!("--token or --serial says which token: {}", names.join(", ")))),
+            _ => Err(Error::Usage(format!("choose a token with --token or --serial: {}", names.join(", ")))),
         }
     }
 

@@ -157,7 +157,7 @@ impl Delete {
     fn run(self) -> Result<ExitCode, Error> {
         if self.chosen.objects.is_all()? {
             return Err(Error::Usage(
-                "--label, --id, --class or --uri says which objects to delete".to_owned(),
+                "choose the objects to delete with --label, --id, --class or --uri".to_owned(),
             ));
         }
         let (opened, session) = self.chosen.session(Access::ReadWrite, Need::Login)?;

@@ -257,7 +257,7 @@ impl DeleteToken {
             ));
         }
         let Some(choice) = choice(false, None, self.serial, self.token) else {
-            return Err(Error::Usage("--serial or --token says which token".to_owned()));
+            return Err(Error::Usage("choose a token with --serial or --token".to_owned()));
         };
         let module = self.module.open(None)?;
         let token = module.token_info(token::choose(&module, &choice)?)?;

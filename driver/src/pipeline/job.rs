@@ -1,5 +1,5 @@
-//! The messages between the tool and the child process of a module, one JSON text in each line. The
-//! tool sends a job and then turns; the child answers with events.
+//! The messages between the tool and the child process of a module, one JSON text per line. The
+//! tool sends one [`Job`], then a [`Turn`] for each run. The child answers with [`Event`]s.
 
 use std::path::PathBuf;
 

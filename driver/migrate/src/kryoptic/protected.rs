@@ -74,7 +74,7 @@ pub(super) struct Master {
     version: u64,
 }
 
-/// Decrypts the master key with a PIN (`decrypt_key`). `user` is authenticated with it.
+/// Decrypts the master key with a PIN (`decrypt_key`). `user` is its additional authenticated data.
 pub(super) fn open_master(path: &Path, record: &[u8], pin: &[u8], user: &str) -> Result<Master, Error> {
     let (protected, scheme) = parse(path, record)?;
     let parameters: Pbkdf2<'_> = parameters(path, &scheme.derivation, PBKDF2)?;
@@ -99,8 +99,8 @@ pub(super) fn open_master(path: &Path, record: &[u8], pin: &[u8], user: &str) ->
     }
 }
 
-/// Decrypts a value (`decrypt_data`); `None` if its tag does not verify. `id` is authenticated with
-/// it.
+/// Decrypts a value (`decrypt_data`). Returns `None` if its tag does not verify. `id` is its
+/// additional authenticated data.
 pub(super) fn open_value(
     path: &Path,
     stored: &[u8],
@@ -133,7 +133,7 @@ fn parse<'a>(path: &Path, stored: &'a [u8]) -> Result<(Protected<'a>, Scheme<'a>
     Ok((protected, scheme))
 }
 
-/// Returns the parameters of an algorithm, which must be this one.
+/// Returns the parameters of an algorithm. Fails if it is not the `wanted` one.
 fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
     path: &Path,
     algorithm: &AlgorithmIdentifierRef<'a>,
@@ -147,8 +147,9 @@ fn parameters<'a, T: DecodeValue<'a> + FixedTag>(
 
 /// Decrypts AES-256-GCM with a tag of 8 bytes; `None` if the tag does not verify.
 ///
-/// AWS-LC verifies only tags of 16 bytes. So this function encrypts twice: the keystream turns the
-/// ciphertext into the plain text, and the encryption of the plain text has the whole tag.
+/// AWS-LC verifies only tags of 16 bytes. So this function encrypts twice. The first encryption
+/// turns the ciphertext into the plain text, because GCM adds the same keystream in both
+/// directions. The second encryption computes the full tag.
 fn decrypt(
     path: &Path,
     key: &[u8; KEY],
