@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn C_FindObjectsFinal(handle: CK_SESSION_HANDLE) ->
     call_in(handle, |module| module.find_final(session(handle)))
 }
 
-/// Asks the module even for zero handles, because it knows whether a search is active.
+/// Asks the module even for zero handles, because only the module knows whether a search is active.
 ///
 /// # Safety
 ///
@@ -79,7 +79,7 @@ unsafe fn find(
         let wanted = CHUNK.min(max - found);
         let got = module.find(session, &mut chunk[..wanted])?;
         for (index, object) in chunk[..got].iter().enumerate() {
-            // SAFETY: `got` is at most what is left of `max`.
+            // SAFETY: `got` is at most `max - found`.
             unsafe { objects.add(found + index).write_unaligned(narrow(object.0)) };
         }
         found += got;

@@ -94,7 +94,7 @@ static INTERFACES: Interfaces = Interfaces([
 
 struct Interfaces([CK_INTERFACE; 3]);
 
-// SAFETY: the pointers point to constants of this object. PKCS#11 3.2, C_GetInterface: "no attempt
+// SAFETY: the pointers point to constants of this library. PKCS#11 3.2, C_GetInterface: "no attempt
 // should be made to write to this memory".
 unsafe impl Sync for Interfaces {}
 

@@ -59,7 +59,7 @@ impl Instance {
     }
 }
 
-/// An operation that is counted.
+/// An operation whose instructions are counted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Repeated {
     /// The name of the operation.
@@ -80,14 +80,14 @@ pub enum Objects {
 }
 
 /// Returns the command that starts this executable in this role. Clears the variables that would
-/// move the tokens of our modules.
+/// select another token directory for our modules.
 pub fn of_role(role: &Role) -> Command {
     let mut command = Command::new(env::current_exe().unwrap_or_default());
     set_up(&mut command, role);
     command
 }
 
-/// Returns the same command, run by a program that watches it.
+/// Returns the same command, run by a program that measures it.
 pub fn below(program: &str, arguments: &[&OsStr], role: &Role) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap_or_default());

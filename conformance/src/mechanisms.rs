@@ -78,7 +78,7 @@ fn task(family: &str, proof: Proof, name: &'static str) -> Task {
     }
 }
 
-/// Imports a secret key of that type, with that value and these uses.
+/// Imports a secret key with this type, this value and these usages.
 fn import(
     fixture: &Fixture<'_>,
     kind: CK_KEY_TYPE,

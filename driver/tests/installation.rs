@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use common::{Scratch, jeton, peer, run, succeed};
 use jeton_peers::Known;
 
-/// Any numbers that no user of the machine has.
+/// Numbers that no user or group of the machine has.
 const GROUP: u32 = 60_400;
 const ADMINISTRATOR: (u32, u32) = (60_401, GROUP);
 const SERVICE: (u32, u32) = (60_402, GROUP);
@@ -52,7 +52,7 @@ impl Shared {
     }
 
     fn command(&self, (user, group): (u32, u32), arguments: &[&str]) -> Command {
-        // The usual umask, which takes the right to write away from groups.
+        // The usual umask, which removes the write permission of groups.
         let mut command = Command::new("sh");
         command.args(["-c", "umask 022; exec ./jeton \"$@\"", "sh"]).args(arguments);
         command.uid(user).gid(group).current_dir(self.scratch.path()).stdin(Stdio::null());
@@ -104,7 +104,7 @@ fn a_user_outside_the_group_cannot_read_a_shared_token() {
 }
 
 #[test]
-fn the_installer_installs_and_removes_all_files_but_the_configuration() {
+fn the_installer_removes_all_installed_files_except_the_configuration() {
     let Some(module) = peer(Known::Jeton) else { return };
     let scratch = Scratch::new();
     let binaries = scratch.path().join("binaries");

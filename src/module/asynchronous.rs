@@ -38,7 +38,7 @@ pub enum AsyncFunction {
 impl AsyncFunction {
     const ALL: [Self; 2] = [Self::GenerateKey, Self::GenerateKeyPair];
 
-    /// Returns the function of that name.
+    /// Returns the function with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }

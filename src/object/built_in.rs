@@ -11,8 +11,8 @@ use crate::backend::Provider;
 use crate::error::Result;
 use crate::id::{AttributeType as A, MechanismType, ObjectClass, value};
 
-/// The profiles that the token follows (PKCS#11 Profiles 3.1). Certificates are public unless the
-/// caller makes them private.
+/// The profiles that the token follows (PKCS#11 Profiles 3.1). The last one applies because
+/// certificates are public unless the caller makes them private.
 const PROFILES: [(u64, &str); 4] = [
     (value::BASELINE_PROVIDER, "CKP_BASELINE_PROVIDER"),
     (value::EXTENDED_PROVIDER, "CKP_EXTENDED_PROVIDER"),

@@ -158,7 +158,7 @@ pub(crate) fn receive(template: &Template<'_>, origin: &Origin<'_>, rights: Righ
     if !forced.iter().all(|(id, _)| gives(*id, object_type)) {
         return Err(Error::TemplateInconsistent);
     }
-    // The user cannot set such a template. A token of an older version may still have one.
+    // The user cannot set a template that gives trust. A token of an older version may have one.
     if !rights.is_so() && forced.iter().any(|(id, value)| gives_trust(*id, value)) {
         return Err(Error::AttributeReadOnly);
     }
@@ -251,9 +251,10 @@ pub(crate) fn fits(attributes: &Attributes, len: usize) -> bool {
         && attributes.object_type().is_some_and(|object_type| key::secret_len_fits(object_type, len))
 }
 
-/// Sets the value of an unwrapped or derived secret key: `CKA_VALUE_LEN` bytes of the secret, cut
-/// as `cut` says, or all of it. Fails with `TemplateInconsistent` if the secret is too short or
-/// must not be cut, and with `KeySizeRange` if the key type has no such length.
+/// Sets the value of an unwrapped or derived secret key. If the template has `CKA_VALUE_LEN`, the
+/// value has this length, and `cut` selects the removed end of the secret. Fails with
+/// `TemplateInconsistent` if the secret is too short or must not be cut, and with `KeySizeRange` if
+/// the key type does not permit this length.
 pub(crate) fn put_secret(mut attributes: Attributes, secret: &Secret, cut: Cut) -> Result<Attributes> {
     let object_type = attributes.object_type().ok_or(Error::GeneralError)?;
     let len = attributes.number(A::VALUE_LEN).map_or(Some(secret.len()), |len| usize::try_from(len).ok());
@@ -474,7 +475,7 @@ pub(super) fn complete(
     let rules = ObjectRules::of(object_type);
     // PKCS#11 3.2, "Storage objects": the default of CKA_PRIVATE is the token's choice, and "may
     // depend on the values of other attributes". Without a login a session can make no private
-    // object. OpenSSL's provider imports keys of files this way.
+    // object. OpenSSL's provider imports keys from files in such a session.
     if rights.login == Login::Public
         && attributes.bits.get(Flag::TOKEN) != Some(true)
         && attributes.bits.get(Flag::ALWAYS_AUTHENTICATE) != Some(true)
@@ -499,9 +500,9 @@ pub(super) fn complete(
     coherent(attributes)
 }
 
-/// Sets a usage to false if the template omits it and refuses another usage that computes the same.
-/// Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509` computes the
-/// same as a decryption. Otherwise a key could decrypt although its template has `CKA_DECRYPT`
+/// If the template sets a usage to false, sets the omitted usages that compute the same to false
+/// too. Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509` computes
+/// the same as a decryption. Otherwise a key could decrypt although its template has `CKA_DECRYPT`
 /// false.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
@@ -537,7 +538,7 @@ enum Cause {
     Change,
 }
 
-/// Returns the attributes of an object with those of the template.
+/// Returns the attributes of an object after those of the template are set.
 fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause) -> Result<Attributes> {
     let mut attributes = object.attributes().duplicate();
     // The SO trusted this object. The copy belongs to the user, who may change it.
@@ -558,7 +559,7 @@ fn apply(object: &Object, template: &Template<'_>, rights: Rights, cause: Cause)
         attributes.put(rule.id, value);
     }
     coherent(&attributes)?;
-    // The attributes of a certificate that this checks never change.
+    // `whole` also checks attributes of certificates, but those never change.
     if object.object_type() == ObjectTypes::TRUST {
         whole(&attributes, ObjectTypes::TRUST).map_err(|_| Error::TemplateInconsistent)?;
     }
@@ -574,8 +575,8 @@ fn allowed(change: Change, value: &Value, rights: Rights, cause: Cause) -> Resul
         Change::Raise => raised,
         Change::Lower => !raised,
         Change::CopyRaise | Change::CopyLower | Change::Usage if cause == Cause::Copy => {
-            // PKCS#11 3.2, "Copying objects": a token need not support each of these changes.
-            // "Creating objects" calls a template inconsistent that "violates some token specific
+            // PKCS#11 3.2, "Copying objects": a token need not support each of these changes. By
+            // "Creating objects", a template is inconsistent if it "violates some token specific
             // requirement".
             return match raised == (change == Change::CopyRaise) {
                 true => Ok(()),

@@ -20,13 +20,13 @@ use crate::error::Error;
 pub(super) struct Still {
     /// The stamp of the file when it was opened.
     stamp: Option<Stamp>,
-    /// The error of every write.
+    /// The error that every write returns.
     pub(super) reason: Error,
 }
 
 impl Still {
-    /// Opens the file read-only if SQLite failed to open it for one of these reasons; `None`
-    /// otherwise.
+    /// Opens the file read-only if SQLite had no permission or no disk space to open it. Returns
+    /// `None` if `reason` is another one.
     pub(super) fn open(path: &Path, reason: &rusqlite::Error) -> Option<(Connection, Self)> {
         let reason = if is_out_of_room(reason) {
             Error::DeviceMemory
@@ -79,7 +79,7 @@ fn uri(path: &Path) -> OsString {
 
 /// Returns whether SQLite failed because the disk is full.
 pub(super) fn is_out_of_room(reason: &rusqlite::Error) -> bool {
-    // SQLite creates the index file of the log with its full size, so that this error means a full
+    // SQLite creates the index file of the log with its full size. So this error means a full
     // disk.
     let index = reason.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE);
     index || reason.sqlite_error_code() == Some(ErrorCode::DiskFull)

@@ -1,7 +1,7 @@
 //! A power cut at any moment: unsynced writes are lost, partly written, or complete. Acknowledged
 //! changes exist afterwards.
 //!
-//! The test records a run, and rebuilds the files as they may have been at one moment of it. An
+//! The test records a run, and rebuilds the files as a power cut at one moment may leave them. An
 //! unsynced write may reach the disk completely, in part (any of its sectors) or not at all,
 //! independently of earlier writes. Bytes beside a write keep their values, as SQLite expects
 //! (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
@@ -53,7 +53,7 @@ pub fn child() {
     let syncs = events.iter().filter(|event| matches!(event, Event::Sync { .. })).count();
     println!(
         "{rounds} power cuts in {} writes and {syncs} syncs: {acknowledged} acknowledged calls found, {objects} objects \
-         verified; with a disk that does not sync {caught} cuts lose something",
+         verified; on a disk that ignores syncs, {caught} cuts lose data",
         events.len() - syncs - said(&events).count()
     );
     assert!(acknowledged > 0 && caught > 0);
@@ -71,7 +71,7 @@ pub fn said(events: &[Event]) -> impl Iterator<Item = &str> {
     events.iter().filter_map(|event| if let Event::Said(line) = event { Some(line.as_str()) } else { None })
 }
 
-/// The files of a directory.
+/// Returns the files of a directory.
 pub fn read(directory: &Directory) -> Files {
     let entries =
         std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry"));
@@ -87,7 +87,7 @@ pub fn read(directory: &Directory) -> Files {
 pub enum How {
     Lost,
     There,
-    /// Each write at random, some in part.
+    /// Each write is lost, complete or partial, at random.
     Torn,
 }
 
@@ -101,7 +101,7 @@ impl How {
     }
 }
 
-/// The files after these events and a power cut.
+/// Returns the files after these events and a power cut.
 pub fn rebuild(
     before: &Files,
     events: &[Event],
@@ -159,7 +159,7 @@ fn apply(files: &mut Files, event: &Event) {
     }
 }
 
-/// Some sectors of a write.
+/// Applies random sectors of a write.
 fn tear(files: &mut Files, event: &Event, random: &mut Random) {
     let Event::Write { file, at, bytes } = event else { return };
     for (place, sector) in bytes.chunks(SECTOR).enumerate() {

@@ -80,7 +80,7 @@ fn secret_key_generation_is_pending_and_errors_return_at_once() {
 }
 
 #[test]
-fn a_named_generation_outlives_its_session_and_is_joined() {
+fn a_generation_with_an_id_outlives_its_session_and_can_be_joined() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, first) = (&client.module, session(&client));
@@ -187,7 +187,7 @@ fn wait_for_slot_event_returns_when_another_process_creates_a_token() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let module = &client.module;
-        // An earlier token, or one of this module, is not an event.
+        // A token that existed before, or that this module created, is not an event.
         assert_eq!(module.wait_for_slot_event(Wait::Never), Err(Error::NoEvent));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| module.wait_for_slot_event(Wait::ForEvent));
@@ -228,7 +228,7 @@ fn login_user_refuses_an_unknown_user_name() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let (module, session) = (&client.module, client.open());
-        // Three wrong PINs would lock it.
+        // Three wrong PINs would lock the PIN, but an unknown user name is not counted.
         for _ in 0..4 {
             let refused = module.login_user(session, User::User, PIN, b"somebody");
             assert_eq!(refused, Err(Error::PinIncorrect));

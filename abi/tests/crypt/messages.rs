@@ -55,7 +55,7 @@ fn finish(session: Session) {
     ok!(C_MessageDecryptFinal(session));
 }
 
-/// `C_EncryptMessage` into a buffer of that size.
+/// `C_EncryptMessage` into a buffer of this size.
 fn encrypt_message(
     session: Session,
     params: &mut CK_GCM_MESSAGE_PARAMS,

@@ -54,7 +54,7 @@ pub struct KeyGeneration<'a> {
 }
 
 impl<'a> KeyGeneration<'a> {
-    /// Prepares a key with this template.
+    /// Prepares the generation of a key with this template.
     pub fn new(session: &'a Session, mechanism: &Mechanism, template: &[Attribute]) -> Answer<Self> {
         let generate = entry("C_GenerateKey", session.module().functions().C_GenerateKey)?;
         let (mechanism, template) = (MechanismMemory::new(mechanism), TemplateMemory::new(template));
@@ -85,7 +85,7 @@ pub struct PairGeneration<'a> {
 }
 
 impl<'a> PairGeneration<'a> {
-    /// Prepares a key pair with these templates.
+    /// Prepares the generation of a key pair with these templates.
     pub fn new(
         session: &'a Session,
         mechanism: &Mechanism,

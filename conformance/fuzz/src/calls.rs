@@ -154,7 +154,7 @@ pub(crate) const CHANGING: [&str; 12] = [
     "C_SetAttributeValue",
 ];
 
-/// Returns whether PKCS#11 has this return code and arguments of a caller may cause it.
+/// Returns whether this is a return code of PKCS#11 that the arguments of a caller may cause.
 /// `CKR_GENERAL_ERROR` is a finding: the module returns it after a panic, or in a state that it
 /// does not expect.
 pub(crate) fn is_known(rv: CK_RV) -> bool {

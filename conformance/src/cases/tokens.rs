@@ -112,7 +112,7 @@ pub const CASES: &[Case] = &[
     case("C_SetPIN", "to a PIN that is too short", &[CKR_PIN_LEN_RANGE, CKR_PIN_INVALID], |fixture| {
         fixture.fresh()?.set_pin(&fixture.pin, "")
     }),
-    case("C_SetPIN", "to another and back", &[CKR_OK], |fixture| {
+    case("C_SetPIN", "to another PIN and back", &[CKR_OK], |fixture| {
         let session = fixture.fresh()?;
         session.set_pin(&fixture.pin, "another-1234")?;
         session.set_pin("another-1234", &fixture.pin)
@@ -136,7 +136,7 @@ pub const CASES: &[Case] = &[
     }),
     case(
         "C_Login",
-        "for an operation without an active operation",
+        "with CKU_CONTEXT_SPECIFIC and no active operation",
         &[CKR_OPERATION_NOT_INITIALIZED],
         |fixture| fixture.session.login(User::ContextSpecific, Some(&fixture.pin)),
     ),
@@ -177,7 +177,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "C_LoginUser",
-        "of an unknown name",
+        "with an unknown user name",
         // The specification gives these codes no order.
         &[
             CKR_PIN_INCORRECT,

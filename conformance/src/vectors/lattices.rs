@@ -10,8 +10,8 @@ use super::{Outcome, Set, same, value_of, with_key};
 use crate::cases::{decapsulate, encapsulate};
 use crate::fixture::{Fixture, able, open_key, with};
 
-/// Returns every set that the interface can express. It cannot express given random bytes, but it
-/// can use the results that they lead to.
+/// Returns every set that calls of PKCS#11 can test. No call takes the random bytes of a test, so
+/// only the results that follow from these bytes are used.
 pub fn sets() -> Vec<Set> {
     use mldsa_sign::TestName as S;
     use mldsa_verify::TestName as V;
@@ -33,7 +33,7 @@ pub fn sets() -> Vec<Set> {
     verify.into_iter().chain(sign).chain(mlkem::TestName::all().into_iter().map(kem_set)).collect()
 }
 
-/// Returns a template for a key of that type and parameter set, from its value or its seed.
+/// Returns a template for a key of this type and parameter set, with its value or its seed.
 pub fn key(
     class: CK_OBJECT_CLASS,
     kind: CK_KEY_TYPE,
@@ -77,7 +77,7 @@ fn sign_set(name: mldsa_sign::TestName, parameters: CK_ULONG) -> Set {
             let template = key(CKO_PRIVATE_KEY, CKK_ML_DSA, parameters, part, CKA_SIGN);
             for test in &group.tests {
                 // Internal tests have a mu without a message, and randomised tests have a fixed
-                // rnd. No parameter can hold either.
+                // rnd. No mechanism parameter can hold these values.
                 let (Some(message), None) = (&test.msg, &test.rnd) else {
                     bench.skip(1);
                     continue;
@@ -115,7 +115,7 @@ fn kem_set(name: mlkem::TestName) -> Set {
     })
 }
 
-/// Checks everything that a test has an answer for, except the ciphertext of given random bytes.
+/// Checks all answers of a test, except a ciphertext that follows from random bytes of the test.
 fn kem_test(fixture: &Fixture<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
     const KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
     if let Some(value) = &test.encaps_key {

@@ -17,7 +17,7 @@ use super::pin::{self, PinFiles};
 
 /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
 ///
-/// Reads the old store with its PIN, also the private keys that are not extractable. The old store
+/// Reads the old store with its PIN, including private keys that are not extractable. The old store
 /// is never changed. The new token appears with all objects or not at all.
 #[derive(Args)]
 pub struct Migrate {
@@ -54,7 +54,7 @@ pub struct Migrate {
     new_pin_fd: Option<u32>,
 }
 
-/// The exit status for wrong usage, as clap has it.
+/// The exit status for wrong usage. clap exits with the same status.
 const USAGE: u8 = 2;
 
 /// The hidden command of the process that writes the token.
@@ -171,7 +171,7 @@ impl Migrate {
         }
     }
 
-    /// Copies the old store for its own module, which may write to what it opens.
+    /// Copies the old store, because the old module may write to the files that it opens.
     fn old_module(&self, old: &Token, stage: &Stage, pin: &str) -> Result<Option<OldModule>, Error> {
         let known = match old.format {
             Format::SoftHsmFiles | Format::SoftHsmDatabase => Known::SoftHsm2,

@@ -12,8 +12,8 @@ use crate::Error;
 /// The beginning of the names of these directories. The module does not look into them.
 const PREFIX: &str = ".jeton-migrate-";
 
-/// A directory for a new token, removed when it is dropped. It is locked. Another migration sees by
-/// the lock that this one still runs, and does not remove the directory.
+/// A directory for a new token. Dropping this value removes the directory. The lock shows other
+/// migrations that this one still runs, so that they do not remove the directory.
 pub struct Stage {
     directory: TempDir,
     _lock: File,
@@ -46,14 +46,14 @@ impl Stage {
         self.directory.path()
     }
 
-    /// Makes the token part of the token directory, by one rename. Returns its file.
+    /// Moves the token's file into the token directory with one rename. Returns its new path.
     pub fn publish(&self, tokens: &Path, serial: &str) -> Result<PathBuf, Error> {
         let name = format!("{serial}.jeton");
         let (from, to) = (self.path().join(&name), tokens.join(&name));
         let journal = self.path().join(format!("{name}-wal"));
         if journal.exists() {
             return Err(Error::Migration(
-                "the new token could not be completed: its journal is left".to_owned(),
+                "the new token could not be completed: its write-ahead log still exists".to_owned(),
             ));
         }
         File::open(&from).and_then(|file| file.sync_all()).map_err(Error::io(&from))?;

@@ -85,7 +85,7 @@ pub struct Document {
     pub algorithm: String,
     /// The batch size.
     pub size: u64,
-    /// What it is, for example `certificate`.
+    /// The type of the document, for example `certificate`.
     pub kind: String,
     /// The length of the longest one in bytes.
     pub bytes: u64,
@@ -113,7 +113,7 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         let measurement = Measurement {
             started: row.get(1)?,
             version: row.get(2)?,
-            // What is not a list of words is shown as one word.
+            // A text that is not a list of words is shown as one word.
             command: serde_json::from_str(&command).unwrap_or_else(|_| vec![command]),
             cpu: row.get(4)?,
             cores: row.get(5)?,
