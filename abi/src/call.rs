@@ -153,10 +153,11 @@ impl Drop for Turn {
     }
 }
 
-/// Registers the fork handlers, before the first [`Turn`]. A `Once` could stay half done in a
-/// child. Registering twice would lock the mutexes of a fork twice. If two threads come here at
-/// once, one may continue before the other is done. That matters only if it forks before the other
-/// returns.
+/// Registers the fork handlers before the first [`Turn`], and only once. Two registrations would
+/// lock the mutexes twice at each fork. A `Once` is not used, because a child that is forked
+/// meanwhile would find it half done. If two threads call this function at the same time, one may
+/// continue before the other has registered the handlers. That matters only if it forks at this
+/// moment.
 fn watch_forks() -> Result<()> {
     if !WATCHING.swap(true, Ordering::AcqRel) {
         // SAFETY: these are functions of this object, which is never unmapped (build.rs: nodelete).

@@ -79,7 +79,7 @@ unsafe fn parameters<'a>(pointer: *const u8) -> Result<Option<&'a str>> {
     if pointer.addr() < LOWEST_ADDRESS {
         return Err(Error::ArgumentsBad);
     }
-    // SAFETY: bytes are read one by one up to the NUL of the caller's promise.
+    // SAFETY: bytes are read one by one up to the NUL that the caller promises.
     let len = (0..MAX_PARAMETERS).find(|index| unsafe { pointer.add(*index).read() } == 0);
     // SAFETY: these bytes have just been read.
     let text = unsafe { std::slice::from_raw_parts(pointer, len.ok_or(Error::ArgumentsBad)?) };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn parsed(text: &[u8]) -> Result<Option<&str>> {
-        // SAFETY: the texts end with NUL or are longer than what is read.
+        // SAFETY: each text ends with NUL, or is as long as the bytes that are read.
         unsafe { parameters(text.as_ptr()) }
     }
 

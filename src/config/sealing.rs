@@ -48,8 +48,8 @@ fn is_file_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
-/// Returns the directory of systemd's credentials; `None` with raised privileges, because the user
-/// would choose it.
+/// Returns the directory of systemd's credentials. Returns `None` in a process with raised
+/// privileges, because there the user could choose the directory.
 pub(crate) fn credentials() -> Option<PathBuf> {
     environment::path("CREDENTIALS_DIRECTORY").filter(|path| path.is_absolute())
 }

@@ -2,7 +2,7 @@
 //! `C_SetOperationState`).
 //!
 //! The application gets a random number that identifies the state. The state itself stays in the
-//! module.
+//! module. This has three effects:
 //!
 //! - No part of the state leaves the token: neither digested data (a key, by `C_DigestKey`) nor the
 //!   round keys of a cipher.
@@ -87,8 +87,8 @@ impl Session {
     /// Ends the active operations and restores the saved ones.
     ///
     /// The two sessions "should have a common session state" (`C_SetOperationState`). A read-only
-    /// session can still restore the state of a read/write session and the reverse, because no
-    /// saved operation writes. OpenSSL's pkcs11-provider does this.
+    /// session can still restore the state of a read/write session, and the reverse, because
+    /// saved operations do not write. OpenSSL's pkcs11-provider does this.
     pub(crate) fn restore(
         &mut self,
         state: &Snapshot,
@@ -220,14 +220,14 @@ impl SavedStates {
         Ok(ticket)
     }
 
-    /// Returns the state with that number if a session of that token saved it.
+    /// Returns the state with this number if a session of this token saved it.
     pub(crate) fn find(&self, token: &Arc<Token>, ticket: &[u8]) -> Result<Arc<Mutex<Snapshot>>> {
         let entries = self.entries();
         let found = entries.iter().find(|entry| entry.ticket == ticket && Arc::ptr_eq(&entry.token, token));
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
-    /// Removes the states of that token that were saved while a user was logged in.
+    /// Removes the states of this token that were saved while a user was logged in.
     pub(crate) fn end_login(&self, token: &Arc<Token>) {
         self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }

@@ -315,7 +315,7 @@ fn ecdsa_verifies_shorter_halves_of_equal_length() {
 
 #[test]
 fn p521_uses_the_leftmost_bits_of_longer_digests() {
-    // Computed for this test with the formulas of FIPS 186-5, 6.4 in Python, for digests of
+    // Computed for this test in Python, with the formulas of FIPS 186-5, 6.4. Each digest is
     // `bytes(length)`.
     let point = hex(
         "04005ff595b54340908a6d105a3102cc855e863fe87e7f74b8c8377e746a7df34428010117ab45a94b46ddb0c8026732\

@@ -1,4 +1,5 @@
-//! Signatures with data recovery, signatures given before the data, and dual-function operations.
+//! Signatures with data recovery, signatures that are passed before the data, and dual-function
+//! operations.
 
 use jeton::backend::CipherScheme;
 use jeton::error::Error;

@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         self.0.arbitrary().unwrap_or_default()
     }
 
-    /// Returns a number below `end`, which is not 0.
+    /// Returns a number below `end`. `end` must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0.int_in_range(0..=end - 1).unwrap_or_default()
     }

@@ -6,7 +6,8 @@ use cryptoki_sys::*;
 
 use crate::run::Run;
 
-/// The attributes that templates use. The corpus refers to them by index, so the order must stay.
+/// The attributes that templates use. The corpus refers to them by index, so their order must not
+/// change.
 pub(crate) const KNOWN: [CK_ATTRIBUTE_TYPE; 76] = [
     CKA_CLASS,
     CKA_TOKEN,
@@ -136,7 +137,7 @@ impl Run<'_> {
     fn template(&mut self, depth: usize) -> Vec<CK_ATTRIBUTE> {
         let mut template = Vec::new();
         if depth == DEPTH && !self.source.once_in(8) {
-            // Most objects are refused without these.
+            // The module refuses most objects without these attributes.
             let (class, key_type) = (self.class(), self.key_type());
             template.push(self.numbered(CKA_CLASS, class));
             template.push(self.numbered(CKA_KEY_TYPE, key_type));

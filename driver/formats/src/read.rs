@@ -1,4 +1,4 @@
-//! Finds out what a file holds, and reads it.
+//! Detects the format of a file, and reads its keys and certificates.
 
 use std::borrow::Cow;
 
@@ -14,6 +14,7 @@ use crate::{Error, Password, bind, openssh, pkcs12};
 pub const MAX_FILE: usize = 4 << 20;
 /// The greatest number of entries of one file.
 const MAX_ENTRIES: usize = 1000;
+
 /// A key or a certificate of a file, in DER.
 pub enum Item {
     /// A private key in PKCS #8.
@@ -51,7 +52,8 @@ pub fn read(file: &[u8], password: &mut Password<'_>) -> Result<Vec<Entry>, Erro
     }
 }
 
-/// Returns a file that is not DER as text. PEM files may have comments in other encodings.
+/// Returns the file as text if it is not DER. Bytes that are not UTF-8 are replaced, because PEM
+/// files may have comments in other encodings.
 fn text(file: &[u8]) -> Option<Cow<'_, str>> {
     const MARKS: [&[u8]; 2] = [b"-----BEGIN ", bind::START.as_bytes()];
     let has = |mark: &[u8]| file.windows(mark.len()).any(|window| window == mark);
@@ -86,7 +88,7 @@ fn from_block(block: &Block<'_>, password: &mut Password<'_>) -> Result<Option<E
         "CERTIFICATE" | "X509 CERTIFICATE" => {
             certificate(&block.der()?).ok_or(Error::Damaged("certificate"))?
         }
-        // EC PARAMETERS, certificate requests, CRLs: no objects of a token.
+        // A token has no objects for EC PARAMETERS, certificate requests and CRLs.
         _ => return Ok(None),
     };
     Ok(Some(unnamed(item)))
@@ -135,7 +137,7 @@ fn public(der: &[u8]) -> Option<Item> {
 }
 
 /// Accepts a sequence of a sequence, an algorithm and a bit string: RFC 5280, 4.1. The module
-/// decides the rest.
+/// checks the rest.
 fn certificate(der: &[u8]) -> Option<Item> {
     #[derive(der::Sequence)]
     struct Certificate<'a> {

@@ -29,7 +29,7 @@ pub fn heading(text: &str) -> String {
     if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Args, Clone)]
 pub struct Output {
     /// Write to this file, which only its owner can read, instead of standard output.
@@ -81,5 +81,5 @@ pub fn input(path: &Path, most: usize) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The greatest message in bytes.
+/// The maximum length of a message in bytes.
 pub const MESSAGE: usize = 256 << 20;

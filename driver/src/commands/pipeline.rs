@@ -27,13 +27,13 @@ use super::{pin, printing};
 /// Run the X.509 PKI pipeline through modules side by side.
 ///
 /// The modules take turns: in each round every module runs the same batch once, and so does the
-/// baseline. A size is repeated until each module has run for --min-seconds and at least three
-/// times. If one run takes four seconds, it is the only one. The tables show medians. A first run
-/// of size 4 warms up and is not counted.
+/// baseline. A size is repeated until each module has run for --min-seconds, and has run three
+/// times or for four seconds in total. The tables show medians. A first run of size 4 warms up and
+/// is not counted.
 #[derive(Args)]
 pub struct Pipeline {
-    /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. Without
-    /// it: jeton and each peer found on the machine. The baseline in-process always runs.
+    /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. The
+    /// default is jeton and each peer on this machine. The baseline in-process always runs.
     #[arg(long)]
     module: Vec<String>,
     /// ecdsa-p256, ed25519, ml-dsa-44, ml-dsa-65, rsa2048, rsa3072, rsa4096, or all; may be
@@ -56,7 +56,8 @@ pub struct Pipeline {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Write each run to this file as it is measured: an SQLite database, which later measurements
-    /// may share. `jeton compare` compares two of them, `jeton report` writes a page of one.
+    /// may share. `jeton compare` compares two of these files. `jeton report` makes a
+    /// page from one of them.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write the CA certificate, a leaf, the CRL and an OCSP response of each algorithm below this
@@ -70,13 +71,13 @@ pub struct Pipeline {
     /// certificate.
     #[arg(long, default_value_t = 16)]
     rsa_key_pool: u64,
-    /// The token of a module given by its path.
+    /// The label of the token, for a module that is given by its path.
     #[arg(long)]
     token_label: Option<String>,
     /// The user PIN of this token. Default: a prompt.
     #[arg(long, env = "JETON_PIN", hide_env_values = true)]
     pin: Option<String>,
-    /// End a module that reports nothing for this number of seconds.
+    /// End the process of a module that reports nothing for this number of seconds.
     #[arg(long, default_value_t = 900)]
     stall_seconds: u64,
 }
@@ -86,9 +87,9 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_THREADS: u64 = 1024;
-/// A day.
+/// The number of seconds in a day.
 const MAX_SECONDS: f64 = 86_400.0;
-/// The exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT.
+/// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
 const INTERRUPTED_STATUS: u8 = 130;
 
 /// Reads the value of `--min-seconds`.
@@ -104,7 +105,7 @@ fn min_seconds(text: &str) -> Result<f64, String> {
 /// The hidden command of a module's process.
 pub fn child() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
-    // only if there is already a handler, which is not so.
+    // only if there is already a handler, and this process has none.
     let _ = ctrlc::set_handler(|| ());
     run_child(io::stdin().lock(), io::stdout())?;
     Ok(ExitCode::SUCCESS)
@@ -127,7 +128,7 @@ impl Pipeline {
             .map(|path| Results::begin(path, &report.machine, report.threads, report.rsa_key_pool));
         let results = results.transpose()?;
         let pin = self.path_pin()?;
-        // The call fails only if there is already a handler, which is not so.
+        // The call fails only if there is already a handler, and this process has none.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let mut participants = Vec::new();
         for (index, (name, selection)) in selections.iter().enumerate() {
@@ -178,7 +179,7 @@ impl Pipeline {
         })
     }
 
-    /// Opens what the run writes to before the long work begins. Returns the file for JSON.
+    /// Opens the output files before the long work begins. Returns the file for JSON.
     fn open_outputs(&self) -> Result<Option<(File, &Path)>, Error> {
         if let Some(path) = &self.db {
             Database::open(path)?;
@@ -361,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_of_the_same_file_name_have_names_of_their_own() {
+    fn modules_with_the_same_file_name_get_different_names() {
         let paths = ["/a/libsofthsm2.so", "/b/libsofthsm2.so"].map(|path| Selection::Path(path.into()));
         let names: Vec<_> = named(paths.into()).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["libsofthsm2", "libsofthsm2-2"]);

@@ -101,7 +101,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens the token, asks for the PINs that it has, and does `work` with both.
+    /// Opens the token, asks for the PINs that it has, and calls `work` with the token and these
+    /// PINs.
     fn run(&self, work: impl FnOnce(&TokenFile, &Pins<'_>) -> Result<(), Error>) -> Result<String, Error> {
         let token = self.which.open()?;
         let info = token_file::info(&token)?;
@@ -150,8 +151,8 @@ enum SealingCommand {
     /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the
     /// token then need it.
     Set(ChangeSealing),
-    /// Replace the sealing key by the one that the configuration names now; --old says where the
-    /// present one is.
+    /// Replace the sealing key by the one that the configuration names now; --old names the
+    /// present one.
     Rotate(ChangeSealing),
     /// Remove the sealing key. The PINs then open the token without it.
     Remove(ChangeSealing),
@@ -161,7 +162,7 @@ enum SealingCommand {
 struct ChangeSealing {
     #[command(flatten)]
     opened: Opened,
-    /// Where the present sealing key is: file:/PATH, credential:NAME or keyring:NAME.
+    /// The location of the present sealing key: file:/PATH, credential:NAME or keyring:NAME.
     #[arg(long)]
     old: Option<String>,
 }
@@ -190,7 +191,7 @@ impl SealingKey {
         println!("The token with serial {serial} {done}.");
         if change == SealingChange::Remove {
             println!(
-                "Remove sealing-key from the configuration: with it, every new PIN needs the key again."
+                "Remove sealing-key from the configuration. Otherwise every new PIN needs the key again."
             );
         }
         Ok(ExitCode::SUCCESS)

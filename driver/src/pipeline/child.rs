@@ -16,7 +16,8 @@ use crate::Error;
 use crate::client::Module;
 use crate::pki::Algorithm;
 
-/// The time without progress events at the start of a turn after the first.
+/// The time at the start of a turn in which the child reports no progress. It does not apply to the
+/// first turns of a size.
 const SILENCE: Duration = Duration::from_millis(200);
 
 /// Reads a job and its turns from `input` and writes events to `output`. Returns at the end of the
@@ -47,7 +48,7 @@ pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), E
 }
 
 fn parse<'a, T: serde::Deserialize<'a>>(what: &str, line: &'a str) -> Result<T, Error> {
-    serde_json::from_str(line).map_err(|error| Error::Failed(format!("no {what}: {error}")))
+    serde_json::from_str(line).map_err(|error| Error::Failed(format!("not a valid {what}: {error}")))
 }
 
 /// The engine of a job, ready for turns.

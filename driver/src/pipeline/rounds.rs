@@ -13,7 +13,7 @@ use super::stage::{STAGES, Seconds};
 /// The least number of rounds of a size, so that a median is possible. Slow sizes have fewer: see
 /// [`ENOUGH`].
 const MIN_RUNS: usize = 3;
-/// A size has no further round after the runs of a module have taken this long in total.
+/// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
 /// The size of the turn before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;

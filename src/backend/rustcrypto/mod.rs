@@ -1,8 +1,8 @@
 //! The pure Rust backend: the RustCrypto crates and ed25519-dalek.
 //!
 //! Each algorithm has one file, as in `aws_lc/`. `emsa.rs` and `eme.rs` contain the encodings of
-//! RSA signatures and encryption (RFC 8017, 9 and 7). The encodings of the `rsa` crate use one hash
-//! function for the message or label and for MGF1.
+//! RSA signatures and encryption (RFC 8017, 9 and 7). The encodings of the `rsa` crate are not
+//! used, because they permit only one hash function for both the message or label and MGF1.
 
 mod aes;
 mod cipher;

@@ -1,4 +1,4 @@
-//! The file of a store, open or closed, and what is known of a closed one.
+//! The file of a store, open or closed, and the facts that are known about a closed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(super) struct Handle {
     pub(super) file: FileId,
     pub(super) probing: Probing,
     pub(super) state: Mutex<State>,
-    /// The time of the last use, of the pool's clock.
+    /// The time of the last use, by the clock of the pool.
     pub(super) last_use: AtomicU64,
     pub(super) write_protected: AtomicBool,
 }
@@ -30,10 +30,10 @@ pub(super) enum State {
     Closed(Closed),
 }
 
-/// What is known of a closed file.
+/// The facts that are known about a closed file.
 pub(super) struct Closed {
-    /// The stamp after it was closed; `None` if a change of another process at that moment could
-    /// not be excluded.
+    /// The stamp after it was closed. `None` if another process may have changed the file at that
+    /// moment.
     pub(super) stamp: Option<Stamp>,
     /// The state of the store.
     pub(super) change: Change,
@@ -41,7 +41,7 @@ pub(super) struct Closed {
 }
 
 impl State {
-    /// Returns the state of a file that was closed without a look at it.
+    /// Returns the state of a closed file about which no facts are known.
     pub(super) fn unknown() -> Self {
         Self::Closed(Closed { stamp: None, change: Change(0), kept: Kept::default() })
     }
@@ -86,8 +86,8 @@ impl Closed {
     }
 }
 
-/// Closes a file. A change of another process at this moment is not missed: either SQLite sees it
-/// before, or the stamps before and after differ.
+/// Closes a file. Detects a change of another process at this moment: either SQLite sees the
+/// change, or the stamps before and after differ.
 fn close(file: OpenFile, path: &Path) -> Closed {
     let before = Stamp::of(path);
     let look = || -> rusqlite::Result<Change> {

@@ -1,4 +1,4 @@
-//! Opens and creates token files, also read-only if the disk is full or read-only.
+//! Opens and creates token files. Opens a file read-only if the disk is full or read-only.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt;
@@ -105,7 +105,8 @@ impl OpenFile {
         Ok(store)
     }
 
-    /// Opens the file read-only if it could not be opened for this reason.
+    /// Opens the file read-only. `reason` is the error that prevented opening it for writes. Fails
+    /// with this error if the file cannot be opened read-only either.
     fn only_read(path: &Path, reason: rusqlite::Error) -> rusqlite::Result<Connections> {
         // Without descriptors SQLite fails as it does in a directory without write permission.
         if is_shortage(&reason) {
@@ -118,7 +119,7 @@ impl OpenFile {
         Ok(Connections { writer, reader, still: Some(still) })
     }
 
-    /// Takes over what an earlier opening of the file left.
+    /// Takes over the state that an earlier opening of the file kept.
     pub(super) fn restore(&self, kept: Kept) {
         self.others_wrote.store(kept.others_wrote, Ordering::Release);
         *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = kept.loaded;
@@ -126,7 +127,7 @@ impl OpenFile {
         *due = due.or(kept.scrub_due);
     }
 
-    /// Returns what the next opening of the file takes over.
+    /// Returns the state that the next opening of the file takes over.
     pub(super) fn kept(&self) -> Kept {
         Kept {
             others_wrote: self.others_wrote.load(Ordering::Acquire),
@@ -140,21 +141,20 @@ impl OpenFile {
         if !self.is_write_protected()
             && let Err(reason) = reserve::take(&self.path)
         {
-            warn!(file = %self.path.display(), "no disk space is reserved for a full disk: {reason}");
+            warn!(file = %self.path.display(), "cannot reserve disk space for the time when the disk is full: {reason}");
         }
     }
 
-    /// Creates a token file with this header. Only its owner may read it, and in a shared directory
-    /// the directory's group. The file has another name
-    /// until it is complete. So no process sees a partial file, and a crash leaves no token.
-    /// Returns its path.
+    /// Creates a token file with this header. Only its owner may use it. In a shared directory, the
+    /// directory's group may use it too. The file has another name until it is complete. So no
+    /// process sees a partial file, and a crash leaves no token. Returns the path.
     pub(super) fn create(dir: &Path, header: &Header) -> Result<PathBuf> {
         let path = dir.join(&header.serial).with_extension(EXTENSION);
         let fresh = path.with_extension(FRESH);
         let fail = |reason: &std::io::Error| log_io_failure(&path, "create", reason);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|reason| fail(&reason))?;
-        // SQLite would create a file that every user can read. Its journal files take the mode of
-        // this file.
+        // SQLite would create a file that every user can read. It gives its journal files the mode
+        // of the token file.
         let mode = place::mode_in(dir).map_err(|reason| fail(&reason))?;
         place::open(OpenOptions::new().write(true).create_new(true), mode, &fresh)
             .map_err(|reason| fail(&reason))?;
@@ -259,9 +259,9 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Writes the content of a new token file. The write-ahead log would be named after the file's
-/// temporary name, so it is enabled after everything is written. If the first processes that open
-/// the file enabled it, they would block each other.
+/// Writes the content of a new token file. Enables the write-ahead log at the end, because the log
+/// would have the temporary name of the file. If the first processes that open the file enabled the
+/// log, they would block each other.
 fn begin(path: &Path, header: &Header) -> rusqlite::Result<()> {
     let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
