@@ -34,7 +34,7 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("driver/formats", &[]),
     ("driver/migrate", &[]),
     ("driver/peers", &["driver/client"]),
-    ("driver", &[".", "driver/client", "driver/formats", "driver/migrate", "driver/peers"]),
+    ("driver", &[".", "conformance", "driver/client", "driver/formats", "driver/migrate", "driver/peers"]),
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/formats", "driver/migrate"]),

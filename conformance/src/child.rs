@@ -11,7 +11,9 @@ use crate::choice::Choice;
 use crate::fixture::Fixture;
 use crate::record::{Line, Record, Verdict};
 use crate::task::{Task, Work};
-use crate::{attacks, cases, functions, mechanisms, vectors};
+#[cfg(feature = "vectors")]
+use crate::vectors;
+use crate::{attacks, cases, functions, mechanisms};
 
 /// Runs the tasks on the module called `name`. `sandbox` says how to create its token.
 pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
@@ -51,7 +53,13 @@ fn tasks(choice: &Choice) -> Vec<Task> {
     let every = if choice.attacks {
         vec![attacks::tasks()]
     } else {
-        vec![functions::tasks(), mechanisms::tasks(), vectors::tasks(), cases::tasks()]
+        vec![
+            functions::tasks(),
+            mechanisms::tasks(),
+            #[cfg(feature = "vectors")]
+            vectors::tasks(choice.quick),
+            cases::tasks(),
+        ]
     };
     let wanted = |task: &Task| {
         let name = format!("{:?} {} {}", task.section, task.subject, task.name);

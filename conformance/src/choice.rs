@@ -7,6 +7,7 @@ pub struct Choice {
     /// Only tasks whose names contain one of these strings. If empty, all tasks.
     pub only: Vec<String>,
     /// True to run only a part of long sets of vectors.
+    #[cfg(feature = "vectors")]
     pub quick: bool,
     /// True to run only the attacks.
     pub attacks: bool,

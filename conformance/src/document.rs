@@ -29,11 +29,14 @@ pub fn text(columns: &[Column], quick: bool) -> String {
         }
         text.push('\n');
     }
-    for (section, title, about) in CHAPTERS {
+    let has = |section| columns.iter().any(|column| column.records.iter().any(|one| one.section == section));
+    for (section, title, about) in CHAPTERS.iter().filter(|(section, ..)| has(*section)) {
         let _ = writeln!(text, "## {title}\n\n{about}\n");
         table(&mut text, columns, *section);
     }
-    deviations(&mut text, columns);
+    if has(Section::Vectors) {
+        deviations(&mut text, columns);
+    }
     text
 }
 

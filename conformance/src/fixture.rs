@@ -24,8 +24,6 @@ pub struct Fixture<'a> {
     pub pin: String,
     /// The session that keeps the login and the keys.
     pub session: Session,
-    /// True to run only a part of long sets of vectors.
-    pub quick: bool,
     /// True if the policy of the module is strict.
     pub strict: bool,
     /// The directory of the token's files, if it is known.
@@ -86,11 +84,11 @@ pub const NO_SESSION: CK_SESSION_HANDLE = 0x7fff_fff0;
 impl<'a> Fixture<'a> {
     /// Opens a session and logs the user in.
     pub fn new(module: &'a Module, slot: SlotId, pin: String, choice: &Choice) -> Result<Self, Error> {
-        let (quick, strict, directory) = (choice.quick, choice.strict, choice.directory.clone());
+        let (strict, directory) = (choice.strict, choice.directory.clone());
         let session = module.open_session(slot, Access::ReadWrite)?;
         session.login(User::User, Some(&pin))?;
         let listed = module.mechanisms(slot)?;
-        Ok(Self { module, slot, pin, session, quick, strict, directory, listed, keys: RefCell::default() })
+        Ok(Self { module, slot, pin, session, strict, directory, listed, keys: RefCell::default() })
     }
 
     /// Returns the SO PIN.

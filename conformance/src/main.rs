@@ -1,153 +1,21 @@
-//! Checks the conformance of any PKCS#11 module through its C interface only.
-//!
-//! Each check of functions, cases, mechanisms and vectors leaves a record with the expected and the
-//! actual result. The tool shows the deviations of other modules. A deviation of Jeton ends the run
-//! with an error.
+//! The verb `jeton conformance` as a program of its own, with the published vectors.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use jeton_peers::Error;
-use jeton_peers::Known;
+use jeton_conformance::Conformance;
 
-mod attacks;
-mod cases;
-mod child;
-mod choice;
-mod document;
-mod fixture;
-mod functions;
-mod mechanisms;
-mod record;
-mod run;
-mod scorecard;
-mod task;
-mod vectors;
-
-use run::Subject;
-
-/// Runs all checks on a module and prints the scorecard, or on all modules and writes the document.
+/// Checks any PKCS#11 module.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 struct Options {
-    /// jeton, softhsm2, nss, or the path of a shared object with an uninitialised token.
-    #[arg(long, default_value = "jeton")]
-    module: String,
-    /// The backend of jeton: aws-lc or rustcrypto.
-    #[arg(long)]
-    backend: Option<String>,
-    /// The policy of jeton: compatible or strict.
-    #[arg(long)]
-    policy: Option<String>,
-    /// Let jeton offer the legacy mechanisms.
-    #[arg(long)]
-    legacy: bool,
-    /// Run only the published attacks.
-    #[arg(long)]
-    attacks: bool,
-    /// Run only the checks whose `section subject name` contains one of these strings.
-    #[arg(long)]
-    only: Vec<String>,
-    /// Run only a part of long sets of vectors.
-    #[arg(long)]
-    quick: bool,
-    /// Run jeton with each backend and all other modules on this machine, and write this document.
-    #[arg(long)]
-    write: Option<PathBuf>,
-    /// Write the records of the module as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Set by the tool when it runs itself: how to create the token. The environment configures the
-    /// module.
-    #[arg(long, hide = true)]
-    sandbox: Option<String>,
-    /// Set by the tool when it runs itself: the first task.
-    #[arg(long, hide = true, default_value_t = 0)]
-    from: usize,
-    /// Set by the tool when it runs itself: the directory of the token's files.
-    #[arg(long, hide = true)]
-    directory: Option<PathBuf>,
+    #[command(flatten)]
+    conformance: Conformance,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let outcome = match (&options.sandbox, &options.write) {
-        (Some(sandbox), _) => {
-            let Options { from, only, quick, attacks, directory, .. } = &options;
-            let (only, directory) = (only.clone(), directory.clone());
-            let strict = options.policy.as_deref() == Some("strict");
-            let choice =
-                choice::Choice { from: *from, only, quick: *quick, attacks: *attacks, strict, directory };
-            child::run(&options.module, sandbox, &choice).map(|()| ExitCode::SUCCESS)
-        }
-        (None, Some(path)) => write(&options, path),
-        (None, None) => score(&options),
-    };
-    outcome.unwrap_or_else(|error| {
+    Options::parse().conformance.run(&[]).unwrap_or_else(|error| {
         eprintln!("conformance: {error}");
         ExitCode::FAILURE
     })
-}
-
-fn subject(options: &Options, module: &str, backend: Option<&str>, policy: Option<&str>) -> Subject {
-    let Options { legacy, quick, attacks, .. } = *options;
-    let only = options.only.clone();
-    let (backend, policy) = (backend.map(str::to_owned), policy.map(str::to_owned));
-    Subject { module: module.to_owned(), backend, policy, legacy, only, quick, attacks }
-}
-
-/// Runs the checks on one module and prints its scorecard.
-fn score(options: &Options) -> Result<ExitCode, Error> {
-    let records =
-        run::run(&subject(options, &options.module, options.backend.as_deref(), options.policy.as_deref()))?;
-    scorecard::print(&options.module, &records);
-    if let Some(path) = &options.json {
-        let text =
-            serde_json::to_string_pretty(&records).map_err(|error| Error::Message(error.to_string()))?;
-        std::fs::write(path, text).map_err(Error::io(path))?;
-    }
-    let good = records.iter().all(record::Record::is_good);
-    Ok(if good || options.module != Known::Jeton.name() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// A module of the document: its title, its name, Jeton's backend and policy.
-type Listed = (&'static str, Known, Option<&'static str>, Option<&'static str>);
-
-const MODULES: [Listed; 4] = [
-    ("Jeton, AWS-LC", Known::Jeton, Some("aws-lc"), None),
-    ("Jeton, RustCrypto", Known::Jeton, Some("rustcrypto"), None),
-    ("SoftHSMv2", Known::SoftHsm2, None, None),
-    ("NSS softokn", Known::Nss, None, None),
-];
-
-/// The backends have the same results in every attack, so the columns show the policies instead.
-const ATTACKED: [Listed; 4] = [
-    ("Jeton, compatible", Known::Jeton, Some("aws-lc"), Some("compatible")),
-    ("Jeton, strict", Known::Jeton, Some("aws-lc"), Some("strict")),
-    ("SoftHSMv2", Known::SoftHsm2, None, None),
-    ("NSS softokn", Known::Nss, None, None),
-];
-
-/// Runs the checks on every module and writes the document.
-fn write(options: &Options, path: &PathBuf) -> Result<ExitCode, Error> {
-    let mut columns = Vec::new();
-    let modules = if options.attacks { &ATTACKED } else { &MODULES };
-    for (title, known, backend, policy) in *modules {
-        if known.library().is_none() && known != Known::Jeton {
-            eprintln!("{title} is not on this machine");
-            continue;
-        }
-        eprintln!("{title}");
-        let records = run::run(&subject(options, known.name(), backend, policy))?;
-        columns.push(document::Column { title, ours: known == Known::Jeton, records });
-    }
-    let text =
-        if options.attacks { document::attacks(&columns) } else { document::text(&columns, options.quick) };
-    std::fs::write(path, text).map_err(Error::io(path))?;
-    let good = columns
-        .iter()
-        .filter(|column| column.ours)
-        .all(|column| column.records.iter().all(record::Record::is_good));
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

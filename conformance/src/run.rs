@@ -21,6 +21,8 @@ const MOST_CRASHES: usize = 60;
 /// The module and the checks to run on it.
 #[derive(Clone)]
 pub struct Subject {
+    /// The arguments that come before the options when the program starts itself.
+    pub verb: &'static [&'static str],
     /// A name that the driver knows, or a path.
     pub module: String,
     /// The backend of Jeton.
@@ -124,7 +126,14 @@ fn start(subject: &Subject, directory: &Path, from: usize) -> Result<Child, Erro
         .map_err(|error| Error::Message(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
     let mut command = Command::new(&program);
-    command.args(["--module", &subject.module, "--sandbox", &text, "--from", &from.to_string()]);
+    command.args(subject.verb).args([
+        "--module",
+        &subject.module,
+        "--sandbox",
+        &text,
+        "--from",
+        &from.to_string(),
+    ]);
     subject.only.iter().for_each(|only| {
         command.args(["--only", only]);
     });

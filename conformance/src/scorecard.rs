@@ -60,7 +60,7 @@ pub fn sums(records: &[Record]) -> Vec<String> {
         unlisted += tally.deviations.len() - known;
         sets += 1;
     }
-    vec![
+    let mut sums = vec![
         format!("{} of {} functions are implemented", functions(records), of(Section::Functions).count()),
         format!("{} of {} cases match the specification", good(Section::Cases), of(Section::Cases).count()),
         format!(
@@ -69,10 +69,14 @@ pub fn sums(records: &[Record]) -> Vec<String> {
             of(Section::Mechanisms).count(),
             count(Section::Mechanisms, |verdict| matches!(verdict, Verdict::Absent(_))),
         ),
-        format!(
+    ];
+    // The tool has no vectors.
+    if of(Section::Vectors).next().is_some() {
+        sums.push(format!(
             "{executed} vectors in {sets} sets, {unlisted} unexpected results, {listed} more with a listed reason"
-        ),
-    ]
+        ));
+    }
+    sums
 }
 
 /// Returns the sums of a run of attacks, which has no other checks.

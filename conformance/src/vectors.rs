@@ -61,24 +61,26 @@ pub struct Bench<'a> {
     /// The token and the keys.
     pub fixture: &'a Fixture<'a>,
     set: String,
+    /// True to run only a part of long sets of vectors.
+    quick: bool,
     tally: Tally,
 }
 
-/// Returns every set.
-pub fn tasks() -> Vec<Task> {
+/// Returns every set. If `quick`, each runs only its first vectors.
+pub fn tasks(quick: bool) -> Vec<Task> {
     let sets =
         [signatures::sets(), ciphers::sets(), codes::sets(), pairs::sets(), lattices::sets(), acvp::sets()];
-    sets.into_iter().flatten().map(task).collect()
+    sets.into_iter().flatten().map(|set| task(set, quick)).collect()
 }
 
-fn task(set: Set) -> Task {
+fn task(set: Set, quick: bool) -> Task {
     let Set { source, name, needs, run } = set;
     let set = name.clone();
     let work = move |fixture: &Fixture<'_>| {
         if let Some(missing) = needs.iter().find(|needed| !fixture.lists(**needed)) {
             return Verdict::Absent(names::mechanism(*missing));
         }
-        let mut bench = Bench { fixture, set: set.clone(), tally: Tally::default() };
+        let mut bench = Bench { fixture, set: set.clone(), quick, tally: Tally::default() };
         run(&mut bench);
         if bench.tally.executed == 0 {
             return Verdict::Absent("no vector of the set can be expressed".to_owned());
@@ -97,7 +99,7 @@ impl Bench<'_> {
         expected: TestResult,
         work: impl FnOnce(&Fixture<'_>) -> Outcome,
     ) {
-        if self.fixture.quick && self.tally.executed >= QUICK {
+        if self.quick && self.tally.executed >= QUICK {
             self.tally.skipped += 1;
             return;
         }

@@ -62,6 +62,8 @@ enum Command {
     Migrate(commands::migrate::Migrate),
     /// Verify an audit log of Jeton.
     Audit(commands::audit::Audit),
+    /// Check any module against the specification, and try published attacks on its keys.
+    Conformance(jeton_conformance::Conformance),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
     /// Compare two result stores of the pipeline.
@@ -119,6 +121,7 @@ impl Command {
             Self::Doctor(command) => command.run(),
             Self::Migrate(command) => command.run(),
             Self::Audit(command) => command.run(),
+            Self::Conformance(command) => Ok(command.run(&["conformance"])?),
             Self::Pipeline(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),

@@ -20,7 +20,10 @@ fn the_commands_of_the_page_of_the_tool_run() {
 fn the_commands_of_the_table_of_tasks_run() {
     let (page, _) = admin();
     let commands = commands_of_the_table(page);
-    assert!(commands.len() > 25, "{commands:?}");
+    assert!(commands.len() > 40, "{commands:?}");
+    if peer(Known::SoftHsm2).is_none() || !has("softhsm2-util", "--version") || !has("pk12util", "-v") {
+        return;
+    }
     run_page(&[blocks(page), commands.join("\n")].concat());
 }
 
@@ -82,11 +85,13 @@ fn blocks(page: &str) -> String {
     script
 }
 
-fn commands_of_the_table(page: &str) -> Vec<&str> {
+fn commands_of_the_table(page: &str) -> Vec<String> {
     let cells = page.lines().filter(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(2));
     cells
         .filter_map(|cell| cell.trim().strip_prefix('`')?.strip_suffix('`'))
         .filter(|cell| cell.starts_with("jeton "))
+        // The test makes PINs with cheap records, which is one finding.
+        .map(|cell| cell.to_owned() + if cell.starts_with("jeton doctor") { " || [ $? = 1 ]" } else { "" })
         .collect()
 }
 

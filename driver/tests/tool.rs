@@ -189,6 +189,28 @@ fn a_pin_comes_from_a_file_a_descriptor_a_credential_a_variable_or_a_uri() {
 }
 
 #[test]
+fn a_pin_is_typed_at_a_prompt_without_an_echo() {
+    let Some(tool) = Tool::new() else { return };
+    if !has("script", "--version") {
+        return;
+    }
+    let type_in = |pin: &str| {
+        // `script` runs the tool on a new terminal and types its own input.
+        let line = format!(
+            "(sleep 1; echo {pin}) | script --quiet --return --command '{} object list --login' /dev/null",
+            env!("CARGO_BIN_EXE_jeton")
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).env("JETON_DIR", tool.scratch.file("tokens"));
+        run(command.env("JETON_CONF", tool.scratch.file("conf")).env_remove("JETON_PIN"))
+    };
+    let (code, text) = type_in(PIN);
+    assert!(code == 0 && !text.contains(PIN), "{text}");
+    let (code, text) = type_in("wrongwrong");
+    assert!(code == 1 && text.contains("CKR_PIN_INCORRECT"), "{text}");
+}
+
+#[test]
 fn a_uri_chooses_a_module_only_if_the_user_names_the_same_one() {
     let Some(tool) = Tool::new() else { return };
     let module = peer(Known::Jeton).expect("the module");

