@@ -10,8 +10,8 @@ pub(crate) fn wide(number: CK_ULONG) -> u64 {
     u64::from(number)
 }
 
-/// Converts a number of the core for the application. `CK_UNAVAILABLE_INFORMATION` if it does not
-/// fit.
+/// Converts a number of the core for the application. Returns `CK_UNAVAILABLE_INFORMATION` if the
+/// number does not fit.
 #[allow(clippy::useless_conversion, reason = "CK_ULONG has 32 bits on other platforms")]
 #[allow(clippy::unnecessary_fallible_conversions, reason = "CK_ULONG has 32 bits on other platforms")]
 pub(crate) fn narrow(number: u64) -> CK_ULONG {

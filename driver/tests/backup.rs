@@ -1,8 +1,8 @@
-//! Backups: of a token in use, of a killed run, with wrong keys, on a full disk, and what a
-//! restored token may collide with.
+//! Backups of a token in use, killed runs, wrong keys, a full disk, and conflicts of a restored
+//! token with other files.
 //!
-//! `JETON_BACKUP_SECONDS` is how long four processes create keys and sign while the token is backed
-//! up (4).
+//! In one test four processes create keys and sign while the token is backed up.
+//! `JETON_BACKUP_SECONDS` is the duration of this test in seconds. The default is 4.
 
 mod common;
 
@@ -151,7 +151,7 @@ fn a_backup_with_a_passphrase_is_restored_on_another_file_system() {
     let mut short = setup.command_in("tokens", &["backup", "create", "other"]);
     assert!(fails(short.env("JETON_BACKUP_PASSPHRASE", "short")).contains("at least 12"));
     assert!(!Path::new(&setup.scratch.file("other")).exists());
-    // Memory, if the machine has such a file system.
+    // A file system in memory, if the machine has one.
     let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let tokens = memory.path().join("tokens");
     let tokens = tokens.to_str().expect("UTF-8");
@@ -181,7 +181,7 @@ fn a_backup_goes_through_a_pipe_and_replaces_no_file() {
 }
 
 #[test]
-fn an_altered_or_cut_backup_is_refused_and_leaves_no_file() {
+fn an_altered_or_truncated_backup_is_refused_and_leaves_no_file() {
     let Some(setup) = Setup::new() else { return };
     setup.back_up("backup");
     let whole = fs::read(setup.scratch.file("backup")).expect("a file");
@@ -238,7 +238,7 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     setup.ok(&["key", "generate", "--type", "aes:256", "--label", "second"]);
     setup.back_up("backup");
     setup.ok(&["key", "generate", "--type", "aes:256", "--label", "third"]);
-    // The original is in the way.
+    // The original token prevents the restore.
     let restore = ["backup", "restore", "backup", "--identity", "identity"];
     let text = setup.fails(&restore);
     assert!(text.contains("is or was a token with the serial number"), "{text}");
@@ -290,7 +290,7 @@ fn a_restored_token_with_a_new_serial_number_works_beside_its_original() {
         .find(|name| *name != serial)
         .expect("the original");
     setup.ok(&["verify", "message", "--serial", &original, "--label", "first", "--signature", "signature"]);
-    // Each has its own key: a record of one is not a record of the other.
+    // Each token has its own token key, so a new key for one does not change the other.
     setup.ok(&["rekey", "--serial", &serial]);
     setup.ok(&["object", "list", "--login", "--serial", &original]);
 }
@@ -323,7 +323,7 @@ fn the_sealing_key_is_needed_to_open_the_records_of_a_backup() {
 }
 
 #[test]
-fn a_killed_backup_or_restore_leaves_nothing_in_the_way() {
+fn a_killed_backup_or_restore_does_not_prevent_the_next_one() {
     let Some(setup) = Setup::new() else { return };
     for number in 0..20 {
         setup.ok(&["key", "generate", "--type", "aes:256", "--label", &format!("key {number}")]);
@@ -392,7 +392,7 @@ fn a_backup_of_a_token_in_use_has_every_acknowledged_key() {
     let mut workers: Vec<_> = (0..WORKERS).map(start).collect();
     let (begin, mut backups) = (Instant::now(), Vec::new());
     while begin.elapsed() < Duration::from_secs(seconds) {
-        // The pause is short in the short form.
+        // A short test has short pauses.
         std::thread::sleep(Duration::from_millis(250 * seconds.min(20)));
         let acknowledged = acknowledged(&setup);
         let name = format!("backup-{}", backups.len());
@@ -487,7 +487,7 @@ fn generate_keys() {
         let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
         let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
         assert!(signs(&session, private, public));
-        // One write, so that a reader never sees the end of a line before its begin.
+        // One write, so that a reader never sees the end of a line before its beginning.
         list.write_all(format!("{label}\n").as_bytes()).expect("the disk has room");
     }
 }

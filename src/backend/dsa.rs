@@ -2,7 +2,8 @@
 //! integers and the signatures.
 //!
 //! The numbers of a key come from its owner, or from an attacker who can import keys. So every key
-//! passes [`check_numbers`] before a library gets it. Its cost is bounded by the size of the prime.
+//! passes [`check_numbers`] before a library gets it. The cost of this check is bounded by the size
+//! of the prime.
 
 use super::dh::{Integers, below, size, unpadded};
 use super::{DsaGroup, PrivateParts, PublicParts};
@@ -81,8 +82,8 @@ fn check_numbers<I: Integers>(group: &DsaGroup) -> Result<()> {
     if good { Ok(()) } else { Err(Error::DomainParamsInvalid) }
 }
 
-/// Returns whether the order of a number divides the subprime. 0, 1 and -1 do not count. The prime
-/// is odd.
+/// Returns whether the order of a number divides the subprime. Returns false for 0, 1 and -1. The
+/// prime must be odd.
 fn is_element<I: Integers>(group: &DsaGroup, number: &[u8]) -> Result<bool> {
     let number = unpadded(number);
     let mut largest = group.prime.clone();

@@ -1,4 +1,4 @@
-//! ECDSA and EdDSA (PKCS#11 3.2, "Elliptic Curve").
+//! EC key pairs, ECDSA, EdDSA and ECDH (PKCS#11 3.2, "Elliptic Curve").
 
 use super::{Action, Derivation, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::Hash;

@@ -116,7 +116,7 @@ pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secr
 }
 
 /// Returns a scalar at the length of its curve's order. Fails with `AttributeValueInvalid` if it is
-/// longer by anything but leading zeros.
+/// longer than that without its leading zeros.
 fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);

@@ -104,7 +104,7 @@ fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, 
     let public = half(ObjectClass::PUBLIC_KEY, made.0);
     let private = half(ObjectClass::PRIVATE_KEY, made.1);
     let name = format!("{kind:?}");
-    // ML-KEM's and ML-DSA's private keys have digests of the public one in them.
+    // The private keys of ML-KEM and ML-DSA contain digests of the public key.
     let key = public.last().map(|(_, value)| value.clone()).unwrap_or_default();
     let (mut sha3, mut shake) = ([0; 32], [0; 64]);
     for (hash, out) in [(Hash::Sha3_256, &mut sha3[..]), (Hash::Shake256, &mut shake[..])] {
@@ -349,7 +349,7 @@ impl Run {
         let mut looked_for = sample.secrets.clone();
         looked_for.push(self.other());
         let mut refused = Vec::new();
-        // Finds the mechanisms that accept it.
+        // Finds the mechanisms that accept the key.
         let session = self.log_in(User::User, 1);
         let mut fixture = self.fixture(session, &sample);
         let mut fitting = Vec::new();
@@ -399,7 +399,7 @@ impl Run {
         }
         self.log_out(session);
         self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
-        // All keys without a logout.
+        // The key with all mechanisms, without a logout.
         let session = self.log_in(User::User, 1);
         let mut fixture = self.fixture(session, &sample);
         for row in mechanism::all().filter(|row| may_take(row, key_type)) {
@@ -497,7 +497,7 @@ pub fn case() {
     println!("after C_Logout and C_Finalize: none");
 }
 
-/// A token with the PINs of the plan.
+/// Creates a token with the PINs of the plan.
 fn set_up(directory: &Arc<Directory>, plan: &Plan) {
     let module = Functions::new();
     module.initialize(Some(&directory.parameters(Provider::ALL[0], ""))).expect("a module");

@@ -141,8 +141,8 @@ fn a_login_strengthens_only_a_weak_pin_record() {
             assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
             assert_eq!(record(&client), stronger);
         }
-        // Weaker in one parameter and stronger in another: the new record takes the greater of
-        // each.
+        // Weaker in one parameter and stronger in another: the new record takes the greater value
+        // of each parameter.
         assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
         assert_eq!(record(&client)[..2], [16, 3]);
         client.user();
@@ -202,7 +202,7 @@ fn set_pin_changes_only_the_pin_of_the_caller() {
         assert_eq!(client.module.init_pin(read_only, PIN), Err(Error::SessionReadOnly));
         client.module.close_session(read_only).expect("a session");
 
-        // Without a login it is the user's PIN.
+        // Without a login, C_SetPIN changes the user's PIN.
         let session = client.open();
         assert_eq!(client.module.set_pin(session, WRONG, b"another"), Err(Error::PinIncorrect));
         assert_eq!(client.module.set_pin(session, PIN, b"abc"), Err(Error::PinLenRange));
@@ -244,7 +244,7 @@ fn init_token_keeps_the_serial_number_and_erases_the_rest() {
     });
 }
 
-/// The token without PKCS#11, as the tool opens it.
+/// Opens the token without PKCS#11, as the tool does.
 fn token_file(client: &Client, provider: &Provider) -> Token {
     let settings = Settings::load(Some(&client.directory.parameters(provider, "")), Threads::Forbidden)
         .expect("settings");
@@ -254,7 +254,7 @@ fn token_file(client: &Client, provider: &Provider) -> Token {
     Token::open(client.slot, Arc::new(settings), Box::new(store)).expect("a token")
 }
 
-/// The failures of the SO and of the user on disk.
+/// Returns the counts of wrong PINs on disk, of the SO and of the user.
 fn failures(client: &Client) -> (u32, u32) {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     database(client).query_row("SELECT so_failures, user_failures FROM token", [], read).expect("failures")
@@ -355,7 +355,7 @@ fn a_correct_pin_that_fails_for_another_reason_costs_no_attempt() {
 
 #[test]
 fn a_held_attempt_lock_delays_a_login_for_a_limited_time() {
-    // Each login waits for the full time limit, so they run at once.
+    // Each login waits for the full time limit, so the backends run in parallel.
     std::thread::scope(|scope| {
         for provider in Provider::ALL {
             scope.spawn(|| {

@@ -1,5 +1,5 @@
-//! The message-based functions and authenticated wrapping through the function list, also with
-//! mistakes of an application.
+//! The message-based functions and authenticated wrapping through the function list, with valid and
+//! with invalid arguments.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 
@@ -342,7 +342,7 @@ fn messages_are_signed_and_verified_in_one_part_and_in_several() {
             assert_eq!(rv, CKR_SIGNATURE_INVALID);
         }
 
-        // The parameter, an invalid pointer, and whether the error ends the operation.
+        // Invalid parameters and pointers, and whether the error ends the message.
         let some = pointer(MESSAGE).cast();
         let invalid = CKR_MECHANISM_PARAM_INVALID;
         let mut room: CK_ULONG = 64;
@@ -370,7 +370,7 @@ fn messages_are_signed_and_verified_in_one_part_and_in_several() {
 }
 
 #[test]
-fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
+fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same_data() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
     let params = places.params(CKG_GENERATE);
@@ -417,8 +417,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
     for (wrong, expected) in [
         (&mut mechanism(CKM_AES_GCM), CKR_MECHANISM_PARAM_INVALID),
         (&mut mechanism(CKM_AES_KEY_WRAP_KWP), CKR_MECHANISM_INVALID),
-        // This structure is as long as that of a message. Its associated data is at the offset of
-        // the generator.
+        // This structure is as long as CK_GCM_MESSAGE_PARAMS. Its pointer to the associated data is
+        // at the offset of the generator.
         (&mut mechanism_with(CKM_AES_GCM, &single), CKR_MECHANISM_PARAM_INVALID),
     ] {
         let rv = rv!(C_WrapKeyAuthenticated(session, wrong, by, key, aad, aad_len, out, place));
@@ -432,8 +432,8 @@ fn a_key_wrapped_with_associated_data_is_unwrapped_with_the_same() {
 fn pointers_in_the_structure_of_another_cipher_are_not_followed() {
     let (session, mut places) = (session(), Places::new());
     let (by, key) = (aes_key(session), aes_key(session));
-    // This structure is as long as CK_CCM_MESSAGE_PARAMS. There, these numbers would be the lengths
-    // of nonce and tag, and the lengths of nonce and associated data would be pointers.
+    // This structure is as long as CK_CCM_MESSAGE_PARAMS. Read as that structure, these numbers are
+    // the lengths of nonce and tag, and the lengths of nonce and associated data are pointers.
     let mut params = CK_GCM_WRAP_PARAMS {
         pIv: places.nonce.as_mut_ptr(),
         ulIvLen: 12,

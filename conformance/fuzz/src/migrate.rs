@@ -1,5 +1,5 @@
-//! The readers of `jeton migrate`: a store that another program made, altered as the fuzzer says.
-//! The first choice is the format.
+//! The fuzz target of the readers of `jeton migrate`. The input alters a store that another program
+//! made. Its first value selects the format.
 
 use std::cell::RefCell;
 use std::fs;
@@ -137,7 +137,7 @@ fn spliced(content: &[u8], source: &mut Source<'_>) -> Vec<u8> {
 /// Replaces up to four values of a database. If SQLite refuses a change, the next one may succeed.
 fn alter(path: &Path, database: &Database, source: &mut Source<'_>) {
     let Ok(connection) = Connection::open(path) else { return };
-    // Without a journal, which the readers would refuse.
+    // The readers refuse a store with a journal, so none is written.
     let _ = connection.pragma_update(None, "journal_mode", "OFF");
     let _ = connection.pragma_update(None, "synchronous", "OFF");
     for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! Derivations of keys from keys. They are compared with the module's own digests and ciphers, or
-//! both sides must agree on the same secret.
+//! Derivations of keys from keys. The derived keys are compared with known answers or with the
+//! module's own digests and ciphers, or both sides must agree on the same secret.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, Memory, Structure};
@@ -136,7 +136,7 @@ pub fn kem(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure
     ensure("C_DecapsulateKey", value(one)? == value(two)? && value(one)?.len() == 32)
 }
 
-/// Checks that a derived key is the ciphertext of given data.
+/// Checks that a derived key is the ciphertext of the data in the parameter.
 pub fn encrypt_data(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let data = Memory::of(&[6; 32]);
     let (mechanism, cipher) = if kind == CKM_AES_CBC_ENCRYPT_DATA {

@@ -1,4 +1,4 @@
-//! A session: opening, login, PINs, random bytes. Objects and operations are in files of their own.
+//! A session: opening, login, PINs, random bytes. Objects and operations are in other files.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use cryptoki_sys::{
 use super::failure::{Doing, Failure, check, entry};
 use super::module::{Module, SlotId};
 
-/// An open session. Dropping it closes the session. Two threads cannot use it at the same time:
-/// PKCS#11 gives a session one operation of each kind.
+/// An open session. Dropping it closes the session. Two threads cannot use it at the same time,
+/// because PKCS#11 permits one operation of each type per session.
 pub struct Session {
     module: Module,
     handle: CK_SESSION_HANDLE,
@@ -79,7 +79,7 @@ impl Session {
         let open = entry("C_OpenSession", module.functions().C_OpenSession)?;
         let write = if access == Access::ReadWrite { CKF_RW_SESSION } else { 0 };
         let mut handle = 0;
-        // SAFETY: no notification callback is given, `handle` is writable.
+        // SAFETY: no notification callback is passed; `handle` is writable.
         let code = unsafe { open(slot.0, CKF_SERIAL_SESSION | write, ptr::null_mut(), None, &mut handle) };
         check("C_OpenSession", code, "opening a session")?;
         Ok(Self { module: module.clone(), handle, not_sync: PhantomData })

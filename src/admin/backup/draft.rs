@@ -1,5 +1,5 @@
-//! A file that is not a token yet: only its owner may read it, its name is not that of a token, and
-//! it is removed when it is dropped.
+//! A draft of a token file. Only its owner may read it, and its name is not that of a token.
+//! Dropping the draft removes the file.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
@@ -11,15 +11,15 @@ const MODE: u32 = 0o600;
 /// The endings of the files that SQLite makes beside a file.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// The file. It has a lock, by which other processes see that it is in use.
+/// The file. Its lock shows other processes that it is in use.
 pub(super) struct Draft {
     path: PathBuf,
     file: File,
 }
 
 impl Draft {
-    /// Creates an empty file with this name. Takes the file of a process that was killed. Fails
-    /// with `ResourceBusy` if another process uses the file.
+    /// Creates an empty file with this name, or takes over the file of a process that was killed.
+    /// Fails with `ResourceBusy` if another process uses the file.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -44,7 +44,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns its present name.
+    /// Returns the present name of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -65,7 +65,7 @@ impl Draft {
             linked => linked?,
         }
         let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
-        // The first name goes when `self` is dropped.
+        // Dropping `self` removes the first name.
         File::open(folder)?.sync_all()
     }
 
@@ -80,7 +80,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Before the lock ends, so that another process takes either the whole name or a new file.
+        // Remove the files before the lock ends. Otherwise another process could take over this
+        // file and then lose it.
         self.remove_beside();
         let _ = std::fs::remove_file(&self.path);
     }

@@ -56,7 +56,8 @@ fn generate_in<P: Set>(set: MlDsa, seed: Secret) -> Result<(PublicParts, Private
     Ok((public_parts(set, &expanded), PrivateParts::MlDsa { set, seed: Some(seed), key }))
 }
 
-/// Parses a private key. If the seed is known, it is the key, and the expanded key must match it.
+/// Parses a private key. If the seed is known, computes the key from the seed, and fails if the
+/// expanded key is another one.
 fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let Some(seed) = seed else {
         let key = decode::<P>(set, key)?;
@@ -91,8 +92,8 @@ fn encode<P: Set>(key: &ExpandedSigningKey<P>) -> Zeroizing<ExpandedSigningKeyBy
 
 /// Parses an expanded key, whose parts depend on each other (FIPS 204, algorithm 6). A test
 /// signature must verify under the public key that `rho`, `s1` and `s2` give. That proves that `tr`
-/// belongs to them. It finds only large errors in `t0`, because the library does not expose the
-/// correct `t0`.
+/// belongs to them. The test finds only large errors in `t0`, because the library does not
+/// expose the correct `t0`.
 #[expect(deprecated, reason = "CKA_VALUE of PKCS#11 3.2 is the expanded key")]
 fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
     let encoded = ExpandedSigningKeyBytes::<P>::try_from(bytes).map_err(|_| Error::DataInvalid)?;
