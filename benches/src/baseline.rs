@@ -23,13 +23,14 @@ mod symmetric;
 use std::ffi::c_int;
 use std::hint::black_box;
 
-use jeton::backend::PublicParts;
+use ::slh_dsa::{Sha2_128f, Sha2_128s};
+use jeton::backend::{PublicParts, SlhDsa};
 
 use crate::operation::{Boxed, making, repeated};
 use crate::scheme::{Kind, Pair, Scheme};
 
 pub use ml_kem::MlKemPair;
-pub use symmetric::{Hmac, Sealer, random, sha256};
+pub use symmetric::{Hmac, Sealer, digest, random};
 
 /// A parsed key pair. Any number of threads may sign with it.
 pub enum BaselinePair {
@@ -41,8 +42,10 @@ pub enum BaselinePair {
     Ed25519(ed25519::Ed25519Pair),
     /// ML-DSA.
     MlDsa(Box<ml_dsa::MlDsaPair>),
-    /// SLH-DSA.
-    SlhDsa(Box<slh_dsa::SlhDsaPair>),
+    /// SLH-DSA-SHA2-128f.
+    SlhDsaFast(Box<slh_dsa::SlhDsaPair<Sha2_128f>>),
+    /// SLH-DSA-SHA2-128s.
+    SlhDsaSmall(Box<slh_dsa::SlhDsaPair<Sha2_128s>>),
 }
 
 impl BaselinePair {
@@ -53,8 +56,9 @@ impl BaselinePair {
             Kind::Rsa(bits) => Self::Rsa(rsa::RsaPair::generate(bits)),
             Kind::Ed25519 => Self::Ed25519(ed25519::Ed25519Pair::generate()),
             Kind::MlDsa(set) => Self::MlDsa(Box::new(ml_dsa::MlDsaPair::generate(set))),
-            Kind::SlhDsa => Self::SlhDsa(Box::new(slh_dsa::SlhDsaPair::generate())),
-            Kind::MlKem => return None,
+            Kind::SlhDsa(SlhDsa::Sha2_128s) => Self::SlhDsaSmall(Box::new(slh_dsa::SlhDsaPair::generate())),
+            Kind::SlhDsa(_) => Self::SlhDsaFast(Box::new(slh_dsa::SlhDsaPair::generate())),
+            Kind::MlKem(_) => return None,
         })
     }
 
@@ -65,7 +69,8 @@ impl BaselinePair {
             Self::Rsa(pair) => pair.public(),
             Self::Ed25519(pair) => pair.public(),
             Self::MlDsa(pair) => pair.public(),
-            Self::SlhDsa(pair) => pair.public(),
+            Self::SlhDsaFast(pair) => pair.public(SlhDsa::Sha2_128f),
+            Self::SlhDsaSmall(pair) => pair.public(SlhDsa::Sha2_128s),
         }
     }
 
@@ -77,7 +82,8 @@ impl BaselinePair {
             (Self::Rsa(pair), _) => pair.sign_pkcs1(input, out),
             (Self::Ed25519(pair), _) => pair.sign(input, out),
             (Self::MlDsa(pair), _) => pair.sign(input, out),
-            (Self::SlhDsa(pair), _) => pair.sign(input, out),
+            (Self::SlhDsaFast(pair), _) => pair.sign(input, out),
+            (Self::SlhDsaSmall(pair), _) => pair.sign(input, out),
         }
     }
 
@@ -100,7 +106,8 @@ impl BaselinePair {
             (Self::Rsa(pair), _) => repeated(move || done(pair.sign_pkcs1(black_box(input), &mut out))),
             (Self::Ed25519(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
             (Self::MlDsa(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
-            (Self::SlhDsa(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+            (Self::SlhDsaFast(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
+            (Self::SlhDsaSmall(pair), _) => repeated(move || done(pair.sign(black_box(input), &mut out))),
         }
     }
 
@@ -122,7 +129,12 @@ impl BaselinePair {
                 repeated(move || pair.verify(black_box(input), black_box(&signature)))
             }
             (Self::MlDsa(pair), _) => repeated(move || pair.verify(black_box(input), black_box(&signature))),
-            (Self::SlhDsa(pair), _) => repeated(move || pair.verify(black_box(input), black_box(&signature))),
+            (Self::SlhDsaFast(pair), _) => {
+                repeated(move || pair.verify(black_box(input), black_box(&signature)))
+            }
+            (Self::SlhDsaSmall(pair), _) => {
+                repeated(move || pair.verify(black_box(input), black_box(&signature)))
+            }
         }
     }
 }
@@ -134,8 +146,9 @@ pub fn generating(pair: &Pair) -> Boxed<'static> {
         Kind::Rsa(bits) => making(move || rsa::RsaPair::generate(bits), drop),
         Kind::Ed25519 => making(ed25519::Ed25519Pair::generate, drop),
         Kind::MlDsa(set) => making(move || ml_dsa::MlDsaPair::generate(set), drop),
-        Kind::SlhDsa => making(slh_dsa::SlhDsaPair::generate, drop),
-        Kind::MlKem => making(MlKemPair::generate, drop),
+        Kind::SlhDsa(SlhDsa::Sha2_128s) => making(slh_dsa::SlhDsaPair::<Sha2_128s>::generate, drop),
+        Kind::SlhDsa(_) => making(slh_dsa::SlhDsaPair::<Sha2_128f>::generate, drop),
+        Kind::MlKem(set) => making(move || MlKemPair::generate(set), drop),
     }
 }
 

@@ -3,10 +3,12 @@
 //! vectors for each call.
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG,
-    CKM_AES_GCM, CKR_OK,
+    CK_ATTRIBUTE, CK_BYTE, CK_GCM_PARAMS, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV,
+    CK_SALSA20_CHACHA20_POLY1305_PARAMS, CK_SESSION_HANDLE, CK_ULONG, CKR_OK,
 };
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, Session};
+
+use crate::scheme::Aead;
 
 mod find;
 mod key;
@@ -27,7 +29,7 @@ type VerifyOnce =
     unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG, *mut CK_BYTE, CK_ULONG) -> CK_RV;
 type Generate = unsafe extern "C" fn(CK_SESSION_HANDLE, *mut CK_BYTE, CK_ULONG) -> CK_RV;
 
-/// `C_SignInit` and `C_Sign`, or `C_EncryptInit` and `C_Encrypt`, or `C_DigestInit` and `C_Digest`.
+/// `C_SignInit` and `C_Sign`, or the same for encryption, decryption or a digest.
 pub struct Transform<'a> {
     session: &'a Session,
     names: (&'static str, &'static str),
@@ -67,18 +69,36 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Prepares to encrypt `input` with AES-GCM. Each call has a new nonce of 12 bytes.
-    pub fn seal(session: &'a Session, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
+    /// Prepares to encrypt `input`. Each call has a new nonce of 12 bytes.
+    pub fn seal(session: &'a Session, cipher: Aead, key: ObjectHandle, input: &[u8]) -> Answer<Self> {
         let functions = session.module().functions();
         Ok(Self {
             session,
             names: ("C_EncryptInit", "C_Encrypt"),
             init: Start::Keyed(entry("C_EncryptInit", functions.C_EncryptInit)?),
             act: entry("C_Encrypt", functions.C_Encrypt)?,
-            mechanism: MechanismMemory::gcm(),
+            mechanism: MechanismMemory::aead(cipher),
             key: key.0,
             input: input.to_vec(),
             out: vec![0; input.len() + 16],
+        })
+    }
+
+    /// Prepares to decrypt what the last call of `seal` wrote, with its key and nonce.
+    pub fn open(seal: Self, ciphertext: &[u8]) -> Answer<Self> {
+        let functions = seal.session.module().functions();
+        let mut mechanism = seal.mechanism;
+        mechanism.keep_nonce();
+        Ok(Self {
+            session: seal.session,
+            names: ("C_DecryptInit", "C_Decrypt"),
+            init: Start::Keyed(entry("C_DecryptInit", functions.C_DecryptInit)?),
+            act: entry("C_Decrypt", functions.C_Decrypt)?,
+            mechanism,
+            key: seal.key,
+            input: ciphertext.to_vec(),
+            // Some modules want room for the tag, too.
+            out: vec![0; ciphertext.len()],
         })
     }
 
@@ -235,8 +255,28 @@ enum Parameter {
     /// The parameter, as words so that every structure of the standard is aligned. `raw` points to
     /// it.
     Words { _words: Box<[u64]> },
-    /// The parameter of GCM and its nonce, which is a counter. `raw` points to it.
-    Gcm { params: Box<CK_GCM_PARAMS>, _iv: Box<[u8; 12]>, count: u64 },
+    /// The parameter of a cipher and its nonce, which is a counter. `raw` points to the parameter.
+    Cipher { _params: CipherParameter, nonce: Nonce },
+}
+
+/// The structure that `raw` points to.
+enum CipherParameter {
+    Gcm { _params: Box<CK_GCM_PARAMS> },
+    ChaCha20 { _params: Box<CK_SALSA20_CHACHA20_POLY1305_PARAMS> },
+}
+
+/// The nonce that a structure points to.
+struct Nonce {
+    pointer: *mut u8,
+    _bytes: Box<[u8; 12]>,
+    count: u64,
+    use_of: NonceUse,
+}
+
+#[derive(PartialEq, Eq)]
+enum NonceUse {
+    Once,
+    Kept,
 }
 
 impl MechanismMemory {
@@ -263,32 +303,60 @@ impl MechanismMemory {
         Self { raw, parameter: Parameter::Words { _words: words } }
     }
 
-    fn gcm() -> Self {
-        let mut iv = Box::new([0; 12]);
-        let mut params = Box::new(CK_GCM_PARAMS {
-            pIv: iv.as_mut_ptr(),
-            ulIvLen: 12,
-            ulIvBits: 96,
-            pAAD: std::ptr::null_mut(),
-            ulAADLen: 0,
-            ulTagBits: 128,
-        });
-        let raw = CK_MECHANISM {
-            mechanism: CKM_AES_GCM,
-            pParameter: std::ptr::from_mut(&mut *params).cast(),
-            ulParameterLen: size_of::<CK_GCM_PARAMS>() as CK_ULONG,
+    fn aead(cipher: Aead) -> Self {
+        let mut bytes = Box::new([0; 12]);
+        let pointer = bytes.as_mut_ptr();
+        let (params, address, length): (_, *mut std::ffi::c_void, _) = match cipher {
+            Aead::AesGcm => {
+                let mut params = Box::new(CK_GCM_PARAMS {
+                    pIv: pointer,
+                    ulIvLen: 12,
+                    ulIvBits: 96,
+                    pAAD: std::ptr::null_mut(),
+                    ulAADLen: 0,
+                    ulTagBits: 128,
+                });
+                let address = std::ptr::from_mut(&mut *params).cast();
+                (CipherParameter::Gcm { _params: params }, address, size_of::<CK_GCM_PARAMS>())
+            }
+            Aead::ChaCha20Poly1305 => {
+                let mut params = Box::new(CK_SALSA20_CHACHA20_POLY1305_PARAMS {
+                    pNonce: pointer,
+                    ulNonceLen: 12,
+                    pAAD: std::ptr::null_mut(),
+                    ulAADLen: 0,
+                });
+                let address = std::ptr::from_mut(&mut *params).cast();
+                let length = size_of::<CK_SALSA20_CHACHA20_POLY1305_PARAMS>();
+                (CipherParameter::ChaCha20 { _params: params }, address, length)
+            }
         };
-        Self { raw, parameter: Parameter::Gcm { params, _iv: iv, count: 0 } }
+        let raw = CK_MECHANISM {
+            mechanism: cipher.mechanism(),
+            pParameter: address,
+            ulParameterLen: length as CK_ULONG,
+        };
+        let nonce = Nonce { pointer, _bytes: bytes, count: 0, use_of: NonceUse::Once };
+        Self { raw, parameter: Parameter::Cipher { _params: params, nonce } }
     }
 
-    /// Increments the nonce, because GCM must never use a nonce twice.
+    /// Uses the nonce of the last call from now on.
+    fn keep_nonce(&mut self) {
+        if let Parameter::Cipher { nonce, .. } = &mut self.parameter {
+            nonce.use_of = NonceUse::Kept;
+        }
+    }
+
+    /// Increments the nonce, because an encryption must never use a nonce twice.
     #[inline]
     fn freshen(&mut self) {
-        if let Parameter::Gcm { params, count, .. } = &mut self.parameter {
-            *count += 1;
+        if let Parameter::Cipher { nonce, .. } = &mut self.parameter
+            && nonce.use_of == NonceUse::Once
+        {
+            nonce.count += 1;
             // SAFETY: the pointer is to the 12 bytes of the nonce, which `self` owns and only this
             // pointer uses.
-            unsafe { params.pIv.cast::<u64>().write_unaligned(*count) };
+            unsafe { nonce.pointer.cast::<u64>().write_unaligned(nonce.count) };
         }
     }
 }

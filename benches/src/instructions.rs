@@ -15,6 +15,7 @@ use crate::baseline::{BaselinePair, Sealer};
 use crate::child::{self, Instance, Repeated, Role};
 use crate::facts::{self, Instructions};
 use crate::names::{BASELINE, JETON, NULL, SIGNATURE};
+use crate::scheme::Aead;
 use crate::scheme::{Scheme, named};
 use crate::target::{Findable, Home, ModuleToken, Outcome, Target};
 
@@ -156,7 +157,7 @@ pub(crate) fn count(instance: &Instance, repeated: &Repeated) -> Result<(), Stri
             let pair = named(pair);
             token.signing(pair, scheme, token.pair(pair)?)?
         }
-        Counted::Sealing(len) => token.sealing(token.aes_key()?, len)?,
+        Counted::Sealing(len) => token.sealing(Aead::AesGcm, token.cipher_key(Aead::AesGcm)?, len)?,
         Counted::Search(objects) => {
             token.fill(0..objects, Home::Session, 1, &|| false).map_err(|failure| failure.to_string())?;
             token.searching(Findable::Label, objects)?
@@ -180,7 +181,8 @@ pub(crate) fn count_baseline(repeated: &Repeated) -> Result<(), String> {
             baseline.signing(scheme, scheme.input(pair.kind)).time(repetitions);
         }
         Counted::Sealing(len) => {
-            let (sealer, input, mut out) = (Sealer::new(&[5; 32]), vec![0; len], vec![0; len + 16]);
+            let (sealer, input, mut out) =
+                (Sealer::new(Aead::AesGcm, &[5; 32]), vec![0; len], vec![0; len + 16]);
             let mut nonce = [0; 12];
             let seal = move || {
                 nonce[0] ^= 1;

@@ -91,8 +91,9 @@ impl Row {
 
 /// Returns the variables that the peers read from the environment when they are loaded.
 pub fn environment(directory: &Path) -> Vec<(String, std::ffi::OsString)> {
-    let sandbox = sandbox(Known::SoftHsm2, directory);
-    sandbox.map(|sandbox| sandbox.environment).unwrap_or_default()
+    let with_variables = [Known::SoftHsm2, Known::Kryoptic, Known::Craton];
+    let sandboxes = with_variables.into_iter().filter_map(|known| sandbox(known, directory).ok());
+    sandboxes.flat_map(|sandbox| sandbox.environment).collect()
 }
 
 /// Returns every row that this machine has, with fresh tokens below `directory`. Prints a line for
@@ -104,6 +105,8 @@ pub fn open(directory: &Path, artefacts: &Artefacts) -> Vec<Row> {
         ("jeton-null", ours(directory, &artefacts.null, "jeton-null", "null", Maker::Null)),
         ("softhsm2", peer(Known::SoftHsm2, directory)),
         ("nss", peer(Known::Nss, directory)),
+        ("kryoptic", peer(Known::Kryoptic, directory)),
+        ("craton", peer(Known::Craton, directory)),
     ];
     let all = known.into_iter().map(|(name, row)| (name.to_owned(), row)).chain(given());
     all.filter_map(|(name, row)| match row {

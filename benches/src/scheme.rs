@@ -3,12 +3,14 @@
 
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_EC_PARAMS, CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PUBLIC_EXPONENT,
-    CKG_MGF1_SHA256, CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
+    CKG_MGF1_SHA256, CKM_AES_GCM, CKM_AES_KEY_GEN, CKM_CHACHA20_KEY_GEN, CKM_CHACHA20_POLY1305,
+    CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_EDDSA, CKM_ML_DSA,
     CKM_ML_DSA_KEY_PAIR_GEN, CKM_ML_KEM_KEY_PAIR_GEN, CKM_RSA_PKCS, CKM_RSA_PKCS_KEY_PAIR_GEN,
-    CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKP_ML_DSA_65,
-    CKP_ML_DSA_87, CKP_ML_KEM_768, CKP_SLH_DSA_SHA2_128F,
+    CKM_RSA_PKCS_PSS, CKM_SHA256, CKM_SHA512, CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44,
+    CKP_ML_DSA_65, CKP_ML_DSA_87, CKP_ML_KEM_512, CKP_ML_KEM_768, CKP_ML_KEM_1024, CKP_SLH_DSA_SHA2_128F,
+    CKP_SLH_DSA_SHA2_128S,
 };
-use jeton::backend::{self, Curve, Hash, MlDsa};
+use jeton::backend::{self, Curve, Hash, MlDsa, MlKem, SlhDsa};
 use jeton::mechanism::Params;
 use jeton_client::{Attribute, Mechanism};
 
@@ -23,10 +25,10 @@ pub enum Kind {
     Ed25519,
     /// ML-DSA.
     MlDsa(MlDsa),
-    /// SLH-DSA-SHA2-128f.
-    SlhDsa,
-    /// ML-KEM-768.
-    MlKem,
+    /// SLH-DSA-SHA2-128f or SLH-DSA-SHA2-128s.
+    SlhDsa(SlhDsa),
+    /// ML-KEM.
+    MlKem(MlKem),
 }
 
 /// A kind of key pair with its name and its schemes.
@@ -53,8 +55,11 @@ pub const PAIRS: &[Pair] = &[
     pair("mldsa44", Kind::MlDsa(MlDsa::MlDsa44), &[Scheme::MlDsa]),
     pair("mldsa65", Kind::MlDsa(MlDsa::MlDsa65), &[Scheme::MlDsa]),
     pair("mldsa87", Kind::MlDsa(MlDsa::MlDsa87), &[Scheme::MlDsa]),
-    pair("slhdsa128f", Kind::SlhDsa, &[Scheme::SlhDsa]),
-    pair("mlkem768", Kind::MlKem, &[]),
+    pair("slhdsa128f", Kind::SlhDsa(SlhDsa::Sha2_128f), &[Scheme::SlhDsa]),
+    slow("slhdsa128s", Kind::SlhDsa(SlhDsa::Sha2_128s), &[Scheme::SlhDsa]),
+    pair("mlkem512", Kind::MlKem(MlKem::MlKem512), &[]),
+    pair("mlkem768", Kind::MlKem(MlKem::MlKem768), &[]),
+    pair("mlkem1024", Kind::MlKem(MlKem::MlKem1024), &[]),
 ];
 
 /// Returns the kind of this name.
@@ -80,8 +85,8 @@ impl Pair {
             Kind::Rsa(_) => CKM_RSA_PKCS_KEY_PAIR_GEN,
             Kind::Ed25519 => CKM_EC_EDWARDS_KEY_PAIR_GEN,
             Kind::MlDsa(_) => CKM_ML_DSA_KEY_PAIR_GEN,
-            Kind::SlhDsa => CKM_SLH_DSA_KEY_PAIR_GEN,
-            Kind::MlKem => CKM_ML_KEM_KEY_PAIR_GEN,
+            Kind::SlhDsa(_) => CKM_SLH_DSA_KEY_PAIR_GEN,
+            Kind::MlKem(_) => CKM_ML_KEM_KEY_PAIR_GEN,
         }
     }
 
@@ -104,8 +109,22 @@ impl Pair {
                 };
                 vec![Attribute::number(CKA_PARAMETER_SET, number)]
             }
-            Kind::SlhDsa => vec![Attribute::number(CKA_PARAMETER_SET, CKP_SLH_DSA_SHA2_128F)],
-            Kind::MlKem => vec![Attribute::number(CKA_PARAMETER_SET, CKP_ML_KEM_768)],
+            Kind::SlhDsa(set) => {
+                let number = match set {
+                    SlhDsa::Sha2_128f => CKP_SLH_DSA_SHA2_128F,
+                    SlhDsa::Sha2_128s => CKP_SLH_DSA_SHA2_128S,
+                    other => panic!("{other:?} is not measured: there is no baseline for it"),
+                };
+                vec![Attribute::number(CKA_PARAMETER_SET, number)]
+            }
+            Kind::MlKem(set) => {
+                let number = match set {
+                    MlKem::MlKem512 => CKP_ML_KEM_512,
+                    MlKem::MlKem768 => CKP_ML_KEM_768,
+                    MlKem::MlKem1024 => CKP_ML_KEM_1024,
+                };
+                vec![Attribute::number(CKA_PARAMETER_SET, number)]
+            }
         }
     }
 }
@@ -119,6 +138,61 @@ fn curve_oid(curve: Curve) -> Vec<u8> {
         Curve::P224 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x21],
         Curve::Secp256k1 => vec![0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
         other => panic!("{other:?} is not measured: there is no baseline for it"),
+    }
+}
+
+/// A cipher that also authenticates, with keys of 32 bytes, nonces of 12 bytes and tags of 16
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aead {
+    /// AES-256-GCM.
+    AesGcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+}
+
+impl Aead {
+    /// Returns the mechanism that generates a key.
+    pub fn generation(self) -> CK_MECHANISM_TYPE {
+        match self {
+            Self::AesGcm => CKM_AES_KEY_GEN,
+            Self::ChaCha20Poly1305 => CKM_CHACHA20_KEY_GEN,
+        }
+    }
+
+    /// Returns the mechanism that encrypts.
+    pub fn mechanism(self) -> CK_MECHANISM_TYPE {
+        match self {
+            Self::AesGcm => CKM_AES_GCM,
+            Self::ChaCha20Poly1305 => CKM_CHACHA20_POLY1305,
+        }
+    }
+
+    /// Returns the cipher of the backends.
+    pub fn of_backend(self) -> backend::AeadScheme {
+        match self {
+            Self::AesGcm => backend::AeadScheme::AesGcm,
+            Self::ChaCha20Poly1305 => backend::AeadScheme::ChaCha20Poly1305,
+        }
+    }
+}
+
+/// A hash that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digest {
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Digest {
+    /// Returns the mechanism.
+    pub fn mechanism(self) -> CK_MECHANISM_TYPE {
+        match self {
+            Self::Sha256 => CKM_SHA256,
+            Self::Sha512 => CKM_SHA512,
+        }
     }
 }
 

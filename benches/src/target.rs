@@ -6,11 +6,11 @@ mod module;
 mod template;
 
 use cryptoki_sys::{CK_OBJECT_HANDLE, CKA_EC_POINT, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE};
-use jeton::backend::{PublicParts, SlhDsa};
+use jeton::backend::{MlKem, PublicParts};
 use jeton_client::Attribute;
 
 use crate::operation::Boxed;
-use crate::scheme::{Kind, Pair, Scheme};
+use crate::scheme::{Aead, Digest, Kind, Pair, Scheme};
 
 pub use self::core::CoreToken;
 pub use module::{ModuleToken, creation};
@@ -54,8 +54,8 @@ pub trait Target {
     fn row(&self) -> &str;
     /// Makes a key pair: token or session objects, depending on the row.
     fn pair(&self, pair: &Pair) -> Outcome<Keys>;
-    /// Makes an AES-256 key, in the same way.
-    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE>;
+    /// Makes a key of 32 bytes for this cipher, in the same way.
+    fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE>;
     /// Makes a generic secret of 32 bytes, in the same way.
     fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE>;
     /// Destroys an object.
@@ -74,13 +74,15 @@ pub trait Target {
     /// `C_GenerateKey` of an AES-256 key.
     fn generating_aes(&self, home: Home) -> Outcome<Boxed<'_>>;
     /// `C_EncapsulateKey`.
-    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
+    fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>>;
     /// `C_DecapsulateKey`.
-    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>>;
-    /// `C_EncryptInit` and `C_Encrypt` of this number of bytes with AES-GCM, each with a new nonce.
-    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
-    /// `C_DigestInit` and `C_Digest` of this number of bytes with SHA-256.
-    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>>;
+    fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>>;
+    /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
+    fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_DecryptInit` and `C_Decrypt` of a ciphertext of this number of bytes without its tag.
+    fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
+    /// `C_DigestInit` and `C_Digest` of this number of bytes.
+    fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>>;
     /// `C_SignInit` and `C_Sign` of this number of bytes with HMAC-SHA-256.
     fn coding(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
     /// `C_GenerateRandom` of this number of bytes.
@@ -111,8 +113,8 @@ pub fn public_parts(target: &dyn Target, pair: &Pair, keys: Keys) -> Outcome<Pub
             PublicParts::Ed25519 { point: point.try_into().map_err(|_| "no point of Ed25519".to_owned())? }
         }
         Kind::MlDsa(set) => PublicParts::MlDsa { set, key: read(CKA_VALUE)? },
-        Kind::SlhDsa => PublicParts::SlhDsa { set: SlhDsa::Sha2_128f, key: read(CKA_VALUE)? },
-        Kind::MlKem => return Err("a key that does not sign".to_owned()),
+        Kind::SlhDsa(set) => PublicParts::SlhDsa { set, key: read(CKA_VALUE)? },
+        Kind::MlKem(_) => return Err("a key that does not sign".to_owned()),
     })
 }
 

@@ -14,7 +14,7 @@ pub mod mechanisms;
 pub mod migrate;
 pub mod object;
 mod out;
-mod pin;
+pub mod pin;
 pub mod pins;
 pub mod pipeline;
 pub mod report;

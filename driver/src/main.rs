@@ -93,6 +93,9 @@ enum Command {
     /// The process of one module: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
+    /// The process that shows whether a file is a module.
+    #[command(hide = true)]
+    LoadModule(commands::pin::LoadModule),
     /// The process that writes the token of a migration: it reads a job and writes the outcome.
     #[command(hide = true)]
     MigrateChild,
@@ -133,6 +136,7 @@ impl Command {
             Self::Import(command) => command.run(),
             Self::Manual(command) => command.run(Arguments::command()),
             Self::PipelineChild => commands::pipeline::child(),
+            Self::LoadModule(command) => command.run(),
             Self::MigrateChild => commands::migrate::child(),
         }
     }

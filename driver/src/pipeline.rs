@@ -2,8 +2,8 @@
 //! directly.
 //!
 //! - `stage`: the stages and their names; `batch`: one run through them.
-//! - `engine`: holds the CA key and signs: `pkcs11` through the C interface, `in_process` without
-//!   it.
+//! - `engine`: holds the CA key and signs: `pkcs11` through the C interface, `in_process` and
+//!   `openssl` without it.
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: the checks of stored bytes, shared with `jeton verify-db`.
 //! - `rounds`: the modules take turns, and each figure is compared with the baseline of its round.
@@ -17,6 +17,8 @@ mod engine;
 mod in_process;
 mod job;
 mod keep;
+#[cfg(feature = "openssl")]
+mod openssl;
 mod parent;
 mod pkcs11;
 mod rounds;
@@ -24,7 +26,7 @@ mod stage;
 mod verify;
 mod workers;
 
-pub use child::run_child;
+pub use child::{open_openssl, run_child};
 pub use database::{Batch, Database, DocumentSize};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;

@@ -9,8 +9,8 @@ mod extension;
 mod public_key;
 mod signed;
 
-pub use algorithm::{ALGORITHMS, Algorithm, Input, Key, Signing};
+pub use algorithm::{ALGORITHMS, Algorithm, Input, Key, Profile, Signing};
 pub use authority::Authority;
-pub(crate) use public_key::{ED25519_NAME_PARAMS, ED25519_PARAMS, P256_PARAMS};
+pub(crate) use public_key::{ED25519_NAME_PARAMS, ED25519_PARAMS, P256_PARAMS, P384_PARAMS};
 pub use public_key::{public_key_attributes, subject_public_key};
 pub use signed::{Signed, ocsp_payload, ocsp_response};

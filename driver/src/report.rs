@@ -10,7 +10,7 @@ use jeton_peers::Machine;
 use serde::Serialize;
 
 pub use table::{comparison, print};
-pub(crate) use table::{rate, ratio_text, time};
+pub(crate) use table::{has_rsa_subscribers, rate, ratio_text, rsa_keys, time};
 
 use crate::Error;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jeton_peers::{KNOWN, Known};
+use jeton_peers::{KNOWN, Known, UNPACKAGED};
 
 use crate::Error;
 
@@ -11,20 +11,31 @@ use crate::Error;
 pub enum Selection {
     /// AWS-LC, called directly.
     InProcess,
+    /// OpenSSL of the system, called directly.
+    OpenSsl,
     /// One of the known modules.
     Known(Known),
+    /// Jeton with its RustCrypto backend.
+    RustCrypto,
     /// Any other module.
     Path(PathBuf),
 }
 
 /// The name of the baseline.
 pub const IN_PROCESS: &str = "in-process";
+/// The name of OpenSSL, called directly.
+const OPENSSL: &str = "openssl";
+/// The name of Jeton with its RustCrypto backend, as in the benches.
+const RUSTCRYPTO: &str = "jeton-rc";
 
 impl Selection {
     /// Reads a name or the path of an existing file.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        if text == IN_PROCESS {
-            return Ok(Self::InProcess);
+        match text {
+            IN_PROCESS => return Ok(Self::InProcess),
+            OPENSSL => return Ok(Self::OpenSsl),
+            RUSTCRYPTO => return Ok(Self::RustCrypto),
+            _ => {}
         }
         if let Some(known) = Known::named(text) {
             return Ok(Self::Known(known));
@@ -33,17 +44,42 @@ impl Selection {
         if path.is_file() {
             return Ok(Self::Path(path));
         }
-        let names: Vec<_> = KNOWN.iter().map(|known| known.name()).collect();
+        let names: Vec<_> = KNOWN.iter().chain(&UNPACKAGED).map(|known| known.name()).collect();
         Err(Error::Usage(format!(
-            "module {text:?} is neither a file nor one of {}, {IN_PROCESS}",
+            "module {text:?} is neither a file nor one of {}, {RUSTCRYPTO}, {OPENSSL}, {IN_PROCESS}",
             names.join(", ")
         )))
+    }
+
+    /// Returns every module of this machine: OpenSSL if this tool was built with it, Jeton with
+    /// each backend, and the known modules that are found. The second value has those that are not.
+    pub fn all() -> (Vec<Self>, Vec<String>) {
+        let mut found = vec![Self::InProcess];
+        let mut absent = Vec::new();
+        if cfg!(feature = "openssl") {
+            found.push(Self::OpenSsl);
+        } else {
+            absent.push(OPENSSL.to_owned());
+        }
+        for known in KNOWN.into_iter().chain(UNPACKAGED) {
+            if known.library().is_none() {
+                absent.push(known.name().to_owned());
+                continue;
+            }
+            found.push(Self::Known(known));
+            if known == Known::Jeton && cfg!(feature = "rustcrypto") {
+                found.push(Self::RustCrypto);
+            }
+        }
+        (found, absent)
     }
 
     /// Returns the name in the report.
     pub fn name(&self) -> String {
         match self {
             Self::InProcess => IN_PROCESS.to_owned(),
+            Self::OpenSsl => OPENSSL.to_owned(),
+            Self::RustCrypto => RUSTCRYPTO.to_owned(),
             Self::Known(known) => known.name().to_owned(),
             Self::Path(path) => path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         }

@@ -86,6 +86,60 @@ fn a_file_that_is_not_a_module_is_reported() {
 }
 
 #[test]
+fn a_module_is_looked_at_before_the_pin_is_asked_for() {
+    let scratch = Scratch::new();
+    let db = scratch.file("db");
+    succeed(&mut stored(&scratch, "in-process"));
+    for verb in [&["pipeline"][..], &["verify-db", "--db", &db]] {
+        // `setsid` takes the terminal away, if the tests have one.
+        let asking = |module: &Path| {
+            let mut command = std::process::Command::new("setsid");
+            command.arg("--wait").arg(env!("CARGO_BIN_EXE_jeton")).args(verb).arg("--module").arg(module);
+            run(command.env_remove("JETON_PIN").stdin(std::process::Stdio::null()))
+        };
+        let (code, text) = asking(Path::new("/etc/passwd"));
+        assert!(code == 1 && text.contains("cannot load /etc/passwd"), "{text}");
+        assert!(!text.contains("PIN"), "{text}");
+        let Some(library) = peer(Known::SoftHsm2) else { continue };
+        let (code, text) = asking(&library);
+        assert!(code == 1 && text.contains("no PIN: give --pin, JETON_PIN, or a terminal"), "{text}");
+    }
+}
+
+#[test]
+fn the_algorithms_of_a_ca_and_its_subscribers_may_differ() {
+    let scratch = Scratch::new();
+    let names = ["ed25519/ecdsa-p384", "ecdsa-p384/ml-dsa-44", "slh-dsa-sha2-128f/rsa2048"];
+    let mut command = jeton(["pipeline", "--sizes", "2", "--min-seconds", "0", "--rsa-key-pool", "1"]);
+    command.args(["--ca-key-algo", &names.join(","), "--db", &scratch.file("db")]);
+    command.args(["--keep", &scratch.file("keep"), "--module", "in-process"]);
+    if peer(Known::Jeton).is_some() {
+        command.args(["--module", "jeton", "--module", "jeton-rc"]);
+    }
+    let text = succeed(&mut command);
+    for name in names {
+        assert!(text.contains(&format!("\n{name}, batch of 2 ")), "{text}");
+    }
+    assert!(text.contains("RSA: cert_gen generates at most 1 "), "{text}");
+    assert!(Path::new(&scratch.file("keep/in-process/ed25519+ecdsa-p384/leaf.pem")).exists());
+    let text = succeed(&mut jeton(["verify-db", "--module", "in-process", "--db", &scratch.file("db")]));
+    assert!(text.contains("batch of 2: 5 verify"), "{text}");
+    let (code, text) = run(&mut jeton(["pipeline", "--ca-key-algo", "ed25519/x"]));
+    assert!(code == 2 && text.contains(r#"unknown algorithm "x""#), "{text}");
+}
+
+#[test]
+fn openssl_in_process_is_a_column_if_the_tool_has_it() {
+    let (code, text) =
+        run(&mut jeton(["pipeline", "--module", "openssl", "--sizes", "2", "--min-seconds", "0"]));
+    if cfg!(feature = "openssl") {
+        assert!(code == 0 && text.contains("openssl: OpenSSL called directly"), "{text}");
+    } else {
+        assert!(code == 1 && text.contains("with the cargo feature `openssl`"), "{text}");
+    }
+}
+
+#[test]
 fn an_unknown_module_and_an_unknown_algorithm_are_named() {
     let (code, text) = run(&mut jeton(["pipeline", "--module", "no-such-module"]));
     assert!(code == 2 && text.contains(r#"module "no-such-module""#), "{text}");

@@ -1,31 +1,31 @@
-//! Hedged SLH-DSA-SHA2-128f by the crate `slh-dsa`, because AWS-LC lacks it.
+//! Hedged SLH-DSA-SHA2-128f and SLH-DSA-SHA2-128s by the crate `slh-dsa`, because AWS-LC lacks it.
 
 use jeton::backend::{PublicParts, SlhDsa};
-use slh_dsa::{Sha2_128f, Signature, SigningKey, VerifyingKey};
+use slh_dsa::{ParameterSet, Signature, SigningKey, VerifyingKey};
 
 use super::symmetric::random;
 
 /// The parsed key pair.
-pub struct SlhDsaPair {
-    private: SigningKey<Sha2_128f>,
-    public: VerifyingKey<Sha2_128f>,
+pub struct SlhDsaPair<P: ParameterSet> {
+    private: SigningKey<P>,
+    public: VerifyingKey<P>,
 }
 
-/// FIPS 205, 5.1: n, in bytes.
+/// FIPS 205, 5.1: n, in bytes, which both sets share.
 const N: usize = SlhDsa::Sha2_128f.n();
 
-impl SlhDsaPair {
+impl<P: ParameterSet> SlhDsaPair<P> {
     pub(super) fn generate() -> Self {
         let mut seed = [0; 3 * N];
         random(&mut seed);
         let private = SigningKey::slh_keygen_internal(&seed[..N], &seed[N..2 * N], &seed[2 * N..]);
-        let public: &VerifyingKey<Sha2_128f> = private.as_ref();
+        let public: &VerifyingKey<P> = private.as_ref();
         let public = public.clone();
         Self { private, public }
     }
 
-    pub(super) fn public(&self) -> PublicParts {
-        PublicParts::SlhDsa { set: SlhDsa::Sha2_128f, key: self.public.to_vec() }
+    pub(super) fn public(&self, set: SlhDsa) -> PublicParts {
+        PublicParts::SlhDsa { set, key: self.public.to_vec() }
     }
 
     pub(super) fn sign(&self, message: &[u8], out: &mut [u8]) -> usize {
@@ -38,7 +38,7 @@ impl SlhDsaPair {
     }
 
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) {
-        let signature = Signature::<Sha2_128f>::try_from(signature).expect("a signature's length");
+        let signature = Signature::<P>::try_from(signature).expect("a signature's length");
         self.public.try_verify_with_context(message, &[], &signature).expect("a good signature");
     }
 }

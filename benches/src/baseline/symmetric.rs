@@ -1,10 +1,11 @@
-//! AES-256-GCM, SHA-256, HMAC-SHA-256 and random bytes.
+//! AES-256-GCM, ChaCha20-Poly1305, SHA-256, SHA-512, HMAC-SHA-256 and random bytes.
 
 use std::ptr::{self, NonNull};
 
 use aws_lc_sys as aws;
 
 use super::one;
+use crate::scheme::{Aead, Digest};
 
 /// Fills `out` with random bytes.
 pub fn random(out: &mut [u8]) {
@@ -12,22 +13,53 @@ pub fn random(out: &mut [u8]) {
     one(unsafe { aws::RAND_bytes(out.as_mut_ptr(), out.len()) });
 }
 
-/// Returns the digest of `data`.
-pub fn sha256(data: &[u8], out: &mut [u8; 32]) {
-    // SAFETY: the length is that of `data`; `out` has the length of the digest.
-    unsafe { aws::SHA256(data.as_ptr(), data.len(), out.as_mut_ptr()) };
+/// Writes the digest of `data` into the front of `out`.
+pub fn digest(digest: Digest, data: &[u8], out: &mut [u8; 64]) {
+    let function = match digest {
+        Digest::Sha256 => aws::SHA256,
+        Digest::Sha512 => aws::SHA512,
+    };
+    // SAFETY: the length is that of `data`; `out` has at least the length of the digest.
+    unsafe { function(data.as_ptr(), data.len(), out.as_mut_ptr()) };
 }
 
-/// AES-256-GCM with a prepared key.
+/// A cipher with a prepared key.
 pub struct Sealer(NonNull<aws::EVP_AEAD_CTX>);
 
 impl Sealer {
     /// Prepares the key, for tags of 16 bytes.
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub fn new(cipher: Aead, key: &[u8; 32]) -> Self {
+        // SAFETY: both functions only return the address of a static.
+        let method = unsafe {
+            match cipher {
+                Aead::AesGcm => aws::EVP_aead_aes_256_gcm(),
+                Aead::ChaCha20Poly1305 => aws::EVP_aead_chacha20_poly1305(),
+            }
+        };
         // SAFETY: the method is a static, the key has the required length; we own the result.
-        let context =
-            unsafe { aws::EVP_AEAD_CTX_new(aws::EVP_aead_aes_256_gcm(), key.as_ptr(), key.len(), 16) };
+        let context = unsafe { aws::EVP_AEAD_CTX_new(method, key.as_ptr(), key.len(), 16) };
         Self(NonNull::new(context).expect("memory"))
+    }
+
+    /// Writes the message of a ciphertext with its tag into `out`.
+    pub fn open(&self, nonce: &[u8; 12], sealed: &[u8], out: &mut [u8]) -> usize {
+        let mut len = 0;
+        // SAFETY: every slice is passed with its length; null means no associated data.
+        one(unsafe {
+            aws::EVP_AEAD_CTX_open(
+                self.0.as_ptr(),
+                out.as_mut_ptr(),
+                &mut len,
+                out.len(),
+                nonce.as_ptr(),
+                nonce.len(),
+                sealed.as_ptr(),
+                sealed.len(),
+                ptr::null(),
+                0,
+            )
+        });
+        len
     }
 
     /// Writes ciphertext and tag into `out`.

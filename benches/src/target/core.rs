@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use cryptoki_sys::CK_OBJECT_HANDLE;
-use jeton::backend::{AeadScheme, CipherScheme};
+use jeton::backend::{CipherScheme, MlKem};
 use jeton::error::Error;
 use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHandle, SlotId};
 use jeton::mechanism::{self, Mechanism, Params};
@@ -17,12 +17,10 @@ use jeton::session::{Operations, Session};
 use super::template::{self, FIVE, Findable, Values};
 use super::{Home, Keys, Outcome, Target, Template};
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
-use crate::scheme::{INPUT, Pair, Scheme, named};
+use crate::scheme::{Aead, Digest, INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
 const MAX_SIGNATURE: usize = 17_088;
-/// The length of a ciphertext of ML-KEM-768.
-const CIPHERTEXT: usize = 1088;
 const PIN: &[u8] = b"bench-1234";
 const SO_PIN: &[u8] = b"bench-so-1234";
 
@@ -116,9 +114,9 @@ impl Target for CoreToken {
         self.generate(&plain(pair.generation())?, &public, &private).outcome()
     }
 
-    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
-        let mechanism = plain(M::AES_KEY_GEN.0)?;
-        let key = self.module.generate_key(self.session, &mechanism, &read(&template::aes(Home::Token)));
+    fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE> {
+        let (mechanism, template) = (plain(cipher.generation())?, template::cipher_key(cipher, Home::Token));
+        let key = self.module.generate_key(self.session, &mechanism, &read(&template));
         Ok(key.and_then(completed).outcome()?.0)
     }
 
@@ -182,9 +180,9 @@ impl Target for CoreToken {
         Ok(making(move || done(generate()), |key| self.remove(key)))
     }
 
-    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+    fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let (mechanism, template) = (plain(M::ML_KEM.0)?, template::received());
-        let mut out = vec![0; CIPHERTEXT];
+        let mut out = vec![0; set.ciphertext_len()];
         let mut encapsulate = move || {
             let out = Output::Buffer(&mut out);
             let key = ObjectHandle(keys.public);
@@ -195,9 +193,9 @@ impl Target for CoreToken {
         Ok(making(move || done(encapsulate()), |key| self.remove(key)))
     }
 
-    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
+    fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
         let (mechanism, template) = (plain(M::ML_KEM.0)?, template::received());
-        let mut ciphertext = vec![0; CIPHERTEXT];
+        let mut ciphertext = vec![0; set.ciphertext_len()];
         let (public, private) = (ObjectHandle(keys.public), ObjectHandle(keys.private));
         let out = Output::Buffer(&mut ciphertext);
         let made =
@@ -210,11 +208,8 @@ impl Target for CoreToken {
         Ok(making(move || done(decapsulate()), |key| self.remove(key)))
     }
 
-    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
-        let cipher = AeadScheme::AesGcm;
-        let (nonce, aad) = ([0; 12].into(), Box::default());
-        let params = Params::Cipher(CipherScheme::Aead { cipher, nonce, aad, tag_len: 16, data_len: 0 });
-        let mut mechanism = Mechanism { params, ..plain(M::AES_GCM.0)? };
+    fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let mut mechanism = with_nonce(cipher)?;
         let (input, mut out, mut count) = (vec![0; len], vec![0; len + 16], 0u64);
         let mut seal = move || {
             count += 1;
@@ -231,8 +226,27 @@ impl Target for CoreToken {
         }))
     }
 
-    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
-        let (mechanism, input, mut out) = (plain(M::SHA256.0)?, vec![0; len], [0; 32]);
+    fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let (mechanism, key) = (with_nonce(cipher)?, ObjectHandle(key));
+        let (input, mut sealed, mut out) = (vec![0x5a; len], vec![0; len + 16], vec![0; len + 16]);
+        self.module
+            .start(self.session, "C_EncryptInit", &mechanism, key, Session::encrypt_init)
+            .and_then(|()| {
+                self.operate(|operations| operations.encrypt.crypt(&input, Output::Buffer(&mut sealed)))
+            })
+            .outcome()?;
+        let mut open = move || {
+            self.module.start(self.session, "C_DecryptInit", &mechanism, key, Session::decrypt_init)?;
+            self.operate(|operations| operations.decrypt.crypt(&sealed, Output::Buffer(&mut out)))
+        };
+        open().outcome()?;
+        Ok(repeated(move || {
+            done(open());
+        }))
+    }
+
+    fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
+        let (mechanism, input, mut out) = (plain(digest.mechanism())?, vec![0; len], [0; 64]);
         let mut digest = move || {
             self.module.with_session(self.session, |session| session.digest_init(&mechanism))?;
             self.operate(|operations| operations.digest.digest(&input, Output::Buffer(&mut out)))
@@ -346,6 +360,14 @@ fn completed<T>(started: Started<T>) -> Result<T, Error> {
 fn plain(number: u64) -> Outcome<Mechanism> {
     let mechanism = mechanism::find(M(number)).ok_or("no such mechanism")?;
     Ok(Mechanism { info: mechanism, params: Params::None })
+}
+
+/// Returns the mechanism of a cipher with a nonce of zeros.
+fn with_nonce(cipher: Aead) -> Outcome<Mechanism> {
+    let (nonce, aad) = ([0; 12].into(), Box::default());
+    let (tag_len, data_len) = (16, 0);
+    let scheme = CipherScheme::Aead { cipher: cipher.of_backend(), nonce, aad, tag_len, data_len };
+    Ok(Mechanism { params: Params::Cipher(scheme), ..plain(cipher.mechanism())? })
 }
 
 fn mechanism(scheme: Scheme) -> Outcome<Mechanism> {

@@ -3,19 +3,18 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256, CKM_SHA256_HMAC};
+use cryptoki_sys::{CK_OBJECT_HANDLE, CKM_AES_KEY_GEN, CKM_ML_KEM, CKM_SHA256_HMAC};
+use jeton::backend::MlKem;
 use jeton_client::{Access, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User};
 
 use super::template::{self, FIVE, Findable, ID_AT, LABEL_AT, Values};
 use super::{Home, Keys, Outcome, Target};
 use crate::calls;
 use crate::operation::{Boxed, batched, making, one_by_one, repeated};
-use crate::scheme::{INPUT, Pair, Scheme, named};
+use crate::scheme::{Aead, Digest, INPUT, Pair, Scheme, named};
 
 /// Room for the longest signature.
 const MAX_SIGNATURE: usize = 17_088;
-/// The length of a ciphertext of ML-KEM-768.
-const CIPHERTEXT: usize = 1088;
 
 /// A token behind its C interface, with a read/write session in which the user is logged in.
 pub struct ModuleToken {
@@ -80,9 +79,9 @@ impl Target for ModuleToken {
         Ok(Keys { public: public.0, private: private.0 })
     }
 
-    fn aes_key(&self) -> Outcome<CK_OBJECT_HANDLE> {
-        let mechanism = Mechanism::new(CKM_AES_KEY_GEN);
-        Ok(self.session.generate_key(&mechanism, &template::aes(self.home)).outcome()?.0)
+    fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE> {
+        let mechanism = Mechanism::new(cipher.generation());
+        Ok(self.session.generate_key(&mechanism, &template::cipher_key(cipher, self.home)).outcome()?.0)
     }
 
     fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE> {
@@ -139,14 +138,14 @@ impl Target for ModuleToken {
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn encapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut call = self.encapsulation(keys).outcome()?;
+    fn encapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut call = self.encapsulation(set, keys).outcome()?;
         self.remove(call.call().outcome()?);
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn decapsulating(&self, keys: Keys) -> Outcome<Boxed<'_>> {
-        let mut first = self.encapsulation(keys).outcome()?;
+    fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>> {
+        let mut first = self.encapsulation(set, keys).outcome()?;
         self.remove(first.call().outcome()?);
         let ciphertext = first.ciphertext().to_vec();
         let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.private));
@@ -157,8 +156,8 @@ impl Target for ModuleToken {
         Ok(making(move || done(call.call()), |key| self.remove(key)))
     }
 
-    fn sealing(&self, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
-        let call = calls::Transform::seal(&self.session, ObjectHandle(key), &vec![0; len]);
+    fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let call = calls::Transform::seal(&self.session, cipher, ObjectHandle(key), &vec![0; len]);
         let mut call = call.outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || {
@@ -166,8 +165,23 @@ impl Target for ModuleToken {
         }))
     }
 
-    fn digesting(&self, len: usize) -> Outcome<Boxed<'_>> {
-        let mechanism = Mechanism::new(CKM_SHA256);
+    fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>> {
+        let (key, message) = (ObjectHandle(key), vec![0x5a; len]);
+        let mut seal = calls::Transform::seal(&self.session, cipher, key, &message).outcome()?;
+        let sealed = seal.call().outcome()?;
+        let ciphertext = seal.out()[..sealed].to_vec();
+        let mut call = calls::Transform::open(seal, &ciphertext).outcome()?;
+        let opened = call.call().outcome()?;
+        if call.out()[..opened] != message {
+            return Err("a message that was decrypted is another one".to_owned());
+        }
+        Ok(repeated(move || {
+            done(call.call());
+        }))
+    }
+
+    fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>> {
+        let mechanism = Mechanism::new(digest.mechanism());
         let mut call = calls::Transform::digest(&self.session, &mechanism, &vec![0; len]).outcome()?;
         call.call().outcome()?;
         Ok(repeated(move || {
@@ -270,9 +284,9 @@ impl Target for ModuleToken {
 }
 
 impl ModuleToken {
-    fn encapsulation(&self, keys: Keys) -> Result<calls::Encapsulation<'_>, Failure> {
+    fn encapsulation(&self, set: MlKem, keys: Keys) -> Result<calls::Encapsulation<'_>, Failure> {
         let (mechanism, key) = (Mechanism::new(CKM_ML_KEM), ObjectHandle(keys.public));
-        calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), CIPHERTEXT)
+        calls::Encapsulation::new(&self.session, &mechanism, key, &template::received(), set.ciphertext_len())
     }
 
     /// Makes AES keys with the numbers of `range`, in sessions of `threads` threads, until all

@@ -8,7 +8,7 @@ use cryptoki_sys::{
 use jeton_client::Attribute;
 
 use super::{Home, Template};
-use crate::scheme::{Kind, Pair};
+use crate::scheme::{Aead, Kind, Pair};
 
 /// The attributes that a client reads from a private key.
 pub(super) const FIVE: [CK_ATTRIBUTE_TYPE; 5] = [CKA_CLASS, CKA_KEY_TYPE, CKA_LABEL, CKA_ID, CKA_SIGN];
@@ -22,7 +22,7 @@ pub(super) fn public(pair: &Pair, home: Home) -> Template {
     let mut template = pair.domain();
     template.push(kept(home));
     template.push(match pair.kind {
-        Kind::MlKem => Attribute::flag(CKA_ENCAPSULATE, true),
+        Kind::MlKem(_) => Attribute::flag(CKA_ENCAPSULATE, true),
         _ => Attribute::flag(CKA_VERIFY, true),
     });
     template
@@ -38,7 +38,7 @@ pub(super) fn private(pair: &Pair, home: Home) -> Template {
         Attribute::bytes(CKA_LABEL, b"bench".to_vec()),
         Attribute::bytes(CKA_ID, [7; 20]),
         match pair.kind {
-            Kind::MlKem => Attribute::flag(CKA_DECAPSULATE, true),
+            Kind::MlKem(_) => Attribute::flag(CKA_DECAPSULATE, true),
             _ => Attribute::flag(CKA_SIGN, true),
         },
     ]
@@ -54,6 +54,15 @@ pub(super) fn aes(home: Home) -> Template {
         Attribute::flag(CKA_ENCRYPT, true),
         Attribute::flag(CKA_DECRYPT, true),
     ]
+}
+
+/// Returns the template of a generated key for a cipher. The length of a ChaCha20 key is fixed.
+pub(super) fn cipher_key(cipher: Aead, home: Home) -> Template {
+    let mut template = aes(home);
+    if cipher == Aead::ChaCha20Poly1305 {
+        template.retain(|attribute| attribute.kind != CKA_VALUE_LEN);
+    }
+    template
 }
 
 /// Returns the template of a generic secret of 32 bytes.

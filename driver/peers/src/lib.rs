@@ -13,7 +13,7 @@ mod sandbox;
 
 pub use error::Error;
 pub use interval::Interval;
-pub use library::{KNOWN, Known, library_of};
+pub use library::{KNOWN, Known, UNPACKAGED, library_of};
 pub use machine::Machine;
 pub use page::write_between;
 pub use sandbox::{PIN, SO_PIN, Sandbox, TokenAccess, free_slot, initialise, prepare_token};

@@ -16,10 +16,15 @@ pub enum Known {
     Nss,
     /// Kryoptic. No Debian package has it, so only a caller that names it uses it.
     Kryoptic,
+    /// Craton HSM, of which the same is true.
+    Craton,
 }
 
 /// The modules that the tool runs by default, in the order of the report.
 pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
+
+/// The modules that no distribution of ours packages. `driver/peers/build` builds them.
+pub const UNPACKAGED: [Known; 2] = [Known::Kryoptic, Known::Craton];
 
 impl Known {
     /// Returns the name on the command line and in the report.
@@ -29,19 +34,20 @@ impl Known {
             Self::SoftHsm2 => "softhsm2",
             Self::Nss => "nss",
             Self::Kryoptic => "kryoptic",
+            Self::Craton => "craton",
         }
     }
 
     /// Returns the module with this name.
     pub fn named(name: &str) -> Option<Self> {
-        KNOWN.into_iter().chain([Self::Kryoptic]).find(|known| known.name() == name)
+        KNOWN.into_iter().chain(UNPACKAGED).find(|known| known.name() == name)
     }
 
     /// Returns the library parameters of `C_Initialize` with which the module starts without a
     /// token. NSS must know that there is no database.
     pub const fn looking_parameters(self) -> Option<&'static str> {
         match self {
-            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic => None,
+            Self::Jeton | Self::SoftHsm2 | Self::Kryoptic | Self::Craton => None,
             Self::Nss => {
                 Some("configdir='' certPrefix='' keyPrefix='' secmod='' flags=noCertDB,noModDB,readOnly")
             }
@@ -55,6 +61,7 @@ impl Known {
             Self::SoftHsm2 => "SOFTHSM2_MODULE",
             Self::Nss => "NSS_MODULE",
             Self::Kryoptic => "KRYOPTIC_MODULE",
+            Self::Craton => "CRATON_MODULE",
         }
     }
 
@@ -65,13 +72,14 @@ impl Known {
             Self::SoftHsm2 => "libsofthsm2.so",
             Self::Nss => "libsoftokn3.so",
             Self::Kryoptic => "libkryoptic_pkcs11.so",
+            Self::Craton => "libcraton_hsm.so",
         }
     }
 
     /// Returns the directories of distributions, below each of [`LIBRARY_ROOTS`].
     const fn below(self) -> &'static [&'static str] {
         match self {
-            Self::Jeton | Self::Kryoptic => &["", "pkcs11"],
+            Self::Jeton | Self::Kryoptic | Self::Craton => &["", "pkcs11"],
             Self::SoftHsm2 => &["softhsm", "pkcs11", ""],
             Self::Nss => &["", "nss", "pkcs11"],
         }

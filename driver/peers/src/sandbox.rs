@@ -79,9 +79,26 @@ impl Sandbox {
                 fs::write(&path, text).map_err(Error::io(&path))?;
                 (vec![("KRYOPTIC_CONF".to_owned(), path.into())], None, TokenAccess::Initialise)
             }
+            Known::Craton => (craton_environment(directory, &tokens)?, None, TokenAccess::Initialise),
         };
         Ok(Self { environment, reserved, token })
     }
+}
+
+/// Configures Craton HSM for speed: AWS-LC, which its build script selects, and no audit log. An
+/// unsigned build starts only with the second variable.
+fn craton_environment(directory: &Path, tokens: &Path) -> Result<Vec<(String, OsString)>, Error> {
+    let (tokens, path) = (tokens.display(), directory.join("craton.toml"));
+    let text = format!(
+        "[token]\nstorage_path = \"{tokens}/store\"\npersist_objects = true\nmax_sessions = 1000\n\
+         max_rw_sessions = 1000\n[audit]\nenabled = false\nlog_path = \"{tokens}/audit.jsonl\"\n\
+         [algorithms]\ncrypto_backend = \"awslc\"\n"
+    );
+    fs::write(&path, text).map_err(Error::io(&path))?;
+    Ok(vec![
+        ("CRATON_HSM_CONFIG".to_owned(), path.into()),
+        ("CRATON_HSM_INTEGRITY_BYPASS".to_owned(), "unsafe-dev-only".into()),
+    ])
 }
 
 fn jeton_environment(

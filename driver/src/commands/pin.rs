@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use clap::Args;
 use jeton_driver::Error;
+use jeton_driver::client::Module;
 use zeroize::Zeroizing;
 
 /// A shorter PIN is allowed, with a warning.
@@ -158,6 +160,45 @@ pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
 /// A PIN that exists.
 pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
     given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
+}
+
+/// The user's PIN of a module that is given by its path. Looks whether the file is a module before
+/// it asks for the PIN.
+pub fn ask_for_module(library: &Path, given: Option<String>) -> Result<Zeroizing<String>, Error> {
+    if let Some(pin) = given {
+        return Ok(Zeroizing::new(pin));
+    }
+    loads(library)?;
+    prompt("User PIN: ").map_err(|_| Error::Failed("no PIN: give --pin, JETON_PIN, or a terminal".to_owned()))
+}
+
+/// Loads a module in a process of its own, because its code runs when it is loaded.
+fn loads(library: &Path) -> Result<(), Error> {
+    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
+    let output =
+        Command::new(&program).arg("load-module").arg(library).output().map_err(Error::io(program))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Failed(match reason.trim() {
+        "" => format!("loading {} ended the process: {}", library.display(), output.status),
+        reason => reason.trim_start_matches("jeton: ").to_owned(),
+    }))
+}
+
+/// The hidden command of this process.
+#[derive(Args)]
+pub struct LoadModule {
+    library: PathBuf,
+}
+
+impl LoadModule {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        Module::load(self.library)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// A new PIN: the tool asks for it twice.

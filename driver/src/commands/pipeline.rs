@@ -14,12 +14,11 @@ use jeton_driver::Error;
 use jeton_driver::pipeline::{
     Database, Job, Outcome, Participant, Plan, Seconds, Target, Turn, Watcher, Worker, measure, run_child,
 };
-use jeton_driver::pki::Algorithm;
+use jeton_driver::pki::{ALGORITHMS, Profile};
 use jeton_driver::report::{self, Report};
 use jeton_driver::results::Results;
 use jeton_driver::selection::Selection;
 use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
-use zeroize::Zeroizing;
 
 use super::backend::Backend;
 use super::{pin, printing};
@@ -32,12 +31,15 @@ use super::{pin, printing};
 /// is not counted.
 #[derive(Args)]
 pub struct Pipeline {
-    /// jeton, softhsm2, nss, in-process, or the path of a shared object; may be repeated. The
-    /// default is jeton and each peer on this machine. The baseline in-process always runs.
+    /// jeton, jeton-rc (with the RustCrypto backend), openssl (the system's library, called
+    /// directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or all; may be
+    /// repeated. The default is jeton, softhsm2 and nss, as far as they are found. The baseline
+    /// in-process always runs. KRYOPTIC_MODULE and CRATON_MODULE name the files of these two.
     #[arg(long)]
     module: Vec<String>,
-    /// ecdsa-p256, ed25519, ml-dsa-44, ml-dsa-65, rsa2048, rsa3072, rsa4096, or all; may be
-    /// repeated.
+    /// ecdsa-p256, ecdsa-p384, ed25519, ml-dsa-44, ml-dsa-65, rsa2048, rsa3072, rsa4096,
+    /// slh-dsa-sha2-128f, or all; may be repeated. After a slash: another algorithm for the
+    /// subscribers' keys, as in rsa4096/ecdsa-p256.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     ca_key_algo: Vec<String>,
     /// Batch sizes.
@@ -197,24 +199,43 @@ impl Pipeline {
     }
 
     fn algorithms(&self) -> Result<Vec<String>, Error> {
-        if self.ca_key_algo.iter().any(|name| name == "all") {
-            return Ok(jeton_driver::pki::ALGORITHMS.iter().map(|one| one.name.to_owned()).collect());
+        let mut names: Vec<String> = Vec::new();
+        for name in &self.ca_key_algo {
+            let wanted = match name.as_str() {
+                "all" => ALGORITHMS.iter().map(|one| one.name.to_owned()).collect(),
+                name => vec![Profile::named(name)?.name()],
+            };
+            for name in wanted {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
         }
-        self.ca_key_algo.iter().map(|name| Ok(Algorithm::named(name)?.name.to_owned())).collect()
+        Ok(names)
     }
 
     /// Returns the baseline, then the modules of the command line, or else the installed modules.
     /// The second value lists known modules that are not installed.
     fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
         let mut selections = vec![Selection::InProcess];
+        let mut all_absent = Vec::new();
         for text in &self.module {
-            let selection = Selection::parse(text)?;
-            if !selections.contains(&selection) {
-                selections.push(selection);
+            let wanted = match text.as_str() {
+                "all" => {
+                    let (found, absent) = Selection::all();
+                    all_absent = absent;
+                    found
+                }
+                text => vec![Selection::parse(text)?],
+            };
+            for selection in wanted {
+                if !selections.contains(&selection) {
+                    selections.push(selection);
+                }
             }
         }
         if !self.module.is_empty() {
-            return Ok((selections, Vec::new()));
+            return Ok((selections, all_absent));
         }
         if Known::Jeton.library().is_none() {
             return Err(Error::Failed(
@@ -230,12 +251,12 @@ impl Pipeline {
 
     /// Returns the PIN for a module with a path. Asks for it before the long work begins.
     fn path_pin(&self) -> Result<Option<String>, Error> {
-        let has_path =
-            self.module.iter().any(|text| matches!(Selection::parse(text), Ok(Selection::Path(_))));
-        if !has_path {
-            return Ok(None);
-        }
-        pin::ask(self.pin.clone().map(Zeroizing::new), "User").map(|pin| Some(pin.to_string()))
+        let path = self.module.iter().find_map(|text| match Selection::parse(text) {
+            Ok(Selection::Path(path)) => Some(path),
+            _ => None,
+        });
+        let Some(path) = path else { return Ok(None) };
+        pin::ask_for_module(&path, self.pin.clone()).map(|pin| Some(pin.to_string()))
     }
 
     /// Starts the process of a module. A module that cannot be started takes no turns, and its
@@ -255,17 +276,22 @@ impl Pipeline {
         };
         let (target, environment) = match selection {
             Selection::InProcess => (Target::InProcess, Vec::new()),
+            Selection::OpenSsl => (Target::OpenSsl, Vec::new()),
             Selection::Path(library) => {
                 let pin = pin.unwrap_or_default().to_owned();
                 let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
                 (Target::Module { library: library.clone(), reserved: None, token }, Vec::new())
             }
-            Selection::Known(known) => {
+            Selection::Known(_) | Selection::RustCrypto => {
+                let (known, backend) = match selection {
+                    Selection::Known(known) => (*known, self.backend),
+                    _ => (Known::Jeton, Some(Backend::Rustcrypto)),
+                };
                 let Some(library) = known.library() else {
                     return Ok(absent(format!("the module {} was not found", known.name())));
                 };
                 let Sandbox { environment, reserved, token } =
-                    Sandbox::fresh(*known, own, self.backend.map(Backend::name))?;
+                    Sandbox::fresh(known, own, backend.map(Backend::name))?;
                 (Target::Module { library, reserved, token }, environment)
             }
         };

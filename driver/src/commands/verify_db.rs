@@ -6,10 +6,9 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use jeton_driver::Error;
 use jeton_driver::client::Module;
-use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, verify_database};
+use jeton_driver::pipeline::{Engine, InProcess, Pkcs11, Verdict, open_openssl, verify_database};
 use jeton_driver::selection::Selection;
 use jeton_peers::{Known, Sandbox, TokenAccess};
-use zeroize::Zeroizing;
 
 use super::backend::Backend;
 use super::pin;
@@ -20,7 +19,8 @@ pub struct VerifyDb {
     /// The database.
     #[arg(long)]
     db: PathBuf,
-    /// The module that verifies: jeton, softhsm2, nss, in-process, or the path of a shared object.
+    /// The module that verifies: jeton, jeton-rc, softhsm2, nss, kryoptic, craton, openssl,
+    /// in-process, or the path of a shared object.
     #[arg(long, default_value = "jeton")]
     module: String,
     /// The backend of jeton.
@@ -42,28 +42,34 @@ impl VerifyDb {
     pub fn run(self) -> Result<ExitCode, Error> {
         match (Selection::parse(&self.module)?, &self.sandbox) {
             (Selection::InProcess, _) => self.verify(&mut InProcess::default()),
+            (Selection::OpenSsl, _) => self.verify(open_openssl()?.0.as_mut()),
+            (Selection::RustCrypto, None) => self.run_in_sandbox(Known::Jeton, Some(Backend::Rustcrypto)),
+            (Selection::RustCrypto, Some(sandbox)) => self.verify_in(Known::Jeton, sandbox),
             (Selection::Path(path), _) => {
-                let pin = pin::ask(self.pin.clone().map(Zeroizing::new), "User")?.to_string();
+                let pin = pin::ask_for_module(&path, self.pin.clone())?.to_string();
                 let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
                 self.verify_through(path, None, &token)
             }
-            (Selection::Known(known), None) => self.run_in_sandbox(known),
-            (Selection::Known(known), Some(sandbox)) => {
-                let token = serde_json::from_str(sandbox)
-                    .map_err(|error| Error::Usage(format!("--sandbox: {error}")))?;
-                let (reserved, token): (Option<String>, TokenAccess) = token;
-                self.verify_through(library(known)?, reserved.as_deref(), &token)
-            }
+            (Selection::Known(known), None) => self.run_in_sandbox(known, self.backend),
+            (Selection::Known(known), Some(sandbox)) => self.verify_in(known, sandbox),
         }
+    }
+
+    /// Verifies with a module whose environment is set. `sandbox` has its parameters.
+    fn verify_in(&self, known: Known, sandbox: &str) -> Result<ExitCode, Error> {
+        let token =
+            serde_json::from_str(sandbox).map_err(|error| Error::Usage(format!("--sandbox: {error}")))?;
+        let (reserved, token): (Option<String>, TokenAccess) = token;
+        self.verify_through(library(known)?, reserved.as_deref(), &token)
     }
 
     /// A module reads its environment when it is loaded. So the tool runs itself with the
     /// environment of a fresh token.
-    fn run_in_sandbox(&self, known: Known) -> Result<ExitCode, Error> {
+    fn run_in_sandbox(&self, known: Known, backend: Option<Backend>) -> Result<ExitCode, Error> {
         // The library is looked up here, so that one clear message says that a module is absent.
         library(known)?;
         let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let sandbox = Sandbox::fresh(known, directory.path(), self.backend.map(Backend::name))?;
+        let sandbox = Sandbox::fresh(known, directory.path(), backend.map(Backend::name))?;
         let text = serde_json::to_string(&(&sandbox.reserved, &sandbox.token))
             .map_err(|error| Error::Usage(error.to_string()))?;
         let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;

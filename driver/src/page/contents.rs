@@ -6,7 +6,7 @@ use super::plots::{self, Axis, Series};
 use super::{Block, Page, Plot, Section, Table};
 use crate::Error;
 use crate::pipeline::{Items, Place, STAGES};
-use crate::report::{rate, ratio_text, time};
+use crate::report::{has_rsa_subscribers, rate, ratio_text, rsa_keys, time};
 use crate::results::{Cell, Measurement};
 use crate::selection::IN_PROCESS;
 
@@ -14,6 +14,14 @@ use crate::selection::IN_PROCESS;
 const SIZES: [u64; 2] = [64, 1024];
 /// The name for the time of all stages together.
 const TOTAL: &str = "total";
+/// The stages that sign or verify.
+const SIGNING: [&str; 7] =
+    ["ca_self_sign", "cert_gen", "cert_verify", "crl_sign", "crl_verify", "ocsp_sign", "ocsp_verify"];
+/// The stages in the comparison of algorithms besides those: the ones whose time depends on the
+/// length of a signature, and one whose time does not.
+const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
+/// Times that differ by less than this part are called equal.
+const EQUAL: f64 = 0.05;
 
 /// Builds the page.
 pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
@@ -21,7 +29,7 @@ pub(super) fn page(measurements: &[Measurement]) -> Result<Page, Error> {
         return Err(Error::Failed("the store has no measurement with a run".to_owned()));
     };
     let view = View::of(newest);
-    let mut sections = vec![modules(&view)?, algorithms(&view)?];
+    let mut sections = vec![modules(&view)?, signing(&view), algorithms(&view)?];
     sections.extend(backends(measurements)?);
     sections.push(throughput(&view)?);
     sections.extend(documents(newest)?);
@@ -157,6 +165,42 @@ fn modules(view: &View<'_>) -> Result<Section, Error> {
     Ok(Section { title: "The modules".to_owned(), blocks })
 }
 
+/// Compares the modules in the stages that sign or verify, for each algorithm.
+fn signing(view: &View<'_>) -> Section {
+    let size = view.largest();
+    let cell = |module: &str, algorithm: &str, stage: &str| {
+        let Some(seconds) = view.seconds(module, algorithm, size, stage) else { return missing() };
+        let ratio = view.ratio(module, algorithm, size, stage).map(|ratio| format!(": {}", in_words(ratio)));
+        time(seconds.median) + &ratio.unwrap_or_default()
+    };
+    let rows = view.algorithms.iter().flat_map(|algorithm| {
+        SIGNING.iter().map(|stage| {
+            let cells = view.modules.iter().map(|module| cell(module, algorithm, stage));
+            [(*algorithm).to_owned(), (*stage).to_owned()].into_iter().chain(cells).collect()
+        })
+    });
+    let header = [vec!["algorithm", "stage"], view.modules.clone()].concat();
+    let table = Table { header: header.into_iter().map(ToOwned::to_owned).collect(), rows: rows.collect() };
+    let text = format!(
+        "A batch of {size}. After the time: how it relates to that of {IN_PROCESS} in the same round. \"About \
+         equal\": the two differ by less than {:.0} %, or the 95 % interval of the ratio contains 1.",
+        EQUAL * 100.0
+    );
+    let blocks = vec![Block::Text(text), Block::Table(table)];
+    Section { title: "Signatures and verifications".to_owned(), blocks }
+}
+
+/// Says a ratio in words.
+fn in_words(ratio: Interval) -> String {
+    if (ratio.low..=ratio.high).contains(&1.0) || (ratio.median - 1.0).abs() < EQUAL {
+        return "about equal".to_owned();
+    }
+    match ratio.median {
+        shorter if shorter < 1.0 => format!("{:.1} times as fast", 1.0 / shorter),
+        longer => format!("{longer:.1} times as long"),
+    }
+}
+
 /// Compares the algorithms with one module: Jeton, or else the first.
 fn algorithms(view: &View<'_>) -> Result<Section, Error> {
     const SHOWN: [&str; 4] = ["cert_gen", "cert_verify", "ocsp_sign", "ocsp_verify"];
@@ -183,52 +227,94 @@ fn algorithms(view: &View<'_>) -> Result<Section, Error> {
         .collect();
     let title = format!("Items per second with {module}, batch of {size}");
     let svg = plots::points(&title, "algorithm of the CA", "items per second", &view.algorithms, &series)?;
-    let blocks = vec![Block::Plot(Plot { title, svg }), Block::Table(table)];
+    let stages = SIGNING.iter().chain(&SIZED).map(|stage| {
+        let cells = view.algorithms.iter().map(|algorithm| {
+            let seconds = view.seconds(module, algorithm, size, stage);
+            seconds.map_or_else(missing, |one| time(one.median))
+        });
+        std::iter::once((*stage).to_owned()).chain(cells).collect()
+    });
+    let times = Table { header: self::header("stage", &view.algorithms), rows: stages.collect() };
+    let text = format!("The time of each stage with {module}, batch of {size}:");
+    let plot = Block::Plot(Plot { title, svg });
+    let mut blocks = vec![plot, Block::Table(table), Block::Text(text), Block::Table(times)];
+    if view.algorithms.iter().any(|algorithm| has_rsa_subscribers(algorithm)) {
+        blocks.push(Block::Text(format!("RSA: {}", rsa_keys(view.measurement.rsa_key_pool))));
+    }
     Ok(Section { title: "The algorithms".to_owned(), blocks })
 }
 
-/// Compares the backends of Jeton, if the store has measurements of several: the newest of each.
+/// A backend of Jeton in a measurement.
+struct BackendView<'a> {
+    backend: &'a str,
+    view: View<'a>,
+    module: &'static str,
+}
+
+/// Compares the backends of Jeton: those of the newest measurement, or else the newest measurement
+/// with each.
 fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
-    let has_own = |one: &&Measurement| one.cells.iter().any(|(cell, _)| cell.module == "jeton");
-    let own: Vec<_> = measurements.iter().filter(has_own).collect();
-    let names = distinct(own.iter().map(|one| one.backend()));
-    if names.len() < 2 {
+    let together = measurements.last().map(both_backends).unwrap_or_default();
+    let text = match together.is_empty() {
+        false => "Both backends took turns in this measurement.",
+        true => {
+            "The newest measurement with each backend, each at its largest batch. The measurements did not \
+             take turns, so a small difference means nothing."
+        }
+    };
+    let shown = if together.is_empty() { separate_backends(measurements) } else { together };
+    if shown.len() < 2 {
         return Ok(None);
     }
-    let newest: Vec<_> = names
-        .iter()
-        .filter_map(|name| own.iter().rev().find(|one| one.backend() == *name))
-        .map(|one| View::of(one))
-        .collect();
-    let algorithms = distinct(newest.iter().flat_map(|view| view.algorithms.iter().copied()));
-    let total = |view: &View<'_>, algorithm: &str| view.seconds("jeton", algorithm, view.largest(), TOTAL);
+    let algorithms = distinct(shown.iter().flat_map(|one| one.view.algorithms.iter().copied()));
+    let total = |one: &BackendView<'_>, algorithm: &str| {
+        one.view.seconds(one.module, algorithm, one.view.largest(), TOTAL)
+    };
     let rows = algorithms.iter().map(|algorithm| {
-        let cells = newest.iter().map(|view| match total(view, algorithm) {
-            Some(one) => format!("{} (batch of {})", time(one.median), view.largest()),
+        let cells = shown.iter().map(|one| match total(one, algorithm) {
+            Some(seconds) => format!("{} (batch of {})", time(seconds.median), one.view.largest()),
             None => missing(),
         });
         std::iter::once((*algorithm).to_owned()).chain(cells).collect()
     });
+    let names: Vec<_> = shown.iter().map(|one| one.backend).collect();
     let table = Table { header: header("algorithm", &names), rows: rows.collect() };
-    let series: Vec<_> = names
+    let series: Vec<_> = shown
         .iter()
-        .zip(&newest)
         .enumerate()
-        .map(|(index, (name, view))| {
-            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(view, algorithm)?.median));
+        .map(|(index, one)| {
+            let point = |(at, algorithm): (usize, &&str)| Some((at as f64, total(one, algorithm)?.median));
             let points = algorithms.iter().enumerate().filter_map(point).collect();
             let colour = if index == 0 { plots::JETON } else { plots::other_colour(index) };
-            Series { name: format!("jeton, {name}"), colour, points }
+            Series { name: format!("jeton, {}", one.backend), colour, points }
         })
         .collect();
     let title = "Time of all stages with each backend of Jeton".to_owned();
     let svg = plots::points(&title, "algorithm of the CA", "seconds", &algorithms, &series)?;
-    let text =
-        "The newest measurement with each backend, each at its largest batch. The measurements did not \
-                take turns, so a small difference means nothing."
-            .to_owned();
-    let blocks = vec![Block::Text(text), Block::Plot(Plot { title, svg }), Block::Table(table)];
+    let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
     Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
+}
+
+/// Returns both backends of a measurement that has them as modules.
+fn both_backends(measurement: &Measurement) -> Vec<BackendView<'_>> {
+    let has = |module: &str| measurement.cells.iter().any(|(cell, _)| cell.module == module);
+    if !(has("jeton") && has("jeton-rc")) {
+        return Vec::new();
+    }
+    let backends = [(measurement.backend(), "jeton"), ("rustcrypto", "jeton-rc")];
+    backends.map(|(backend, module)| BackendView { backend, view: View::of(measurement), module }).into()
+}
+
+/// Returns the newest measurement with each backend.
+fn separate_backends(measurements: &[Measurement]) -> Vec<BackendView<'_>> {
+    let has_own = |one: &&Measurement| one.cells.iter().any(|(cell, _)| cell.module == "jeton");
+    let own: Vec<_> = measurements.iter().filter(has_own).collect();
+    let names = distinct(own.iter().map(|one| one.backend()));
+    let newest = |backend| {
+        let one = own.iter().rev().find(|one| one.backend() == backend)?;
+        Some(BackendView { backend, view: View::of(one), module: "jeton" })
+    };
+    names.into_iter().filter_map(newest).collect()
 }
 
 /// Shows certificates per second over the batch size.
@@ -279,7 +365,8 @@ fn documents(measurement: &Measurement) -> Result<Option<Section>, Error> {
     let series = [Series { name: kind.to_owned(), colour: plots::other_colour(1), points }];
     let title = "Size of a certificate".to_owned();
     let svg = plots::points(&title, "algorithm of the CA", "bytes", &algorithms, &series)?;
-    let text = "Bytes of the longest document in DER. The key of a certificate has the algorithm of its CA.";
+    let text = "Bytes of the longest document in DER. The key of a certificate has the \
+                algorithm of its CA, or the one after the slash.";
     let blocks = vec![Block::Text(text.to_owned()), Block::Plot(Plot { title, svg }), Block::Table(table)];
     Ok(Some(Section { title: "Certificate sizes".to_owned(), blocks }))
 }
@@ -305,13 +392,20 @@ fn stages(view: &View<'_>, algorithm: &str) -> Section {
                 Place::Tool => None,
             };
             let ratio = ratio.map(|ratio| format!(" ({})", ratio_text(ratio)));
-            time(seconds.median) + &ratio.unwrap_or_default()
+            let rate = view.per_second(module, algorithm, *size, stage);
+            let rate = rate.map(|rate| format!(", {}/s", self::rate(rate)));
+            [time(seconds.median), rate.unwrap_or_default(), ratio.unwrap_or_default()].concat()
         });
         std::iter::once(stage.to_owned()).chain(cells).collect()
     });
     let names: Vec<_> = columns.iter().map(|(module, size)| format!("{module}, batch of {size}")).collect();
     let table = Table { header: header("stage", &names), rows: rows.collect() };
-    Section { title: format!("Stages: {algorithm}"), blocks: vec![Block::Table(table)] }
+    let mut text = "Time, items per second and, in brackets, the ratio to the baseline.".to_owned();
+    if has_rsa_subscribers(algorithm) {
+        text = format!("{text} {}", rsa_keys(view.measurement.rsa_key_pool));
+    }
+    let blocks = vec![Block::Text(text), Block::Table(table)];
+    Section { title: format!("Stages: {algorithm}"), blocks }
 }
 
 fn header(first: &str, names: &[impl ToString]) -> Vec<String> {

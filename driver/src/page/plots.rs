@@ -16,10 +16,14 @@ pub(super) const STYLE: &str =
 /// The colour of Jeton in every plot.
 pub(super) const JETON: RGBColor = RGBColor(30, 136, 200);
 /// The other modules that the tool knows.
-const KNOWN: [(&str, RGBColor); 3] = [
+const KNOWN: [(&str, RGBColor); 7] = [
     ("in-process", RGBColor(128, 128, 128)),
     ("softhsm2", RGBColor(213, 94, 0)),
     ("nss", RGBColor(0, 158, 115)),
+    ("jeton-rc", RGBColor(86, 170, 220)),
+    ("openssl", RGBColor(200, 140, 0)),
+    ("kryoptic", RGBColor(204, 121, 167)),
+    ("craton", RGBColor(150, 110, 200)),
 ];
 /// The colours of everything else. People with red-green blindness can distinguish all colours
 /// (Okabe and Ito); all are visible on white and on black.

@@ -9,12 +9,14 @@ use super::stage::{STAGES, Stage, Timings};
 use super::verify::verify_all;
 use crate::Error;
 use crate::error::Document;
-use crate::pki::{Algorithm, Authority, Key};
+use crate::pki::{Authority, Key, Profile};
 
 /// The parameters of a run.
 pub(super) struct Run<'a> {
     pub module: &'a str,
-    pub algorithm: &'static Algorithm,
+    pub profile: Profile,
+    /// The name of the profile.
+    pub algorithm: &'a str,
     pub size: u64,
     /// The number of RSA subscriber key pairs that are generated and reused. 0 generates one for
     /// each certificate, as for the other algorithms.
@@ -41,13 +43,13 @@ impl Run<'_> {
 
     fn stages(&self, engine: &mut dyn Engine, database: &mut Database) -> Result<(Timings, Sample), Error> {
         let mut clock = Timings::default();
-        let authority = Authority::new(self.algorithm, engine.make_ca(self.algorithm)?)?;
+        let authority = Authority::new(self.profile.ca, engine.make_ca(self.profile.ca)?)?;
         let engine = &*engine;
         let ca = self.time(&mut clock, Stage::CaSelfSign, || {
             let tbs = authority.certificate_tbs()?;
             Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?)
         })?;
-        let batch = database.start_batch(self.module, self.algorithm.name, self.size, &ca)?;
+        let batch = database.start_batch(self.module, self.algorithm, self.size, &ca)?;
 
         let leaf = self.certificates(&mut clock, engine, &authority, database, batch)?;
         let crl = self.crl(&mut clock, engine, &authority, database, batch)?;
@@ -68,7 +70,7 @@ impl Run<'_> {
         drop(issued);
         let rows = self.time(clock, Stage::DbReadCerts, || database.read(Table::Certificates, batch))?;
         self.time(clock, Stage::CertVerify, || {
-            verify_all(engine, self.algorithm, Document::Certificate, &rows)
+            verify_all(engine, self.profile.ca, Document::Certificate, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
@@ -85,7 +87,7 @@ impl Run<'_> {
         let crl = self.time(clock, Stage::CrlSign, || Ok(authority.assemble(&tbs, &engine.sign(&tbs)?)?))?;
         self.time(clock, Stage::DbInsertCrl, || database.insert(Table::Crls, batch, &[crl]))?;
         let rows = self.time(clock, Stage::DbReadCrl, || database.read(Table::Crls, batch))?;
-        self.time(clock, Stage::CrlVerify, || verify_all(engine, self.algorithm, Document::Crl, &rows))?;
+        self.time(clock, Stage::CrlVerify, || verify_all(engine, self.profile.ca, Document::Crl, &rows))?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
@@ -110,17 +112,18 @@ impl Run<'_> {
         drop(signed);
         let rows = self.time(clock, Stage::DbReadOcsp, || database.read(Table::OcspResponses, batch))?;
         self.time(clock, Stage::OcspVerify, || {
-            verify_all(engine, self.algorithm, Document::OcspResponse, &rows)
+            verify_all(engine, self.profile.ca, Document::OcspResponse, &rows)
         })?;
         Ok(rows.into_iter().next().map(|(_, der)| der))
     }
 
     /// Makes a subscriber's key pair and certificate for each serial number.
     fn issue(&self, engine: &dyn Engine, authority: &Authority) -> Result<Vec<Vec<u8>>, Error> {
+        let subscriber = self.profile.subscriber;
         let pool = self.key_pool(engine)?;
         let issue = |serial: u64| {
             let key = match pool.as_slice() {
-                [] => engine.make_subscriber()?.public_key,
+                [] => engine.make_subscriber(subscriber)?.public_key,
                 pool => pool[serial as usize % pool.len()].public_key.clone(),
             };
             let tbs = authority.leaf_tbs(serial, key)?;
@@ -130,11 +133,12 @@ impl Run<'_> {
     }
 
     fn key_pool(&self, engine: &dyn Engine) -> Result<Vec<Subscriber>, Error> {
-        let wanted = match self.algorithm.key {
+        let subscriber = self.profile.subscriber;
+        let wanted = match subscriber.key {
             Key::Rsa(_) => self.rsa_key_pool.min(self.size),
             _ => 0,
         };
-        (0..wanted).into_par_iter().map(|_| engine.make_subscriber()).collect()
+        (0..wanted).into_par_iter().map(|_| engine.make_subscriber(subscriber)).collect()
     }
 
     fn time<T>(
@@ -145,6 +149,9 @@ impl Run<'_> {
     ) -> Result<T, Error> {
         let name = STAGES[stage as usize].name;
         (self.progress)(name);
-        clock.time(stage, work).map_err(|source| Error::Stage { stage: name, source: Box::new(source) })
+        clock.time(stage, work).map_err(|source| match source {
+            Error::NotAvailable(_) => source,
+            source => Error::Stage { stage: name, source: Box::new(source) },
+        })
     }
 }

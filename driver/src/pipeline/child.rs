@@ -14,7 +14,7 @@ use super::pkcs11::Pkcs11;
 use super::stage::Seconds;
 use crate::Error;
 use crate::client::Module;
-use crate::pki::Algorithm;
+use crate::pki::Profile;
 
 /// The time at the start of a turn in which the child reports no progress. It does not apply to the
 /// first turns of a size.
@@ -70,18 +70,23 @@ impl Worker {
 
     fn take(&mut self, turn: &Turn, speaker: &Speaker<'_>) -> Result<Seconds, Error> {
         let Self { job, database, engine, pool } = self;
-        let algorithm = Algorithm::named(&turn.algorithm)?;
+        let profile = Profile::named(&turn.algorithm)?;
+        let algorithm = &*turn.algorithm;
         let start = Instant::now();
         let (module, size, rsa_key_pool) = (&*job.name, turn.size, job.rsa_key_pool);
         // Run the stages inside the pool, so that the current thread belongs to it in serial stages
         // too.
         let (timings, sample) = pool.install(|| {
             let progress = |stage: &'static str| speaker.progress(turn, start, stage);
-            Run { module, algorithm, size, rsa_key_pool, progress: &progress }.run(engine.as_mut(), database)
+            Run { module, profile, algorithm, size, rsa_key_pool, progress: &progress }
+                .run(engine.as_mut(), database)
         })?;
         match (turn.round, &job.keep) {
-            (0, _) => database.forget_batch(module, algorithm.name, size)?,
-            (1, Some(directory)) => sample.write(&directory.join(module).join(algorithm.name))?,
+            (0, _) => database.forget_batch(module, algorithm, size)?,
+            // A slash would make a directory of the CA's algorithm alone.
+            (1, Some(directory)) => {
+                sample.write(&directory.join(module).join(algorithm.replace('/', "+")))?;
+            }
             _ => {}
         }
         Ok(timings.seconds())
@@ -91,6 +96,7 @@ impl Worker {
 fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match &job.target {
         Target::InProcess => Ok((Box::new(InProcess::default()), InProcess::describe())),
+        Target::OpenSsl => open_openssl(),
         Target::Module { library, reserved, token } => {
             let module = Module::load(library)?;
             module.initialize(reserved.as_deref())?;
@@ -107,6 +113,20 @@ fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error>
             Ok((Box::new(engine), description))
         }
     }
+}
+
+/// Returns OpenSSL as an engine, and its description.
+#[cfg(feature = "openssl")]
+pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+    use super::openssl::OpenSsl;
+    Ok((Box::new(OpenSsl::default()), OpenSsl::describe()))
+}
+
+/// Fails, because this tool was built without OpenSSL.
+#[cfg(not(feature = "openssl"))]
+pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+    let how = "this tool was built without OpenSSL; build it with the cargo feature `openssl`";
+    Err(Error::Failed(how.to_owned()))
 }
 
 /// Writes events, one in each line.

@@ -24,9 +24,8 @@ pub trait Engine: Sync {
     /// Returns whether the signature is from the CA.
     fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Error>;
 
-    /// Generates a subscriber's key pair of the CA's algorithm. The private key stays in the
-    /// engine.
-    fn make_subscriber(&self) -> Result<Subscriber, Error>;
+    /// Generates a subscriber's key pair. The private key stays in the engine.
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error>;
 
     /// Destroys all keys that were generated since the last call.
     fn clear(&mut self) -> Result<(), Error>;

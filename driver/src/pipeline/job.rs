@@ -32,6 +32,8 @@ pub struct Job {
 pub enum Target {
     /// AWS-LC, called directly.
     InProcess,
+    /// OpenSSL, called directly.
+    OpenSsl,
     /// A module.
     Module {
         /// The shared object.

@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{SHA256, SHA384, digest};
 use cryptoki_sys::{
     CK_MECHANISM_TYPE, CKA_CLASS, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL,
     CKA_MODULUS_BITS, CKA_PARAMETER_SET, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN,
@@ -22,8 +22,8 @@ use crate::client::{
     Access, Attribute, Doing, Failure, Mechanism, Module, ObjectHandle, Session, SlotId, User, names,
 };
 use crate::pki::{
-    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, public_key_attributes,
-    subject_public_key,
+    Algorithm, ED25519_NAME_PARAMS, ED25519_PARAMS, Input, Key, P256_PARAMS, P384_PARAMS,
+    public_key_attributes, subject_public_key,
 };
 
 /// A module with a token, logged in.
@@ -126,7 +126,7 @@ impl Pkcs11 {
 impl Engine for Pkcs11 {
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error> {
         if !self.mechanisms.contains(&algorithm.generation) {
-            return Err(Error::NotAvailable(format!("no {}", names::mechanism(algorithm.generation))));
+            return Err(lacks(algorithm));
         }
         let (mechanism, input) = self.signing(algorithm)?;
         self.variant.store(0, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Engine for Pkcs11 {
         })?;
         signature.truncate(length);
         match ca.algorithm.key {
-            Key::P256 => Ok(ecdsa_to_der(&signature)?),
+            Key::P256 | Key::P384 => Ok(ecdsa_to_der(&signature)?),
             _ => Ok(signature),
         }
     }
@@ -184,7 +184,7 @@ impl Engine for Pkcs11 {
         let ca = self.ca()?;
         let fixed;
         let signature = match ca.algorithm.key {
-            Key::P256 => match ecdsa_from_der(signature) {
+            Key::P256 | Key::P384 => match ecdsa_from_der(signature, ca.algorithm.signature_length) {
                 Some(pair) => {
                     fixed = pair;
                     fixed.as_slice()
@@ -200,8 +200,10 @@ impl Engine for Pkcs11 {
         })?)
     }
 
-    fn make_subscriber(&self) -> Result<Subscriber, Error> {
-        let algorithm = self.ca()?.algorithm;
+    fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error> {
+        if !self.mechanisms.contains(&algorithm.generation) {
+            return Err(lacks(algorithm));
+        }
         let (public, _private) = self.generate(algorithm, false, b"jeton-subscriber")?;
         Ok(Subscriber { public_key: self.public_key(algorithm, public)? })
     }
@@ -216,10 +218,16 @@ impl Engine for Pkcs11 {
     }
 }
 
+/// The module cannot generate a key of this algorithm.
+fn lacks(algorithm: &Algorithm) -> Error {
+    Error::NotAvailable(format!("no {}", names::mechanism(algorithm.generation)))
+}
+
 fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) -> T {
     match input {
         Input::Message => call(message),
         Input::Sha256 => call(digest(&SHA256, message).as_ref()),
+        Input::Sha384 => call(digest(&SHA384, message).as_ref()),
     }
 }
 
@@ -228,11 +236,12 @@ fn with_input<T>(input: Input, message: &[u8], call: impl FnOnce(&[u8]) -> T) ->
 fn key_parameters(algorithm: &Algorithm) -> Vec<Vec<Attribute>> {
     match algorithm.key {
         Key::P256 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P256_PARAMS)]],
+        Key::P384 => vec![vec![Attribute::bytes(CKA_EC_PARAMS, P384_PARAMS)]],
         Key::Ed25519 => vec![
             vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_PARAMS)],
             vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)],
         ],
-        Key::MlDsa(set) => vec![vec![Attribute::number(CKA_PARAMETER_SET, set)]],
+        Key::MlDsa(set) | Key::SlhDsa(set) => vec![vec![Attribute::number(CKA_PARAMETER_SET, set)]],
         Key::Rsa(bits) => vec![vec![
             Attribute::number(CKA_MODULUS_BITS, bits),
             Attribute::bytes(CKA_PUBLIC_EXPONENT, [1, 0, 1]),
@@ -276,13 +285,16 @@ fn ecdsa_to_der(fixed: &[u8]) -> der::Result<Vec<u8>> {
     EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
 }
 
-/// Converts a P-256 signature back. Returns `None` if it is malformed.
-fn ecdsa_from_der(der: &[u8]) -> Option<[u8; 64]> {
+/// Converts a signature back to r and s, which together have `length` bytes. Returns `None` if it
+/// is malformed.
+fn ecdsa_from_der(der: &[u8], length: usize) -> Option<Vec<u8>> {
     let signature = EcdsaSignature::from_der(der).ok()?;
-    let mut fixed = [0; 64];
-    let (r, s) = (signature.r.as_bytes(), signature.s.as_bytes());
-    fixed[..32].get_mut(32usize.checked_sub(r.len())?..)?.copy_from_slice(r);
-    fixed[32..].get_mut(32usize.checked_sub(s.len())?..)?.copy_from_slice(s);
+    let mut fixed = vec![0; length];
+    let (first, second) = fixed.split_at_mut(length / 2);
+    for (part, number) in [(first, signature.r.as_bytes()), (second, signature.s.as_bytes())] {
+        let start = part.len().checked_sub(number.len())?;
+        part[start..].copy_from_slice(number);
+    }
     Some(fixed)
 }
 
@@ -296,14 +308,15 @@ mod tests {
         fixed[30..32].copy_from_slice(&[0x80, 1]);
         fixed[32..].fill(0xFF);
         let der = ecdsa_to_der(&fixed).expect("64 bytes encode");
-        assert_eq!(ecdsa_from_der(&der), Some(fixed));
+        assert_eq!(ecdsa_from_der(&der, 64), Some(fixed.to_vec()));
     }
 
     #[test]
     fn an_invalid_p256_signature_is_not_converted() {
         let wide = [0xFF; 96];
         let der = ecdsa_to_der(&wide).expect("96 bytes encode");
-        assert_eq!(ecdsa_from_der(&der), None);
-        assert_eq!(ecdsa_from_der(b"\x30\x00"), None);
+        assert_eq!(ecdsa_from_der(&der, 64), None);
+        assert_eq!(ecdsa_from_der(&der, 96), Some(wide.to_vec()));
+        assert_eq!(ecdsa_from_der(b"\x30\x00", 64), None);
     }
 }

@@ -1,9 +1,11 @@
-//! The seven algorithms of a CA, one row each, with their PKCS#11 and X.509 forms.
+//! The nine algorithms of a CA, one row each, with their PKCS#11 and X.509 forms, and profiles: the
+//! algorithms of a CA and of its subscribers.
 
 use cryptoki_sys::{
-    CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA,
-    CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_ECDSA_SHA256, CKM_EDDSA, CKM_ML_DSA,
-    CKM_ML_DSA_KEY_PAIR_GEN, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_SHA256_RSA_PKCS, CKP_ML_DSA_44, CKP_ML_DSA_65,
+    CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKK_SLH_DSA,
+    CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_ECDSA_SHA256, CKM_ECDSA_SHA384,
+    CKM_EDDSA, CKM_ML_DSA, CKM_ML_DSA_KEY_PAIR_GEN, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_SHA256_RSA_PKCS,
+    CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKP_ML_DSA_65, CKP_SLH_DSA_SHA2_128F,
 };
 use der::Any;
 use der::asn1::{Null, ObjectIdentifier};
@@ -37,12 +39,16 @@ pub struct Algorithm {
 pub enum Key {
     /// ECDSA on P-256.
     P256,
+    /// ECDSA on P-384.
+    P384,
     /// Ed25519.
     Ed25519,
     /// ML-DSA with this `CKP_ML_DSA_…`.
     MlDsa(CK_ULONG),
     /// RSA with a modulus of this number of bits.
     Rsa(CK_ULONG),
+    /// SLH-DSA with this `CKP_SLH_DSA_…`.
+    SlhDsa(CK_ULONG),
 }
 
 /// A mechanism that signs, and its input.
@@ -61,6 +67,8 @@ pub enum Input {
     Message,
     /// The SHA-256 digest of the message, computed by the driver.
     Sha256,
+    /// The SHA-384 digest of the message, computed by the driver.
+    Sha384,
 }
 
 /// An AlgorithmIdentifier.
@@ -78,7 +86,7 @@ enum Parameters {
 }
 
 /// All algorithms.
-pub static ALGORITHMS: [Algorithm; 7] = [
+pub static ALGORITHMS: [Algorithm; 9] = [
     Algorithm {
         name: "ecdsa-p256",
         key: Key::P256,
@@ -88,6 +96,16 @@ pub static ALGORITHMS: [Algorithm; 7] = [
         signature_length: 64,
         public_key: Identifier { oid: ID_EC_PUBLIC_KEY, parameters: Parameters::Oid(SECP256R1) },
         signature: absent(ECDSA_WITH_SHA256),
+    },
+    Algorithm {
+        name: "ecdsa-p384",
+        key: Key::P384,
+        key_type: CKK_EC,
+        generation: CKM_EC_KEY_PAIR_GEN,
+        signing: &[message(CKM_ECDSA_SHA384), Signing { mechanism: CKM_ECDSA, input: Input::Sha384 }],
+        signature_length: 96,
+        public_key: Identifier { oid: ID_EC_PUBLIC_KEY, parameters: Parameters::Oid(SECP384R1) },
+        signature: absent(ECDSA_WITH_SHA384),
     },
     Algorithm {
         name: "ed25519",
@@ -104,6 +122,17 @@ pub static ALGORITHMS: [Algorithm; 7] = [
     rsa("rsa2048", 2048),
     rsa("rsa3072", 3072),
     rsa("rsa4096", 4096),
+    // RFC 9909, 3: parameters MUST be absent, as for ML-DSA.
+    Algorithm {
+        name: "slh-dsa-sha2-128f",
+        key: Key::SlhDsa(CKP_SLH_DSA_SHA2_128F),
+        key_type: CKK_SLH_DSA,
+        generation: CKM_SLH_DSA_KEY_PAIR_GEN,
+        signing: &[message(CKM_SLH_DSA)],
+        signature_length: 17_088,
+        public_key: absent(ID_SLH_DSA_SHA2_128F),
+        signature: absent(ID_SLH_DSA_SHA2_128F),
+    },
 ];
 
 impl Algorithm {
@@ -123,11 +152,35 @@ impl Algorithm {
             let length = key.subject_public_key.raw_bytes().len();
             let sized = match algorithm.key {
                 Key::Rsa(bits) => length.abs_diff(bits as usize / 8) < 64,
+                Key::P256 | Key::P384 => algorithm.public_key.to_owned() == key.algorithm,
                 _ => true,
             };
             algorithm.public_key.oid == key.algorithm.oid && sized
         };
         ALGORITHMS.iter().find(fits)
+    }
+}
+
+/// The algorithms of a CA's key and of its subscribers' keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// The algorithm of the CA, which signs.
+    pub ca: &'static Algorithm,
+    /// The algorithm of the keys in the certificates.
+    pub subscriber: &'static Algorithm,
+}
+
+impl Profile {
+    /// Reads `CA` or `CA/SUBSCRIBER`: names of algorithms.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let (ca, subscriber) = name.split_once('/').unwrap_or((name, name));
+        Ok(Self { ca: Algorithm::named(ca)?, subscriber: Algorithm::named(subscriber)? })
+    }
+
+    /// Returns the name in tables: `CA`, or `CA/SUBSCRIBER` if the two differ.
+    pub fn name(&self) -> String {
+        let (ca, subscriber) = (self.ca.name, self.subscriber.name);
+        if ca == subscriber { ca.to_owned() } else { format!("{ca}/{subscriber}") }
     }
 }
 
@@ -185,9 +238,40 @@ const fn rsa(name: &'static str, bits: CK_ULONG) -> Algorithm {
 
 const ID_EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const SECP256R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const SECP384R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
+const ID_SLH_DSA_SHA2_128F: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.21");
 const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 const ID_ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const ID_ML_DSA_44: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17");
 const ID_ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const SHA256_WITH_RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_has_one_algorithm_or_two() {
+        let name =
+            |text| Profile::named(text).map(|profile| profile.name()).map_err(|error| error.to_string());
+        assert_eq!(name("ecdsa-p384").as_deref(), Ok("ecdsa-p384"));
+        assert_eq!(name("rsa4096/ecdsa-p256").as_deref(), Ok("rsa4096/ecdsa-p256"));
+        assert_eq!(name("ed25519/ed25519").as_deref(), Ok("ed25519"));
+        for wrong in ["", "/", "ed25519/", "/ed25519", "ed25519/x", "ed25519/rsa2048/rsa2048"] {
+            assert!(name(wrong).is_err_and(|text| text.contains("unknown algorithm")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_curve_of_a_key_tells_p256_from_p384() {
+        for algorithm in &ALGORITHMS[..2] {
+            let key = spki::SubjectPublicKeyInfoOwned {
+                algorithm: algorithm.public_key.to_owned(),
+                subject_public_key: der::asn1::BitString::from_bytes(&[4; 65]).expect("bytes"),
+            };
+            assert_eq!(Algorithm::of_public_key(&key).map(|found| found.name), Some(algorithm.name));
+        }
+    }
+}

@@ -14,6 +14,8 @@ use crate::client::Attribute;
 
 /// DER of the OID of P-256, `CKA_EC_PARAMS`.
 pub(crate) const P256_PARAMS: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+/// DER of the OID of P-384, `CKA_EC_PARAMS`.
+pub(crate) const P384_PARAMS: &[u8] = b"\x06\x05\x2b\x81\x04\x00\x22";
 /// DER of the OID of Ed25519, `CKA_EC_PARAMS`.
 pub(crate) const ED25519_PARAMS: &[u8] = b"\x06\x03\x2b\x65\x70";
 /// The curve's name. PKCS#11 3.0 allows it too, and SoftHSM before 2.7 accepts no other form.
@@ -32,9 +34,10 @@ pub fn subject_public_key(
     read: impl Fn(CK_ATTRIBUTE_TYPE, usize) -> Result<Vec<u8>, Error>,
 ) -> Result<SubjectPublicKeyInfoOwned, Error> {
     let bits = match algorithm.key {
-        Key::P256 => point(read(CKA_EC_POINT, 80)?, 65),
+        Key::P256 => point(read(CKA_EC_POINT, 112)?, 65),
+        Key::P384 => point(read(CKA_EC_POINT, 112)?, 97),
         Key::Ed25519 => point(read(CKA_EC_POINT, 80)?, 32),
-        Key::MlDsa(_) => read(CKA_VALUE, 4096)?,
+        Key::MlDsa(_) | Key::SlhDsa(_) => read(CKA_VALUE, 4096)?,
         Key::Rsa(_) => {
             let (modulus, exponent) = (read(CKA_MODULUS, 1024)?, read(CKA_PUBLIC_EXPONENT, 64)?);
             let key =
@@ -57,6 +60,7 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
     };
     Ok(match algorithm.key {
         Key::P256 => vec![ec(P256_PARAMS, wrapped()?)],
+        Key::P384 => vec![ec(P384_PARAMS, wrapped()?)],
         // Implementations of PKCS#11 3.0 encode the Edwards point raw or in DER. Version 3.1 says
         // raw.
         Key::Ed25519 => vec![
@@ -64,7 +68,7 @@ pub fn public_key_attributes(algorithm: &Algorithm, bits: &[u8]) -> Result<Vec<V
             ec(ED25519_PARAMS, wrapped()?),
             ec(ED25519_NAME_PARAMS, wrapped()?),
         ],
-        Key::MlDsa(set) => {
+        Key::MlDsa(set) | Key::SlhDsa(set) => {
             vec![vec![Attribute::number(CKA_PARAMETER_SET, set), Attribute::bytes(CKA_VALUE, bits)]]
         }
         Key::Rsa(_) => {

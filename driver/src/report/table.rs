@@ -179,12 +179,8 @@ fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
          the module have no ratio.",
         WIDE * 100.0
     )?;
-    if report.rsa_key_pool > 0 && report.algorithms.iter().any(|name| name.starts_with("rsa")) {
-        writeln!(
-            out,
-            "RSA: cert_gen generates at most {} subscriber key pairs per batch and reuses them (--rsa-key-pool 0: one per certificate).",
-            report.rsa_key_pool
-        )?;
+    if report.algorithms.iter().any(|name| has_rsa_subscribers(name)) {
+        writeln!(out, "RSA: {}", rsa_keys(report.rsa_key_pool))?;
     }
     if !report.absent.is_empty() {
         writeln!(out, "not on this machine: {}", report.absent.join(", "))?;
@@ -216,6 +212,22 @@ fn is_baseline(report: &Report, module: &ModuleReport) -> bool {
 
 fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// Returns whether the subscribers of this algorithm or profile have RSA keys.
+pub(crate) fn has_rsa_subscribers(algorithm: &str) -> bool {
+    algorithm.rsplit('/').next().is_some_and(|subscriber| subscriber.starts_with("rsa"))
+}
+
+/// Says how many RSA key pairs `cert_gen` generates.
+pub(crate) fn rsa_keys(pool: u64) -> String {
+    match pool {
+        0 => "cert_gen generates a new key pair for each certificate (--rsa-key-pool 0).".to_owned(),
+        pool => format!(
+            "cert_gen generates at most {pool} subscriber key pairs per batch and reuses them \
+             (--rsa-key-pool 0: one per certificate)."
+        ),
+    }
 }
 
 /// Formats seconds in the unit that leaves one to three digits before the decimal point.
