@@ -160,7 +160,8 @@ impl Drop for Turn {
 /// moment.
 fn watch_forks() -> Result<()> {
     if !WATCHING.swap(true, Ordering::AcqRel) {
-        // SAFETY: these are functions of this object, which is never unmapped (build.rs: nodelete).
+        // SAFETY: these are functions of this library, which is never unmapped (build.rs:
+        // nodelete).
         let register =
             || unsafe { libc::pthread_atfork(Some(fork::hold), Some(fork::release), Some(forget_parent)) };
         let registered = register() == 0;

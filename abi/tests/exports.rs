@@ -25,8 +25,8 @@ fn memory_is_freed_by_the_allocator_that_allocated_it() {
     assert_eq!(names.iter().find(of_hosts), None);
 }
 
-/// The module freed the result of `realpath`, which the C library had allocated with the allocator
-/// of the host.
+/// An earlier version of the module freed the result of `realpath`, which the C library had
+/// allocated with the allocator of the host.
 #[test]
 fn a_host_with_its_own_allocator_loads_the_module_with_deepbind() {
     // AddressSanitizer replaces the allocator itself. A module that is built with it needs its

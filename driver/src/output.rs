@@ -44,9 +44,9 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.persist(path).map(drop).map_err(|error| Error::io(path)(error.error))
 }
 
-/// A new file that gets its name when it is complete. Until then it has no name, or a temporary
-/// name if the file system needs one. A process that is killed leaves no file without a name. Only
-/// its owner may read the file.
+/// A new file that gets its name when it is complete. Until then it has no name, so a process that
+/// is killed leaves no file. If the file system does not support this, the file has a temporary
+/// name. Only its owner may read the file.
 pub struct NewFile {
     path: PathBuf,
     folder: PathBuf,

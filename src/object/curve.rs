@@ -115,8 +115,8 @@ pub(super) fn put_scalar(attributes: &mut Attributes, group: Group, scalar: Secr
     Ok(())
 }
 
-/// Returns a scalar at the length of its curve's order. Fails with `AttributeValueInvalid` if it is
-/// longer than that without its leading zeros.
+/// Returns a scalar at the length of its curve's order. Fails with `AttributeValueInvalid` if the
+/// scalar is longer even without its leading zeros.
 fn padded(scalar: &[u8], len: usize) -> Result<Secret> {
     let digits = unpadded(scalar);
     let mut out = Secret::zeroed(len);

@@ -500,10 +500,10 @@ pub(super) fn complete(
     coherent(attributes)
 }
 
-/// If the template sets a usage to false, sets the omitted usages that compute the same to false
-/// too. Unwrapping and decapsulating decrypt. A signature with recovery by `CKM_RSA_X_509` computes
-/// the same as a decryption. Otherwise a key could decrypt although its template has `CKA_DECRYPT`
-/// false.
+/// If the template sets a usage to false, sets other usages to false too: those that the template
+/// omits and that compute the same. Unwrapping and decapsulating decrypt. A signature with recovery
+/// by `CKM_RSA_X_509` computes the same as a decryption. Otherwise a key could decrypt although its
+/// template has `CKA_DECRYPT` false.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
         (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),

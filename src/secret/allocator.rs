@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for WipingAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller frees a block of that layout, and no other code uses it.
+        // SAFETY: the caller frees a block of this layout, and no other code uses it.
         unsafe { wipe(block, layout.size()) };
         // SAFETY: the caller makes the promise that `System` needs.
         unsafe { System.dealloc(block, layout) };

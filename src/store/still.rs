@@ -26,7 +26,7 @@ pub(super) struct Still {
 
 impl Still {
     /// Opens the file read-only if SQLite had no permission or no disk space to open it. Returns
-    /// `None` if `reason` is another one.
+    /// `None` if `reason` is another error.
     pub(super) fn open(path: &Path, reason: &rusqlite::Error) -> Option<(Connection, Self)> {
         let reason = if is_out_of_room(reason) {
             Error::DeviceMemory

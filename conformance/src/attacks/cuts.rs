@@ -96,8 +96,8 @@ fn said(a: &Attacker<'_>, oracle: Oracle, key: ObjectHandle) -> Result<Vec<u8>, 
     }
 }
 
-/// Computes HMAC (RFC 2104) from the module's digests. A real attacker would compute
-/// it outside the module.
+/// Computes HMAC (RFC 2104) from the module's digests. A real attacker would compute it outside the
+/// module.
 fn hmac(a: &Attacker<'_>, key: &[u8], message: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut block = key.to_vec();
     block.resize(64, 0);
@@ -155,7 +155,7 @@ fn both(a: &Attacker<'_>, victim: ObjectHandle) -> Result<ObjectHandle, Failure>
     a.derive_key(&with, own, &hidden_of(CKK_GENERIC_SECRET, 64, &[CKA_DERIVE]))
 }
 
-/// Attacks that derive a key from only the first byte.
+/// Attacks that derive a key from only the first byte of the victim.
 fn first_bytes(oracle: Oracle, how: &str) -> Vec<Attack> {
     let one = move |title: &str, needs: CK_MECHANISM_TYPE, with: fn() -> Mechanism| {
         attack(C3, format!("{title}, cut to one byte, {how}"), &[needs], move |a| {

@@ -368,7 +368,7 @@ fn changes() -> Vec<Attack> {
                 let more = [flag(kept, false)];
                 let key = a.secret(CKK_AES, &VICTIM, Guarded::Kept, &[CKA_ENCRYPT], &more).setup()?;
                 if matches!(way, Way::Copy) && kept == CKA_MODIFIABLE {
-                    // The attack adds a usage to a copy that cannot be modified.
+                    // The attack makes a readable copy of a key that cannot be modified.
                     let copy =
                         a.copy_object(key, &[flag(CKA_MODIFIABLE, false), flag(CKA_SENSITIVE, false)])?;
                     return Ok(a.value(copy)? == VICTIM);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_guide_is_named_with_its_line() {
+    fn an_error_in_a_guide_names_the_file_and_the_problem() {
         for (from, to, said) in [
             ("sh needs", "sh whenever", "x.md: unknown block: ```sh whenever"),
             ("<!--", "<--", "x.md: no comment with TOML at the start"),

@@ -46,7 +46,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Prepares `directory` for a fresh token of `known`. `backend` is Jeton's.
+    /// Prepares `directory` for a fresh token of `known`. `backend` is the backend of Jeton.
     pub fn fresh(known: Known, directory: &Path, backend: Option<&str>) -> Result<Self, Error> {
         let tokens = directory.join("tokens");
         fs::create_dir_all(&tokens).map_err(Error::io(&tokens))?;

@@ -227,8 +227,8 @@ const LONGEST: usize = Curve::P521.len();
 
 /// A digest as an integer with the length of the order (FIPS 186-5, 6.4.1, step 2). A shorter
 /// digest is padded on the left. A longer digest is truncated to its leftmost bits. `ecdsa` 0.17
-/// takes the wrong bits for P-521, whose order does not fill its bytes. So it receives this
-/// integer.
+/// takes the wrong bits for P-521, whose order does not fill its bytes. So `ecdsa`
+/// receives this integer.
 struct Representative {
     bytes: [u8; LONGEST],
     len: usize,
