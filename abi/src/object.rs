@@ -136,7 +136,7 @@ unsafe fn reveal<'a>(
 ) -> Result<()> {
     let mut outcome = Ok(());
     for index in 0..count {
-        // SAFETY: `index` is below the count of the caller's promise.
+        // SAFETY: `index` is below the count that the caller promises.
         let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
         let view = attribute(AttributeType(wide(given.type_)));
         // SAFETY: the caller's promise, for this attribute.
@@ -205,9 +205,9 @@ unsafe fn fill_array(
 ) -> Result<()> {
     let mut outcome = Ok(());
     for (index, (id, view)) in within.iter().enumerate() {
-        // SAFETY: `index` is below the number of the caller's promise.
+        // SAFETY: `index` is below the number that the caller promises.
         let (place, given) = unsafe { (attributes.add(index), attributes.add(index).read_unaligned()) };
-        // SAFETY: a field of an attribute that is writable by the caller's promise.
+        // SAFETY: the caller promises that the attribute is writable; this is one of its fields.
         unsafe { (&raw mut (*place).type_).write_unaligned(narrow(id.0)) };
         // SAFETY: the caller's promise, for this attribute.
         outcome = worse(outcome, unsafe { tell(place, &given, Ok(view)) });

@@ -49,7 +49,7 @@ pub struct RowFacts {
     pub name: String,
     /// A description with the version.
     pub description: String,
-    /// Whether it is one of ours.
+    /// Whether it is a module of Jeton.
     pub ours: bool,
 }
 

@@ -122,7 +122,7 @@ impl Copy {
         Ok(Self(draft))
     }
 
-    /// Returns the file, at its begin.
+    /// Returns the file, positioned at its start.
     pub fn file(&self) -> Outcome<&File> {
         self.0.file().rewind().map_err(failure(self.0.path()))?;
         Ok(self.0.file())

@@ -86,8 +86,8 @@ impl Counting {
         Ok(())
     }
 
-    /// Makes the next nonce from a random start. Draws the start if there is no start of that
-    /// length with that number of fixed bits.
+    /// Makes the next nonce from a random start. Draws the start if there is no start of this
+    /// length with this number of fixed bits.
     fn next_from_chance(&mut self, random: &dyn Random, nonce: &mut [u8], fixed_bits: usize) -> Result<()> {
         let kept = self.base.take().filter(|base| base.has_form(nonce, fixed_bits));
         match kept {

@@ -48,7 +48,7 @@ fn tokens(user_pin: &[u8]) -> Arc<Directory> {
     tokens_of(count(), user_pin)
 }
 
-/// The same with this number of tokens.
+/// Like [`tokens`], with this number of tokens.
 pub fn tokens_of(count: usize, user_pin: &[u8]) -> Arc<Directory> {
     let directory = Directory::new();
     let (client, _) = client(&directory);

@@ -146,7 +146,7 @@ pub fn client(directory: &Arc<Directory>, retries: u32) -> Client {
     with(directory, retries, Provider::ALL[0])
 }
 
-/// The same with a backend.
+/// Like [`client`], with this backend.
 pub fn with(directory: &Arc<Directory>, retries: u32, provider: &Provider) -> Client {
     let module = Functions::new();
     let parameters = format!(

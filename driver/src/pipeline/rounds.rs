@@ -96,7 +96,7 @@ pub struct MeasuredBatch {
     /// For each stage, the time divided by that of the baseline in the same round. Empty for the
     /// baseline.
     pub ratios: Vec<Interval>,
-    /// The same of the total.
+    /// The total time divided by that of the baseline in the same round. `None` for the baseline.
     pub total_ratio: Option<Interval>,
 }
 

@@ -96,7 +96,7 @@ impl Pool {
         self.wake();
     }
 
-    /// Forgets a file whose last user is gone. Returns whether it was listed.
+    /// Forgets a file whose store is dropped. Returns whether it was listed.
     pub(super) fn forget(&self, handle: &Arc<Handle>) -> bool {
         let mut places = self.lock();
         let before = places.open.len();
@@ -107,7 +107,8 @@ impl Pool {
     /// Wakes the threads that wait for a file that may be closed.
     pub(super) fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // A waiter is between its look and its wait only while it holds this lock.
+            // A thread that waits holds this lock from its check until it sleeps, so that it does
+            // not miss the wake-up.
             drop(self.lock());
             self.freed.notify_all();
         }

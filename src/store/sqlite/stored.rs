@@ -77,7 +77,7 @@ impl SqliteStore {
     pub(crate) fn open_again(pool: &Arc<Pool>, path: &Path, probing: Probing, file: FileId) -> Result<Self> {
         expect_file(path, file)?;
         let store = Self::open_in(pool, path, probing)?;
-        // The name may have got another file in between.
+        // Another process may have replaced the file before it was opened.
         if store.file() == file { Ok(store) } else { Err(Error::DeviceRemoved) }
     }
 
@@ -122,8 +122,8 @@ impl SqliteStore {
         let handle = &self.handle;
         expect_file(&handle.path, handle.file)?;
         let opened = open_with_place(&self.pool, &handle.path, handle.probing)?;
-        // The name may have got another file in between. The stamp is taken after SQLite's first
-        // look at its data version, so that no change falls between the two.
+        // Another process may have replaced the file before it was opened. The stamp is taken after
+        // SQLite first read its data version, so that no change between the two is missed.
         let outcome = expect_file(&handle.path, handle.file).and_then(|()| {
             let noted = opened.note_others(&lock(&opened.writer));
             noted.map_err(|reason| log_failure(&handle.path, "open again", &reason))
