@@ -54,7 +54,7 @@ struct Options {
     /// Also write the table into this file, between its marker lines.
     #[arg(long)]
     write: Option<PathBuf>,
-    /// The directory of the guides.
+    /// The directory of the guides. The example programs are in `../../conformance/clients`.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients"))]
     guides: PathBuf,
     /// Set by the program when it runs itself to create a token.
@@ -131,13 +131,15 @@ fn row<'a>(page: &'a Page, modules: &[(Known, PathBuf)], options: &Options) -> R
         let outcomes = modules.iter().map(|_| absent()).collect();
         return Ok(Row { page, version: "-".to_owned(), outcomes });
     }
+    let examples = options.guides.join("../../conformance/clients");
+    let examples = examples.canonicalize().map_err(Error::io(examples))?;
     let mut outcomes = Vec::new();
     for (known, library) in modules {
         let backend = options.backend.as_deref().filter(|_| *known == Known::Jeton);
         let outcome = if options.pasted {
-            paste::run(*known, library, page, options.verbose)?
+            paste::run(*known, library, page, &examples, options.verbose)?
         } else {
-            Runner::new(*known, library, backend)?.run(page, options.soak, options.verbose)?
+            Runner::new(*known, library, backend, &examples)?.run(page, options.soak, options.verbose)?
         };
         if let Outcome::Done(well, failed) = &outcome {
             eprintln!("{}: {}: {} ok, {} failed", page.name, known.name(), well.len(), failed.len());

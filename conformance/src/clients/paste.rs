@@ -19,18 +19,18 @@ use crate::runner::{Outcome, PIN, SO_PIN, TOKEN, free_port, last_words, make_tok
 const END: &str = "the end of the guide";
 
 /// Pastes the guide. The token is in its default directory below the home directory.
-pub fn run(known: Known, module: &Path, page: &Page, talk: bool) -> Result<Outcome, Error> {
+pub fn run(known: Known, module: &Path, page: &Page, examples: &Path, talk: bool) -> Result<Outcome, Error> {
     if known != Known::Jeton {
         return Ok(Outcome::Absent("readers of the guides have Jeton".to_owned()));
     }
     let home = tempfile::Builder::new().prefix("paste-").tempdir().map_err(Error::io("a directory"))?;
     make_token(module, Command::env_clear, &[("HOME".to_owned(), home.path().into())])?;
     for need in page.needs() {
-        if let Some(said) = shell(&home, module, page, need)? {
+        if let Some(said) = shell(&home, module, page, examples, need)? {
             return Ok(Outcome::Absent(said));
         }
     }
-    Ok(match shell(&home, module, page, &page.pasted)? {
+    Ok(match shell(&home, module, page, examples, &page.pasted)? {
         None => Outcome::Done(vec![page.title.clone()], Vec::new()),
         Some(said) => {
             if talk {
@@ -42,7 +42,13 @@ pub fn run(known: Known, module: &Path, page: &Page, talk: bool) -> Result<Outco
 }
 
 /// Runs a script in a new empty directory. If it fails, returns its last output.
-fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Option<String>, Error> {
+fn shell(
+    home: &TempDir,
+    module: &Path,
+    page: &Page,
+    examples: &Path,
+    script: &str,
+) -> Result<Option<String>, Error> {
     let work = tempfile::Builder::new().prefix("work-").tempdir_in(home).map_err(Error::io(home.path()))?;
     let path = home.path().join("said");
     let log = File::create(&path).map_err(Error::io(&path))?;
@@ -62,7 +68,7 @@ fn shell(home: &TempDir, module: &Path, page: &Page, script: &str) -> Result<Opt
             "PIN" => command.env(name, PIN),
             "SO_PIN" => command.env(name, SO_PIN),
             "PORT" => command.env(name, free_port()?),
-            "CLIENTS" => command.env(name, concat!(env!("CARGO_MANIFEST_DIR"), "/clients")),
+            "CLIENTS" => command.env(name, examples),
             _ => return Err(Error::Message(format!("{}.md: unknown variable {name}", page.name))),
         };
     }

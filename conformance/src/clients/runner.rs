@@ -46,7 +46,7 @@ pub enum Outcome {
 
 impl Runner {
     /// Creates a directory for a guide, with a new token of `known`.
-    pub fn new(known: Known, module: &Path, backend: Option<&str>) -> Result<Self, Error> {
+    pub fn new(known: Known, module: &Path, backend: Option<&str>, examples: &Path) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
             .prefix("clients-")
             .tempdir()
@@ -56,7 +56,6 @@ impl Runner {
         let sandbox = Sandbox::fresh(known, directory.path(), backend)?;
         make_token(module, |command| command, &sandbox.environment)?;
         let mut environment = sandbox.environment;
-        let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
         let path = std::env::var("PATH").unwrap_or_default();
         for (name, value) in [
             ("MODULE", module.to_string_lossy().as_ref()),
@@ -64,7 +63,7 @@ impl Runner {
             ("PIN", PIN),
             ("SO_PIN", SO_PIN),
             ("PORT", &free_port()?),
-            ("CLIENTS", clients),
+            ("CLIENTS", &examples.to_string_lossy()),
             ("LC_ALL", "C"),
             ("PATH", &format!("{path}:/usr/sbin:/sbin")),
         ] {
