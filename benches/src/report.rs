@@ -8,6 +8,7 @@ mod losses;
 mod page;
 mod plots;
 mod tables;
+mod words;
 
 use std::fs;
 use std::path::Path;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use jeton_client::{Failure, Module, SlotId};
 use jeton_peers::{Known, Sandbox, TokenAccess, prepare_token};
@@ -42,6 +43,8 @@ pub struct Row {
     pub pin: String,
     /// The library parameters of `C_Initialize`.
     pub reserved: Option<String>,
+    /// The packages of a peer and of its libraries, with their versions.
+    packages: Vec<String>,
 }
 
 impl Row {
@@ -82,7 +85,10 @@ impl Row {
     /// Returns the description for the report.
     pub fn facts(&self) -> RowFacts {
         let description = match self.module.info() {
-            Ok(info) => format!("{}, {} {}", info.manufacturer, info.description, info.version),
+            Ok(info) => {
+                let named = format!("{}, {} {}", info.manufacturer, info.description, info.version);
+                std::iter::once(named).chain(self.packages.clone()).collect::<Vec<_>>().join("; ")
+            }
             Err(failure) => failure.to_string(),
         };
         RowFacts { name: self.name.clone(), description, ours: self.maker != Maker::Peer }
@@ -171,7 +177,43 @@ fn start(
     module.initialize(reserved.as_deref()).map_err(|failure| failure.to_string())?;
     let (slot, pin) = prepare_token(&module, access).map_err(|error| error.to_string())?;
     let serial = module.token_info(slot).map_err(|failure| failure.to_string())?.serial;
-    Ok(Row { name: name.to_owned(), maker, module, slot: Cell::new(slot), serial, pin, reserved })
+    let packages = if maker == Maker::Peer { packages(library) } else { Vec::new() };
+    Ok(Row { name: name.to_owned(), maker, module, slot: Cell::new(slot), serial, pin, reserved, packages })
+}
+
+/// Returns the Debian packages of a module and of the libraries that it is linked with, each with
+/// its version. Libraries of the C and C++ runtimes are left out.
+fn packages(library: &Path) -> Vec<String> {
+    const RUNTIME: [&str; 4] = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"];
+    let linked = output(Command::new("ldd").arg(library));
+    let paths = linked.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    let own = library.to_string_lossy().into_owned();
+    let mut found: Vec<String> = Vec::new();
+    for path in std::iter::once(own).chain(paths.map(str::to_owned)) {
+        // A package may list the file without the link from /lib to /usr/lib.
+        let real = fs::canonicalize(&path).unwrap_or_else(|_| PathBuf::from(&path));
+        let owner = [real, PathBuf::from(&path)]
+            .iter()
+            .find_map(|path| owner(path))
+            .filter(|owner| !RUNTIME.contains(&owner.split(':').next().unwrap_or_default()));
+        let Some(owner) = owner else { continue };
+        let version = output(Command::new("dpkg-query").args(["-W", "-f", "${Package} ${Version}", &owner]));
+        if !version.is_empty() && !found.contains(&version) {
+            found.push(version);
+        }
+    }
+    found
+}
+
+fn owner(path: &Path) -> Option<String> {
+    let said = output(Command::new("dpkg-query").arg("-S").arg(path));
+    Some(said.lines().next()?.rsplit_once(": ")?.0.to_owned())
+}
+
+/// Returns the standard output of a command, or nothing if it cannot be run.
+fn output(command: &mut Command) -> String {
+    let output = command.output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

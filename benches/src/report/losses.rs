@@ -5,6 +5,7 @@ use std::fs;
 
 use super::data::Data;
 use super::tables::time;
+use super::words;
 use crate::artefacts::root;
 
 /// Returns a table of the groups in which our module is more than 1 % slower than the baseline, or
@@ -30,7 +31,8 @@ pub fn list(data: &Data) -> String {
         }
         if !lost.is_empty() {
             let reason = reasons.of(group);
-            writeln!(text, "| {group} | {} | {reason} |", lost.join("; ")).expect("a string");
+            let operation = words::operation(group);
+            writeln!(text, "| {operation} | {} | {reason} |", lost.join("; ")).expect("a string");
         }
     }
     if text.is_empty() {

@@ -8,7 +8,7 @@ use jeton_peers::Machine;
 
 use super::data::Data;
 use super::figures::{self, Figure};
-use super::{losses, tables};
+use super::{losses, tables, words};
 use crate::facts::{Instructions, LeftOut};
 use crate::names::shown;
 
@@ -29,7 +29,8 @@ pub fn page(data: &Data) -> String {
     text.push_str(METHOD);
     let slower = losses::list(data);
     section(&mut text, "Where Jeton is slower", &format!("{SLOWER}{slower}"));
-    section(&mut text, "What could not be measured", &left_out(&data.run.left_out));
+    let missing = [added(data), left_out(&data.run.left_out)].concat();
+    section(&mut text, "What could not be measured", &missing);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -37,7 +38,9 @@ pub fn page(data: &Data) -> String {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-This page compares Jeton with the crypto library called directly, with SoftHSMv2 and with NSS.
+This page compares Jeton with the crypto library called directly, with SoftHSMv2 and with NSS. Kryoptic and
+Craton HSM have columns if `KRYOPTIC_MODULE` and `CRATON_MODULE` name their files when `cargo bench` runs;
+[`driver/peers/build`](../driver/peers/build) builds both outside the tree.
 `cargo run --release -p jeton-benches -- report` writes it from the data of the last complete run of
 `cargo bench`, so change the program, not this page. [performance.md](performance.md) explains the
 differences, and [every row](benchmarks/rows.md) has its own page.
@@ -66,10 +69,10 @@ const ROWS: &str = "\
 | `core` | the same without the C interface |
 | `jeton-rc` | `jeton` with the RustCrypto backend |
 | `jeton-null` | a build of Jeton whose crypto computes nothing, which shows Jeton's own cost |
-| `softhsm2`, `nss` | the other modules, with keys that are token objects |
-| `softhsm2-session`, `nss-session` | the same with session keys |
+| `softhsm2`, `nss`, `kryoptic`, `craton` | the other modules, with keys that are token objects |
+| names with `-session` | the same with session keys |
 
-The name of an operation is also the filter that measures it alone: `cargo bench -- sign/p256`.
+The column \"filter\" has the argument that measures an operation alone: `cargo bench -- sign/p256`.
 
 ";
 
@@ -82,7 +85,10 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Signatures", &["sign/"]),
     ("Verification", &["verify/"]),
     ("Keys", &["generate/", "kem/"]),
-    ("Encryption, digests, MACs, random bytes", &["aes-gcm/", "sha256/", "hmac-sha256/", "random/"]),
+    (
+        "Encryption, digests, MACs, random bytes",
+        &["aes-gcm", "chacha20", "sha256/", "sha512/", "hmac-sha256/", "random/"],
+    ),
     ("Sessions and single objects", &["session/", "object/", "first-use/"]),
     ("Searches among session objects", &["search/session/"]),
     ("Searches among token objects", &["search/token/"]),
@@ -121,6 +127,35 @@ fn run(data: &Data) -> String {
     text + "\n"
 }
 
+/// The operations that the bench has got since the run of 2026-11-21.
+const ADDED: [&str; 15] = [
+    "aes-gcm-open/256",
+    "aes-gcm-open/4096",
+    "aes-gcm-open/65536",
+    "chacha20-poly1305/4096",
+    "chacha20-poly1305-open/4096",
+    "sha512/4096",
+    "kem/encapsulate-512",
+    "kem/decapsulate-512",
+    "kem/encapsulate-1024",
+    "kem/decapsulate-1024",
+    "generate/mlkem512",
+    "generate/mlkem1024",
+    "generate/slhdsa128s",
+    "sign/slhdsa128s",
+    "verify/slhdsa128s",
+];
+
+/// Names the operations of [`ADDED`] that the run does not have.
+fn added(data: &Data) -> String {
+    let missing: Vec<_> = ADDED.into_iter().filter(|group| data.groups(group).is_empty()).collect();
+    if missing.is_empty() {
+        return String::new();
+    }
+    let names: String = missing.into_iter().map(|group| format!("- {}\n", words::operation(group))).collect();
+    format!("The bench has these operations, but this run is older:\n\n{names}\n")
+}
+
 /// Returns a table with one line for each row and reason, and the groups.
 fn left_out(all: &[LeftOut]) -> String {
     let mut groups: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -131,7 +166,7 @@ fn left_out(all: &[LeftOut]) -> String {
         return "Everything was measured.\n".to_owned();
     }
     let line = |((row, reason), groups): (&(&str, &str), &BTreeSet<&str>)| {
-        let groups: Vec<_> = groups.iter().copied().collect();
+        let groups: Vec<_> = groups.iter().map(|group| words::operation(group)).collect();
         format!("| {row} | `{reason}` | {} |\n", groups.join(", "))
     };
     let lines: String = groups.iter().map(line).collect();

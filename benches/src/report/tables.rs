@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::data::{Data, Estimate};
+use super::words;
 use crate::names::{BASELINE, BASELINE_AGAIN, JETON, SOFTHSM, shown};
 
 /// A duration with three digits.
@@ -49,10 +50,10 @@ pub fn compared(data: &Data, prefixes: &[&str]) -> String {
         }
     }
     let mut text = String::from(
-        "| operation | baseline | jeton | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |",
+        "| operation | filter | baseline | jeton | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |",
     );
     others.iter().for_each(|row| write!(text, " {row} |").expect("a string"));
-    text.push_str("\n|---|--:|--:|--:|--:|--:|");
+    text.push_str("\n|---|---|--:|--:|--:|--:|--:|");
     others.iter().for_each(|_| text.push_str("--:|"));
     text.push('\n');
     for group in groups {
@@ -74,7 +75,7 @@ fn line(data: &Data, group: &str, others: &[&str]) -> String {
         softhsm,
     ];
     let rest = others.iter().map(|row| data.row(group, row).map(|estimate| time(estimate.median)));
-    let mut text = format!("| {group} |");
+    let mut text = format!("| {} | `{group}` |", words::operation(group));
     for cell in cells.into_iter().chain(rest) {
         write!(text, " {} |", cell.as_deref().unwrap_or("-")).expect("a string");
     }
@@ -148,8 +149,8 @@ pub fn every_row(data: &Data) -> String {
     let mut text = String::from(
         "# Every row\n\n`cargo run --release -p jeton-benches -- report` writes this page. \
          [benchmarks.md](../benchmarks.md) explains the rows.\n\n\
-         | operation | row | median | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |\n\
-         |---|---|--:|--:|--:|--:|\n",
+         | operation | filter | row | median | 95 % interval | speed relative to baseline | times as fast as SoftHSMv2 |\n\
+         |---|---|---|--:|--:|--:|--:|\n",
     );
     for group in data.groups("") {
         let softhsm = data.row(group, SOFTHSM);
@@ -159,8 +160,12 @@ pub fn every_row(data: &Data) -> String {
             let of_softhsm =
                 softhsm.map_or("-".to_owned(), |softhsm| factor(softhsm.median / estimate.median));
             let (row, median, interval) = (shown(row), time(estimate.median), interval(estimate));
-            writeln!(text, "| {group} | {row} | {median} | {interval} | {of_baseline} | {of_softhsm} |")
-                .expect("a string");
+            let operation = words::operation(group);
+            writeln!(
+                text,
+                "| {operation} | `{group}` | {row} | {median} | {interval} | {of_baseline} | {of_softhsm} |"
+            )
+            .expect("a string");
         }
     }
     text
@@ -193,6 +198,9 @@ mod tests {
     #[test]
     fn a_missing_measurement_is_a_dash() {
         let data = Data::of(&[("g", "jeton", 200.0), ("g", "softhsm2", 500.0)]);
-        assert_eq!(line(&data, "g", &["nss"]), "| g | - | 200 ns | 200 ns to 200 ns | - | 2.50 | - |\n");
+        assert_eq!(
+            line(&data, "g", &["nss"]),
+            "| g | `g` | - | 200 ns | 200 ns to 200 ns | - | 2.50 | - |\n"
+        );
     }
 }
