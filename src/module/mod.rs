@@ -6,6 +6,7 @@
 //! [`Session`](crate::session::Session) and
 //! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -136,6 +137,13 @@ impl Module {
     /// Returns the token of a slot. Fails with `TokenNotRecognized` if the slot has no initialised
     /// token.
     fn token_in(&self, slot: SlotId) -> Result<Arc<Token>> {
+        let in_memory = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            state.as_ref().and_then(|state| state.token_in_memory(slot))
+        };
+        if let Some(token) = in_memory {
+            return Ok(token);
+        }
         let state = self.state()?;
         state.known(slot)?.ok_or(Error::TokenNotRecognized)?.token(&state.home)
     }
@@ -163,13 +171,16 @@ impl State {
     /// Returns the token of a slot; `None` if the slot has no initialised token.
     fn known(&self, slot: SlotId) -> Result<Option<Arc<Known>>> {
         let slots = self.slots();
-        // The slots with a token come first, in the order of their numbers.
-        let tokens = slots.partition_point(|known| known.token.is_some());
-        match slots[..tokens].binary_search_by_key(&slot, |known| known.id) {
-            Ok(at) => Ok(slots[at].token.clone()),
-            Err(_) if slots[tokens..].iter().any(|known| known.id == slot) => Ok(None),
+        match find(&slots, slot) {
+            Ok(known) => Ok(Some(Arc::clone(known))),
+            Err(before) if slots[before..].iter().any(|known| known.id == slot) => Ok(None),
             Err(_) => Err(Error::SlotIdInvalid),
         }
+    }
+
+    /// Returns the token of a slot if it is in memory and no file is being opened for it.
+    fn token_in_memory(&self, slot: SlotId) -> Option<Arc<Token>> {
+        find(&self.slots(), slot).ok()?.try_in_memory()
     }
 
     /// Notes that a token has no session. Removes the tokens from memory that were noted first, if
@@ -185,4 +196,12 @@ impl State {
         drop(idle);
         going.into_iter().for_each(|known| known.leave_queue());
     }
+}
+
+/// Returns the token of a slot, or the number of slots before it. The slots with a token come
+/// first, in the order of their numbers.
+fn find(slots: &[Slot], slot: SlotId) -> std::result::Result<&Arc<Known>, usize> {
+    let order = |known: &Slot| if known.token.is_some() { known.id.cmp(&slot) } else { Ordering::Greater };
+    let at = slots.binary_search_by(order)?;
+    slots[at].token.as_ref().ok_or(at)
 }

@@ -77,7 +77,7 @@ impl Module {
         &self,
         slot: SlotId,
         access: Access,
-        build: fn(SessionHandle, Arc<Token>, Access) -> Session,
+        build: impl FnOnce(SessionHandle, Arc<Token>, Access) -> Session,
     ) -> Result<SessionHandle> {
         let token = self.token_in(slot)?;
         let opened = self.sessions.open(|handle| {
@@ -96,7 +96,7 @@ impl Module {
     /// `C_CloseSession`
     pub fn close_session(&self, session: SessionHandle) -> Result<()> {
         let session = self.sessions.close(session)?;
-        session.token.close_session(session.handle, session.access);
+        let left = session.token.close_session(session.handle, session.access);
         if session.asynchronous {
             self.jobs.close_session(session.handle);
         }
@@ -104,7 +104,7 @@ impl Module {
         if session.token.login_state() == Login::Public {
             self.states.end_login(&session.token);
         }
-        if session.token.sessions().all == 0 {
+        if left == 0 {
             let slot = session.token.slot;
             drop(session);
             self.note_idle(slot);

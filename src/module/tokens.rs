@@ -138,6 +138,11 @@ impl Known {
         lock(&self.token).clone()
     }
 
+    /// Returns the token if it is in memory. Does not wait while its file is opened or closed.
+    pub(super) fn try_in_memory(&self) -> Option<Arc<Token>> {
+        self.token.try_lock().ok()?.clone()
+    }
+
     /// Removes the token from memory, which closes its file, unless it is in use.
     fn forget(&self) {
         let mut place = lock(&self.token);

@@ -258,7 +258,7 @@ fn secret_cut(mechanism: &Mechanism) -> Cut {
 
 fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<usize> {
     if let Action::Cipher(_) = mechanism.info.action {
-        return Ok(mechanism.cipher()?.output_len(Direction::Encrypt, len));
+        return Ok(mechanism.cipher()?.growth().output_len(Direction::Encrypt, len));
     }
     if let Some(agreement) = Agreement::of(mechanism)? {
         return agreement.wrapped_len(wrapping, len);
@@ -266,7 +266,7 @@ fn wrapped_len(mechanism: &Mechanism, wrapping: &Object, len: usize) -> Result<u
     let modulus = key::modulus_len(wrapping.attributes())?;
     Ok(match mechanism.info.action {
         Action::Encrypt(Asymmetric::AesWrap) => {
-            modulus + CipherScheme::AesKwp { iv: None }.output_len(Direction::Encrypt, len)
+            modulus + CipherScheme::AesKwp { iv: None }.growth().output_len(Direction::Encrypt, len)
         }
         _ => modulus,
     })

@@ -35,7 +35,7 @@ impl<'a> Agreement<'a> {
 
     /// Returns the length of the output for a key of `len` bytes.
     pub(super) fn wrapped_len(&self, wrapping: &Object, len: usize) -> Result<usize> {
-        let kwp = CipherScheme::AesKwp { iv: None }.output_len(Direction::Encrypt, len);
+        let kwp = CipherScheme::AesKwp { iv: None }.growth().output_len(Direction::Encrypt, len);
         Ok(self.head_len(wrapping.attributes())? + kwp)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::operation::{Engine, Operation, Output, Parts, Resume};
 use super::progress::Progress;
-use crate::backend::{Cipher, CipherScheme, Direction, Encryption, PrivateKey, PublicKey, SavedCipher};
+use crate::backend::{Cipher, Direction, Encryption, Growth, PrivateKey, PublicKey, SavedCipher};
 use crate::error::{Error, Result};
 use crate::mechanism::Mechanism;
 use crate::secret::Secret;
@@ -15,8 +15,8 @@ pub enum Crypting {
     Cipher {
         /// The cipher with its key.
         cipher: Box<dyn Cipher>,
-        /// The scheme, which gives the output length of a message.
-        scheme: CipherScheme,
+        /// The rule for the length of a message's output.
+        growth: Growth,
         /// Encryption or decryption.
         direction: Direction,
     },
@@ -52,11 +52,11 @@ impl RsaHalf {
 impl Crypting {
     /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
     pub(super) fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
-        let Self::Cipher { cipher, scheme, .. } = self else { return Ok(false) };
-        let other = mechanism.cipher()?;
-        let kept = cipher.renew(other)?;
+        let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
+        let scheme = mechanism.cipher()?;
+        let kept = cipher.renew(scheme)?;
         if kept {
-            scheme.clone_from(other);
+            *growth = scheme.growth();
         }
         Ok(kept)
     }
@@ -64,7 +64,7 @@ impl Crypting {
     /// Returns the maximum length of the result for a message in a single part.
     fn whole_len(&self, len: usize) -> usize {
         match self {
-            Self::Cipher { scheme, direction, .. } => scheme.output_len(*direction, len),
+            Self::Cipher { growth, direction, .. } => growth.output_len(*direction, len),
             Self::Rsa { len, .. } => *len,
         }
     }

@@ -442,7 +442,7 @@ fn crypting(token: &Token, mechanism: &Mechanism, object: &Object, direction: Di
     if let Action::Cipher(_) = mechanism.info.action {
         let scheme = mechanism.cipher()?;
         let cipher = provider.ciphers.cipher(scheme, direction, key::secret(object.attributes())?)?;
-        return Ok(Crypting::Cipher { cipher, scheme: scheme.clone(), direction });
+        return Ok(Crypting::Cipher { cipher, growth: scheme.growth(), direction });
     }
     let scheme = mechanism.encryption()?;
     let key = match direction {

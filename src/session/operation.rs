@@ -128,7 +128,7 @@ impl<E: Engine> Operation<E> {
             if !renew(&mut kept.engine)? {
                 return Ok(false);
             }
-            kept.mechanism = mechanism.clone();
+            kept.mechanism.params.assign(&mechanism.params);
         }
         self.stage = Stage::Ready;
         Ok(true)

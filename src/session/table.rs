@@ -67,16 +67,13 @@ impl SessionTable {
     /// Closes a session, which ends its operations.
     pub fn close(&self, handle: SessionHandle) -> Result<Session> {
         let (index, slot) = self.find(handle).ok_or(Error::SessionHandleInvalid)?;
-        let session = {
-            let mut place = lock(slot);
-            match place.as_ref() {
-                Some(session) if session.handle == handle => place.take(),
-                _ => None,
-            }
-        };
-        let session = session.ok_or(Error::SessionHandleInvalid)?;
+        let mut place = lock(slot);
+        if place.as_ref().is_none_or(|session| session.handle != handle) {
+            return Err(Error::SessionHandleInvalid);
+        }
+        // Until this function returns, a thread that opens a session here waits for the slot's lock.
         self.free().returned.push(index);
-        Ok(session)
+        place.take().ok_or(Error::SessionHandleInvalid)
     }
 
     /// Calls `work` with a session. No other call uses the session meanwhile.

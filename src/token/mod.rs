@@ -264,8 +264,9 @@ impl Token {
         Ok(())
     }
 
-    /// Removes a session from the count, with its objects. The last session ends the login.
-    pub(crate) fn close_session(&self, session: SessionHandle, access: Access) {
+    /// Removes a session from the count, with its objects. The last session ends the login. Returns
+    /// the number of sessions that are left.
+    pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
             self.bump();
@@ -273,9 +274,9 @@ impl Token {
         let mut state = self.state();
         state.sessions -= 1;
         state.read_write_sessions -= u64::from(access == Access::ReadWrite);
-        let last = state.sessions == 0 && self.login_state() != Login::Public;
+        let left = state.sessions;
         drop(state);
-        if last {
+        if left == 0 && self.login_state() != Login::Public {
             let change = self.lock_changes();
             let mut state = self.state();
             if state.sessions == 0 && self.login_state() != Login::Public {
@@ -284,6 +285,7 @@ impl Token {
             drop(state);
             self.settle_all();
         }
+        left
     }
 
     /// Ends the login. Wipes private objects from memory and destroys private session objects.

@@ -1,5 +1,7 @@
 //! A search, divided into the part that the index answers and the part that needs the objects.
 
+use smallvec::SmallVec;
+
 use crate::id::AttributeType as A;
 use crate::object::Object;
 use crate::object::value::Value;
@@ -17,8 +19,8 @@ impl WantedKeys {
 
 /// The plan of one search.
 pub(super) struct Plan<'a> {
-    /// The index keys of each wanted value that is indexed.
-    pub(super) index_keys: Vec<WantedKeys>,
+    /// The index keys of each wanted value that is indexed. Most searches have at most two.
+    pub(super) index_keys: SmallVec<[WantedKeys; 2]>,
     /// `CKA_TOKEN`
     pub(super) token: Option<bool>,
     /// `CKA_PRIVATE`
@@ -34,7 +36,7 @@ impl<'a> Plan<'a> {
     /// objects. Without it, the search finds no private objects.
     pub(super) fn new(wanted: &'a [(A, Value)], open: &Indexer, sealed: Option<&Indexer>) -> Self {
         let mut plan = Self {
-            index_keys: Vec::new(),
+            index_keys: SmallVec::new(),
             token: None,
             private: None,
             rest: Vec::new(),

@@ -2,6 +2,7 @@
 //! it. Each encrypts or decrypts one whole message with an [`Aead`].
 
 use super::{Whole, collected, wrong_len};
+use crate::backend::symmetric::assign_nonce;
 use crate::backend::{Aead, AeadScheme, Cipher, CipherScheme, Direction, Nonce, output};
 use crate::error::{Error, Result};
 
@@ -94,8 +95,7 @@ pub(in crate::backend) fn renew_gcm(
     if new.len() != nonce.len() {
         return Ok(false);
     }
-    nonce.clone_from(new);
-    aad.clone_from(data);
+    assign_nonce(nonce, aad, new, data);
     *tag_len = *tag;
     Ok(true)
 }

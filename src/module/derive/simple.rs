@@ -70,7 +70,7 @@ impl Work<'_> {
 
     fn encipher(&self, scheme: &CipherScheme, data: &[u8]) -> Result<Secret> {
         let mut cipher = self.token.provider().ciphers.cipher(scheme, Direction::Encrypt, self.value()?)?;
-        let mut out = Secret::zeroed(scheme.output_len(Direction::Encrypt, data.len()));
+        let mut out = Secret::zeroed(scheme.growth().output_len(Direction::Encrypt, data.len()));
         let written = cipher.update(data, &mut out).map_err(|_| Error::MechanismParamInvalid)?;
         cipher.finish(&mut out[written..]).map_err(|_| Error::MechanismParamInvalid)?;
         Ok(out)

@@ -105,17 +105,21 @@ impl SqliteStore {
 
     /// Returns the open file. Opens it if it is closed.
     fn file_in_use(&self) -> Result<InUse<'_>> {
-        let mut state = self.handle.lock();
+        self.use_file(&mut self.handle.lock())
+    }
+
+    fn use_file(&self, state: &mut State) -> Result<InUse<'_>> {
         self.handle.last_use.store(self.pool.tick(), Ordering::Relaxed);
-        if let State::Closed(closed) = &*state {
-            let opened = self.reopen(closed)?;
-            *state = State::Open(Arc::new(opened));
-            self.pool.list(&self.handle);
-        }
-        match &*state {
-            State::Open(file) => Ok(InUse { file: Some(Arc::clone(file)), pool: &self.pool }),
-            State::Closed(_) => Err(Error::GeneralError),
-        }
+        let file = match state {
+            State::Open(file) => Arc::clone(file),
+            State::Closed(closed) => {
+                let opened = Arc::new(self.reopen(closed)?);
+                *state = State::Open(Arc::clone(&opened));
+                self.pool.list(&self.handle);
+                opened
+            }
+        };
+        Ok(InUse { file: Some(file), pool: &self.pool })
     }
 
     fn reopen(&self, closed: &Closed) -> Result<OpenFile> {
@@ -138,11 +142,21 @@ impl SqliteStore {
         Ok(opened)
     }
 
-    /// Calls `known` if the file is closed and has not changed since.
-    fn if_closed<T>(&self, known: impl FnOnce(&Closed) -> T) -> Option<T> {
-        match &*self.handle.lock() {
-            State::Closed(closed) if closed.is_current(&self.handle.real) => Some(known(closed)),
-            _ => None,
+    /// Asks what is known of the file if it is closed and has not changed since, or else the open
+    /// file.
+    fn ask<T>(
+        &self,
+        closed: impl FnOnce(&Closed) -> T,
+        open: impl FnOnce(&OpenFile) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.handle.lock();
+        match &*state {
+            State::Closed(known) if known.is_current(&self.handle.real) => Ok(closed(known)),
+            _ => {
+                let file = self.use_file(&mut state)?;
+                drop(state);
+                open(&file)
+            }
         }
     }
 }
@@ -268,20 +282,14 @@ impl Store for SqliteStore {
         let closed = |closed: &Closed| {
             closed.change != seen || closed.kept.others_wrote && is_rested(closed.kept.loaded)
         };
-        match self.if_closed(closed) {
-            Some(changed) => Ok(changed),
-            None => self.file_in_use()?.changed_since(seen),
-        }
+        self.ask(closed, |file| file.changed_since(seen))
     }
 
     fn suspicious_since(&self, seen: Change) -> Result<bool> {
         let closed = |closed: &Closed| {
             closed.change == seen && closed.kept.others_wrote && is_rested(closed.kept.loaded)
         };
-        match self.if_closed(closed) {
-            Some(suspicious) => Ok(suspicious),
-            None => self.file_in_use()?.suspicious_since(seen),
-        }
+        self.ask(closed, |file| file.suspicious_since(seen))
     }
 
     fn copy(&self, path: &Path) -> Result<()> {
