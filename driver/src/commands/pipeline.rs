@@ -251,7 +251,8 @@ impl Pipeline {
 
     /// Returns the PIN for a module with a path. Asks for it before the long work begins.
     fn path_pin(&self) -> Result<Option<String>, Error> {
-        let path = self.module.iter().find_map(|text| match Selection::parse(text) {
+        let mut named = self.module.iter().filter(|text| *text != "all");
+        let path = named.find_map(|text| match Selection::parse(text) {
             Ok(Selection::Path(path)) => Some(path),
             _ => None,
         });
