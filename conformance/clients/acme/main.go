@@ -1,7 +1,8 @@
-// An ACME client (RFC 8555): acme DIRECTORY CA-FILE HTTP-PORT COUNT
+// An ACME client (RFC 8555): acme DIRECTORY CA-FILE HTTP-PORT COUNT [CLIENTS]
 //
-// It asks the CA for COUNT certificates of localhost one after the other, answers each http-01 challenge from HTTP-PORT
-// of the loopback interface, verifies each certificate, and asks the CA to revoke the last one.
+// It asks the CA for COUNT certificates of localhost, answers each http-01 challenge from HTTP-PORT of the loopback
+// interface, verifies each certificate, and asks the CA to revoke the last one. CLIENTS (1) accounts order at the same
+// time. It prints certificates per second and the latency from the order to the verified certificate.
 package main
 
 import (
@@ -16,17 +17,31 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/acme"
 )
 
+// issued is a certificate with its times.
+type issued struct {
+	der             []byte
+	total, finalize time.Duration
+}
+
 func main() {
 	directory, caFile, port := os.Args[1], os.Args[2], os.Args[3]
 	count, err := strconv.Atoi(os.Args[4])
 	check(err)
+	clients := 1
+	if len(os.Args) > 5 {
+		clients, err = strconv.Atoi(os.Args[5])
+		check(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 
@@ -34,29 +49,73 @@ func main() {
 	pem, err := os.ReadFile(caFile)
 	check(err)
 	roots.AppendCertsFromPEM(pem)
-	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	client := &acme.Client{Key: key(), DirectoryURL: directory, HTTPClient: web}
-	_, err = client.Register(ctx, &acme.Account{}, acme.AcceptTOS)
-	check(err)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: clients}
+	web := &http.Client{Transport: transport}
 
-	var answer atomic.Value
-	answer.Store("")
+	// The answer to the challenge with each token.
+	var answers sync.Map
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	check(err)
-	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, answer.Load())
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if answer, found := answers.Load(path.Base(request.URL.Path)); found {
+			fmt.Fprint(w, answer)
+		}
 	}))
 
-	var last []byte
-	for range count {
-		last = certificate(ctx, client, &answer, roots)
+	accounts := make([]*acme.Client, clients)
+	for i := range accounts {
+		accounts[i] = &acme.Client{Key: key(), DirectoryURL: directory, HTTPClient: web}
+		_, err = accounts[i].Register(ctx, &acme.Account{}, acme.AcceptTOS)
+		check(err)
 	}
-	check(client.RevokeCert(ctx, nil, last, acme.CRLReasonSuperseded))
-	fmt.Printf("%d certificates issued, the last one revoked\n", count)
+
+	var next atomic.Int64
+	var group sync.WaitGroup
+	all := make([]issued, count)
+	start := time.Now()
+	for _, account := range accounts {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
+				all[i] = certificate(ctx, account, &answers, roots)
+			}
+		}()
+	}
+	group.Wait()
+	elapsed := time.Since(start)
+	// An account may revoke only its own certificates. With one client the account has all of them.
+	if clients == 1 {
+		check(accounts[0].RevokeCert(ctx, nil, all[count-1].der, acme.CRLReasonSuperseded))
+		fmt.Printf("%d certificates issued, the last one revoked\n", count)
+	}
+	report(all, elapsed, clients)
+}
+
+// report prints the rate and the latencies.
+func report(all []issued, elapsed time.Duration, clients int) {
+	var sum, finalize time.Duration
+	for _, one := range all {
+		sum += one.total
+		finalize += one.finalize
+	}
+	slices.SortFunc(all, func(a, b issued) int { return int(a.total - b.total) })
+	percentile := func(part int) float64 {
+		return milliseconds(all[min(len(all)*part/100, len(all)-1)].total)
+	}
+	count := time.Duration(len(all))
+	fmt.Printf("%d clients: %.1f certificates per second; latency mean %.1f ms, p50 %.1f, p95 %.1f, p99 %.1f; finalize %.1f ms\n",
+		clients, float64(len(all))/elapsed.Seconds(), milliseconds(sum/count), percentile(50), percentile(95), percentile(99),
+		milliseconds(finalize/count))
+}
+
+func milliseconds(duration time.Duration) float64 {
+	return float64(duration.Microseconds()) / 1000
 }
 
 // certificate orders a certificate and verifies it.
-func certificate(ctx context.Context, client *acme.Client, answer *atomic.Value, roots *x509.CertPool) []byte {
+func certificate(ctx context.Context, client *acme.Client, answers *sync.Map, roots *x509.CertPool) issued {
+	start := time.Now()
 	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs("localhost"))
 	check(err)
 	for _, url := range order.AuthzURLs {
@@ -68,17 +127,19 @@ func certificate(ctx context.Context, client *acme.Client, answer *atomic.Value,
 			}
 			said, err := client.HTTP01ChallengeResponse(challenge.Token)
 			check(err)
-			answer.Store(said)
+			answers.Store(challenge.Token, said)
 			_, err = client.Accept(ctx, challenge)
 			check(err)
 		}
 		_, err = client.WaitAuthorization(ctx, url)
 		check(err)
 	}
+	ready := time.Now()
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"localhost"}}, key())
 	check(err)
 	chain, _, err := client.CreateOrderCert(ctx, order.FinalizeURL, request, true)
 	check(err)
+	finalize := time.Since(ready)
 	leaf, err := x509.ParseCertificate(chain[0])
 	check(err)
 	between := x509.NewCertPool()
@@ -89,7 +150,7 @@ func certificate(ctx context.Context, client *acme.Client, answer *atomic.Value,
 	}
 	_, err = leaf.Verify(x509.VerifyOptions{DNSName: "localhost", Roots: roots, Intermediates: between})
 	check(err)
-	return chain[0]
+	return issued{chain[0], time.Since(start), finalize}
 }
 
 func key() *ecdsa.PrivateKey {
