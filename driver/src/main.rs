@@ -10,6 +10,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use jeton_driver::Error;
 use jeton_driver::text::shown;
 
+/// Counts the allocations for `issue`.
+#[global_allocator]
+static ALLOCATOR: jeton_driver::heap::Counting = jeton_driver::heap::Counting;
+
 const EXIT: &str = "Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
 /// Tokens of any PKCS#11 module, and an X.509 PKI pipeline through several of them side by side.
@@ -66,6 +70,8 @@ enum Command {
     Conformance(jeton_conformance::Conformance),
     /// Run the X.509 PKI pipeline through modules side by side.
     Pipeline(commands::pipeline::Pipeline),
+    /// Issue certificates to many clients at once, through modules side by side.
+    Issue(commands::issue::Issue),
     /// Compare two result stores of the pipeline.
     Compare(commands::compare::Compare),
     /// Write a page with tables and plots of a result store.
@@ -93,6 +99,9 @@ enum Command {
     /// The process of one module: it reads a job and writes events.
     #[command(hide = true)]
     PipelineChild,
+    /// The same for `issue`.
+    #[command(hide = true)]
+    IssueChild,
     /// The process that shows whether a file is a module.
     #[command(hide = true)]
     LoadModule(commands::pin::LoadModule),
@@ -126,6 +135,7 @@ impl Command {
             Self::Audit(command) => command.run(),
             Self::Conformance(command) => Ok(command.run(&["conformance"])?),
             Self::Pipeline(command) => command.run(),
+            Self::Issue(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),
             Self::VerifyDb(command) => command.run(),
@@ -136,6 +146,7 @@ impl Command {
             Self::Import(command) => command.run(),
             Self::Manual(command) => command.run(Arguments::command()),
             Self::PipelineChild => commands::pipeline::child(),
+            Self::IssueChild => commands::issue::child(),
             Self::LoadModule(command) => command.run(),
             Self::MigrateChild => commands::migrate::child(),
         }

@@ -1,11 +1,13 @@
 //! The page of a result store: tables and plots of its newest measurement, as one HTML or Markdown
 //! document without other files.
 //!
-//! - `contents`: which tables and plots there are; `plots` draws them.
+//! - `contents`: which tables and plots there are; `plots` draws them. `issuance` has those of
+//!   `jeton issue`.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
 mod html;
+mod issuance;
 mod markdown;
 mod plots;
 
@@ -13,7 +15,7 @@ pub use html::html;
 pub use markdown::markdown;
 
 use crate::Error;
-use crate::results::Measurement;
+use crate::results::{IssuanceMeasurement, Measurement};
 
 /// A page, in no format yet.
 #[derive(Debug)]
@@ -56,5 +58,10 @@ impl Page {
     /// newest. The newest is shown in full. Fails if there is none.
     pub fn of(measurements: &[Measurement]) -> Result<Self, Error> {
         contents::page(measurements)
+    }
+
+    /// Builds the page of a measurement of `jeton issue`. Fails if it has no run.
+    pub fn of_issuance(measurement: &IssuanceMeasurement) -> Result<Self, Error> {
+        issuance::page(measurement)
     }
 }

@@ -7,6 +7,7 @@
 //! - `database`: stores certificates, CRLs and OCSP responses and reads them back.
 //! - `verify`: the checks of stored bytes, shared with `jeton verify-db`.
 //! - `rounds`: the modules take turns, and each figure is compared with the baseline of its round.
+//!   [`crate::issuance`] uses it too.
 //! - `job`, `child`, `parent`: each module runs in a process of its own. A crash or hang of one
 //!   module is a row of the report and does not end the run.
 
@@ -26,13 +27,16 @@ mod stage;
 mod verify;
 mod workers;
 
-pub use child::{open_openssl, run_child};
-pub use database::{Batch, Database, DocumentSize};
+pub(crate) use child::open_engine;
+pub use child::{BatchChild, Speaker, TakesTurns, open_openssl, run_child};
+pub use database::{Batch, Database, DocumentSize, Stored};
 pub use engine::{Engine, Subscriber};
 pub use in_process::InProcess;
-pub use job::{Job, ModuleDescription, Target, Turn};
+pub(crate) use in_process::{KeyPair, PublicKey};
+pub use job::{Job, ModuleDescription, Target, Turn, Work};
 pub use parent::Worker;
 pub use pkcs11::Pkcs11;
-pub use rounds::{Answer, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
+pub(crate) use rounds::spread;
+pub use rounds::{Answer, Group, MeasuredBatch, Outcome, Participant, Plan, Runner, Watcher, measure};
 pub use stage::{Items, Place, STAGES, Seconds, Stage, Timings};
 pub use verify::{Verdict, verify_database};

@@ -9,11 +9,12 @@ use std::path::Path;
 use jeton_peers::Machine;
 use serde::Serialize;
 
+pub(crate) use crate::figure::ratio_text;
 pub use table::{comparison, print};
-pub(crate) use table::{has_rsa_subscribers, rate, ratio_text, rsa_keys, time};
+pub(crate) use table::{has_rsa_subscribers, rate, rsa_keys, time};
 
 use crate::Error;
-use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES};
+use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};
 use crate::selection::IN_PROCESS;
 
 /// A run of the pipeline over all modules.
@@ -99,19 +100,19 @@ impl Report {
     }
 
     /// Adds the result of the module `name`.
-    pub fn add(&mut self, name: String, outcome: Outcome) {
+    pub fn add(&mut self, name: String, outcome: Outcome<Turn>) {
         let not_available = outcome.not_available.into_iter();
         let failures = outcome.failures.into_iter();
         self.modules.push(ModuleReport {
             name,
             description: outcome.description,
-            batches: outcome.batches,
+            batches: outcome.measured,
             not_available: not_available
                 .map(|(algorithm, reason)| NotAvailable { algorithm, reason })
                 .collect(),
             failures: failures
                 .map(|(at, message)| {
-                    let (algorithm, size) = at.unzip();
+                    let (algorithm, size) = at.map(|turn| (turn.algorithm, turn.size)).unzip();
                     FailureReport { algorithm, size, message }
                 })
                 .collect(),

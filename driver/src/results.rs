@@ -1,6 +1,7 @@
-//! The result store of `jeton pipeline --results`: an SQLite file that receives each run of a batch
-//! as it is measured, so that an interrupted measurement keeps the runs so far.
+//! The result store of `--results`: an SQLite file that receives each run as it is measured, so
+//! that an interrupted measurement keeps the runs so far.
 
+mod issuance;
 mod measurement;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use crate::Error;
 use crate::pipeline::{DocumentSize, ModuleDescription, STAGES, Seconds, Turn};
 
+pub use issuance::{IssuanceMeasurement, newest_issuance};
 pub use measurement::{Document, Measurement, ModuleRow, measurements};
 
 /// `application_id` of the file: "JRES".

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const CLASSIC: [&str; 6] = ["ecdsa-p256", "ecdsa-p384", "ed25519", "rsa2048", "rsa3072", "rsa4096"];
 const ALL: &str =
-    "ecdsa-p256,ecdsa-p384,ed25519,ml-dsa-44,ml-dsa-65,rsa2048,rsa3072,rsa4096,slh-dsa-sha2-128f";
+    "ecdsa-p256,ecdsa-p384,ed25519,ml-dsa-44,ml-dsa-65,ml-dsa-87,rsa2048,rsa3072,rsa4096,slh-dsa-sha2-128f";
 
 #[test]
 fn in_process_makes_documents_of_all_algorithms_that_openssl_accepts() {

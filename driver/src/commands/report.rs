@@ -9,7 +9,9 @@ use clap::Args;
 use jeton_driver::page::{Page, html, markdown};
 use jeton_driver::{Error, results};
 
-/// Write a page with tables and plots of a result store of `jeton pipeline --results`.
+/// Write a page with tables and plots of a result store: of `jeton pipeline --results` or `jeton
+/// issue
+/// --results`.
 ///
 /// The page shows the newest measurement of the store. It is one file that loads nothing.
 #[derive(Args)]
@@ -28,7 +30,10 @@ pub struct Report {
 impl Report {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode, Error> {
-        let page = Page::of(&results::measurements(&self.store)?)?;
+        let page = match results::newest_issuance(&self.store)? {
+            Some(measurement) => Page::of_issuance(&measurement)?,
+            None => Page::of(&results::measurements(&self.store)?)?,
+        };
         if let Some(path) = &self.html {
             self.write(path, &html(&page))?;
         }

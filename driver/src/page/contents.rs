@@ -105,7 +105,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     known
 }
 
-fn facts(measurement: &Measurement) -> Vec<(String, String)> {
+pub(super) fn facts(measurement: &Measurement) -> Vec<(String, String)> {
     let memory = measurement.memory_kib.map(|kib| format!(", {} GiB of memory", kib.div_ceil(1 << 20)));
     let machine = format!("{}, {} cores{}", measurement.cpu, measurement.cores, memory.unwrap_or_default());
     let pairs = match measurement.rsa_key_pool {

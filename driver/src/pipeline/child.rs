@@ -9,34 +9,53 @@ use super::batch::Run;
 use super::database::Database;
 use super::engine::Engine;
 use super::in_process::InProcess;
-use super::job::{Event, Job, ModuleDescription, Target, Turn};
+use super::job::{Event, Job, ModuleDescription, Target, Turn, Work};
 use super::pkcs11::Pkcs11;
 use super::stage::Seconds;
 use crate::Error;
 use crate::client::Module;
 use crate::pki::Profile;
 
-/// The time at the start of a turn in which the child reports no progress. It does not apply to the
-/// first turns of a size.
+/// The time at the start of a turn in which the child reports no progress, because waking the
+/// parent takes a core from the stage that is measured. It does not apply to the first turns of a
+/// size: they report every stage, so that the report of a crash names the stage.
 const SILENCE: Duration = Duration::from_millis(200);
+
+/// The child's side of a type of work.
+pub trait TakesTurns: Sized {
+    /// The work.
+    type Work: Work;
+
+    /// Loads the module of a job.
+    fn start(job: Job) -> Result<(Self, ModuleDescription), Error>;
+
+    /// Does the work of a turn.
+    fn take(
+        &mut self,
+        turn: &Self::Work,
+        speaker: &Speaker<'_>,
+    ) -> Result<<Self::Work as Work>::Sample, Error>;
+}
 
 /// Reads a job and its turns from `input` and writes events to `output`. Returns at the end of the
 /// input. Returns an error if the input is not a job with turns.
-pub fn run_child(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
+pub fn run_child<C: TakesTurns>(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
+    /// An event before the first turn, or one without a result.
+    type Plain = Event<()>;
     let speaker = Speaker::new(output);
     let mut lines = input.lines();
     let first = lines.next().transpose().map_err(Error::io("standard input"))?;
     let job: Job = parse("job", &first.unwrap_or_default())?;
-    let (mut worker, description) = match Worker::start(job) {
+    let (mut worker, description) = match C::start(job) {
         Ok(started) => started,
         Err(error) => {
-            speaker.say(&Event::Failed { message: error.to_string() });
+            speaker.say(&Plain::Failed { message: error.to_string() });
             return Ok(());
         }
     };
-    speaker.say(&Event::Described(description));
+    speaker.say(&Plain::Described(description));
     for line in lines {
-        let turn = parse("turn", &line.map_err(Error::io("standard input"))?)?;
+        let turn: C::Work = parse("turn", &line.map_err(Error::io("standard input"))?)?;
         let event = match worker.take(&turn, &speaker) {
             Ok(seconds) => Event::Ran(seconds),
             Err(Error::NotAvailable(reason)) => Event::NotAvailable { reason },
@@ -51,18 +70,20 @@ fn parse<'a, T: serde::Deserialize<'a>>(what: &str, line: &'a str) -> Result<T, 
     serde_json::from_str(line).map_err(|error| Error::Failed(format!("not a valid {what}: {error}")))
 }
 
-/// The engine of a job, ready for turns.
-struct Worker {
+/// The engine of a job, ready for batches.
+pub struct BatchChild {
     job: Job,
     database: Database,
     engine: Box<dyn Engine + Send>,
     pool: rayon::ThreadPool,
 }
 
-impl Worker {
+impl TakesTurns for BatchChild {
+    type Work = Turn;
+
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
         let database = Database::open(&job.database)?;
-        let (engine, description) = open(&job)?;
+        let (engine, description) = open_engine(&job)?;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build();
         let pool = pool.map_err(|error| Error::Failed(format!("no thread pool: {error}")))?;
         Ok((Self { job, database, engine, pool }, description))
@@ -77,7 +98,11 @@ impl Worker {
         // Run the stages inside the pool, so that the current thread belongs to it in serial stages
         // too.
         let (timings, sample) = pool.install(|| {
-            let progress = |stage: &'static str| speaker.progress(turn, start, stage);
+            let progress = |stage: &'static str| {
+                if turn.round <= 1 || start.elapsed() >= SILENCE {
+                    speaker.stage(stage);
+                }
+            };
             Run { module, profile, algorithm, size, rsa_key_pool, progress: &progress }
                 .run(engine.as_mut(), database)
         })?;
@@ -93,7 +118,8 @@ impl Worker {
     }
 }
 
-fn open(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
+/// Opens the engine of a job.
+pub(crate) fn open_engine(job: &Job) -> Result<(Box<dyn Engine + Send>, ModuleDescription), Error> {
     match &job.target {
         Target::InProcess => Ok((Box::new(InProcess::default()), InProcess::describe())),
         Target::OpenSsl => open_openssl(),
@@ -130,7 +156,7 @@ pub fn open_openssl() -> Result<(Box<dyn Engine + Send>, ModuleDescription), Err
 }
 
 /// Writes events, one in each line.
-struct Speaker<'a> {
+pub struct Speaker<'a> {
     output: Mutex<Box<dyn Write + Send + 'a>>,
 }
 
@@ -139,16 +165,12 @@ impl<'a> Speaker<'a> {
         Self { output: Mutex::new(Box::new(output)) }
     }
 
-    /// The first turns of a size report every stage, so that the report of a crash names the stage.
-    /// Later ones stay silent at first, because waking the parent takes a core from the stage that
-    /// is measured.
-    fn progress(&self, turn: &Turn, start: Instant, stage: &str) {
-        if turn.round <= 1 || start.elapsed() >= SILENCE {
-            self.say(&Event::Progress { stage: stage.to_owned() });
-        }
+    /// Reports that a stage begins.
+    pub(crate) fn stage(&self, stage: &str) {
+        self.say(&Event::<()>::Progress { stage: stage.to_owned() });
     }
 
-    fn say(&self, event: &Event) {
+    fn say<S: serde::Serialize>(&self, event: &Event<S>) {
         // If the parent has ended, the work has no purpose: end at the next stage.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! The pipeline's database: SQLite in WAL mode, one batch for each module, algorithm and size.
 
 use std::path::Path;
+use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use crate::Error;
 
@@ -54,6 +55,18 @@ pub struct DocumentSize {
     pub bytes: u64,
 }
 
+/// The result of [`Database::store_certificate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The certificate is stored.
+    Done,
+    /// Another connection held the lock for too long. The certificate is not stored.
+    Busy,
+}
+
+/// The time that a connection waits for the lock of another one.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
 /// The tables of signed documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Table {
@@ -87,8 +100,16 @@ impl Database {
     /// Opens or creates the database at `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let connection = Connection::open(path)?;
+        connection.busy_timeout(LOCK_WAIT)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.execute_batch(SCHEMA)?;
+        Ok(Self { connection })
+    }
+
+    /// Makes a database in memory.
+    pub(crate) fn in_memory() -> Result<Self, Error> {
+        let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA)?;
         Ok(Self { connection })
     }
@@ -144,7 +165,7 @@ impl Database {
     }
 
     /// Adds a batch. Replaces a batch of the same module, algorithm and size.
-    pub(super) fn start_batch(
+    pub(crate) fn start_batch(
         &mut self,
         module: &str,
         algorithm: &str,
@@ -179,6 +200,28 @@ impl Database {
             }
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Stores one certificate in a transaction of its own. Calls `has_lock` after the transaction
+    /// has the write lock. `BEGIN IMMEDIATE` takes the lock first, so that no other commit can make
+    /// the transaction's snapshot old (SQLITE_BUSY_SNAPSHOT).
+    pub(crate) fn store_certificate(
+        &mut self,
+        batch: i64,
+        serial: u64,
+        der: &[u8],
+        has_lock: impl FnOnce(),
+    ) -> Result<Stored, Error> {
+        let transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                return Ok(Stored::Busy);
+            }
+            begun => begun?,
+        };
+        has_lock();
+        transaction.prepare_cached(Table::Certificates.insert())?.execute(params![batch, serial, der])?;
+        transaction.commit()?;
+        Ok(Stored::Done)
     }
 
     /// Reads the documents of a batch back.

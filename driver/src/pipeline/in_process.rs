@@ -13,10 +13,10 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1,
     ECDSA_P384_SHA384_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, ML_DSA_44,
-    ML_DSA_44_SIGNING, ML_DSA_65, ML_DSA_65_SIGNING, ParsedPublicKey, PqdsaKeyPair,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, VerificationAlgorithm,
+    ML_DSA_44_SIGNING, ML_DSA_65, ML_DSA_65_SIGNING, ML_DSA_87, ML_DSA_87_SIGNING, ParsedPublicKey,
+    PqdsaKeyPair, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, VerificationAlgorithm,
 };
-use cryptoki_sys::CKP_ML_DSA_44;
+use cryptoki_sys::{CKP_ML_DSA_44, CKP_ML_DSA_65};
 use der::asn1::BitString;
 use der::{Decode, Encode};
 use slh_dsa::{Sha2_128f, Signature as SlhDsaSignature, SigningKey, VerifyingKey};
@@ -90,7 +90,8 @@ impl Engine for InProcess {
     }
 }
 
-enum KeyPair {
+/// A key pair of AWS-LC, or of `slh-dsa`.
+pub(crate) enum KeyPair {
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
     MlDsa(PqdsaKeyPair),
@@ -99,13 +100,15 @@ enum KeyPair {
 }
 
 impl KeyPair {
-    fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
+    /// Generates a key pair.
+    pub(crate) fn generate(algorithm: &Algorithm) -> Result<Self, Error> {
         let made = match algorithm.key {
             Key::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self::Ecdsa),
             Key::P384 => EcdsaKeyPair::generate(&ECDSA_P384_SHA384_ASN1_SIGNING).map(Self::Ecdsa),
             Key::Ed25519 => Ed25519KeyPair::generate().map(Self::Ed25519),
             Key::MlDsa(CKP_ML_DSA_44) => PqdsaKeyPair::generate(&ML_DSA_44_SIGNING).map(Self::MlDsa),
-            Key::MlDsa(_) => PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map(Self::MlDsa),
+            Key::MlDsa(CKP_ML_DSA_65) => PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map(Self::MlDsa),
+            Key::MlDsa(_) => PqdsaKeyPair::generate(&ML_DSA_87_SIGNING).map(Self::MlDsa),
             Key::Rsa(2048) => RsaKeyPair::generate(KeySize::Rsa2048).map(Self::Rsa),
             Key::Rsa(3072) => RsaKeyPair::generate(KeySize::Rsa3072).map(Self::Rsa),
             Key::Rsa(_) => RsaKeyPair::generate(KeySize::Rsa4096).map(Self::Rsa),
@@ -114,7 +117,8 @@ impl KeyPair {
         made.map_err(|Unspecified| Error::InProcess("generating a key pair"))
     }
 
-    fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
+    /// Returns the public key.
+    pub(crate) fn public_key(&self) -> Result<SubjectPublicKeyInfoOwned, Error> {
         let der: Result<PublicKeyX509Der<'_>, Unspecified> = match self {
             Self::Ecdsa(pair) => pair.public_key().as_der(),
             Self::Ed25519(pair) => pair.public_key().as_der(),
@@ -132,7 +136,8 @@ impl KeyPair {
         Ok(SubjectPublicKeyInfoOwned::from_der(der.as_ref())?)
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    /// Signs. Returns the signature in its X.509 form.
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let rng = SystemRandom::new();
         let signed = match self {
             Self::Ecdsa(pair) => pair.sign(&rng, message).map(|signature| signature.as_ref().to_vec()),
@@ -168,15 +173,16 @@ fn sign_slh_dsa(key: &SigningKey<Sha2_128f>, message: &[u8]) -> Result<Vec<u8>, 
     Ok(signature.to_bytes().to_vec())
 }
 
-/// A parsed public key of a CA.
-enum PublicKey {
+/// A parsed public key.
+pub(crate) enum PublicKey {
     AwsLc(ParsedPublicKey),
     SlhDsa(Box<VerifyingKey<Sha2_128f>>),
 }
 
 impl PublicKey {
-    fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
-        let rejected = || Error::InProcess("parsing the CA's public key");
+    /// Parses a key of this algorithm.
+    pub(crate) fn parse(algorithm: &Algorithm, key: &SubjectPublicKeyInfoOwned) -> Result<Self, Error> {
+        let rejected = || Error::InProcess("parsing a public key");
         let Some(verification) = verification(algorithm) else {
             let bytes = key.subject_public_key.raw_bytes();
             let parsed = VerifyingKey::try_from(bytes).map_err(|_| rejected())?;
@@ -186,7 +192,8 @@ impl PublicKey {
         parsed.map(Self::AwsLc).map_err(|KeyRejected { .. }| rejected())
     }
 
-    fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+    /// Returns whether a signature in its X.509 form is right.
+    pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::AwsLc(key) => key.verify_sig(message, signature).is_ok(),
             Self::SlhDsa(key) => SlhDsaSignature::try_from(signature)
@@ -202,7 +209,8 @@ fn verification(algorithm: &Algorithm) -> Option<&'static dyn VerificationAlgori
         Key::P384 => &ECDSA_P384_SHA384_ASN1,
         Key::Ed25519 => &ED25519,
         Key::MlDsa(CKP_ML_DSA_44) => &ML_DSA_44,
-        Key::MlDsa(_) => &ML_DSA_65,
+        Key::MlDsa(CKP_ML_DSA_65) => &ML_DSA_65,
+        Key::MlDsa(_) => &ML_DSA_87,
         Key::Rsa(_) => &RSA_PKCS1_2048_8192_SHA256,
         Key::SlhDsa(_) => return None,
     })

@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 
 use jeton_peers::TokenAccess;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use super::stage::Seconds;
 
 /// The first message to a child. It goes through standard input, because a PIN must not be on a
 /// command line.
@@ -45,8 +44,33 @@ pub enum Target {
     },
 }
 
-/// Asks a child for one run through the stages. The child answers with progress, and at the end
-/// with `Ran`, `NotAvailable` or `Failed`.
+/// What a turn asks a child for: one run through the stages of the pipeline, or one run of a load.
+/// The child answers with progress, and at the end with `Ran`, `NotAvailable` or `Failed`.
+pub trait Work: Clone + Serialize + DeserializeOwned {
+    /// What a run measures.
+    type Sample: Clone + Serialize + DeserializeOwned + Send + 'static;
+    /// The summary of the runs of a module.
+    type Measured;
+
+    /// The name of the child's hidden subcommand.
+    const CHILD_COMMAND: &'static str;
+
+    /// Returns the algorithm that a module may lack.
+    fn algorithm(&self) -> &str;
+
+    /// Returns the same work in this round.
+    fn in_round(&self, round: usize) -> Self;
+
+    /// Summarises the runs of a module in the rounds. Returns `None` if there is no run. `baseline`
+    /// has the runs of the baseline in the same rounds, and is `None` for the baseline itself.
+    fn summarise(
+        &self,
+        rounds: &[Option<Self::Sample>],
+        baseline: Option<&[Option<Self::Sample>]>,
+    ) -> Option<Self::Measured>;
+}
+
+/// Asks for one run through the stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The CA algorithm.
@@ -59,7 +83,7 @@ pub struct Turn {
 
 /// An event of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Event {
+pub enum Event<S> {
     /// The module was loaded. The child waits for turns.
     Described(ModuleDescription),
     /// A stage begins.
@@ -68,7 +92,7 @@ pub enum Event {
         stage: String,
     },
     /// A turn is done.
-    Ran(Seconds),
+    Ran(S),
     /// The module lacks what the algorithm needs.
     NotAvailable {
         /// The reason.

@@ -6,23 +6,22 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::job::{Event, Job, ModuleDescription, Turn};
+use serde::de::DeserializeOwned;
+
+use super::job::{Event, Job, ModuleDescription, Work};
 use super::rounds::{Answer, Runner};
 use crate::Error;
-
-/// The name of the child's hidden subcommand.
-const CHILD_COMMAND: &str = "pipeline-child";
 
 /// The time that a child has to end by itself after its last turn.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A module in a process of its own, so that a crash or hang ends only that process.
-pub struct Worker {
+pub struct Worker<W: Work> {
     name: String,
     child: Child,
     /// Closed to end the child.
     input: Option<ChildStdin>,
-    events: Receiver<Event>,
+    events: Receiver<Event<W::Sample>>,
     stall: Duration,
     /// The stage that the child reported last.
     stage: Option<String>,
@@ -30,7 +29,7 @@ pub struct Worker {
     alive: bool,
 }
 
-impl Worker {
+impl<W: Work> Worker<W> {
     /// Starts a child process with `environment`, and loads its module. A child that is silent for
     /// `stall` is killed. The second error is the module's own.
     pub fn start(
@@ -40,7 +39,7 @@ impl Worker {
     ) -> Result<Result<(Self, ModuleDescription), String>, Error> {
         let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
         let mut command = Command::new(&program);
-        command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
+        command.arg(W::CHILD_COMMAND).envs(environment.iter().cloned());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::io(&program))?;
         let (input, events) = (child.stdin.take(), events(&mut child));
@@ -49,13 +48,13 @@ impl Worker {
         Ok(match worker.ask(job) {
             Ok(Event::Described(description)) => Ok((worker, description)),
             Ok(Event::Failed { message }) | Err(message) => Err(message),
-            Ok(other) => Err(format!("its process sent {other:?} before its description")),
+            Ok(_) => Err("its process sent something else before its description".to_owned()),
         })
     }
 
     /// Sends a message and returns the event that answers it. Fails with the reason if the child
     /// ended or is silent.
-    fn ask(&mut self, message: &impl serde::Serialize) -> Result<Event, String> {
+    fn ask(&mut self, message: &impl serde::Serialize) -> Result<Event<W::Sample>, String> {
         let text = serde_json::to_string(message).map_err(|error| error.to_string())?;
         // If the child has ended, its pipe is closed, and the events below end too.
         let _ = self.input.as_mut().map(|input| writeln!(input, "{text}"));
@@ -122,7 +121,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl<W: Work> Drop for Worker<W> {
     fn drop(&mut self) {
         if self.alive {
             self.kill();
@@ -130,18 +129,18 @@ impl Drop for Worker {
     }
 }
 
-impl Runner for Worker {
+impl<W: Work> Runner<W> for Worker<W> {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn run(&mut self, turn: &Turn) -> Answer {
+    fn run(&mut self, turn: &W) -> Answer<W::Sample> {
         self.stage = None;
         match self.ask(turn) {
             Ok(Event::Ran(seconds)) => Answer::Ran(seconds),
             Ok(Event::NotAvailable { reason }) => Answer::NotAvailable(reason),
             Ok(Event::Failed { message }) => Answer::Failed(message),
-            Ok(other) => Answer::Failed(format!("its process sent {other:?} instead of an answer")),
+            Ok(_) => Answer::Failed("its process sent something else instead of an answer".to_owned()),
             Err(message) => Answer::Lost(message),
         }
     }
@@ -149,7 +148,7 @@ impl Runner for Worker {
 
 /// Reads the events of a child. A module may write to standard output too: lines that are not
 /// events are skipped.
-fn events(child: &mut Child) -> Receiver<Event> {
+fn events<S: DeserializeOwned + Send + 'static>(child: &mut Child) -> Receiver<Event<S>> {
     let (sender, receiver) = mpsc::channel();
     if let Some(output) = child.stdout.take() {
         std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jeton_peers::Interval;
 use serde::Serialize;
 
-use super::job::{ModuleDescription, Turn};
+use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Seconds};
 
 /// The least number of rounds of a size, so that a median is possible. Slow sizes have fewer: see
@@ -15,22 +15,22 @@ use super::stage::{STAGES, Seconds};
 const MIN_RUNS: usize = 3;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
-/// The size of the turn before the measurement. It loads code, fills pools and opens files.
+/// The size of the batch before the measurement. It loads code, fills pools and opens files.
 const WARM_UP: u64 = 4;
 
 /// Runs the turns of a module.
-pub trait Runner {
+pub trait Runner<W: Work> {
     /// Returns the module's name in the report.
     fn name(&self) -> &str;
-    /// Runs the stages of a turn once.
-    fn run(&mut self, turn: &Turn) -> Answer;
+    /// Does the work of a turn once.
+    fn run(&mut self, turn: &W) -> Answer<W::Sample>;
 }
 
 /// The result of a turn.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// The times of the stages.
-    Ran(Seconds),
+pub enum Answer<S> {
+    /// What the run measured.
+    Ran(S),
     /// The module lacks what the algorithm needs, for this reason.
     NotAvailable(String),
     /// The turn failed, with this message. The module can take other turns.
@@ -39,42 +39,85 @@ pub enum Answer {
     Lost(String),
 }
 
-/// The algorithms, sizes and limits of a measurement.
+/// The work of a measurement, and its limit.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Names of the CA algorithms.
-    pub algorithms: Vec<String>,
-    /// The batch sizes.
-    pub sizes: Vec<u64>,
-    /// The least time of the runs of a module, for each size.
+pub struct Plan<W> {
+    /// The work in groups. A module that lacks what the warm-up of a group needs takes no turns in
+    /// it.
+    pub groups: Vec<Group<W>>,
+    /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
 }
 
+/// Work with one algorithm.
+#[derive(Clone, Debug)]
+pub struct Group<W> {
+    /// The turn before the measurement.
+    pub warm_up: W,
+    /// The work that is measured.
+    pub work: Vec<W>,
+}
+
+impl<W> Plan<W> {
+    /// Returns the number of pieces of work.
+    pub fn len(&self) -> usize {
+        self.groups.iter().map(|group| group.work.len()).sum()
+    }
+
+    /// Returns whether there is no work.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Plan<Turn> {
+    /// Plans a batch of each size for each algorithm.
+    pub fn batches(algorithms: &[String], sizes: &[u64], min_seconds: f64) -> Self {
+        let group = |algorithm: &String| {
+            let batch = |size| Turn { algorithm: algorithm.clone(), size, round: 0 };
+            Group { warm_up: batch(WARM_UP), work: sizes.iter().copied().map(batch).collect() }
+        };
+        Self { groups: algorithms.iter().map(group).collect(), min_seconds }
+    }
+}
+
 /// Watches a measurement.
-pub trait Watcher {
+pub trait Watcher<W: Work> {
     /// A turn begins.
-    fn begins(&mut self, module: &str, turn: &Turn);
+    fn begins(&mut self, module: &str, turn: &W);
     /// A run is measured. An error ends the measurement.
-    fn ran(&mut self, module: &str, turn: &Turn, seconds: &Seconds) -> Result<(), crate::Error>;
-    /// All modules are done with a size of an algorithm.
-    fn done(&mut self, algorithm: &str, size: u64);
+    fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), crate::Error>;
+    /// All modules are done with a piece of work.
+    fn done(&mut self);
     /// Returns whether the user wants the measurement to end now.
     fn interrupted(&self) -> bool;
 }
 
 /// The result of a module.
-#[derive(Debug, Default)]
-pub struct Outcome {
+#[derive(Debug)]
+pub struct Outcome<W: Work> {
     /// The module's description of itself, if it was loaded.
     pub description: Option<ModuleDescription>,
-    /// The sizes that were measured.
-    pub batches: Vec<MeasuredBatch>,
+    /// What was measured.
+    pub measured: Vec<W::Measured>,
     /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,
-    /// Failures, each with its algorithm and size.
-    pub failures: Vec<(Option<(String, u64)>, String)>,
+    /// Failures, each with its turn.
+    pub failures: Vec<(Option<W>, String)>,
     /// Notes that are not failures.
     pub notes: Vec<String>,
+}
+
+impl<W: Work> Default for Outcome<W> {
+    fn default() -> Self {
+        Self {
+            description: None,
+            measured: Vec::new(),
+            not_available: Vec::new(),
+            failures: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The times of a size.
@@ -101,43 +144,47 @@ pub struct MeasuredBatch {
 }
 
 /// A module of the measurement with its result.
-pub struct Participant<R> {
+pub struct Participant<R, W: Work> {
     /// The module. `None` after it was lost, or if it could not be started.
     pub runner: Option<R>,
     /// Its result.
-    pub outcome: Outcome,
+    pub outcome: Outcome<W>,
 }
 
 /// Measures all modules. The first one is the baseline.
-pub fn measure<R: Runner>(
-    participants: &mut [Participant<R>],
-    plan: &Plan,
-    watcher: &mut dyn Watcher,
+pub fn measure<W: Work, R: Runner<W>>(
+    participants: &mut [Participant<R, W>],
+    plan: &Plan<W>,
+    watcher: &mut dyn Watcher<W>,
 ) -> Result<(), crate::Error> {
-    for algorithm in &plan.algorithms {
+    for group in &plan.groups {
         let mut active: Vec<_> = (0..participants.len()).collect();
-        let warm_up = Turn { algorithm: algorithm.clone(), size: WARM_UP, round: 0 };
-        active.retain(|index| run_turn(&mut participants[*index], &warm_up, watcher).is_some());
-        for size in &plan.sizes {
+        active.retain(|index| run_turn(&mut participants[*index], &group.warm_up, watcher).is_some());
+        for work in &group.work {
             if watcher.interrupted() {
                 return Ok(());
             }
-            measure_size(participants, &mut active, plan, (algorithm, *size), watcher)?;
-            watcher.done(algorithm, *size);
+            measure_work(participants, &mut active, plan.min_seconds, work, watcher)?;
+            watcher.done();
         }
     }
     Ok(())
 }
 
-/// The runs of a module in the rounds of a size.
-#[derive(Default)]
-struct Runs {
+/// The runs of a module in the rounds of a piece of work.
+struct Runs<S> {
     /// The run of each round in which the module took part.
-    rounds: Vec<Option<Seconds>>,
+    rounds: Vec<Option<S>>,
     spent: Duration,
 }
 
-impl Runs {
+impl<S> Default for Runs<S> {
+    fn default() -> Self {
+        Self { rounds: Vec::new(), spent: Duration::ZERO }
+    }
+}
+
+impl<S> Runs<S> {
     fn count(&self) -> usize {
         self.rounds.iter().flatten().count()
     }
@@ -149,22 +196,22 @@ impl Runs {
     }
 }
 
-fn measure_size<R: Runner>(
-    participants: &mut [Participant<R>],
+fn measure_work<W: Work, R: Runner<W>>(
+    participants: &mut [Participant<R, W>],
     active: &mut Vec<usize>,
-    plan: &Plan,
-    (algorithm, size): (&str, u64),
-    watcher: &mut dyn Watcher,
+    min_seconds: f64,
+    work: &W,
+    watcher: &mut dyn Watcher<W>,
 ) -> Result<(), crate::Error> {
     const BASELINE: usize = 0;
-    let mut runs: Vec<Runs> = participants.iter().map(|_| Runs::default()).collect();
+    let mut runs: Vec<Runs<W::Sample>> = participants.iter().map(|_| Runs::default()).collect();
     for round in 1.. {
         let wanting: Vec<_> =
-            active.iter().copied().filter(|index| runs[*index].wants(plan.min_seconds)).collect();
+            active.iter().copied().filter(|index| runs[*index].wants(min_seconds)).collect();
         if wanting.is_empty() || watcher.interrupted() {
             break;
         }
-        let turn = Turn { algorithm: algorithm.to_owned(), size, round };
+        let turn = work.in_round(round);
         let mut order: Vec<_> =
             active.iter().copied().filter(|index| *index == BASELINE || wanting.contains(index)).collect();
         // Rotate the order, so that no module always follows the same one.
@@ -172,44 +219,44 @@ fn measure_size<R: Runner>(
         order.rotate_left(first);
         for index in order {
             let start = Instant::now();
-            let seconds = run_turn(&mut participants[index], &turn, watcher);
-            if let Some(seconds) = &seconds {
-                watcher.ran(&name(&participants[index]), &turn, seconds)?;
+            let sample = run_turn(&mut participants[index], &turn, watcher);
+            if let Some(sample) = &sample {
+                watcher.ran(&name(&participants[index]), &turn, sample)?;
             }
-            if seconds.is_none() {
+            if sample.is_none() {
                 active.retain(|one| *one != index);
             }
             let runs = &mut runs[index];
             runs.spent += start.elapsed();
             runs.rounds.resize(round - 1, None);
-            runs.rounds.push(seconds);
+            runs.rounds.push(sample);
         }
     }
     let baseline = std::mem::take(&mut runs[BASELINE].rounds);
     for (index, participant) in participants.iter_mut().enumerate() {
         let measured = match index {
-            BASELINE => MeasuredBatch::of(algorithm, size, &baseline, None),
-            _ => MeasuredBatch::of(algorithm, size, &runs[index].rounds, Some(&baseline)),
+            BASELINE => work.summarise(&baseline, None),
+            _ => work.summarise(&runs[index].rounds, Some(&baseline)),
         };
-        participant.outcome.batches.extend(measured);
+        participant.outcome.measured.extend(measured);
     }
     Ok(())
 }
 
 /// Runs a turn of a module, and records why it has no result.
-fn run_turn<R: Runner>(
-    participant: &mut Participant<R>,
-    turn: &Turn,
-    watcher: &mut dyn Watcher,
-) -> Option<Seconds> {
+fn run_turn<W: Work, R: Runner<W>>(
+    participant: &mut Participant<R, W>,
+    turn: &W,
+    watcher: &mut dyn Watcher<W>,
+) -> Option<W::Sample> {
     let runner = participant.runner.as_mut()?;
     watcher.begins(runner.name(), turn);
     let answer = runner.run(turn);
-    let at = Some((turn.algorithm.clone(), turn.size));
+    let at = Some(turn.clone());
     match answer {
-        Answer::Ran(seconds) => return Some(seconds),
+        Answer::Ran(sample) => return Some(sample),
         Answer::NotAvailable(reason) => {
-            participant.outcome.not_available.push((turn.algorithm.clone(), reason))
+            participant.outcome.not_available.push((turn.algorithm().to_owned(), reason))
         }
         Answer::Failed(message) => participant.outcome.failures.push((at, message)),
         Answer::Lost(message) => {
@@ -220,8 +267,31 @@ fn run_turn<R: Runner>(
     None
 }
 
-fn name<R: Runner>(participant: &Participant<R>) -> String {
+fn name<W: Work, R: Runner<W>>(participant: &Participant<R, W>) -> String {
     participant.runner.as_ref().map(|runner| runner.name().to_owned()).unwrap_or_default()
+}
+
+impl Work for Turn {
+    type Sample = Seconds;
+    type Measured = MeasuredBatch;
+
+    const CHILD_COMMAND: &'static str = "pipeline-child";
+
+    fn algorithm(&self) -> &str {
+        &self.algorithm
+    }
+
+    fn in_round(&self, round: usize) -> Self {
+        Self { round, ..self.clone() }
+    }
+
+    fn summarise(
+        &self,
+        rounds: &[Option<Seconds>],
+        baseline: Option<&[Option<Seconds>]>,
+    ) -> Option<MeasuredBatch> {
+        MeasuredBatch::of(&self.algorithm, self.size, rounds, baseline)
+    }
 }
 
 impl MeasuredBatch {
@@ -257,7 +327,9 @@ impl MeasuredBatch {
     }
 }
 
-fn spread(mut values: Vec<f64>) -> Option<f64> {
+/// Returns how much values differ: the range without the smallest and the largest tenth, divided by
+/// the median.
+pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let cut = values.len() / 10;
     let last = values.len().checked_sub(1)?;
@@ -272,15 +344,15 @@ mod tests {
     struct Fake {
         name: &'static str,
         stage: f64,
-        answer: fn(&Turn, f64) -> Answer,
+        answer: fn(&Turn, f64) -> Answer<Seconds>,
     }
 
-    impl Runner for Fake {
+    impl Runner<Turn> for Fake {
         fn name(&self) -> &str {
             self.name
         }
 
-        fn run(&mut self, turn: &Turn) -> Answer {
+        fn run(&mut self, turn: &Turn) -> Answer<Seconds> {
             (self.answer)(turn, self.stage)
         }
     }
@@ -291,7 +363,7 @@ mod tests {
         stop_after: Option<usize>,
     }
 
-    impl Watcher for Notes {
+    impl Watcher<Turn> for Notes {
         fn begins(&mut self, module: &str, turn: &Turn) {
             self.turns.push((module.to_owned(), turn.size, turn.round));
         }
@@ -300,7 +372,7 @@ mod tests {
             Ok(())
         }
 
-        fn done(&mut self, _: &str, _: u64) {}
+        fn done(&mut self) {}
 
         fn interrupted(&self) -> bool {
             self.stop_after.is_some_and(|count| self.turns.len() >= count)
@@ -308,19 +380,19 @@ mod tests {
     }
 
     /// The machine gets slower from round to round.
-    fn drifts(turn: &Turn, stage: f64) -> Answer {
+    fn drifts(turn: &Turn, stage: f64) -> Answer<Seconds> {
         Answer::Ran([stage * (1.0 + turn.round as f64); STAGES.len()])
     }
 
-    fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake>> {
+    fn participants(fakes: Vec<Fake>) -> Vec<Participant<Fake, Turn>> {
         fakes
             .into_iter()
             .map(|fake| Participant { runner: Some(fake), outcome: Outcome::default() })
             .collect()
     }
 
-    fn plan() -> Plan {
-        Plan { algorithms: vec!["ed25519".to_owned()], sizes: vec![8], min_seconds: 0.0 }
+    fn plan(sizes: &[u64]) -> Plan<Turn> {
+        Plan::batches(&["ed25519".to_owned()], sizes, 0.0)
     }
 
     #[test]
@@ -330,8 +402,8 @@ mod tests {
             Fake { name: "module", stage: 1.5, answer: drifts },
         ]);
         let mut notes = Notes::default();
-        measure(&mut participants, &plan(), &mut notes).expect("no watcher fails");
-        let of = |participant: usize| &participants[participant].outcome.batches[0];
+        measure(&mut participants, &plan(&[8]), &mut notes).expect("no watcher fails");
+        let of = |participant: usize| &participants[participant].outcome.measured[0];
         assert_eq!((of(0).runs, of(1).runs), (MIN_RUNS, MIN_RUNS));
         assert!(of(0).ratios.is_empty());
         assert_eq!(of(1).ratios[3], Interval { median: 1.5, low: 1.5, high: 1.5 });
@@ -361,15 +433,16 @@ mod tests {
             Fake { name: "base", stage: 1.0, answer: drifts },
             Fake { name: "module", stage: 1.0, answer: dies },
         ]);
-        let plan = Plan { sizes: vec![8, 16], ..plan() };
+        let plan = plan(&[8, 16]);
         measure(&mut participants, &plan, &mut Notes::default()).expect("no watcher fails");
         let outcome = &participants[1].outcome;
         assert_eq!(
-            outcome.batches.iter().map(|batch| (batch.size, batch.runs)).collect::<Vec<_>>(),
+            outcome.measured.iter().map(|batch| (batch.size, batch.runs)).collect::<Vec<_>>(),
             [(8, 1)]
         );
-        assert_eq!(outcome.failures, [(Some(("ed25519".to_owned(), 8)), "killed".to_owned())]);
-        assert_eq!(participants[0].outcome.batches.len(), 2);
+        let turn = Turn { algorithm: "ed25519".to_owned(), size: 8, round: 2 };
+        assert_eq!(outcome.failures, [(Some(turn), "killed".to_owned())]);
+        assert_eq!(participants[0].outcome.measured.len(), 2);
     }
 
     #[test]
@@ -380,7 +453,7 @@ mod tests {
             Fake { name: "module", stage: 1.0, answer: lacks },
         ]);
         let mut notes = Notes::default();
-        measure(&mut participants, &plan(), &mut notes).expect("no watcher fails");
+        measure(&mut participants, &plan(&[8]), &mut notes).expect("no watcher fails");
         assert_eq!(
             participants[1].outcome.not_available,
             [("ed25519".to_owned(), "no CKM_EDDSA".to_owned())]
@@ -391,11 +464,11 @@ mod tests {
     #[test]
     fn an_interrupt_keeps_what_was_measured() {
         let mut participants = participants(vec![Fake { name: "base", stage: 1.0, answer: drifts }]);
-        let plan = Plan { sizes: vec![1, 2, 4], ..plan() };
+        let plan = plan(&[1, 2, 4]);
         let mut notes = Notes { stop_after: Some(6), ..Notes::default() };
         measure(&mut participants, &plan, &mut notes).expect("no watcher fails");
         let sizes: Vec<_> =
-            participants[0].outcome.batches.iter().map(|batch| (batch.size, batch.runs)).collect();
+            participants[0].outcome.measured.iter().map(|batch| (batch.size, batch.runs)).collect();
         assert_eq!(sizes, [(1, 3), (2, 2)]);
     }
 }

@@ -1,11 +1,12 @@
-//! The nine algorithms of a CA, one row each, with their PKCS#11 and X.509 forms, and profiles: the
+//! The ten algorithms of a CA, one row each, with their PKCS#11 and X.509 forms, and profiles: the
 //! algorithms of a CA and of its subscribers.
 
 use cryptoki_sys::{
     CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_ULONG, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKK_SLH_DSA,
     CKM_EC_EDWARDS_KEY_PAIR_GEN, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA, CKM_ECDSA_SHA256, CKM_ECDSA_SHA384,
     CKM_EDDSA, CKM_ML_DSA, CKM_ML_DSA_KEY_PAIR_GEN, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_SHA256_RSA_PKCS,
-    CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKP_ML_DSA_65, CKP_SLH_DSA_SHA2_128F,
+    CKM_SLH_DSA, CKM_SLH_DSA_KEY_PAIR_GEN, CKP_ML_DSA_44, CKP_ML_DSA_65, CKP_ML_DSA_87,
+    CKP_SLH_DSA_SHA2_128F,
 };
 use der::Any;
 use der::asn1::{Null, ObjectIdentifier};
@@ -86,7 +87,7 @@ enum Parameters {
 }
 
 /// All algorithms.
-pub static ALGORITHMS: [Algorithm; 9] = [
+pub static ALGORITHMS: [Algorithm; 10] = [
     Algorithm {
         name: "ecdsa-p256",
         key: Key::P256,
@@ -119,6 +120,7 @@ pub static ALGORITHMS: [Algorithm; 9] = [
     },
     ml_dsa("ml-dsa-44", CKP_ML_DSA_44, 2420, ID_ML_DSA_44),
     ml_dsa("ml-dsa-65", CKP_ML_DSA_65, 3309, ID_ML_DSA_65),
+    ml_dsa("ml-dsa-87", CKP_ML_DSA_87, 4627, ID_ML_DSA_87),
     rsa("rsa2048", 2048),
     rsa("rsa3072", 3072),
     rsa("rsa4096", 4096),
@@ -136,9 +138,12 @@ pub static ALGORITHMS: [Algorithm; 9] = [
 ];
 
 impl Algorithm {
-    /// Returns the algorithm with this name.
+    /// Returns the algorithm with this name. The names of `key generate --type` are known too:
+    /// `ec:p256`, `rsa:2048`.
     pub fn named(name: &str) -> Result<&'static Self, Error> {
-        ALGORITHMS.iter().find(|algorithm| algorithm.name == name).ok_or_else(|| {
+        let own =
+            name.to_ascii_lowercase().replace("ec:", "ecdsa-").replace("-p-", "-p").replace("rsa:", "rsa");
+        ALGORITHMS.iter().find(|algorithm| algorithm.name == own).ok_or_else(|| {
             let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
             Error::Usage(format!("unknown algorithm {name:?}; known are {}", known.join(", ")))
         })
@@ -245,6 +250,7 @@ const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.84
 const ID_ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const ID_ML_DSA_44: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.17");
 const ID_ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
+const ID_ML_DSA_87: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.19");
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const SHA256_WITH_RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11");
 

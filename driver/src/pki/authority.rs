@@ -14,7 +14,7 @@ use spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::crl::{RevokedCert, TbsCertList};
 use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::KeyUsages;
+use x509_cert::ext::pkix::{KeyUsages, SubjectAltName};
 use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
@@ -81,17 +81,46 @@ impl Authority {
             extension::key_usage(usages)?,
             extension::subject_key_identifier(self.key_id.as_bytes())?,
         ];
-        self.tbs_certificate(self.serial, self.name.clone(), self.public_key.clone(), extensions).to_der()
+        self.tbs_certificate(
+            self.serial,
+            self.name.clone(),
+            self.public_key.clone(),
+            self.validity,
+            extensions,
+        )
+        .to_der()
     }
 
     /// Returns a subscriber's certificate as bytes to sign.
     pub fn leaf_tbs(&self, serial: u64, key: SubjectPublicKeyInfoOwned) -> der::Result<Vec<u8>> {
+        let subject = common_name(&format!("Subscriber {serial}"))?;
+        let extensions = self.leaf_extensions(&key)?;
+        self.tbs_certificate(serial, subject, key, self.validity, extensions).to_der()
+    }
+
+    /// Returns the certificate that a subscriber asked for, as bytes to sign. It is valid for this
+    /// number of days.
+    pub fn requested_tbs(
+        &self,
+        serial: u64,
+        subject: Name,
+        names: &SubjectAltName,
+        key: SubjectPublicKeyInfoOwned,
+        days: u32,
+    ) -> der::Result<Vec<u8>> {
+        let mut extensions = self.leaf_extensions(&key)?;
+        extensions.push(extension::subject_alt_name(names)?);
+        let validity =
+            Validity { not_before: self.validity.not_before, not_after: utc(later(self.now, days)?)? };
+        self.tbs_certificate(serial, subject, key, validity, extensions).to_der()
+    }
+
+    fn leaf_extensions(&self, key: &SubjectPublicKeyInfoOwned) -> der::Result<Vec<Extension>> {
         let id = key_identifier(&key.subject_public_key)?;
-        let mut extensions = Vec::with_capacity(self.leaf_extensions.len() + 1);
+        let mut extensions = Vec::with_capacity(self.leaf_extensions.len() + 2);
         extensions.extend_from_slice(&self.leaf_extensions);
         extensions.push(extension::subject_key_identifier(id.as_bytes())?);
-        let subject = common_name(&format!("Subscriber {serial}"))?;
-        self.tbs_certificate(serial, subject, key, extensions).to_der()
+        Ok(extensions)
     }
 
     /// Returns a CRL that revokes the serial numbers from 1 to `count`, as bytes to sign.
@@ -143,6 +172,7 @@ impl Authority {
         serial: u64,
         subject: Name,
         subject_public_key_info: SubjectPublicKeyInfoOwned,
+        validity: Validity,
         extensions: Vec<Extension>,
     ) -> TbsCertificate {
         TbsCertificate {
@@ -150,7 +180,7 @@ impl Authority {
             serial_number: SerialNumber::from(serial),
             signature: self.signature_algorithm.clone(),
             issuer: self.name.clone(),
-            validity: self.validity,
+            validity,
             subject,
             subject_public_key_info,
             issuer_unique_id: None,

@@ -6,7 +6,8 @@ use der::asn1::{OctetString, Uint};
 use der::flagset::FlagSet;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{
-    AuthorityKeyIdentifier, BasicConstraints, CrlNumber, KeyUsage, KeyUsages, SubjectKeyIdentifier,
+    AuthorityKeyIdentifier, BasicConstraints, CrlNumber, KeyUsage, KeyUsages, SubjectAltName,
+    SubjectKeyIdentifier,
 };
 
 pub(super) fn ca_basic_constraints() -> der::Result<Extension> {
@@ -28,6 +29,10 @@ pub(super) fn subject_key_identifier(id: &[u8]) -> der::Result<Extension> {
 pub(super) fn authority_key_identifier(id: &[u8]) -> der::Result<Extension> {
     let key_identifier = Some(OctetString::new(id)?);
     encoded(false, &AuthorityKeyIdentifier { key_identifier, ..Default::default() })
+}
+
+pub(super) fn subject_alt_name(names: &SubjectAltName) -> der::Result<Extension> {
+    encoded(false, names)
 }
 
 pub(super) fn crl_number(number: u64) -> der::Result<Extension> {

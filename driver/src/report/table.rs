@@ -9,11 +9,10 @@ use comfy_table::{Cell, CellAlignment, Table};
 use jeton_peers::Interval;
 
 use super::{ModuleReport, Report};
+use crate::figure::{WIDE, ratio_text};
 use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
 use crate::results::Comparison;
 
-/// A ratio whose interval is wider than this part of it is marked as uncertain.
-const WIDE: f64 = 0.1;
 /// A line warns of other work if the baseline's runs differ by more than this part of their median.
 const MOVED: f64 = 0.25;
 
@@ -165,12 +164,6 @@ fn cells(seconds: Option<Interval>, items: Option<u64>, ratio: Option<Option<Int
     cells
 }
 
-/// Formats a ratio. `~` marks one with a wide interval.
-pub(crate) fn ratio_text(ratio: Interval) -> String {
-    let mark = if ratio.high - ratio.low > WIDE * ratio.median { "~" } else { "" };
-    format!("{mark}{:.2}", ratio.median)
-}
-
 fn print_notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -266,12 +259,5 @@ mod tests {
     fn a_module_without_a_result_is_shown_as_not_available() {
         assert_eq!(cells(None, Some(1), Some(None)).len(), 3);
         assert_eq!(cells(None, Some(1), None).len(), 2);
-    }
-
-    #[test]
-    fn an_uncertain_ratio_is_marked() {
-        let ratio = |low: f64, high: f64| ratio_text(Interval { median: 1.0, low, high });
-        assert_eq!(ratio(0.96, 1.05), "1.00");
-        assert_eq!(ratio(0.94, 1.05), "~1.00");
     }
 }

@@ -104,34 +104,12 @@ impl Measurement {
 /// Returns the measurements of a store that have samples, the oldest first.
 pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
     let connection = open(path)?;
-    let mut statement = connection.prepare(
-        "SELECT id, started, tool_version, command, cpu, cores, memory_kib, system, threads, rsa_key_pool
-         FROM measurement ORDER BY id",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let command: String = row.get(3)?;
-        let measurement = Measurement {
-            started: row.get(1)?,
-            version: row.get(2)?,
-            // A text that is not a list of words is shown as one word.
-            command: serde_json::from_str(&command).unwrap_or_else(|_| vec![command]),
-            cpu: row.get(4)?,
-            cores: row.get(5)?,
-            memory_kib: row.get(6)?,
-            system: row.get(7)?,
-            threads: row.get(8)?,
-            rsa_key_pool: row.get(9)?,
-            modules: Vec::new(),
-            cells: Vec::new(),
-            ratios: Vec::new(),
-            documents: Vec::new(),
-        };
-        Ok((row.get(0)?, measurement))
-    })?;
+    let mut statement = connection.prepare("SELECT id FROM measurement ORDER BY id")?;
+    let ids = statement.query_map([], |row| row.get::<_, i64>(0))?;
     let mut found = Vec::new();
-    for row in rows {
-        let (id, mut measurement): (i64, Measurement) = row?;
-        measurement.modules = modules(&connection, id)?;
+    for id in ids {
+        let id = id?;
+        let mut measurement = described(&connection, id)?;
         measurement.cells = intervals(&connection, SECONDS, Some(id))?;
         measurement.cells.extend(intervals(&connection, TOTALS, Some(id))?);
         let ratios = RATIOS.replace("@baseline", IN_PROCESS);
@@ -148,6 +126,33 @@ pub fn measurements(path: &Path) -> Result<Vec<Measurement>, Error> {
         }
     }
     Ok(found)
+}
+
+/// Returns a measurement with its modules, and without its times.
+pub(super) fn described(connection: &Connection, id: i64) -> Result<Measurement, Error> {
+    let query = "SELECT started, tool_version, command, cpu, cores, memory_kib, system, threads, rsa_key_pool
+                 FROM measurement WHERE id = ?1";
+    let mut measurement = connection.query_row(query, [id], |row| {
+        let command: String = row.get(2)?;
+        Ok(Measurement {
+            started: row.get(0)?,
+            version: row.get(1)?,
+            // A text that is not a list of words is shown as one word.
+            command: serde_json::from_str(&command).unwrap_or_else(|_| vec![command]),
+            cpu: row.get(3)?,
+            cores: row.get(4)?,
+            memory_kib: row.get(5)?,
+            system: row.get(6)?,
+            threads: row.get(7)?,
+            rsa_key_pool: row.get(8)?,
+            modules: Vec::new(),
+            cells: Vec::new(),
+            ratios: Vec::new(),
+            documents: Vec::new(),
+        })
+    })?;
+    measurement.modules = modules(connection, id)?;
+    Ok(measurement)
 }
 
 /// Returns whether a time or a ratio is positive and within the range that a plot can show.

@@ -1,0 +1,305 @@
+//! What `pipeline` and `issue` share: the options that choose modules, the start of a process for
+//! each, the progress bar, and Ctrl-C.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use jeton_driver::Error;
+use jeton_driver::pipeline::{
+    Job, Outcome, Participant, Plan, TakesTurns, Target, Watcher, Work, Worker, run_child,
+};
+use jeton_driver::selection::Selection;
+use jeton_peers::{KNOWN, Known, Sandbox, TokenAccess};
+
+use super::backend::Backend;
+use super::pin;
+
+/// The options that choose modules.
+#[derive(Args)]
+pub struct Modules {
+    /// jeton, jeton-rc (with the RustCrypto backend), openssl (the system's library, called
+    /// directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or all; may be
+    /// repeated. The default is jeton, softhsm2 and nss, as far as they are found. The baseline
+    /// in-process always runs. KRYOPTIC_MODULE and CRATON_MODULE name the files of these two.
+    #[arg(long)]
+    module: Vec<String>,
+    /// The backend of jeton.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// The label of the token, for a module that is given by its path.
+    #[arg(long)]
+    token_label: Option<String>,
+    /// The user PIN of this token. Default: a prompt.
+    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
+    pin: Option<String>,
+    /// End the process of a module that reports nothing for this number of seconds.
+    #[arg(long, default_value_t = 900)]
+    stall_seconds: u64,
+}
+
+/// What the processes of all modules get.
+pub struct Shared<'a> {
+    /// Threads that use the module.
+    pub threads: usize,
+    /// The number of RSA subscriber key pairs that are reused.
+    pub rsa_key_pool: u64,
+    /// The database, or the folder for databases.
+    pub database: PathBuf,
+    /// The directory for documents that are kept.
+    pub keep: Option<&'a Path>,
+}
+
+/// The user has pressed Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
+const INTERRUPTED_STATUS: u8 = 130;
+
+/// The number of seconds in a day.
+const MAX_SECONDS: f64 = 86_400.0;
+
+/// Reads a number of seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=MAX_SECONDS).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("not a number of seconds from 0 to {MAX_SECONDS}"))
+    }
+}
+
+/// The hidden command of a module's process.
+pub fn child<C: TakesTurns>() -> Result<ExitCode, Error> {
+    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
+    // only if there is already a handler, and this process has none.
+    let _ = ctrlc::set_handler(|| ());
+    run_child::<C>(io::stdin().lock(), io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lets Ctrl-C end the measurement instead of the process.
+pub fn catch_interrupts() {
+    // The call fails only if there is already a handler, and this process has none.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
+
+/// Returns whether the user has pressed Ctrl-C.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Returns the exit status of a measurement.
+pub fn status(failed: bool) -> ExitCode {
+    match (interrupted(), failed) {
+        (true, _) => ExitCode::from(INTERRUPTED_STATUS),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+/// Returns the width of the terminal at standard output.
+pub fn terminal_columns() -> Option<usize> {
+    let width = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    io::stdout().is_terminal().then(width).flatten()
+}
+
+/// Returns the number of processors.
+pub fn available() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Modules {
+    /// Returns whether the command line names modules.
+    pub fn is_named(&self) -> bool {
+        !self.module.is_empty()
+    }
+
+    /// Returns the baseline, then the modules of the command line, or else the installed modules.
+    /// The second value lists known modules that are not installed.
+    pub fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
+        let mut selections = vec![Selection::InProcess];
+        let mut all_absent = Vec::new();
+        for text in &self.module {
+            let wanted = match text.as_str() {
+                "all" => {
+                    let (found, absent) = Selection::all();
+                    all_absent = absent;
+                    found
+                }
+                text => vec![Selection::parse(text)?],
+            };
+            for selection in wanted {
+                if !selections.contains(&selection) {
+                    selections.push(selection);
+                }
+            }
+        }
+        if self.is_named() {
+            return Ok((selections, all_absent));
+        }
+        if Known::Jeton.library().is_none() {
+            return Err(Error::Failed(
+                "libjeton_pkcs11.so is not beside this program: build it, or name the modules with --module"
+                    .to_owned(),
+            ));
+        }
+        let (there, absent): (Vec<_>, Vec<_>) =
+            KNOWN.into_iter().partition(|known| known.library().is_some());
+        selections.extend(there.into_iter().map(Selection::Known));
+        Ok((selections, absent.into_iter().map(|known| known.name().to_owned()).collect()))
+    }
+
+    /// Returns the PIN for a module with a path. Asks for it before the long work begins.
+    pub fn path_pin(&self) -> Result<Option<String>, Error> {
+        let mut named = self.module.iter().filter(|text| *text != "all");
+        let path = named.find_map(|text| match Selection::parse(text) {
+            Ok(Selection::Path(path)) => Some(path),
+            _ => None,
+        });
+        let Some(path) = path else { return Ok(None) };
+        pin::ask_for_module(&path, self.pin.clone()).map(|pin| Some(pin.to_string()))
+    }
+
+    /// Starts the process of a module. A module that cannot be started takes no turns, and its
+    /// outcome says why. `own` is a directory for its token.
+    pub fn start<W: Work>(
+        &self,
+        name: &str,
+        selection: &Selection,
+        shared: &Shared<'_>,
+        own: &Path,
+        pin: Option<&str>,
+    ) -> Result<Participant<Worker<W>, W>, Error> {
+        let absent = |message| Participant {
+            runner: None,
+            outcome: Outcome { failures: vec![(None, message)], ..Outcome::default() },
+        };
+        let (target, environment) = match selection {
+            Selection::InProcess => (Target::InProcess, Vec::new()),
+            Selection::OpenSsl => (Target::OpenSsl, Vec::new()),
+            Selection::Path(library) => {
+                let pin = pin.unwrap_or_default().to_owned();
+                let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
+                (Target::Module { library: library.clone(), reserved: None, token }, Vec::new())
+            }
+            Selection::Known(_) | Selection::RustCrypto => {
+                let (known, backend) = match selection {
+                    Selection::Known(known) => (*known, self.backend),
+                    _ => (Known::Jeton, Some(Backend::Rustcrypto)),
+                };
+                let Some(library) = known.library() else {
+                    return Ok(absent(format!("the module {} was not found", known.name())));
+                };
+                let Sandbox { environment, reserved, token } =
+                    Sandbox::fresh(known, own, backend.map(Backend::name))?;
+                (Target::Module { library, reserved, token }, environment)
+            }
+        };
+        let job = Job {
+            name: name.to_owned(),
+            target,
+            threads: shared.threads,
+            rsa_key_pool: shared.rsa_key_pool,
+            database: shared.database.clone(),
+            keep: shared.keep.map(Path::to_owned),
+        };
+        let stall = Duration::from_secs(self.stall_seconds);
+        Ok(match Worker::start(&job, &environment, stall)? {
+            Ok((worker, description)) => Participant {
+                runner: Some(worker),
+                outcome: Outcome { description: Some(description), ..Outcome::default() },
+            },
+            Err(message) => absent(message),
+        })
+    }
+}
+
+/// Gives each selection its name in the report. Modules with the same file name get a number.
+pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
+    let mut named: Vec<(String, Selection)> = Vec::new();
+    for selection in selections {
+        let stem = selection.name();
+        let numbered = (2..).map(|number| format!("{stem}-{number}"));
+        let mut names = std::iter::once(stem.clone()).chain(numbered);
+        let free = names.find(|name| named.iter().all(|(taken, _)| taken != name));
+        named.push((free.unwrap_or(stem), selection));
+    }
+    named
+}
+
+/// The progress of a measurement: a bar on a terminal, and what is written at each run.
+pub struct Progress<N, R> {
+    bar: ProgressBar,
+    /// Names the work of a turn for the bar.
+    name: N,
+    /// Writes a run.
+    ran: R,
+}
+
+impl<N, R> Progress<N, R> {
+    /// Shows the bar if standard error is a terminal.
+    pub fn new<W>(plan: &Plan<W>, name: N, ran: R) -> Self {
+        let total = plan.len() as u64;
+        let bar = if io::stderr().is_terminal() { ProgressBar::new(total) } else { ProgressBar::hidden() };
+        // The template is a constant that parses. Without it the bar would only look plainer.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, name, ran }
+    }
+}
+
+impl<W, N, R> Watcher<W> for Progress<N, R>
+where
+    W: Work,
+    N: Fn(&W) -> String,
+    R: FnMut(&str, &W, &W::Sample) -> Result<(), Error>,
+{
+    fn begins(&mut self, module: &str, turn: &W) {
+        self.bar.set_message(format!("{}, {module}", (self.name)(turn)));
+    }
+
+    fn ran(&mut self, module: &str, turn: &W, sample: &W::Sample) -> Result<(), Error> {
+        (self.ran)(module, turn, sample)
+    }
+
+    fn done(&mut self) {
+        self.bar.inc(1);
+    }
+
+    fn interrupted(&self) -> bool {
+        interrupted()
+    }
+}
+
+impl<N, R> Drop for Progress<N, R> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_with_the_same_file_name_get_different_names() {
+        let paths = ["/a/libsofthsm2.so", "/b/libsofthsm2.so"].map(|path| Selection::Path(path.into()));
+        let names: Vec<_> = named(paths.into()).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["libsofthsm2", "libsofthsm2-2"]);
+    }
+
+    #[test]
+    fn only_a_finite_time_is_accepted() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for wrong in ["nan", "inf", "-1", "1e9", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

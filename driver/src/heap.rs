@@ -1,0 +1,164 @@
+//! Counters of the heap: an allocator that passes every call to the system's and counts it.
+//!
+//! It counts the allocations of the tool's own Rust code. A module and the libraries in C allocate
+//! elsewhere; [`Resident`] has the memory of the whole process.
+//!
+//! Each thread collects its counts and adds them to the totals in steps, because threads that write
+//! to one counter at each allocation would slow down each other.
+
+#![allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// The allocator. The tool names it as its global allocator.
+pub struct Counting;
+
+static LIVE: AtomicI64 = AtomicI64::new(0);
+static PEAK: AtomicI64 = AtomicI64::new(0);
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread adds its counts to the totals when its live bytes have changed by this number.
+const LIVE_STEP: i64 = 1 << 12;
+/// The same for requested bytes.
+const REQUESTED_STEP: u64 = 1 << 16;
+
+/// The counts of a thread that are not in the totals yet.
+#[derive(Clone, Copy)]
+struct Pending {
+    live: i64,
+    requested: u64,
+    allocations: u64,
+}
+
+impl Pending {
+    const NONE: Self = Self { live: 0, requested: 0, allocations: 0 };
+
+    fn add_to_totals(self) {
+        let live = LIVE.fetch_add(self.live, Ordering::Relaxed) + self.live;
+        PEAK.fetch_max(live, Ordering::Relaxed);
+        REQUESTED.fetch_add(self.requested, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(self.allocations, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    // Constant, and without a destructor: so its first use allocates nothing.
+    static PENDING: Cell<Pending> = const { Cell::new(Pending::NONE) };
+}
+
+fn record(requested: usize, freed: usize) {
+    PENDING.with(|cell| {
+        let Pending { live, requested: total, allocations } = cell.get();
+        let pending = Pending {
+            live: live + requested as i64 - freed as i64,
+            requested: total + requested as u64,
+            allocations: allocations + u64::from(requested > 0),
+        };
+        if pending.live.abs() >= LIVE_STEP || pending.requested >= REQUESTED_STEP {
+            pending.add_to_totals();
+            cell.set(Pending::NONE);
+        } else {
+            cell.set(pending);
+        }
+    });
+}
+
+/// Adds the counts of this thread to the totals. A thread calls it before it ends.
+pub fn flush() {
+    PENDING.with(|cell| cell.replace(Pending::NONE)).add_to_totals();
+}
+
+/// The totals of all threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// The bytes that are allocated now.
+    pub live: i64,
+    /// The bytes of all allocations since the start of the process, also of those that were freed.
+    pub requested: u64,
+    /// The number of allocations since the start of the process.
+    pub allocations: u64,
+}
+
+/// Returns the totals. Counts of other threads that are not flushed are missing.
+pub fn counters() -> Counters {
+    flush();
+    Counters {
+        live: LIVE.load(Ordering::Relaxed),
+        requested: REQUESTED.load(Ordering::Relaxed),
+        allocations: ALLOCATIONS.load(Ordering::Relaxed),
+    }
+}
+
+/// Begins to record the peak again.
+pub fn reset_peak() {
+    PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Returns the most bytes that were allocated at a time since [`reset_peak`].
+pub fn peak() -> i64 {
+    flush();
+    PEAK.load(Ordering::Relaxed)
+}
+
+/// The memory of the whole process, as the kernel counts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resident {
+    /// Bytes in memory now.
+    pub now: u64,
+    /// The most bytes at a time since [`Resident::reset_peak`].
+    pub peak: u64,
+}
+
+impl Resident {
+    /// Reads the figures. They are 0 if the kernel does not say them.
+    pub fn read() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            number.unwrap_or_default() << 10
+        };
+        Self { now: field("VmRSS:"), peak: field("VmHWM:") }
+    }
+
+    /// Begins to record the peak again, if the kernel allows it.
+    pub fn reset_peak() {
+        // proc(5), clear_refs: 5 resets the peak resident set size. Without it the peak is that
+        // since the start of the process.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+    }
+}
+
+// SAFETY: every function passes its arguments to the system's allocator unchanged and returns its
+// result unchanged. `record` allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        record(layout.size(), 0);
+        // SAFETY: the caller keeps the rules of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        record(0, layout.size());
+        // SAFETY: the caller keeps the rules of `GlobalAlloc::dealloc`, and `pointer` is from
+        // `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        record(layout.size(), 0);
+        // SAFETY: the caller keeps the rules of `GlobalAlloc::alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        record(size, layout.size());
+        // SAFETY: the caller keeps the rules of `GlobalAlloc::realloc`, and `pointer` is from
+        // `System`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}

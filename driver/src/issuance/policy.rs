@@ -1,0 +1,165 @@
+//! The policy of the CA: which requests it grants.
+
+use const_oid::AssociatedOid;
+use const_oid::db::rfc5912::ID_EXTENSION_REQ;
+use der::{Decode, Encode};
+use x509_cert::ext::Extensions;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::request::CertReqInfo;
+
+use crate::pki::Algorithm;
+
+/// The rules of a CA.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The algorithms that a subscriber's key may have.
+    pub key_types: Vec<&'static Algorithm>,
+    /// The ending of every DNS name, with its first dot.
+    pub suffix: &'static str,
+    /// The largest number of names.
+    pub max_names: usize,
+    /// The longest validity in days.
+    pub max_days: u32,
+}
+
+/// The reason why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The key's algorithm is not allowed.
+    #[error("the policy does not allow this type of key")]
+    KeyType,
+    /// The subject is not one common name, or the names do not contain it.
+    #[error("the subject is not one of the DNS names")]
+    Subject,
+    /// The request has no names, too many, or something else than DNS names.
+    #[error("the names are not between one and the allowed number of DNS names")]
+    Names,
+    /// A DNS name is outside the CA's domain, or malformed.
+    #[error("a DNS name is outside the domain of the CA or malformed")]
+    Domain,
+    /// The request asks for another extension or attribute.
+    #[error("the request asks for another extension than names")]
+    Extension,
+    /// The validity is too long, or empty.
+    #[error("the validity is not between one day and the allowed number of days")]
+    Validity,
+}
+
+impl Policy {
+    /// Checks the content of a request. Returns the names for the certificate.
+    pub fn check(&self, request: &CertReqInfo, days: u32) -> Result<SubjectAltName, Refusal> {
+        let algorithm = Algorithm::of_public_key(&request.public_key).ok_or(Refusal::KeyType)?;
+        if !self.key_types.iter().any(|allowed| allowed.name == algorithm.name) {
+            return Err(Refusal::KeyType);
+        }
+        if !(1..=self.max_days).contains(&days) {
+            return Err(Refusal::Validity);
+        }
+        let names = requested_names(request)?;
+        if !(1..=self.max_names).contains(&names.0.len()) {
+            return Err(Refusal::Names);
+        }
+        let common = common_name(request).ok_or(Refusal::Subject)?;
+        let mut has_common = false;
+        for name in &names.0 {
+            let GeneralName::DnsName(name) = name else { return Err(Refusal::Names) };
+            if !self.is_inside(name.as_str()) {
+                return Err(Refusal::Domain);
+            }
+            has_common |= name.as_str() == common;
+        }
+        if has_common { Ok(names) } else { Err(Refusal::Subject) }
+    }
+
+    /// Returns whether a name is in the CA's domain, and all its labels are letters, digits and
+    /// hyphens.
+    fn is_inside(&self, name: &str) -> bool {
+        let is_label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        name.len() <= 253 && name.strip_suffix(self.suffix).is_some_and(|host| host.split('.').all(is_label))
+    }
+}
+
+/// Returns the names that a request asks for. Fails if it asks for anything else.
+fn requested_names(request: &CertReqInfo) -> Result<SubjectAltName, Refusal> {
+    let mut attributes = request.attributes.iter();
+    let attribute = attributes.next().ok_or(Refusal::Names)?;
+    if attribute.oid != ID_EXTENSION_REQ || attributes.next().is_some() {
+        return Err(Refusal::Extension);
+    }
+    let [value] = attribute.values.as_slice() else { return Err(Refusal::Extension) };
+    let extensions = value.to_der().and_then(|der| Extensions::from_der(&der));
+    match extensions.as_deref() {
+        Ok([extension]) if extension.extn_id == SubjectAltName::OID => {
+            SubjectAltName::from_der(extension.extn_value.as_bytes()).map_err(|_| Refusal::Names)
+        }
+        _ => Err(Refusal::Extension),
+    }
+}
+
+/// Returns the only attribute of the subject if it is a common name.
+fn common_name(request: &CertReqInfo) -> Option<String> {
+    let text = request.subject.to_string();
+    let common = text.strip_prefix("CN=")?;
+    (request.subject.0.len() == 1 && !common.contains(['+', ','])).then(|| common.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use x509_cert::request::CertReqInfo;
+
+    use super::*;
+    use crate::certificate::{Holder, request_tbs};
+    use crate::pipeline::KeyPair;
+
+    fn policy() -> Policy {
+        let key_types = vec![Algorithm::named("ed25519").expect("it is known")];
+        Policy { key_types, suffix: ".issue.test", max_names: 2, max_days: 30 }
+    }
+
+    /// Makes a request and checks it.
+    fn checked(key_type: &str, subject: &str, names: &[&str], days: u32) -> Result<usize, Refusal> {
+        let pair = KeyPair::generate(Algorithm::named(key_type).expect("it is known")).expect("a key");
+        let key = pair.public_key().and_then(|key| Ok(key.to_der()?)).expect("a public key");
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let holder = Holder::parse(subject, &names).expect("a subject");
+        let request = request_tbs(&key, &holder).expect("a request");
+        let request = CertReqInfo::from_der(&request).expect("a request");
+        policy().check(&request, days).map(|names| names.0.len())
+    }
+
+    #[test]
+    fn a_request_with_allowed_names_is_granted() {
+        assert_eq!(checked("ed25519", "CN=a.issue.test", &["dns:a.issue.test"], 30), Ok(1));
+        assert_eq!(
+            checked("ed25519", "CN=b.issue.test", &["dns:a.issue.test", "dns:b.issue.test"], 1),
+            Ok(2)
+        );
+    }
+
+    #[test]
+    fn each_rule_refuses_what_breaks_it() {
+        const NAME: &str = "dns:a.issue.test";
+        fn refused(key_type: &str, subject: &str, names: &[&str], days: u32) -> Refusal {
+            checked(key_type, subject, names, days).expect_err("it breaks a rule")
+        }
+        assert_eq!(refused("ecdsa-p256", "CN=a.issue.test", &[NAME], 30), Refusal::KeyType);
+        assert_eq!(refused("ed25519", "CN=a.issue.test", &[NAME], 31), Refusal::Validity);
+        assert_eq!(refused("ed25519", "CN=a.issue.test", &[NAME], 0), Refusal::Validity);
+        assert_eq!(refused("ed25519", "CN=b.issue.test", &[NAME], 30), Refusal::Subject);
+        assert_eq!(refused("ed25519", "O=a.issue.test", &[NAME], 30), Refusal::Subject);
+        assert_eq!(refused("ed25519", "CN=a.issue.test,O=x", &[NAME], 30), Refusal::Subject);
+        assert_eq!(refused("ed25519", "CN=a.issue.test", &[], 30), Refusal::Names);
+        assert_eq!(refused("ed25519", "CN=a.issue.test", &[NAME, NAME, NAME], 30), Refusal::Names);
+        assert_eq!(refused("ed25519", "CN=a.issue.test", &["ip:127.0.0.1"], 30), Refusal::Names);
+        for name in ["dns:a.example.org", "dns:*.issue.test", "dns:-a.issue.test", "dns:.issue.test"] {
+            let subject = format!("CN={}", &name[4..]);
+            assert_eq!(refused("ed25519", &subject, &[name], 30), Refusal::Domain, "{name}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The result of `jeton issue` as text for a terminal and as JSON.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use jeton_peers::Machine;
+use serde::Serialize;
+
+use super::load::{LoadTurn, MeasuredLoad};
+use super::tables::{ResultTable, TablePlan, TableRow, tables};
+use crate::Error;
+use crate::figure::WIDE;
+use crate::pipeline::{ModuleDescription, Outcome};
+
+/// The baseline's runs differ by more than this part of their median: other work disturbed them.
+const MOVED: f64 = 0.25;
+
+/// A measurement of issuance.
+#[derive(Debug, Serialize)]
+pub struct IssueReport {
+    /// The machine.
+    pub machine: Machine,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of the tool.
+    pub version: &'static str,
+    /// Certificates of a run.
+    pub requests: u64,
+    /// The result of each module. The baseline is the first.
+    pub modules: Vec<ModuleLoads>,
+    /// The tables.
+    pub tables: Vec<ResultTable>,
+    /// Known modules that are not installed.
+    pub absent: Vec<String>,
+    /// True if the user ended the measurement early.
+    pub interrupted: bool,
+}
+
+/// The result of a module.
+#[derive(Debug, Serialize)]
+pub struct ModuleLoads {
+    /// The module's name in the tool.
+    pub name: String,
+    /// The module's description of itself.
+    pub description: Option<ModuleDescription>,
+    /// The loads.
+    pub loads: Vec<MeasuredLoad>,
+    /// Algorithms that the module lacks, each with the reason.
+    pub not_available: Vec<(String, String)>,
+    /// The failures.
+    pub failures: Vec<String>,
+    /// Notes.
+    pub notes: Vec<String>,
+}
+
+impl IssueReport {
+    /// Starts a report of this machine.
+    pub fn new(requests: u64) -> Self {
+        Self {
+            machine: Machine::this(),
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            requests,
+            modules: Vec::new(),
+            tables: Vec::new(),
+            absent: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Adds the result of the module `name`.
+    pub fn add(&mut self, name: String, outcome: Outcome<LoadTurn>) {
+        let failure = |(turn, message): (Option<LoadTurn>, String)| match turn {
+            Some(LoadTurn { load, .. }) => format!("{load}: {message}"),
+            None => message,
+        };
+        self.modules.push(ModuleLoads {
+            name,
+            description: outcome.description,
+            loads: outcome.measured,
+            not_available: outcome.not_available,
+            failures: outcome.failures.into_iter().map(failure).collect(),
+            notes: outcome.notes,
+        });
+    }
+
+    /// Makes the tables from the results.
+    pub fn make_tables(&mut self, plans: &[TablePlan]) {
+        let modules: Vec<_> =
+            self.modules.iter().map(|module| (module.name.as_str(), module.loads.as_slice())).collect();
+        self.tables = tables(plans, &modules, self.machine.cores);
+    }
+
+    /// Returns whether anything failed.
+    pub fn failed(&self) -> bool {
+        self.modules.iter().any(|module| !module.failures.is_empty())
+    }
+
+    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
+        writeln!(file, "{text}").map_err(Error::io(path))
+    }
+
+    /// Prints the tables and notes. A table that is wider than `columns` is printed as one table
+    /// for each module.
+    pub fn print(&self, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+        let machine = &self.machine;
+        writeln!(out, "{}, {} cores, {}", machine.cpu, machine.cores, machine.system)?;
+        for module in &self.modules {
+            if let Some(about) = &module.description {
+                let (text, version) = (&about.description, &about.version);
+                writeln!(out, "{}: {text} {version} ({})", module.name, about.manufacturer)?;
+            }
+        }
+        for table in &self.tables {
+            print_table(table, columns, out)?;
+        }
+        self.print_notes(out)
+    }
+
+    fn print_notes(&self, out: &mut dyn Write) -> io::Result<()> {
+        let baseline = self.modules.first().map(|module| module.loads.as_slice()).unwrap_or_default();
+        let moved = baseline.iter().filter(|one| one.spread > MOVED).count();
+        if moved > 0 {
+            writeln!(
+                out,
+                "\nIn {moved} of {} loads the baseline's own runs differ by more than {:.0} %: other work\n\
+                 disturbed this measurement.",
+                baseline.len(),
+                MOVED * 100.0
+            )?;
+        }
+        writeln!(
+            out,
+            "\nEach figure is the median of the runs of at most {} certificates. A latency begins with the\n\
+             client's key and ends when the client has verified the certificate; finalize is the part between\n\
+             the request's arrival at the CA and the certificate's return. ratio: seconds per certificate,\n\
+             divided by those of in-process, the baseline (AWS-LC called directly), in the same round; ~: the\n\
+             95 % interval of the ratio is wider than {:.0} % of it. Heap and requested bytes are those of the tool's\n\
+             own code, without the module and the C libraries; process is the memory of the whole process.",
+            self.requests,
+            WIDE * 100.0
+        )?;
+        if !self.absent.is_empty() {
+            writeln!(out, "not on this machine: {}", self.absent.join(", "))?;
+        }
+        for module in &self.modules {
+            for (algorithm, reason) in &module.not_available {
+                writeln!(out, "n/a: {} has {reason} for {algorithm}", module.name)?;
+            }
+            for note in &module.notes {
+                writeln!(out, "note: {}: {note}", module.name)?;
+            }
+        }
+        if self.interrupted {
+            writeln!(out, "interrupted: the last loads are missing or have few runs")?;
+        }
+        for module in &self.modules {
+            for failure in &module.failures {
+                writeln!(out, "FAILED: {}: {failure}", module.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{}", table.title)?;
+    let all: Vec<&TableRow> = table.rows.iter().collect();
+    let wide = drawn(table, &all, Modules::InColumn);
+    let width = wide.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+    if columns.is_none_or(|columns| width <= columns) {
+        writeln!(out, "{wide}")?;
+    } else {
+        let mut names: Vec<&str> = Vec::new();
+        for row in &table.rows {
+            if !names.contains(&row.module.as_str()) {
+                names.push(&row.module);
+            }
+        }
+        for name in names {
+            let own: Vec<&TableRow> = table.rows.iter().filter(|row| row.module == name).collect();
+            writeln!(out, "{name}:\n{}", drawn(table, &own, Modules::Left))?;
+        }
+    }
+    for remark in &table.remarks {
+        writeln!(out, "{remark}")?;
+    }
+    Ok(())
+}
+
+/// Where the names of the modules are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Modules {
+    /// In the second column.
+    InColumn,
+    /// Not in the table.
+    Left,
+}
+
+fn drawn(table: &ResultTable, rows: &[&TableRow], modules: Modules) -> Table {
+    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
+    let module = |text: &str| (modules == Modules::InColumn).then(|| Cell::new(text));
+    let mut drawn = Table::new();
+    drawn.load_preset(UTF8_FULL_CONDENSED);
+    let headers = table.columns.iter().map(|text| right(text));
+    drawn.set_header(std::iter::once(Cell::new(&table.label)).chain(module("module")).chain(headers));
+    let mut last = None;
+    for row in rows {
+        // The label is in the first row of a load only.
+        let label = if last == Some(&row.label) { "" } else { &row.label };
+        last = Some(&row.label);
+        let cells = row.cells.iter().map(|text| right(text));
+        drawn.add_row(std::iter::once(Cell::new(label)).chain(module(&row.module)).chain(cells));
+    }
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use jeton_peers::Interval;
+
+    use super::*;
+    use crate::issuance::{METRICS, distinct_loads, document_tables};
+
+    #[test]
+    fn the_tables_of_the_document_fit_80_columns() {
+        let plans = document_tables();
+        let value = Interval { median: 12.345, low: 1.0, high: 99.0 };
+        let of = |load| MeasuredLoad {
+            load,
+            runs: 3,
+            values: vec![value; METRICS.len()],
+            spread: 0.0,
+            ratio: Some(Interval { median: 12.34, ..value }),
+        };
+        let loads: Vec<_> = distinct_loads(&plans).into_iter().map(of).collect();
+        let modules = [("in-process", loads.as_slice()), ("libsomemodule", loads.as_slice())];
+        for table in tables(&plans, &modules, 2) {
+            let mut text = Vec::new();
+            print_table(&table, Some(80), &mut text).expect("a vector takes every byte");
+            let text = String::from_utf8(text).expect("it is text");
+            let drawn = text.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└']));
+            for line in drawn {
+                assert!(line.chars().count() <= 80, "{}\n{text}", table.title);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The page of a measurement of `jeton issue`.
+
+use super::contents::facts;
+use super::plots::{self, Axis, Series};
+use super::{Block, Page, Plot, Section, Table};
+use crate::Error;
+use crate::issuance::{Load, Metric, document_tables, tables, tables_of};
+use crate::results::IssuanceMeasurement;
+
+/// Builds the page. Fails if the measurement has no run.
+pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
+    let about = &measurement.about;
+    let plans = if about.command.iter().any(|word| word == "--all-tables") {
+        document_tables()
+    } else {
+        tables_of(measurement.loads.clone())
+    };
+    let modules: Vec<_> =
+        measurement.modules.iter().map(|(name, loads)| (name.as_str(), loads.as_slice())).collect();
+    let cores = usize::try_from(about.cores).unwrap_or(usize::MAX);
+    let all = tables(&plans, &modules, cores);
+    if all.is_empty() {
+        return Err(Error::Failed("the store has no measurement with a run".to_owned()));
+    }
+    let mut sections = vec![scaling(measurement)?];
+    for table in all {
+        let mut blocks: Vec<Block> = table.remarks.iter().cloned().map(Block::Text).collect();
+        let columns = table.columns.iter().map(|text| text.replace('\n', " ").trim().to_owned());
+        let header = [table.label.clone(), "module".to_owned()].into_iter().chain(columns).collect();
+        let rows =
+            table.rows.into_iter().map(|row| [row.label, row.module].into_iter().chain(row.cells).collect());
+        blocks.push(Block::Table(Table { header, rows: rows.collect() }));
+        sections.push(Section { title: table.title, blocks });
+    }
+    let own = |name: &str| !matches!(name, "Threads" | "RSA key pairs of subscribers");
+    let facts = facts(about).into_iter().filter(|(name, _)| own(name)).collect();
+    Ok(Page { title: "Jeton: issuance under load".to_owned(), facts, sections })
+}
+
+/// Shows certificates per second over the number of clients, for the loads that are like the first
+/// one in everything else.
+fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
+    let first = measurement.loads.first();
+    let same =
+        |load: &Load| first.is_some_and(|first| Load { clients: first.clients, ..load.clone() } == *first);
+    let names: Vec<&str> = measurement.modules.iter().map(|(name, _)| name.as_str()).collect();
+    let series: Vec<_> = measurement
+        .modules
+        .iter()
+        .map(|(name, loads)| {
+            let points = loads.iter().filter(|one| same(&one.load));
+            let mut points: Vec<_> =
+                points.map(|one| (one.load.clients as f64, one.median(Metric::Throughput))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Series { name: name.clone(), colour: plots::colour(name, &names), points }
+        })
+        .collect();
+    let what = first.map(|load| format!(", keys {}, CA key {}", load.key_type, load.ca_key_type));
+    let title = format!("Certificates per second by clients{}", what.unwrap_or_default());
+    let axes = [Axis { name: "clients" }, Axis { name: "certificates per second" }];
+    let svg = plots::lines(&title, axes, &series)?;
+    Ok(Section { title: "Scaling".to_owned(), blocks: vec![Block::Plot(Plot { title, svg })] })
+}
