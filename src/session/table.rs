@@ -71,7 +71,8 @@ impl SessionTable {
         if place.as_ref().is_none_or(|session| session.handle != handle) {
             return Err(Error::SessionHandleInvalid);
         }
-        // Until this function returns, a thread that opens a session here waits for the slot's lock.
+        // Until this function returns, a thread that opens a session here waits for the slot's
+        // lock.
         self.free().returned.push(index);
         place.take().ok_or(Error::SessionHandleInvalid)
     }
