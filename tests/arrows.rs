@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 11] = [
 ];
 
 /// The packages by their folders, and the packages of this workspace that each depends on.
-const PACKAGES: [(&str, &[&str]); 13] = [
+const PACKAGES: [(&str, &[&str]); 14] = [
     ("abi/names", &[]),
     ("tests/vectors", &[]),
     (".", &["abi/names", "tests/vectors"]),
@@ -34,7 +34,19 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("driver/formats", &[]),
     ("driver/migrate", &[]),
     ("driver/peers", &["driver/client"]),
-    ("driver", &[".", "conformance", "driver/client", "driver/formats", "driver/migrate", "driver/peers"]),
+    ("driver/rustls", &["driver/client", "driver/peers"]),
+    (
+        "driver",
+        &[
+            ".",
+            "conformance",
+            "driver/client",
+            "driver/formats",
+            "driver/migrate",
+            "driver/peers",
+            "driver/rustls",
+        ],
+    ),
     ("conformance", &["driver/client", "driver/peers", "tests/vectors"]),
     ("conformance/models", &["abi/names"]),
     ("conformance/fuzz", &[".", "abi/names", "abi", "driver/formats", "driver/migrate"]),
@@ -42,7 +54,7 @@ const PACKAGES: [(&str, &[&str]); 13] = [
 ];
 
 /// The folders whose files import each other without circles.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "src",
     "abi/src",
     "driver/src",
@@ -50,6 +62,7 @@ const SOURCES: [&str; 12] = [
     "driver/formats/src",
     "driver/migrate/src",
     "driver/peers/src",
+    "driver/rustls/src",
     "conformance/src",
     "benches/src",
     "tests/token",

@@ -16,11 +16,14 @@ pub mod migrate;
 mod modules;
 pub mod object;
 mod out;
+#[cfg(feature = "parse")]
+pub mod parse;
 pub mod pin;
 pub mod pins;
 pub mod pipeline;
 pub mod report;
 mod target;
+pub mod tls;
 pub mod token;
 pub mod token_file;
 pub mod verify_db;

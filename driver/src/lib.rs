@@ -20,12 +20,15 @@ pub mod migrate;
 pub mod object;
 pub mod output;
 pub mod page;
+#[cfg(feature = "parse")]
+pub mod parse;
 pub mod pipeline;
 pub mod pki;
 pub mod report;
 pub mod results;
 pub mod selection;
 pub mod text;
+pub mod tls;
 pub mod token;
 pub mod token_file;
 pub mod uri;

@@ -72,6 +72,11 @@ enum Command {
     Pipeline(commands::pipeline::Pipeline),
     /// Issue certificates to many clients at once, through modules side by side.
     Issue(commands::issue::Issue),
+    /// Measure TLS handshakes of a server whose key is in a token.
+    Tls(commands::tls::Tls),
+    /// Compare libraries that read certificates.
+    #[cfg(feature = "parse")]
+    Parse(commands::parse::Parse),
     /// Compare two result stores of the pipeline.
     Compare(commands::compare::Compare),
     /// Write a page with tables and plots of a result store.
@@ -105,6 +110,9 @@ enum Command {
     /// The process that shows whether a file is a module.
     #[command(hide = true)]
     LoadModule(commands::pin::LoadModule),
+    /// The process of the module of a TLS measurement: it reads a job and writes events.
+    #[command(hide = true)]
+    TlsChild,
     /// The process that writes the token of a migration: it reads a job and writes the outcome.
     #[command(hide = true)]
     MigrateChild,
@@ -136,6 +144,9 @@ impl Command {
             Self::Conformance(command) => Ok(command.run(&["conformance"])?),
             Self::Pipeline(command) => command.run(),
             Self::Issue(command) => command.run(),
+            Self::Tls(command) => command.run(),
+            #[cfg(feature = "parse")]
+            Self::Parse(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Report(command) => command.run(),
             Self::VerifyDb(command) => command.run(),
@@ -148,6 +159,7 @@ impl Command {
             Self::PipelineChild => commands::pipeline::child(),
             Self::IssueChild => commands::issue::child(),
             Self::LoadModule(command) => command.run(),
+            Self::TlsChild => commands::tls::child(),
             Self::MigrateChild => commands::migrate::child(),
         }
     }

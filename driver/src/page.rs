@@ -2,7 +2,7 @@
 //! document without other files.
 //!
 //! - `contents`: which tables and plots there are; `plots` draws them. `issuance` has those of
-//!   `jeton issue`.
+//!   `jeton issue`, and `tls` those of TLS handshakes.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
@@ -10,6 +10,7 @@ mod html;
 mod issuance;
 mod markdown;
 mod plots;
+mod tls;
 
 pub use html::html;
 pub use markdown::markdown;
@@ -63,5 +64,10 @@ impl Page {
     /// Builds the page of a measurement of `jeton issue`. Fails if it has no run.
     pub fn of_issuance(measurement: &IssuanceMeasurement) -> Result<Self, Error> {
         issuance::page(measurement)
+    }
+
+    /// Builds the page of a measurement of TLS handshakes. Fails if it has no case.
+    pub fn of_tls(report: &crate::tls::Report) -> Result<Self, Error> {
+        tls::page(report)
     }
 }

@@ -10,8 +10,8 @@ use jeton_peers::Machine;
 use serde::Serialize;
 
 pub(crate) use crate::figure::ratio_text;
+pub(crate) use table::{MOVED, has_rsa_subscribers, rate, rsa_keys, time};
 pub use table::{comparison, print};
-pub(crate) use table::{has_rsa_subscribers, rate, rsa_keys, time};
 
 use crate::Error;
 use crate::pipeline::{MeasuredBatch, ModuleDescription, Outcome, STAGES, Turn};
@@ -79,6 +79,12 @@ pub struct FailureReport {
     pub size: Option<u64>,
     /// The function, the name of its return code and the step, or another reason.
     pub message: String,
+}
+
+/// Returns the load averages of 1, 5 and 15 minutes.
+pub(crate) fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 impl Report {

@@ -15,9 +15,11 @@ pub(super) const STYLE: &str =
 
 /// The colour of Jeton in every plot.
 pub(super) const JETON: RGBColor = RGBColor(30, 136, 200);
+/// The colour of AWS-LC called directly, and of keys in memory.
+pub(super) const MEMORY: RGBColor = RGBColor(128, 128, 128);
 /// The other modules that the tool knows.
 const KNOWN: [(&str, RGBColor); 7] = [
-    ("in-process", RGBColor(128, 128, 128)),
+    ("in-process", MEMORY),
     ("softhsm2", RGBColor(213, 94, 0)),
     ("nss", RGBColor(0, 158, 115)),
     ("jeton-rc", RGBColor(86, 170, 220)),

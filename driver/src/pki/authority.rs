@@ -49,10 +49,19 @@ pub struct Authority {
 impl Authority {
     /// Makes a CA with this key, valid from now on.
     pub fn new(algorithm: &'static Algorithm, public_key: SubjectPublicKeyInfoOwned) -> der::Result<Self> {
+        Self::named(algorithm, public_key, "Jeton pipeline CA")
+    }
+
+    /// Makes a CA with this common name.
+    pub fn named(
+        algorithm: &'static Algorithm,
+        public_key: SubjectPublicKeyInfoOwned,
+        common: &str,
+    ) -> der::Result<Self> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = DateTime::from_unix_duration(Duration::from_secs(since_epoch.as_secs()))?;
         let key_id = key_identifier(&public_key.subject_public_key)?;
-        let name = common_name("Jeton pipeline CA")?;
+        let name = common_name(common)?;
         Ok(Self {
             algorithm,
             signature_algorithm: algorithm.signature.to_owned(),
@@ -77,7 +86,7 @@ impl Authority {
     pub fn certificate_tbs(&self) -> der::Result<Vec<u8>> {
         let usages = KeyUsages::KeyCertSign | KeyUsages::CRLSign | KeyUsages::DigitalSignature;
         let extensions = vec![
-            extension::ca_basic_constraints()?,
+            extension::ca_basic_constraints(Some(0))?,
             extension::key_usage(usages)?,
             extension::subject_key_identifier(self.key_id.as_bytes())?,
         ];
@@ -89,6 +98,19 @@ impl Authority {
             extensions,
         )
         .to_der()
+    }
+
+    /// Returns the certificate of a CA below this one, or of this one itself, as bytes to sign. It
+    /// allows further CAs below it.
+    pub fn subordinate_tbs(&self, serial: u64, below: &Self) -> der::Result<Vec<u8>> {
+        let extensions = vec![
+            extension::ca_basic_constraints(None)?,
+            extension::key_usage(KeyUsages::KeyCertSign | KeyUsages::CRLSign)?,
+            extension::subject_key_identifier(below.key_id.as_bytes())?,
+            extension::authority_key_identifier(self.key_id.as_bytes())?,
+        ];
+        self.tbs_certificate(serial, below.name.clone(), below.public_key.clone(), self.validity, extensions)
+            .to_der()
     }
 
     /// Returns a subscriber's certificate as bytes to sign.

@@ -10,8 +10,8 @@ use x509_cert::ext::pkix::{
     SubjectKeyIdentifier,
 };
 
-pub(super) fn ca_basic_constraints() -> der::Result<Extension> {
-    encoded(true, &BasicConstraints { ca: true, path_len_constraint: Some(0) })
+pub(super) fn ca_basic_constraints(path_len_constraint: Option<u8>) -> der::Result<Extension> {
+    encoded(true, &BasicConstraints { ca: true, path_len_constraint })
 }
 
 pub(super) fn leaf_basic_constraints() -> der::Result<Extension> {

@@ -14,7 +14,7 @@ use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
 use crate::results::Comparison;
 
 /// A line warns of other work if the baseline's runs differ by more than this part of their median.
-const MOVED: f64 = 0.25;
+pub(crate) const MOVED: f64 = 0.25;
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
 /// one table for each module.

@@ -1,0 +1,247 @@
+//! `tls`: reads the options, starts the process of the module, and prints the report.
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use jeton_driver::Error;
+use jeton_driver::page::{self, Page};
+use jeton_driver::pipeline::Target;
+use jeton_driver::selection::Selection;
+use jeton_driver::tls::{
+    Exchange, Job, KeyKind, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print, run, run_child,
+};
+use jeton_peers::{Known, Sandbox, TokenAccess};
+use zeroize::Zeroizing;
+
+use super::backend::Backend;
+use super::{pin, printing};
+
+/// Measure TLS handshakes of a server whose key is in a token.
+///
+/// A client and a server of rustls exchange buffers in one process. In each round the server with
+/// its key in memory and the server with its key in the token make the same handshakes. The tables
+/// show medians, and ratios of the same round.
+#[derive(Args)]
+pub struct Tls {
+    /// jeton, softhsm2, nss, in-process, or the path of a shared object. in-process compares two
+    /// keys in memory, which shows how exact the measurement is.
+    #[arg(long, default_value = "jeton")]
+    module: String,
+    /// rsa2048, p256, p384, ed25519, ml-dsa-65.
+    #[arg(long, value_delimiter = ',', default_value = "rsa2048,p256,p384,ed25519,ml-dsa-65")]
+    keys: Vec<String>,
+    /// 1.2, 1.3. ML-DSA and ML-KEM exist in 1.3 alone.
+    #[arg(long, value_delimiter = ',', default_value = "1.2,1.3")]
+    versions: Vec<String>,
+    /// x25519, x25519mlkem768.
+    #[arg(long, value_delimiter = ',', default_value = "x25519,x25519mlkem768")]
+    exchanges: Vec<String>,
+    /// full, resumed. A resumed handshake does not use the key.
+    #[arg(long, value_delimiter = ',', default_value = "full,resumed")]
+    handshakes: Vec<String>,
+    /// Numbers of threads. Default: 1, the number of cores, and twice that number.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    threads: Vec<u64>,
+    /// Measure each case for at least this number of seconds with each key.
+    #[arg(long, default_value_t = 0.3, value_parser = super::modules::seconds)]
+    min_seconds: f64,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write a page with tables and plots of the latencies to this file.
+    #[arg(long)]
+    html: Option<PathBuf>,
+    /// The backend of jeton.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// The token of a module given by its path.
+    #[arg(long)]
+    token_label: Option<String>,
+    /// The user PIN of this token. Default: a prompt.
+    #[arg(long, env = "JETON_PIN", hide_env_values = true)]
+    pin: Option<String>,
+    /// Serve on this address instead, for example 127.0.0.1:4433. Each connection gets a text with
+    /// its version, cipher suite and key exchange.
+    #[arg(long, value_name = "ADDRESS")]
+    serve: Option<SocketAddr>,
+    /// The key of the token that serves. Without it, new keys of the types in --keys.
+    #[arg(long, value_name = "LABEL", requires_all = ["serve", "chain"])]
+    key_label: Option<String>,
+    /// The certificate chain of this key: a file in PEM.
+    #[arg(long, value_name = "FILE", requires = "key_label")]
+    chain: Option<PathBuf>,
+    /// Write the certificates of the server to this file, in PEM.
+    #[arg(long, value_name = "FILE", requires = "serve")]
+    certificates: Option<PathBuf>,
+    /// End the server after this number of connections.
+    #[arg(long, value_name = "NUMBER", requires = "serve")]
+    connections: Option<u64>,
+}
+
+const MAX_THREADS: u64 = 1024;
+/// The exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT.
+const INTERRUPTED_STATUS: u8 = 130;
+
+/// The user has pressed Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// The hidden command of the module's process.
+pub fn child() -> Result<ExitCode, Error> {
+    // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
+    // only if there is already a handler, which is not so.
+    let _ = ctrlc::set_handler(|| ());
+    run_child(BufReader::new(io::stdin()), io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Tls {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let plan = self.plan()?;
+        let selection = Selection::parse(&self.module)?;
+        let json = open(self.json.as_deref())?;
+        let html = open(self.html.as_deref())?;
+        let directory = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+        let (target, environment) = self.target(&selection, directory.path())?;
+        let mut progress = Progress::new();
+        if let Some(address) = self.serve {
+            // The handler of a server ends the process, so its directory is removed here.
+            let path = directory.path().to_owned();
+            let _ = ctrlc::set_handler(move || {
+                let _ = std::fs::remove_dir_all(&path);
+                std::process::exit(INTERRUPTED_STATUS.into());
+            });
+            let existing = self.key_label.clone().zip(self.chain.clone());
+            let (certificates, connections) = (self.certificates, self.connections);
+            let serve = Serve { address, keys: plan.keys, existing, certificates, connections };
+            run(&Job { target, work: Work::Serve(serve) }, &environment, &mut progress, interrupted)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+        let mut report = Report::new(selection.name());
+        let job = Job { target, work: Work::Measure(plan) };
+        let (description, measurement) = run(&job, &environment, &mut progress, interrupted)?;
+        drop(progress);
+        report.add(description, measurement.unwrap_or_default());
+        print(&report, &mut io::stdout().lock()).map_err(printing)?;
+        if let Some((file, path)) = &json {
+            report.write_json(file, path)?;
+        }
+        if let Some((mut file, path)) = html {
+            let text = page::html(&Page::of_tls(&report)?);
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io(path))?;
+        }
+        Ok(if report.interrupted { ExitCode::from(INTERRUPTED_STATUS) } else { ExitCode::SUCCESS })
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = match self.threads.as_slice() {
+            [] => vec![1, cores, 2 * cores],
+            // At most MAX_THREADS.
+            given => given.iter().map(|one| *one as usize).collect(),
+        };
+        threads.sort_unstable();
+        threads.dedup();
+        Ok(Plan {
+            keys: each(&self.keys, KeyKind::parse)?,
+            versions: each(&self.versions, TlsVersion::parse)?,
+            exchanges: each(&self.exchanges, Exchange::parse)?,
+            handshakes: each(&self.handshakes, Resumption::parse)?,
+            threads,
+            min_seconds: self.min_seconds,
+        })
+    }
+
+    /// Returns the module with a fresh token, or the token of the user.
+    fn target(
+        &self,
+        selection: &Selection,
+        directory: &Path,
+    ) -> Result<(Target, Vec<(String, std::ffi::OsString)>), Error> {
+        let existing = |library: PathBuf, reserved| {
+            let pin = pin::ask(self.pin.clone().map(Zeroizing::new), "User")?.to_string();
+            let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
+            Ok((Target::Module { library, reserved, token }, Vec::new()))
+        };
+        match selection {
+            Selection::InProcess => Ok((Target::InProcess, Vec::new())),
+            Selection::Path(library) => existing(library.clone(), None),
+            Selection::OpenSsl => Err(Error::Usage("openssl is not a PKCS#11 module".to_owned())),
+            Selection::Known(_) | Selection::RustCrypto => {
+                let (known, backend) = match selection {
+                    Selection::Known(known) => (*known, self.backend.map(Backend::name)),
+                    _ => (Known::Jeton, Some("rustcrypto")),
+                };
+                let library = jeton_peers::library_of(known.name())?;
+                if self.token_label.is_some() {
+                    return existing(library, None);
+                }
+                let Sandbox { environment, reserved, token } = Sandbox::fresh(known, directory, backend)?;
+                Ok((Target::Module { library, reserved, token }, environment))
+            }
+        }
+    }
+}
+
+fn each<T: PartialEq>(names: &[String], parse: fn(&str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    let mut values = Vec::new();
+    for name in names {
+        let value = parse(name)?;
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    Ok(values)
+}
+
+/// Opens an output before the long work begins.
+fn open(path: Option<&Path>) -> Result<Option<(File, &Path)>, Error> {
+    let open = |path| Ok((File::create(path).map_err(Error::io(path))?, path));
+    path.map(open).transpose()
+}
+
+/// The progress of a measurement, shown by a bar on a terminal.
+struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let bar = if io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        // The template is a constant that parses. Without it the bar would only look plainer.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {eta} left {wide_msg}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+}
+
+impl Watcher for Progress {
+    fn begins(&mut self, title: &str, index: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(index as u64);
+        self.bar.set_message(title.to_owned());
+    }
+
+    fn line(&mut self, text: &str) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(printing)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

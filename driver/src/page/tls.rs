@@ -1,0 +1,87 @@
+//! The page of a TLS measurement.
+
+use super::plots::{self, Axis, Series};
+use super::{Block, Page, Plot, Section, Table};
+use crate::Error;
+use crate::report::{rate, time};
+use crate::tls::{MeasuredCase, Report, case_name, case_ratio};
+
+/// Builds the page.
+pub(super) fn page(report: &Report) -> Result<Page, Error> {
+    let mut sections = Vec::new();
+    for threads in report.threads() {
+        let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();
+        sections.push(section(threads, &cases)?);
+    }
+    if sections.is_empty() {
+        return Err(Error::Failed("no case was measured".to_owned()));
+    }
+    Ok(Page { title: "Jeton: TLS handshakes".to_owned(), facts: facts(report), sections })
+}
+
+fn facts(report: &Report) -> Vec<(String, String)> {
+    let machine = &report.machine;
+    let module = report.description.as_ref().map_or_else(
+        || "the second key is in memory, too".to_owned(),
+        |about| format!("{} {} ({})", about.description, about.version, about.manufacturer),
+    );
+    let [before, after] = &report.load;
+    [
+        ("machine", format!("{}, {} cores, {}", machine.cpu, machine.cores, machine.system)),
+        ("load", format!("{before} before, {after} after")),
+        ("rustls", format!("{} with aws-lc-rs", report.rustls)),
+        (report.module.as_str(), module),
+        ("command", report.command.join(" ")),
+    ]
+    .map(|(name, text)| (name.to_owned(), text))
+    .into()
+}
+
+fn section(threads: usize, cases: &[&MeasuredCase]) -> Result<Section, Error> {
+    let header =
+        ["handshake", "memory 1/s", "token 1/s", "ratio", "p50", "p90", "p99", "p99.9"].map(str::to_owned);
+    let row = |case: &&MeasuredCase| {
+        let latency = &case.token.latency;
+        vec![
+            case_name(case),
+            rate(case.memory.server.median),
+            rate(case.token.server.median),
+            case_ratio(case),
+            time(latency.p50),
+            time(latency.p90),
+            time(latency.p99),
+            time(latency.p999),
+        ]
+    };
+    let text = "Handshakes per second and thread, and the times of the server with its key in the token. The \
+                ratio compares turns of the same round.";
+    let mut blocks = vec![
+        Block::Text(text.to_owned()),
+        Block::Table(Table { header: header.into(), rows: cases.iter().map(row).collect() }),
+    ];
+    for case in cases {
+        blocks.push(Block::Plot(latency(threads, case)?));
+    }
+    let plural = if threads == 1 { "thread" } else { "threads" };
+    Ok(Section { title: format!("{threads} {plural}"), blocks })
+}
+
+/// Draws the distribution of the latencies of a case.
+fn latency(threads: usize, case: &MeasuredCase) -> Result<Plot, Error> {
+    let title = format!("Latency of {}, threads: {threads}", case_name(case));
+    let microseconds = |points: &[(f64, f64)]| points.iter().map(|(x, y)| (*x, y * 1e6)).collect();
+    let series = [
+        ("key in memory", plots::MEMORY, &case.memory.latency.curve),
+        ("key in the token", plots::JETON, &case.token.latency.curve),
+    ];
+    let series = series.map(|(name, colour, curve)| Series {
+        name: name.to_owned(),
+        colour,
+        points: microseconds(curve),
+    });
+    let axes = [
+        Axis { name: "one handshake of this number takes at least the time" },
+        Axis { name: "microseconds" },
+    ];
+    Ok(Plot { svg: plots::lines(&title, axes, &series)?, title })
+}

@@ -1,0 +1,87 @@
+//! The libraries.
+
+use std::hint::black_box;
+
+use der::Decode;
+use synta::Encoding;
+use x509_parser::prelude::FromDer;
+
+/// A library that reads certificates.
+pub(super) struct Library {
+    /// The name of its package.
+    pub(super) name: &'static str,
+    /// Parses a certificate. Returns whether it succeeds.
+    pub(super) parse: fn(&[u8]) -> bool,
+    /// Parses a certificate and reads version, serial number, both algorithms, issuer and subject
+    /// as text, the validity, the public key and the signature. Returns the length of all texts and
+    /// byte strings, or 0 if it fails.
+    pub(super) fields: fn(&[u8]) -> usize,
+}
+
+/// The library that the pipeline uses. It is the baseline of the ratios.
+pub(super) const OURS: &str = "x509-cert";
+
+/// All libraries. The first one is the baseline.
+pub(super) const LIBRARIES: [Library; 3] = [
+    Library {
+        name: OURS,
+        parse: |der| x509_cert(der).is_some(),
+        fields: |der| x509_cert_fields(der).unwrap_or(0),
+    },
+    Library {
+        name: "x509-parser",
+        parse: |der| x509_parser(der).is_some(),
+        fields: |der| x509_parser_fields(der).unwrap_or(0),
+    },
+    Library {
+        name: "synta-certificate",
+        parse: |der| synta_certificate(der).is_some(),
+        fields: |der| synta_fields(der).unwrap_or(0),
+    },
+];
+
+fn x509_cert(der: &[u8]) -> Option<x509_cert::Certificate> {
+    black_box(x509_cert::Certificate::from_der(der).ok())
+}
+
+fn x509_cert_fields(der: &[u8]) -> Option<usize> {
+    let certificate = x509_cert(der)?;
+    let tbs = &certificate.tbs_certificate;
+    black_box((tbs.version, tbs.validity, certificate.signature_algorithm.oid));
+    black_box(tbs.subject_public_key_info.algorithm.oid);
+    let texts = tbs.issuer.to_string().len() + tbs.subject.to_string().len();
+    let key = tbs.subject_public_key_info.subject_public_key.raw_bytes();
+    Some(texts + tbs.serial_number.as_bytes().len() + key.len() + certificate.signature.raw_bytes().len())
+}
+
+fn x509_parser(der: &[u8]) -> Option<x509_parser::certificate::X509Certificate<'_>> {
+    black_box(
+        x509_parser::certificate::X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate),
+    )
+}
+
+fn x509_parser_fields(der: &[u8]) -> Option<usize> {
+    let certificate = x509_parser(der)?;
+    let tbs = &certificate.tbs_certificate;
+    black_box((tbs.version, &tbs.validity, &certificate.signature_algorithm.algorithm));
+    black_box(&tbs.subject_pki.algorithm.algorithm);
+    let texts = tbs.issuer.to_string().len() + tbs.subject.to_string().len();
+    let key = &tbs.subject_pki.subject_public_key.data;
+    Some(texts + tbs.raw_serial().len() + key.len() + certificate.signature_value.data.len())
+}
+
+fn synta_certificate(der: &[u8]) -> Option<synta_certificate::Certificate<'_>> {
+    black_box(synta::Decoder::new(der, Encoding::Der).decode().ok())
+}
+
+fn synta_fields(der: &[u8]) -> Option<usize> {
+    let certificate = synta_certificate(der)?;
+    let tbs = &certificate.tbs_certificate;
+    black_box((&tbs.version, &tbs.validity, &certificate.signature_algorithm.algorithm));
+    black_box(&tbs.subject_public_key_info.algorithm.algorithm);
+    let issuer = synta_certificate::format_dn(tbs.issuer.as_bytes());
+    let subject = synta_certificate::format_dn(tbs.subject.as_bytes());
+    let key = tbs.subject_public_key_info.subject_public_key.as_bytes();
+    let serial = tbs.serial_number.as_bytes().len();
+    Some(issuer.len() + subject.len() + serial + key.len() + certificate.signature_value.as_bytes().len())
+}

@@ -1,0 +1,143 @@
+//! The results, as a table for people and as JSON for scripts.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use jeton_peers::Machine;
+use serde::Serialize;
+
+use super::library::OURS;
+use super::measure::MeasuredSet;
+use crate::Error;
+use crate::report::{load, rate, ratio_text};
+
+/// A measurement with the machine that made it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The machine.
+    pub machine: Machine,
+    /// The load averages of the machine at the beginning and at the end.
+    pub load: [String; 2],
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of the tool.
+    pub version: &'static str,
+    /// The libraries and their versions.
+    pub libraries: Vec<(&'static str, &'static str)>,
+    /// The results.
+    pub sets: Vec<MeasuredSet>,
+    /// True if the user ended the measurement early.
+    pub interrupted: bool,
+}
+
+/// The releases in Cargo.lock. A test compares them.
+const VERSIONS: [(&str, &str); 5] = [
+    (OURS, "0.2.5"),
+    ("x509-ocsp", "0.2.1"),
+    ("x509-parser", "0.18.1"),
+    ("synta-certificate", "0.5.1"),
+    ("webpki-root-certs", "1.0.11"),
+];
+
+impl Report {
+    /// Starts a report of this machine.
+    pub fn new() -> Self {
+        Self {
+            machine: Machine::this(),
+            load: [load(), String::new()],
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            libraries: VERSIONS.to_vec(),
+            sets: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Adds the results.
+    pub fn add(&mut self, sets: Vec<MeasuredSet>, interrupted: bool) {
+        self.load[1] = load();
+        self.sets = sets;
+        self.interrupted = interrupted;
+    }
+
+    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
+        writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Prints the table and the notes below it.
+pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let machine = &report.machine;
+    let [before, after] = &report.load;
+    writeln!(
+        out,
+        "{}, {} cores, {}, load {before}, then {after}",
+        machine.cpu, machine.cores, machine.system
+    )?;
+    let versions: Vec<_> =
+        report.libraries.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    writeln!(out, "{}", versions.join(", "))?;
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let numbers = ["count", "bytes", "time", "items/s", "ratio"].map(|name| right(name.to_owned()));
+    table.set_header(["set", "operation", "library"].map(Cell::new).into_iter().chain(numbers));
+    for set in &report.sets {
+        for row in &set.rows {
+            let nanoseconds = row.seconds.median * 1e9;
+            table.add_row([
+                Cell::new(&set.name),
+                Cell::new(row.operation),
+                Cell::new(row.library),
+                right((set.count - row.refused.min(set.count)).to_string()),
+                right(set.bytes.to_string()),
+                right(format!("{nanoseconds:.0} ns")),
+                right(rate(1.0 / row.seconds.median)),
+                right(row.ratio.map(ratio_text).unwrap_or_default()),
+            ]);
+        }
+    }
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "time: for one item, the median of the rounds. ratio: time divided by that of the library that the\n\
+         pipeline uses, in the same round; ~: its 95 % interval is wider than 10 % of it. fields: parse, and\n\
+         read all fields, names as text. count: the items that the library accepts."
+    )?;
+    for set in &report.sets {
+        if let Some(chains) = set.chains {
+            writeln!(out, "{}: {chains} chains verify", set.name)?;
+        }
+        for row in set.rows.iter().filter(|row| row.refused > 0) {
+            writeln!(out, "{}: {} refuses {} of {}", set.name, row.library, row.refused, set.count)?;
+        }
+    }
+    if report.interrupted {
+        writeln!(out, "interrupted: the last sets are missing")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_named_releases_are_those_of_the_lock_file() {
+        let lock = include_str!("../../../Cargo.lock");
+        for (name, version) in VERSIONS {
+            assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! TLS handshakes of rustls whose server signs with a key in a token, beside the same server with
+//! its key in memory.
+//!
+//! - `case`: the keys, versions and key exchanges, and the combinations that exist.
+//! - `key`: a key in memory and a key in a token, each with a self-signed certificate.
+//! - `handshake`: one handshake between two connections that exchange buffers.
+//! - `measure`: both servers take turns; a ratio compares turns of the same round.
+//! - `report`: the tables and JSON.
+//! - `serve`: a server on a socket, for independent clients.
+//! - `job`, `child`, `parent`: the module runs in a process of its own, because its token is
+//!   chosen by the environment.
+
+mod case;
+mod child;
+mod handshake;
+mod job;
+mod key;
+mod measure;
+mod parent;
+mod report;
+mod serve;
+
+pub use case::{Exchange, KeyKind, Resumption, TlsVersion};
+pub use child::run_child;
+pub use job::{Job, Serve, Work};
+pub use measure::{Latency, MeasuredCase, Measurement, Plan, Side};
+pub use parent::{Watcher, run};
+pub use report::{Report, print};
+pub(crate) use report::{case_name, case_ratio};

@@ -1,0 +1,78 @@
+//! The child process of the module: it reads a job, and reports events on standard output.
+
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::job::{Event, Job, Work};
+use super::key::TokenKeys;
+use super::measure::{Watch, measure};
+use super::serve::serve;
+use crate::Error;
+use crate::client::Module;
+use crate::pipeline::{ModuleDescription, Target};
+
+/// The parent has closed the child's standard input: it was interrupted, or it has ended.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Reads a job from `input` and writes events to `output`. A measurement ends with what it has, and
+/// a server ends, when `input` ends.
+pub fn run_child(mut input: impl BufRead + Send + 'static, output: impl Write + Send) -> Result<(), Error> {
+    let output = Mutex::new(output);
+    let say = |event: &Event| {
+        // If the parent has ended, the work has no purpose.
+        let line = serde_json::to_string(event).unwrap_or_default();
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
+            std::process::exit(1);
+        }
+    };
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(Error::io("standard input"))?;
+    let job: Job = serde_json::from_str(&line).map_err(|error| Error::Failed(format!("no job: {error}")))?;
+    let is_server = matches!(job.work, Work::Serve(_));
+    std::thread::spawn(move || {
+        // An error is an end, too.
+        let _ = std::io::copy(&mut input, &mut std::io::sink());
+        CLOSED.store(true, Ordering::Relaxed);
+        if is_server {
+            std::process::exit(0);
+        }
+    });
+    match work(&job, &say) {
+        Ok(event) => say(&event),
+        Err(error) => say(&Event::Failed(error.to_string())),
+    }
+    Ok(())
+}
+
+fn work(job: &Job, say: &(dyn Fn(&Event) + Sync)) -> Result<Event, Error> {
+    let mut token = open(job, say)?;
+    match &job.work {
+        Work::Measure(plan) => {
+            let begins = |title, index, total| say(&Event::Case(title, index, total));
+            let watch = Watch { begins: &begins, interrupted: &|| CLOSED.load(Ordering::Relaxed) };
+            Ok(Event::Measured(Box::new(measure(plan, token.as_mut(), &watch)?)))
+        }
+        Work::Serve(work) => {
+            serve(work, token.as_mut(), &|line| say(&Event::Line(line)))?;
+            Ok(Event::Served)
+        }
+    }
+}
+
+fn open(job: &Job, say: &dyn Fn(&Event)) -> Result<Option<TokenKeys>, Error> {
+    let Target::Module { library, reserved, token } = &job.target else { return Ok(None) };
+    let module = Module::load(library)?;
+    module.initialize(reserved.as_deref())?;
+    let info = module.info()?;
+    say(&Event::Described(ModuleDescription {
+        description: info.description,
+        manufacturer: info.manufacturer,
+        version: info.version.to_string(),
+        cryptoki: info.cryptoki.to_string(),
+        library: Some(library.clone()),
+    }));
+    let (slot, pin) = jeton_peers::prepare_token(&module, token)?;
+    TokenKeys::open(&module, slot, &pin).map(Some)
+}

@@ -1,0 +1,179 @@
+//! A server's key: in memory, or in a token. Each has a self-signed certificate for `localhost`.
+
+use std::sync::Arc;
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rsa;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+    ML_DSA_65_SIGNING, PqdsaKeyPair,
+};
+use cryptoki_sys::{
+    CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_LABEL, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
+    CKA_VERIFY,
+};
+use jeton_rustls::{Find, Token};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SigningKey};
+
+use super::case::KeyKind;
+use crate::Error;
+use crate::certificate::{self, Holder, Role, Signer};
+use crate::client::{Access, Attribute, Failure, Module, ObjectHandle, Session, SlotId, User, names};
+use crate::key_type::KeyType;
+use crate::object;
+use crate::pki::ED25519_NAME_PARAMS;
+
+/// The name in the certificates.
+pub(super) const NAME: &str = "localhost";
+const LABEL: &[u8] = b"jeton-tls";
+const DAYS: u32 = 7;
+
+/// Generates a key in memory.
+pub(super) fn in_memory(kind: KeyKind) -> Result<CertifiedKey, Error> {
+    let pkcs8 = pkcs8(kind).map_err(|Unspecified| Error::InProcess("generating a key pair"))?;
+    let der = PrivatePkcs8KeyDer::from(pkcs8).into();
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&der).map_err(failed)?;
+    let info = key.public_key().ok_or(Error::InProcess("encoding a public key"))?.to_vec();
+    certified(kind, key, &info)
+}
+
+fn pkcs8(kind: KeyKind) -> Result<Vec<u8>, Unspecified> {
+    let document = match kind {
+        KeyKind::Rsa2048 => {
+            let der: Pkcs8V1Der<'_> = rsa::KeyPair::generate(KeyKind::RSA_SIZE)?.as_der()?;
+            return Ok(der.as_ref().to_vec());
+        }
+        KeyKind::P256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?.to_pkcs8v1()?,
+        KeyKind::P384 => EcdsaKeyPair::generate(&ECDSA_P384_SHA384_ASN1_SIGNING)?.to_pkcs8v1()?,
+        KeyKind::Ed25519 => Ed25519KeyPair::generate()?.to_pkcs8v1()?,
+        KeyKind::MlDsa65 => PqdsaKeyPair::generate(&ML_DSA_65_SIGNING)?.to_pkcs8v1()?,
+    };
+    Ok(document.as_ref().to_vec())
+}
+
+/// A token in which keys are generated. They are destroyed with it.
+pub(super) struct TokenKeys {
+    token: Token,
+    session: Session,
+    mechanisms: Vec<cryptoki_sys::CK_MECHANISM_TYPE>,
+    made: Vec<ObjectHandle>,
+}
+
+impl TokenKeys {
+    /// Logs in to a token.
+    pub(super) fn open(module: &Module, slot: SlotId, pin: &str) -> Result<Self, Error> {
+        let session = module.open_session(slot, Access::ReadWrite)?;
+        session.login(User::User, Some(pin))?;
+        let token = Token::open(module, slot, None).map_err(token_error)?;
+        Ok(Self { token, session, mechanisms: module.mechanisms(slot)?, made: Vec::new() })
+    }
+
+    /// Generates a key in the token.
+    pub(super) fn generate(&mut self, kind: KeyKind) -> Result<CertifiedKey, Error> {
+        let mut key_type = KeyType::parse(kind.key_type())?;
+        let mechanism = key_type.mechanism.kind;
+        if !self.mechanisms.contains(&mechanism) {
+            return Err(Error::NotAvailable(format!("no {}", names::mechanism(mechanism))));
+        }
+        let (public, private) = match self.pair(&key_type) {
+            // SoftHSMv2 before 2.7 accepts the name of the curve alone.
+            Err(_) if kind == KeyKind::Ed25519 => {
+                key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)];
+                self.pair(&key_type)?
+            }
+            pair => pair?,
+        };
+        self.made.extend([public, private]);
+        let key = self.token.signing_key_of(private).map_err(token_error)?;
+        let info = object::public_key_info(&self.session, public)?;
+        certified(kind, key, &info)
+    }
+
+    fn pair(&self, key_type: &KeyType) -> Result<(ObjectHandle, ObjectHandle), Failure> {
+        // The tool reads the public key by the ID.
+        let mut id = [0; 8];
+        self.session.random(&mut id)?;
+        let common = [
+            Attribute::flag(CKA_TOKEN, true),
+            Attribute::bytes(CKA_LABEL, LABEL),
+            Attribute::bytes(CKA_ID, id),
+        ];
+        let secret = [
+            Attribute::flag(CKA_PRIVATE, true),
+            Attribute::flag(CKA_SENSITIVE, true),
+            Attribute::flag(CKA_EXTRACTABLE, false),
+            Attribute::flag(CKA_SIGN, true),
+        ];
+        let public = [&common[..], &[Attribute::flag(CKA_VERIFY, true)], &key_type.parameters].concat();
+        let private = [&common[..], &secret].concat();
+        self.session.generate_key_pair(&key_type.mechanism, &public, &private)
+    }
+
+    /// Returns the key with this label, which exists.
+    pub(super) fn existing(
+        &self,
+        label: &str,
+        chain: Vec<CertificateDer<'static>>,
+    ) -> Result<CertifiedKey, Error> {
+        let key = self.token.signing_key(&Find::label(label)).map_err(token_error)?;
+        Ok(CertifiedKey::new(chain, key))
+    }
+}
+
+impl Drop for TokenKeys {
+    fn drop(&mut self) {
+        for object in self.made.drain(..) {
+            // The token of a measurement is usually a temporary one.
+            let _ = self.session.destroy_object(object);
+        }
+    }
+}
+
+/// Returns a key with a certificate that it signs itself.
+fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
+    // A client finds a certificate by its subject, so each key has its own.
+    let subject = format!("CN={NAME},O={}", kind.name());
+    let holder = Holder::parse(&subject, &[format!("dns:{NAME}"), "ip:127.0.0.1".to_owned()])?;
+    let form = Signer::of(info)?;
+    let mut serial = [0; 16];
+    let random = SystemRandom::new().fill(&mut serial);
+    random.map_err(|Unspecified| Error::InProcess("drawing a serial number"))?;
+    let tbs = certificate::self_signed_tbs(info, &holder, &form, Role::Leaf, DAYS, serial)?;
+    let scheme = kind.certificate_scheme();
+    let Some(signer) = key.choose_scheme(&[scheme]) else {
+        return Err(Error::NotAvailable(format!("no mechanism for {scheme:?}")));
+    };
+    let certificate = certificate::assemble(&tbs, &form, &signer.sign(&tbs).map_err(failed)?)?;
+    Ok(CertifiedKey::new(vec![certificate.into()], key))
+}
+
+/// Converts an error of rustls. An error of the module inside keeps its own text.
+pub(super) fn failed(error: rustls::Error) -> Error {
+    match error {
+        rustls::Error::Other(other) => Error::Failed(other.0.to_string()),
+        error => Error::Failed(format!("TLS: {error}")),
+    }
+}
+
+pub(super) fn token_error(error: jeton_rustls::Error) -> Error {
+    match error {
+        jeton_rustls::Error::Module(failure) => Error::Module(failure),
+        other => Error::Failed(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_in_memory_belongs_to_its_certificate() {
+        for kind in [KeyKind::Rsa2048, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::MlDsa65] {
+            let certified = in_memory(kind).expect("the provider has this key");
+            assert_eq!(certified.keys_match(), Ok(()), "{kind:?}");
+        }
+    }
+}

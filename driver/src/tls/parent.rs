@@ -1,0 +1,84 @@
+//! The parent's end: starts the child process of the module, gives it the job, and reads its
+//! events.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use super::job::{Event, Job};
+use super::measure::Measurement;
+use crate::Error;
+use crate::pipeline::ModuleDescription;
+
+/// The name of the child's hidden subcommand.
+const CHILD_COMMAND: &str = "tls-child";
+
+/// Watches the child.
+pub trait Watcher {
+    /// A case begins: its title, its index and the number of cases.
+    fn begins(&mut self, title: &str, index: usize, total: usize);
+    /// A line for the user.
+    fn line(&mut self, text: &str) -> Result<(), Error>;
+}
+
+/// A child that is ended when this value is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The child may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Closes the child's standard input when the user interrupts the tool.
+fn close_when(input: ChildStdin, interrupted: fn() -> bool) {
+    std::thread::spawn(move || {
+        while !interrupted() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(input);
+    });
+}
+
+/// Runs a job with `environment` in a child process. Returns the module's description of itself and
+/// the measurement. A server has no measurement. `interrupted` says whether the user wants the
+/// measurement to end now.
+pub fn run(
+    job: &Job,
+    environment: &[(String, OsString)],
+    watcher: &mut dyn Watcher,
+    interrupted: fn() -> bool,
+) -> Result<(Option<ModuleDescription>, Option<Measurement>), Error> {
+    let program = std::env::current_exe().map_err(Error::io("the tool's own executable"))?;
+    let mut command = Command::new(&program);
+    command.arg(CHILD_COMMAND).envs(environment.iter().cloned());
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut running = Running(spawned.map_err(Error::io(&program))?);
+    let text = serde_json::to_string(job).map_err(|error| Error::Failed(error.to_string()))?;
+    if let Some(mut input) = running.0.stdin.take() {
+        // If the child has ended, its output ends too.
+        let _ = writeln!(input, "{text}");
+        close_when(input, interrupted);
+    }
+    let Some(output) = running.0.stdout.take() else {
+        return Err(Error::Failed("the module's process has no output".to_owned()));
+    };
+    let mut description = None;
+    // A module may write to standard output too: lines that are not events are skipped.
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    for event in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+        match event {
+            Event::Described(about) => description = Some(about),
+            Event::Case(title, index, total) => watcher.begins(&title, index, total),
+            Event::Line(text) => watcher.line(&text)?,
+            Event::Measured(measurement) => return Ok((description, Some(*measurement))),
+            Event::Served => return Ok((description, None)),
+            Event::Failed(message) => return Err(Error::Failed(message)),
+        }
+    }
+    let status = running.0.wait().map_err(Error::io(&program))?;
+    Err(Error::Failed(format!("the module's process ended with {status} before the work was done")))
+}

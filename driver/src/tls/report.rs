@@ -1,0 +1,181 @@
+//! The results of a measurement, as tables for people and as JSON for scripts.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use jeton_peers::Machine;
+use serde::Serialize;
+
+use super::case::KeyKind;
+use super::measure::{MeasuredCase, Measurement};
+use crate::Error;
+use crate::pipeline::ModuleDescription;
+use crate::report::{MOVED, load, rate, ratio_text, time};
+
+/// A measurement with the machine that made it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The machine.
+    pub machine: Machine,
+    /// The load averages of the machine at the beginning and at the end.
+    pub load: [String; 2],
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of the tool.
+    pub version: &'static str,
+    /// The version of the TLS library.
+    pub rustls: &'static str,
+    /// The name of the module.
+    pub module: String,
+    /// The module's description of itself. `None` if both keys are in memory.
+    pub description: Option<ModuleDescription>,
+    /// The results.
+    pub cases: Vec<MeasuredCase>,
+    /// Keys that the module lacks, with the reason.
+    pub not_available: Vec<(KeyKind, String)>,
+    /// True if the user ended the measurement early.
+    pub interrupted: bool,
+}
+
+/// The release of rustls in Cargo.lock. A test compares them.
+const RUSTLS: &str = "0.23.46";
+
+impl Report {
+    /// Starts a report of this machine.
+    pub fn new(module: String) -> Self {
+        Self {
+            machine: Machine::this(),
+            load: [load(), String::new()],
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            rustls: RUSTLS,
+            module,
+            description: None,
+            cases: Vec::new(),
+            not_available: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Adds the results.
+    pub fn add(&mut self, description: Option<ModuleDescription>, measurement: Measurement) {
+        self.load[1] = load();
+        self.description = description;
+        self.cases = measurement.cases;
+        self.not_available = measurement.not_available;
+        self.interrupted = measurement.interrupted;
+    }
+
+    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
+        writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))
+    }
+
+    /// Returns the numbers of threads, in the order of the results.
+    pub(crate) fn threads(&self) -> Vec<usize> {
+        let mut threads: Vec<_> = self.cases.iter().map(|case| case.threads).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
+    }
+}
+
+/// Returns the name of a case in a table, without its threads.
+pub(crate) fn case_name(case: &MeasuredCase) -> String {
+    let [key, version, exchange] = [case.key.name(), case.version.name(), case.exchange.name()];
+    format!("{key} {version} {exchange} {}", case.handshake.name())
+}
+
+/// Formats the ratio of a case. `!` marks one whose baseline moved too much during the measurement.
+pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
+    let mark = if case.memory.spread > MOVED { "!" } else { "" };
+    format!("{mark}{}", ratio_text(case.ratio))
+}
+
+/// The columns of a table: its header, and the cell of a case.
+type Column = (&'static str, fn(&MeasuredCase) -> String);
+
+const RATES: [Column; 5] = [
+    ("memory\n1/s", |case| rate(case.memory.server.median)),
+    ("token\n1/s", |case| rate(case.token.server.median)),
+    ("\nratio", case_ratio),
+    ("\n95 %", |case| format!("{:.3}-{:.3}", case.ratio.low, case.ratio.high)),
+    ("client\n1/s", |case| rate(case.token.client.median)),
+];
+const LATENCIES: [Column; 5] = [
+    ("memory\np50", |case| time(case.memory.latency.p50)),
+    ("token\np50", |case| time(case.token.latency.p50)),
+    ("\np90", |case| time(case.token.latency.p90)),
+    ("\np99", |case| time(case.token.latency.p99)),
+    ("\np99.9", |case| time(case.token.latency.p999)),
+];
+
+/// Prints two tables for each number of threads, and the notes below them.
+pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let machine = &report.machine;
+    let [before, after] = &report.load;
+    writeln!(
+        out,
+        "{}, {} cores, {}, load {before}, then {after}",
+        machine.cpu, machine.cores, machine.system
+    )?;
+    writeln!(out, "rustls {} with aws-lc-rs", report.rustls)?;
+    match &report.description {
+        Some(about) => writeln!(
+            out,
+            "{}: {} {} ({})",
+            report.module, about.description, about.version, about.manufacturer
+        )?,
+        None => writeln!(out, "{}: the second key is in memory, too", report.module)?,
+    }
+    for threads in report.threads() {
+        let cases: Vec<_> = report.cases.iter().filter(|case| case.threads == threads).collect();
+        let plural = if threads == 1 { "thread" } else { "threads" };
+        writeln!(out, "\n{threads} {plural}: handshakes per second and thread (server's time, medians)")?;
+        writeln!(out, "{}", table(&cases, &RATES))?;
+        writeln!(out, "{threads} {plural}: the server's time for one handshake")?;
+        writeln!(out, "{}", table(&cases, &LATENCIES))?;
+    }
+    writeln!(
+        out,
+        "\nratio: handshakes per second with the key in the token, divided by those with the key in\n\
+         memory in the same round; ~: its 95 % interval is wider than 10 % of it; !: the rounds of the\n\
+         key in memory differ by more than {:.0} %, because of other work. client: the client's rate.",
+        MOVED * 100.0
+    )?;
+    for (key, reason) in &report.not_available {
+        writeln!(out, "n/a: {} has {reason} for {}", report.module, key.name())?;
+    }
+    if report.interrupted {
+        writeln!(out, "interrupted: the last cases are missing or have few rounds")?;
+    }
+    Ok(())
+}
+
+fn table(cases: &[&MeasuredCase], columns: &[Column]) -> Table {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let header = columns.iter().map(|(name, _)| right((*name).to_owned()));
+    table.set_header(std::iter::once(Cell::new("handshake")).chain(header));
+    for case in cases {
+        let cells = columns.iter().map(|(_, cell)| right(cell(case)));
+        table.add_row(std::iter::once(Cell::new(case_name(case))).chain(cells));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_named_release_of_rustls_is_the_one_of_the_lock_file() {
+        let lock = include_str!("../../../Cargo.lock");
+        assert!(lock.contains(&format!("name = \"rustls\"\nversion = \"{RUSTLS}\"")));
+    }
+}

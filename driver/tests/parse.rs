@@ -1,0 +1,44 @@
+//! `jeton parse`: the libraries that read certificates, side by side.
+#![cfg(feature = "parse")]
+
+mod common;
+
+use common::{Scratch, jeton, run, succeed};
+
+#[test]
+fn all_libraries_read_the_roots_of_mozilla_and_the_certificates_of_the_pipeline() {
+    let scratch = Scratch::new();
+    let json = scratch.file("json");
+    let mut command = jeton(["parse", "--sets", "mozilla,pipeline", "--min-seconds", "0", "--json", &json]);
+    let text = succeed(&mut command);
+    assert!(!text.contains("refuses"), "{text}");
+    for part in ["mozilla", "ed25519", "ml-dsa-65", "rsa4096", "crl of 1024", "ocsp", "synta-certificate"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let report = std::fs::read_to_string(&json).expect("the report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let sets = report["sets"].as_array().expect("a list");
+    // The roots, nine algorithms, the CRL and the OCSP response.
+    assert_eq!(sets.len(), 12);
+    assert!(sets[0]["count"].as_u64().expect("a number") > 100);
+    assert_eq!(sets[0]["rows"].as_array().map(Vec::len), Some(6));
+    for row in sets.iter().flat_map(|set| set["rows"].as_array().expect("a list")) {
+        assert!(row["seconds"]["median"].as_f64().expect("a number") > 0.0, "{row}");
+        assert_eq!(
+            row["ratio"].is_null(),
+            row["library"].as_str().expect("a name").starts_with("x509-") && row["library"] != "x509-parser"
+        );
+    }
+}
+
+#[test]
+fn wrong_options_and_a_full_disk_are_reported() {
+    let (code, text) = run(&mut jeton(["parse", "--sets", "debian"]));
+    assert!(
+        code == 2 && text.contains("unknown set \"debian\"; known are mozilla, pipeline, hierarchy"),
+        "{text}"
+    );
+    let mut command = jeton(["parse", "--sets", "mozilla", "--min-seconds", "0", "--json", "/dev/full"]);
+    let (code, text) = run(&mut command);
+    assert!(code == 1 && text.contains("jeton: /dev/full: No space left on device"), "{text}");
+}
