@@ -1,6 +1,5 @@
-//! Atomics and locks of the code whose order of steps matters most: the table of sessions and the
-//! epoch. `conformance/models` compiles the same files with its own `crate::sync`, which tries many
-//! orders.
+//! The atomics and locks of the session table and of the epoch. `conformance/models` compiles the
+//! same files with its own `crate::sync`, which tries many interleavings of threads.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

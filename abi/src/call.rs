@@ -27,7 +27,7 @@ static KEPT: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 static LEFT_BEHIND: AtomicPtr<Module> = AtomicPtr::new(null_mut());
 /// Whether a thread is inside `C_Initialize` or `C_Finalize`.
 static CHANGING: AtomicBool = AtomicBool::new(false);
-/// Whether the fork handler is registered.
+/// Whether a thread has registered the fork handlers, or is registering them.
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
 /// The time between two checks whether another thread has left `C_Initialize` or `C_Finalize`.
@@ -48,8 +48,8 @@ pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
 }
 
 /// Runs the body of an exported function of a session. An invalid session handle takes precedence
-/// over every other error: PKCS#11 3.2, "Function return values" puts its codes directly after the
-/// universal ones.
+/// over every other error: in PKCS#11 3.2, "Function return values", the codes for session handles
+/// follow directly after the universal codes.
 pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
     call(|module| match work(module) {
         Ok(()) => Ok(()),
@@ -59,7 +59,8 @@ pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Modu
     })
 }
 
-/// Runs the body of a function that only needs the library to be initialised.
+/// Returns the code of a function that always has the same result. Before `C_Initialize` the result
+/// is `CKR_CRYPTOKI_NOT_INITIALIZED`.
 pub(crate) fn always(answer: CK_RV) -> CK_RV {
     if module().is_some() { answer } else { CKR_CRYPTOKI_NOT_INITIALIZED }
 }

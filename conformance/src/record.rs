@@ -85,7 +85,7 @@ pub struct Deviation {
     pub expected: String,
     /// The result of the module.
     pub got: String,
-    /// Why the module is right, if the deviation is listed.
+    /// Why the module is right. `None` if the list of known deviations does not have this vector.
     pub reason: Option<String>,
 }
 

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::text::shown;
 use crate::token_file::{self, Info, PinInfo, TokenFile};
 
-/// A file is left over only if nothing changed it for this time: a process may be creating it.
+/// How old a file must be to count as left over. A process may still be creating a newer file.
 const QUIET: Duration = Duration::from_secs(60);
 /// The least free space in bytes. A token needs space for its log, also to destroy objects.
 const LEAST_FREE: u64 = 16 << 20;
@@ -26,7 +26,7 @@ const LEAST_LOCKED: u64 = 1 << 20;
 const LEAST_COST: u64 = 7 * 1024 * 5;
 /// 2026-01-01, before this tool was written. In seconds since 1970.
 const WRITTEN: u64 = 1_767_225_600;
-/// A file may be newer than the clock by this time, on a file system with another clock.
+/// How much newer than the clock a file may be. The clock of a network file system may be ahead.
 const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Something that is wrong.
@@ -153,7 +153,7 @@ impl Files {
 /// Returns whether no process holds a lock of the file.
 fn is_free(path: &Path) -> bool {
     let Ok(file) = File::options().read(true).write(true).open(path) else { return false };
-    // SQLite locks with fcntl(2), and the others with flock(2).
+    // SQLite locks files with fcntl(2). Jeton itself uses flock(2).
     let sqlite = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
     sqlite.is_ok() && file.try_lock().is_ok()
 }

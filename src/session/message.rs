@@ -119,8 +119,8 @@ impl Begun {
         Ok(written)
     }
 
-    /// Returns the output length of the last part, which has that input length. A message and its
-    /// ciphertext have the same length.
+    /// Returns the output length of the last part if its input has the length `input`. A message
+    /// and its ciphertext have the same length.
     fn end_len(&self, input: usize) -> usize {
         self.taken + input - self.given
     }

@@ -307,7 +307,7 @@ impl<E: Resume> Operation<E> {
 pub(super) trait Lifecycle {
     /// Ends the operation.
     fn cancel(&mut self);
-    /// Ends the operation and drops its engine, if the engine has a key.
+    /// Ends the operation and drops its engine if the engine has a key. Otherwise does nothing.
     fn clear_key(&mut self);
     /// Returns the turn of an operation that waits for a PIN.
     fn waits(&self) -> Option<PinTurn>;

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// attempt that needs more runs alone.
 const LIMIT_KIB: u32 = 256 * 1024;
 
-/// The first pause between two looks for room. Each later pause is twice as long, up to the
-/// longest.
+/// The first pause between two attempts to count. Each later pause is twice as long, up to
+/// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
@@ -25,7 +25,7 @@ pub(super) struct Gate {
     used: AtomicU64,
 }
 
-/// Memory that is counted. The count ends when this is dropped.
+/// Memory that is counted as in use until this value is dropped.
 pub(super) struct Permit {
     gate: &'static Gate,
     kib: u32,

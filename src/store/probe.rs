@@ -31,8 +31,9 @@ struct Known {
 }
 
 impl Probe {
-    /// Returns the probe of the database at `path`, which must have been read before. If the index
-    /// cannot be opened, every read returns `None`.
+    /// Returns the probe of the database at `path`. A connection must have read the database
+    /// before, because this creates the index. If the index cannot be opened, every `read` returns
+    /// `None`.
     pub(super) fn beside(path: &Path) -> Self {
         let mut name = path.as_os_str().to_owned();
         name.push("-shm");

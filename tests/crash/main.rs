@@ -3,16 +3,20 @@
 //! a process.
 //!
 //! It has its own main, because it starts itself as child processes whose role is in the
-//! environment. Each case prints its figures. Environment variables enlarge the runs:
+//! environment. Each case prints its figures. These environment variables change the length of the
+//! runs. The default values are in parentheses:
 //!
-//! - `JETON_CRASH_ROUNDS`: kills, and power cuts (40)
-//! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5)
-//! - `JETON_CRASH_TOKENS`: the tokens of the cases with many tokens, which have an eighth of the
-//!   rounds and half of the seconds (8; 40 for signatures, where 1000 gives the usual limit of
-//!   1,024 open files)
-//! - `JETON_CRASH_FAULT_SECONDS`: how long file system calls fail in turn (10; 300 covers all)
-//! - `JETON_CRASH_SIGNATURES`: keys made, used and destroyed (20000)
-//! - `JETON_CRASH_STACKS=1`: the smallest stack that each kind of key needs
+//! - `JETON_CRASH_ROUNDS`: the number of kills, and of power cuts (40). The cases with many tokens
+//!   have an eighth of them.
+//! - `JETON_CRASH_SECONDS`: how long eight processes work on one token (5). The same case on many
+//!   tokens takes half of this time.
+//! - `JETON_CRASH_TOKENS`: the number of tokens in the cases with many tokens (8; 40 for the case
+//!   that signs). With 1000 or more, the case that signs may open 1,024 files, the usual limit.
+//!   Otherwise it may open 128.
+//! - `JETON_CRASH_FAULT_SECONDS`: how long to try failures of file system calls (10). In 300 s all
+//!   failures are tried.
+//! - `JETON_CRASH_SIGNATURES`: how often the memory case makes, uses and destroys keys (20000)
+//! - `JETON_CRASH_STACKS=1`: print the smallest stack that each type of key needs
 //!
 //! The search for secrets takes minutes. `JETON_CRASH_BACKEND=rustcrypto` and
 //! `JETON_CRASH_KEYS=Rsa,AES` make it shorter.

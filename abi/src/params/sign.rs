@@ -22,8 +22,8 @@ const MAX_GMAC_IV: usize = 256;
 const DETERMINISTIC: [(CK_HEDGE_TYPE, bool); 3] =
     [(CKH_HEDGE_PREFERRED, false), (CKH_HEDGE_REQUIRED, false), (CKH_DETERMINISTIC_REQUIRED, true)];
 
-/// The SHAKE functions. They have no digest mechanism, so only the mechanisms of their key
-/// derivations name them.
+/// The SHAKE functions. PKCS#11 has no digest mechanism for them. The caller names such a function
+/// by its mechanism for key derivation.
 const SHAKES: [(CK_MECHANISM_TYPE, Hash); 2] =
     [(CKM_SHAKE_128_KEY_DERIVATION, Hash::Shake128), (CKM_SHAKE_256_KEY_DERIVATION, Hash::Shake256)];
 

@@ -151,8 +151,7 @@ enum SealingCommand {
     /// Set the sealing key that [store] sealing-key of the configuration names. The PINs of the
     /// token then need it.
     Set(ChangeSealing),
-    /// Replace the sealing key by the one that the configuration names now; --old names the
-    /// present one.
+    /// Replace the token's sealing key by the configured one; --old names the key that is replaced.
     Rotate(ChangeSealing),
     /// Remove the sealing key. The PINs then open the token without it.
     Remove(ChangeSealing),

@@ -32,12 +32,12 @@ fn header_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Header> {
     })
 }
 
-/// Returns the number of the present state.
+/// Returns the change number.
 pub(super) fn change(connection: &Connection) -> rusqlite::Result<Change> {
     connection.prepare_cached("SELECT change FROM token")?.query_row([], |row| row.get(0)).map(Change)
 }
 
-/// Returns the present state with its summary.
+/// Returns the change number and the summary that belongs to it.
 pub(super) fn snapshot(transaction: &Transaction<'_>) -> rusqlite::Result<Snapshot> {
     let mut statement = transaction.prepare_cached("SELECT change, summary FROM token")?;
     statement.query_row([], |row| Ok(Snapshot { change: Change(row.get(0)?), summary: row.get(1)? }))

@@ -75,15 +75,15 @@ impl Rsa {
         })
     }
 
-    /// Creates a private key without its primes. It is blinded, because `e` is known; `e` has at
-    /// most 33 bits here.
+    /// Creates a private key without its primes. AWS-LC blinds its operations, for which it needs
+    /// `e`. Fails if `e` has more than 33 bits.
     pub(crate) fn private_no_crt(n: &Bignum, e: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_crt(n.as_ptr(), e.as_ptr(), d.as_ptr()) })
     }
 
-    /// Creates a private key without its public exponent. It is neither blinded nor checked for
-    /// faults.
+    /// Creates a private key without its public exponent. AWS-LC neither blinds its operations nor
+    /// checks them for faults.
     pub(crate) fn private_no_e(n: &Bignum, d: &Bignum) -> Result<Self> {
         // SAFETY: the numbers are alive and are copied.
         Self::parsed(unsafe { aws::RSA_new_private_key_no_e(n.as_ptr(), d.as_ptr()) })
@@ -257,7 +257,7 @@ impl Rsa {
     fn process(&self, function: RawFunction, padding: c_int, input: &[u8], out: &mut [u8]) -> (c_int, usize) {
         let mut len = 0;
         // SAFETY: both slices are passed with their lengths. The pointer to the key is not const,
-        // but these functions only cache, under a lock.
+        // but these functions change only the caches of the key, under a lock.
         let code = unsafe {
             function(
                 self.0.as_ptr(),
@@ -306,7 +306,7 @@ impl Drop for Rsa {
 }
 
 unsafe extern "C" {
-    /// From `rsa/internal.h`, exported but not bound by aws-lc-sys.
+    /// From `rsa/internal.h`. AWS-LC exports this function, but aws-lc-sys does not declare it.
     #[link_name = "aws_lc_0_47_0_RSA_padding_check_PKCS1_OAEP_mgf1"]
     fn RSA_padding_check_PKCS1_OAEP_mgf1(
         out: *mut u8,
