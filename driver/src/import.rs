@@ -38,8 +38,8 @@ pub enum Protection {
     Extractable,
 }
 
-/// Creates a private key and, if `public` says so, its public key. Either both keys are created or
-/// neither.
+/// Creates a private key and, if `public` is true, its public key. If the public key cannot be
+/// created, the private key is destroyed again.
 pub fn key_pair(
     session: &Session,
     pair: &KeyPair,

@@ -487,7 +487,7 @@ fn generate_keys() {
         let private = name(vec![Attribute::flag(CKA_SIGN, true)]);
         let (public, private) = session.generate_key_pair(&mechanism, &public, &private).expect("a pair");
         assert!(signs(&session, private, public));
-        // One write, so that a reader never sees the end of a line before its beginning.
+        // One write, so that a reader sees the label and the end of its line together.
         list.write_all(format!("{label}\n").as_bytes()).expect("the disk has room");
     }
 }

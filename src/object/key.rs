@@ -74,7 +74,7 @@ pub(crate) fn pair_spec<'a>(public: &'a Attributes, private: &Attributes) -> Res
     })
 }
 
-/// Returns the domain parameters of a DSA key, or of domain parameters.
+/// Returns the domain parameters of a DSA key or of a domain parameters object.
 pub(super) fn dsa_group(attributes: &Attributes) -> Result<DsaGroup> {
     let part = |id| bytes(attributes, id).map(<[u8]>::to_vec);
     Ok(DsaGroup { prime: part(A::PRIME)?, subprime: part(A::SUBPRIME)?, base: part(A::BASE)? })

@@ -17,16 +17,17 @@ use crate::store::seal::TokenKey;
 use crate::store::summary::Summary;
 use crate::store::{Change, Header, Row};
 
-/// The largest number of objects of which a login reads and verifies every record, so that the log
-/// names altered ones at once. Records of larger tokens are verified at their first use.
+/// A login reads and verifies every record of a token with at most this number of objects. So the
+/// log names altered records at once. Records of larger tokens are verified at their first use.
 const FEW: usize = 256;
 
 /// The shortest pause after a check for changes, as a multiple of its duration: a check of a large
 /// token is slow.
 const SHARE: u128 = 16;
 
-/// The time of the next check for external changes by sessions that use keys and never search. In
-/// seconds of a coarse clock, which is cheap to read.
+/// The time of the next check for changes of other processes. Each search has its own check. This
+/// one is for sessions that use keys and never search. In seconds of a coarse clock, which is cheap
+/// to read.
 #[derive(Default)]
 pub(super) struct NextPoll(AtomicI64);
 
@@ -94,8 +95,8 @@ impl Token {
         Ok(())
     }
 
-    /// Loads all rows again if another process changed the file without a new state. So the log
-    /// names a row that was removed or renamed while this process runs.
+    /// Loads all rows again if another process changed the file but not the change number. So the
+    /// log names a row that was removed or renamed while this process runs.
     pub(super) fn notice_altered_rows(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let seen = self.state().seen;
         match seen {

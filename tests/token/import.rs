@@ -107,7 +107,8 @@ fn a_raw_point_that_looks_like_an_octet_string_is_a_point() {
     each_backend(|provider| {
         let client = Client::new(provider);
         let session = client.user();
-        // One point in 256 starts with the two bytes of a DER octet string of 63 bytes.
+        // The first byte of a raw point is 4, as in a DER octet string. In one point of 256 the
+        // second byte is 63, which is also the right length of the octet string.
         let bare = loop {
             let (public, _) = provider.keys.generate(&PairSpec::Ec(Curve::P256)).expect("a pair");
             let PublicParts::Ec { point, .. } = public else { panic!("a point") };

@@ -98,7 +98,8 @@ const PREHASHED: [(M, M, Hash); 10] = [
     (M::HASH_ML_DSA_SHAKE256, M::HASH_SLH_DSA_SHAKE256, Hash::Shake256),
 ];
 
-/// ML-DSA and SLH-DSA. The hash that `CKM_HASH_ML_DSA` names was applied by the caller.
+/// ML-DSA and SLH-DSA. The message of `CKM_HASH_ML_DSA` is a digest: the caller applies the hash
+/// that the parameter names.
 fn post_quantum() -> Vec<Case> {
     let mut cases = vec![simple(M::ML_DSA, ML_DSA), simple(M::SLH_DSA, SLH_DSA)];
     for (deterministic, context) in [(true, &b""[..]), (true, b"a context"), (false, &[7; 255])] {
@@ -219,7 +220,8 @@ fn every_row_of_the_table_has_a_case() {
     let digesting: Vec<_> = crate::digest::KNOWN.iter().map(|(id, ..)| *id).collect();
     for row in mechanism::all() {
         let covered = match row.action {
-            // The MAC is as long as the buffer, so this is not a case for MACs with a fixed length.
+            // This MAC is as long as the caller's buffer, so `cases`, whose MACs have a fixed
+            // length, does not have it.
             Action::Mac(MacFunction::TlsPrf) => row.id == crate::tls::OF_ANY_LENGTH,
             Action::Sign(..) | Action::Mac(_) => signing.contains(&row.id),
             Action::Cipher(_) => ciphers.contains(&row.id),

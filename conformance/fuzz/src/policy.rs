@@ -34,8 +34,8 @@ pub(crate) const SECRETS: [&[u8]; 5] = [
     ],
 ];
 
-/// The fuzzer sees the operands of comparisons and puts them into its inputs. It must not find the
-/// secrets there, because the check skips an input that has a part of a secret.
+/// Hides the secrets in comparisons. The fuzzer sees the operands of comparisons and puts them into
+/// its inputs. An input that has a part of a secret is not checked.
 const MASK: u64 = 0x5f3c_a1b7_0e92_d846;
 
 /// Finds parts of the secrets in memory.

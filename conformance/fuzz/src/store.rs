@@ -104,7 +104,7 @@ fn value(source: &mut Source<'_>) -> Value {
 /// A PIN record: the parameters of Argon2id, a salt, a wrapped key.
 fn pin(source: &mut Source<'_>) -> Vec<u8> {
     let mut record = Vec::new();
-    // A long computation that the record asks for is not a finding.
+    // The parameters are small or invalid, because a slow computation is not a finding.
     varint(&mut record, source.one(&[8, 0, 7, 64, (1 << 20) + 1, 0xffff_ffff]));
     varint(&mut record, source.one(&[1, 0, 2, 65, 0xffff_ffff]));
     record.extend([7; 16]);

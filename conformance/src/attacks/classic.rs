@@ -121,8 +121,8 @@ fn wrap_decrypt() -> Vec<Attack> {
             let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
             let key = generated(a, &[CKA_WRAP, CKA_DECRYPT])?;
             let wrapped = authenticated(a, key, victim)?;
-            // The tag is in the parameter. Without the tag, the plaintext is that of AES-CTR from
-            // the second block on.
+            // C_WrapKeyAuthenticated writes the tag to the parameter. AES-CTR with a counter that
+            // starts at 2 decrypts the wrapped key.
             let counter = [&[0; 12][..], &[0, 0, 0, 2]].concat();
             let with = Structure::new().number(32).inline(&counter).mechanism(CKM_AES_CTR);
             Ok(a.decrypted(&with, key, &wrapped)?.starts_with(&VICTIM))

@@ -1,5 +1,5 @@
-//! Every reader refuses or reads a damaged file. None panics, and none takes more time or memory
-//! than its limits.
+//! Every reader refuses or reads a damaged file. No reader panics, or takes more time or memory
+//! than its limits allow.
 
 use base64ct::{Base64, Encoding};
 use der::Encode;
@@ -76,7 +76,8 @@ fn damaged_public_keys_are_refused_in_every_form() {
 
 #[test]
 fn a_file_cannot_ask_for_much_work() {
-    // The count of PBKDF2 is the integer 1 after the salt; scrypt's N of 2^4 becomes 2^30.
+    // PBKDF2 has 1 iteration in the first file. In the second file scrypt's N is 2^4, which is
+    // replaced by 2^30.
     let encrypted = include_bytes!("samples/encrypted.der");
     refused_before_the_password(&with_integer(encrypted, &[2, 1, 1], &[2, 4, 0x7f, 0xff, 0xff, 0xff]));
     let scrypt = include_bytes!("samples/scrypt.der");
@@ -115,8 +116,8 @@ fn an_openssh_file_cannot_ask_for_much_work() {
 
 #[test]
 fn a_pkcs12_file_cannot_ask_for_much_work() {
-    // A key in an encrypted part. p12-keystore counts the iterations when it has decrypted the
-    // part.
+    // A key in an encrypted part. p12-keystore checks the number of iterations of the key after it
+    // has decrypted the part.
     assert_eq!(
         with_password(&archive(&algorithm(1000), &algorithm(1_000_001)), Some("pw")),
         Err(PART_ASKS_TOO_MUCH)
@@ -126,7 +127,7 @@ fn a_pkcs12_file_cannot_ask_for_much_work() {
         Err(PART_ASKS_TOO_MUCH)
     );
     refused_before_the_password(&archive(&algorithm(5_000_001), &algorithm(1)));
-    // A fair count: decrypting the key fails, because its ciphertext is wrong.
+    // An allowed number of iterations: decrypting the key fails, because its ciphertext is wrong.
     assert_eq!(
         with_password(&archive(&algorithm(1000), &algorithm(1000)), Some("pw")),
         Err(Error::PasswordWrong)
@@ -191,7 +192,7 @@ fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     [header, inner].concat()
 }
 
-/// Returns the places of the length bytes of the structures that hold the byte `at`.
+/// Returns the positions of the last length byte of each structure around the byte `at`.
 fn lengths_around(der: &[u8], at: usize) -> Vec<usize> {
     let (mut places, mut start) = (Vec::new(), 0);
     while start < at && der[start] == 0x30 {
@@ -202,7 +203,7 @@ fn lengths_around(der: &[u8], at: usize) -> Vec<usize> {
         };
         assert!(start + header + length > at);
         places.push(start + header - 1);
-        // The first member that reaches over `at` is the next structure.
+        // The member that contains the byte `at` is the next structure.
         start += header;
         while start + 2 + usize::from(der[start + 1]) <= at {
             start += 2 + usize::from(der[start + 1]);

@@ -36,9 +36,10 @@ enum What {
     /// Make a token from a backup, in the token directory of the configuration.
     ///
     /// The restored token has the serial number of the original and a later state. So a counter and
-    /// running programs see that the original is older. It needs one PIN.
+    /// running programs detect that the original is older. The command needs one PIN.
     Restore(RestoreCommand),
-    /// Make a file with a new key. `create` needs its recipient, `verify` and `restore` the file.
+    /// Make a file with a new key. `create` needs the recipient of the key. `verify` and `restore`
+    /// need the file.
     NewKey {
         /// The file; it must not exist.
         file: PathBuf,

@@ -148,7 +148,7 @@ pub struct Decrypt {
     output: Output,
 }
 
-/// Room for the tag, the padding, or the block of RSA beyond the input.
+/// How many bytes longer than its input an output can be: a tag, padding, or one block of RSA.
 const ROOM: usize = 4096;
 
 impl Method {

@@ -27,8 +27,8 @@ use super::algorithm::Algorithm;
 use super::{Signed, extension, ocsp_response};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 6960 4.3: every client supports SHA-1 in a CertID. It identifies a certificate and protects
-/// nothing.
+/// RFC 6960 4.3: every client supports SHA-1 in a CertID. There the hash only identifies a
+/// certificate, so that a collision does no harm.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// A CA.
@@ -100,8 +100,8 @@ impl Authority {
         .to_der()
     }
 
-    /// Returns the certificate of a CA below this one, or of this one itself, as bytes to sign. It
-    /// allows further CAs below it.
+    /// Returns the certificate of a CA below this one, or of this one itself, as bytes to sign. The
+    /// owner of the certificate may issue certificates to further CAs.
     pub fn subordinate_tbs(&self, serial: u64, below: &Self) -> der::Result<Vec<u8>> {
         let extensions = vec![
             extension::ca_basic_constraints(None)?,
