@@ -91,7 +91,7 @@ pub(crate) fn cancel_refused(outcome: Result<()>, cancel: impl FnOnce() -> Resul
     outcome
 }
 
-/// `C_Initialize`: starts the module of this process, which the first call builds, and shows it to
+/// `C_Initialize`: builds the module of this process at the first call, starts it, and shows it to
 /// later calls. `threads` says whether the module may create threads.
 pub(crate) fn initialize(parameters: Option<&str>, threads: Threads) -> Result<()> {
     watch_forks()?;

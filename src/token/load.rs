@@ -21,8 +21,8 @@ use crate::store::{Change, Header, Row};
 /// log names altered records at once. Records of larger tokens are verified at their first use.
 const FEW: usize = 256;
 
-/// The shortest pause after a check for changes, as a multiple of its duration: a check of a large
-/// token is slow.
+/// The pause after a check for changes is at least this number of times as long as the check. A
+/// check of a large token is slow.
 const SHARE: u128 = 16;
 
 /// The time of the next check for changes of other processes. Each search has its own check. This

@@ -27,8 +27,8 @@ use super::algorithm::Algorithm;
 use super::{Signed, extension, ocsp_response};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 6960 4.3: every client supports SHA-1 in a CertID. There the hash only identifies a
-/// certificate, so that a collision does no harm.
+/// RFC 6960 4.3: every client supports SHA-1 in a CertID. The hashes there identify the issuer.
+/// They are not a protection.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// A CA.
