@@ -26,9 +26,10 @@ use super::printing;
 /// Each client makes a key and a certificate request. The CA verifies the request, applies a
 /// policy, signs through the module, stores the certificate in SQLite and returns it. The client
 /// verifies it. Every combination of --clients, --key-type, --ca-key-type, --pool and --database is
-/// a load. The modules take turns: in each round every module runs the same load once, and so does
-/// the baseline. A load is repeated until each module has run for --min-seconds, and has run three
-/// times or for four seconds in total. The tables show medians.
+/// a load. Without --module, jeton-rc is measured too. The modules take turns: in each round every
+/// module runs the same load once, and so does the baseline. A load is repeated until each module
+/// has run for --min-seconds, and has run three times or for four seconds in total. The tables show
+/// medians.
 #[derive(Args)]
 pub struct Issue {
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub struct Issue {
     /// ml-dsa-87, rsa2048, rsa3072, rsa4096, slh-dsa-sha2-128f. ec:p256 and rsa:2048 work too.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     key_type: Vec<String>,
-    /// Algorithms of the CA's key.
+    /// Algorithms of the CA's key, with the same names.
     #[arg(long, value_delimiter = ',', default_value = "ecdsa-p256")]
     ca_key_type: Vec<String>,
     /// Connections to the database.
@@ -62,14 +63,15 @@ pub struct Issue {
     /// Repeat each load for at least this number of seconds.
     #[arg(long, default_value_t = 0.0, value_parser = modules::seconds)]
     min_seconds: f64,
-    /// Measure every table of the source document 003 (docs/seeds.md) instead of these loads.
+    /// Measure every table of the source document 003 (docs/seeds.md) instead of the loads of these
+    /// options.
     #[arg(long, conflicts_with_all = ["clients", "key_type", "ca_key_type", "pool", "database"])]
     all_tables: bool,
     /// Write the report to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write each run to this file as it is measured: an SQLite database. `jeton report` writes a
-    /// page of it.
+    /// Write each run to this file as it is measured: an SQLite database, which later measurements
+    /// may share. `jeton report` writes a page of the newest one.
     #[arg(long)]
     results: Option<PathBuf>,
     /// Write every measured certificate and the CA's below this directory.
@@ -146,7 +148,7 @@ impl Issue {
         let algorithms = |names: &[String]| {
             names.iter().map(|name| Ok(Algorithm::named(name)?.name.to_owned())).collect::<Result<_, Error>>()
         };
-        // The values have limits above, so none is too large.
+        // The options have limits, so every value fits.
         let counts = |all: &[u64]| all.iter().map(|one| *one as usize).collect();
         let storages: Vec<_> = self.database.iter().map(|text| Storage::parse(text)).collect();
         for storage in &storages {
@@ -166,8 +168,8 @@ impl Issue {
         }))
     }
 
-    /// Returns the modules, and the known ones that are not installed. Without --module, Jeton is
-    /// there with each backend.
+    /// Returns the modules, and the known modules that are not installed. Without --module, the
+    /// first list has Jeton with each backend.
     fn selections(&self) -> Result<(Vec<Selection>, Vec<String>), Error> {
         let (mut selections, absent) = self.modules.selections()?;
         if !self.modules.is_named() && cfg!(feature = "rustcrypto") {

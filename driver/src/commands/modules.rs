@@ -22,10 +22,11 @@ use super::pin;
 /// The options that choose modules.
 #[derive(Args)]
 pub struct Modules {
-    /// jeton, jeton-rc (with the RustCrypto backend), openssl (the system's library, called
+    /// jeton, jeton-rc (Jeton with the RustCrypto backend), openssl (the system's library, called
     /// directly), softhsm2, nss, kryoptic, craton, the path of a shared object, or all; may be
-    /// repeated. The default is jeton, softhsm2 and nss, as far as they are found. The baseline
-    /// in-process always runs. KRYOPTIC_MODULE and CRATON_MODULE name the files of these two.
+    /// repeated. The default is jeton, and softhsm2 and nss if they are found. The baseline
+    /// in-process always runs. The variables KRYOPTIC_MODULE and CRATON_MODULE name the files of
+    /// kryoptic and craton.
     #[arg(long)]
     module: Vec<String>,
     /// The backend of jeton.
@@ -42,7 +43,7 @@ pub struct Modules {
     stall_seconds: u64,
 }
 
-/// What the processes of all modules get.
+/// Settings that the processes of all modules share.
 pub struct Shared<'a> {
     /// Threads that use the module.
     pub threads: usize,
@@ -232,7 +233,7 @@ pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     named
 }
 
-/// The progress of a measurement: a bar on a terminal, and what is written at each run.
+/// The progress of a measurement: shows a bar on a terminal, and writes each run.
 pub struct Progress<N, R> {
     bar: ProgressBar,
     /// Names the work of a turn for the bar.

@@ -15,12 +15,12 @@ use super::printing;
 
 /// Compare libraries that read certificates.
 ///
-/// The libraries take turns with the same certificates. The tables show medians, and ratios of the
-/// same round. The last rows are the building of CRLs and OCSP responses.
+/// The libraries take turns with the same certificates. The table shows medians. A ratio compares
+/// two libraries in the same round. The last rows show the building of CRLs and OCSP responses.
 #[derive(Args)]
 pub struct Parse {
-    /// mozilla (the roots of Mozilla), pipeline (the certificates of the pipeline, each algorithm),
-    /// hierarchy (9,889 ML-DSA certificates in five levels).
+    /// The certificates: mozilla (the roots of Mozilla), pipeline (a CA and subscribers as in the
+    /// pipeline, with each algorithm), hierarchy (9,889 ML-DSA certificates in five levels).
     #[arg(long, value_delimiter = ',', default_value = "mozilla,pipeline,hierarchy")]
     sets: Vec<String>,
     /// Measure each library for at least this number of seconds with each set.
@@ -31,7 +31,7 @@ pub struct Parse {
     json: Option<PathBuf>,
 }
 
-/// The exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT.
+/// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
 const INTERRUPTED_STATUS: u8 = 130;
 
 /// The user has pressed Ctrl-C.
@@ -43,7 +43,7 @@ impl Parse {
         let choices = self.sets.iter().map(|name| Choice::parse(name)).collect::<Result<Vec<_>, _>>()?;
         let open = |path: PathBuf| Ok::<_, Error>((File::create(&path).map_err(Error::io(&path))?, path));
         let json = self.json.map(open).transpose()?;
-        // The call fails only if there is already a handler, which is not so.
+        // The call fails only if there is already a handler, and this process has none.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let bar = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         let interrupted = || INTERRUPTED.load(Ordering::Relaxed);

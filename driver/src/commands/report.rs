@@ -9,11 +9,10 @@ use clap::Args;
 use jeton_driver::page::{Page, html, markdown};
 use jeton_driver::{Error, results};
 
-/// Write a page with tables and plots of a result store: of `jeton pipeline --results` or `jeton
-/// issue
-/// --results`.
+/// Write a page with tables and plots of a result store.
 ///
-/// The page shows the newest measurement of the store. It is one file that loads nothing.
+/// `jeton pipeline --results` and `jeton issue --results` write such stores. The page shows the
+/// newest measurement of the store. It is one file that loads no other file.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("output").required(true).multiple(true))]
 pub struct Report {

@@ -25,30 +25,30 @@ use super::{pin, printing};
 /// Measure TLS handshakes of a server whose key is in a token.
 ///
 /// A client and a server of rustls exchange buffers in one process. In each round the server with
-/// its key in memory and the server with its key in the token make the same handshakes. The tables
-/// show medians, and ratios of the same round.
+/// its key in memory and the server with its key in the token make the same number of handshakes.
+/// The tables show medians. A ratio compares the two servers in the same round.
 #[derive(Args)]
 pub struct Tls {
     /// jeton, softhsm2, nss, in-process, or the path of a shared object. in-process compares two
     /// keys in memory, which shows how exact the measurement is.
     #[arg(long, default_value = "jeton")]
     module: String,
-    /// rsa2048, p256, p384, ed25519, ml-dsa-65.
+    /// Types of the server's key: rsa2048, p256, p384, ed25519, ml-dsa-65.
     #[arg(long, value_delimiter = ',', default_value = "rsa2048,p256,p384,ed25519,ml-dsa-65")]
     keys: Vec<String>,
-    /// 1.2, 1.3. ML-DSA and ML-KEM exist in 1.3 alone.
+    /// Versions of TLS: 1.2, 1.3. ML-DSA and ML-KEM exist in 1.3 only.
     #[arg(long, value_delimiter = ',', default_value = "1.2,1.3")]
     versions: Vec<String>,
-    /// x25519, x25519mlkem768.
+    /// Key exchanges: x25519, x25519mlkem768.
     #[arg(long, value_delimiter = ',', default_value = "x25519,x25519mlkem768")]
     exchanges: Vec<String>,
-    /// full, resumed. A resumed handshake does not use the key.
+    /// Types of handshakes: full, resumed. In a resumed handshake the server does not sign.
     #[arg(long, value_delimiter = ',', default_value = "full,resumed")]
     handshakes: Vec<String>,
-    /// Numbers of threads. Default: 1, the number of cores, and twice that number.
+    /// Numbers of threads. Default: 1, the number of cores, and twice the number of cores.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: Vec<u64>,
-    /// Measure each case for at least this number of seconds with each key.
+    /// Measure each combination of these options for at least this number of seconds with each key.
     #[arg(long, default_value_t = 0.3, value_parser = super::modules::seconds)]
     min_seconds: f64,
     /// Write the report to this file, as JSON.
@@ -60,20 +60,22 @@ pub struct Tls {
     /// The backend of jeton.
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// The token of a module given by its path.
+    /// The label of an existing token. A module that is given by its name gets a temporary token
+    /// without this option.
     #[arg(long)]
     token_label: Option<String>,
     /// The user PIN of this token. Default: a prompt.
     #[arg(long, env = "JETON_PIN", hide_env_values = true)]
     pin: Option<String>,
-    /// Serve on this address instead, for example 127.0.0.1:4433. Each connection gets a text with
-    /// its version, cipher suite and key exchange.
+    /// Serve on this address instead of measuring, for example 127.0.0.1:4433. An HTTP request gets
+    /// a text with the version of TLS, the cipher suite and the key exchange.
     #[arg(long, value_name = "ADDRESS")]
     serve: Option<SocketAddr>,
-    /// The key of the token that serves. Without it, new keys of the types in --keys.
+    /// Serve with the existing key that has this label, in the token of --token-label. Without this
+    /// option, the server makes a key of each type in --keys.
     #[arg(long, value_name = "LABEL", requires_all = ["serve", "chain"])]
     key_label: Option<String>,
-    /// The certificate chain of this key: a file in PEM.
+    /// The file with the certificate chain of this key, in PEM.
     #[arg(long, value_name = "FILE", requires = "key_label")]
     chain: Option<PathBuf>,
     /// Write the certificates of the server to this file, in PEM.
@@ -85,7 +87,7 @@ pub struct Tls {
 }
 
 const MAX_THREADS: u64 = 1024;
-/// The exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT.
+/// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
 const INTERRUPTED_STATUS: u8 = 130;
 
 /// The user has pressed Ctrl-C.
@@ -98,7 +100,7 @@ fn interrupted() -> bool {
 /// The hidden command of the module's process.
 pub fn child() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
-    // only if there is already a handler, which is not so.
+    // only if there is already a handler, and this process has none.
     let _ = ctrlc::set_handler(|| ());
     run_child(BufReader::new(io::stdin()), io::stdout())?;
     Ok(ExitCode::SUCCESS)
