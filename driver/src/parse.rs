@@ -1,5 +1,5 @@
-//! Reads certificates with several libraries, and builds CRLs and OCSP responses with two of them:
-//! which library is fastest where the pipeline parses or builds.
+//! Compares the speed of libraries that read certificates, and that build CRLs and OCSP responses,
+//! with the library of the pipeline.
 //!
 //! - `library`: the libraries, each with two operations: parse, and parse with all fields.
 //! - `set`: the certificates: the roots of Mozilla, those of the pipeline, and a hierarchy.

@@ -1,14 +1,15 @@
 //! TLS handshakes of rustls whose server signs with a key in a token, beside the same server with
 //! its key in memory.
 //!
-//! - `case`: the keys, versions and key exchanges, and the combinations that exist.
+//! - `case`: the types of keys, versions, key exchanges and handshakes, and the combinations that
+//!   exist.
 //! - `key`: a key in memory and a key in a token, each with a self-signed certificate.
 //! - `handshake`: one handshake between two connections that exchange buffers.
 //! - `measure`: both servers take turns; a ratio compares turns of the same round.
 //! - `report`: the tables and JSON.
 //! - `serve`: a server on a socket, for independent clients.
-//! - `job`, `child`, `parent`: the module runs in a process of its own, because its token is
-//!   chosen by the environment.
+//! - `job`, `child`, `parent`: the module runs in a process of its own, because environment
+//!   variables choose its token.
 
 mod case;
 mod child;

@@ -1,4 +1,4 @@
-//! CRLs and OCSP responses, built by the pipeline's library and by synta, as bytes to sign.
+//! Builds CRLs and OCSP responses as bytes to sign, with the pipeline's library and with synta.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ use crate::pki::{Algorithm, Authority};
 /// The number of certificates that a CRL revokes.
 pub(super) const REVOKED: u64 = 1024;
 
-/// A document that both libraries build.
+/// A CA, and the fields of the documents that both libraries build.
 pub(super) struct Builders {
     authority: Authority,
     /// The fields of a CRL, in the form of synta.
@@ -111,8 +111,8 @@ impl Builders {
         Ok(black_box(self.authority.ocsp_tbs(1)?))
     }
 
-    /// Builds an OCSP response with synta. Its builder has no time of revocation, so the status is
-    /// good, which is shorter.
+    /// Builds an OCSP response with synta. Its builder has no time of revocation, so the response
+    /// has the status `good` and is shorter.
     pub(super) fn synta_ocsp(&self) -> Result<Vec<u8>, Error> {
         let ocsp = &self.ocsp;
         let builder =

@@ -14,18 +14,19 @@ use x509_cert::Certificate;
 use crate::Error;
 use crate::pki::{Algorithm, Authority, Signed};
 
-/// The number of certificates at each depth. The document's table has 6627 at depth 1, which is
-/// that of the database; nine of its certificates were left out.
+/// The number of certificates at each depth, as in source document 001 (docs/seeds.md). The
+/// document's table has 6627 at depth 1, which is the number in the database. Its measurements
+/// leave out nine of these certificates.
 pub const LEVELS: [usize; 5] = [919, 6618, 2212, 137, 3];
 
-/// A hierarchy: the certificates of each level, and for each its issuer's index in the level above.
+/// A hierarchy: the certificates of each level, with the index of each issuer in the level above.
 pub(super) struct Hierarchy {
     levels: Vec<Vec<Node>>,
 }
 
 struct Node {
     der: Vec<u8>,
-    /// The index of the issuer.
+    /// The index of the issuer in the level above, or of a root itself.
     issuer: usize,
 }
 
@@ -36,7 +37,8 @@ struct Issuer {
 }
 
 impl Hierarchy {
-    /// Generates the keys and signs the certificates. Each level has the number in `sizes`.
+    /// Generates the keys and signs the certificates. `sizes` has the number of certificates of
+    /// each level.
     pub(super) fn generate(sizes: &[usize]) -> Result<Self, Error> {
         let algorithm = Algorithm::named("ml-dsa-65")?;
         let mut levels: Vec<Vec<Node>> = Vec::new();
@@ -59,7 +61,7 @@ impl Hierarchy {
         let mut names = HashSet::new();
         for (depth, level) in self.levels.iter().enumerate() {
             let issuers = self.levels[depth.saturating_sub(1)].as_slice();
-            // Each level was verified before the next, so that a chain is verified link by link.
+            // The levels above are already verified, so one link completes each chain.
             let subjects: Vec<_> =
                 level.par_iter().map(|node| link(node, &issuers[node.issuer])).collect::<Result<_, _>>()?;
             for subject in subjects {
@@ -71,7 +73,7 @@ impl Hierarchy {
         Ok(names.len())
     }
 
-    /// Returns the certificates, those of the roots first.
+    /// Returns the certificates, the roots first.
     pub(super) fn into_certificates(self) -> Vec<Vec<u8>> {
         self.levels.into_iter().flatten().map(|node| node.der).collect()
     }
@@ -101,12 +103,12 @@ fn node(
     };
     let tbs = parent.subordinate_tbs(index as u64 + 1, &authority)?;
     let der = parent.assemble(&tbs, &sign(parent_key, &tbs)?)?;
-    // A root is the issuer of itself.
+    // A root is its own issuer.
     let issuer = if above.is_empty() { index } else { issuer };
     Ok((Node { der, issuer }, Issuer { authority, key }))
 }
 
-/// Verifies a certificate with that of its issuer. Returns the subject.
+/// Verifies a certificate with the certificate of its issuer. Returns the subject in DER.
 fn link(node: &Node, issuer: &Node) -> Result<Vec<u8>, Error> {
     let wrong = |what: &str| Error::Failed(format!("a certificate of the hierarchy {what}"));
     let [own, parent] = [node, issuer].map(|one| Certificate::from_der(&one.der));

@@ -43,7 +43,7 @@ pub struct Row {
     pub rounds: usize,
     /// Seconds for one item.
     pub seconds: Interval,
-    /// These divided by those of the baseline in the same round. The baseline has none.
+    /// The seconds divided by those of the baseline in the same round. `None` for the baseline.
     pub ratio: Option<Interval>,
 }
 
@@ -107,7 +107,7 @@ fn build(min_seconds: f64) -> Result<[MeasuredSet; 2], Error> {
     ])
 }
 
-/// Handles all items once. Returns how many were refused.
+/// Reads or builds all items once. Returns the number of items that the library refuses.
 type Work<'a> = Box<dyn Fn() -> Result<usize, Error> + 'a>;
 
 /// Measures the work of several libraries. The first one is the baseline.
@@ -121,7 +121,7 @@ fn turns(
     let refused = works.iter().map(|(_, work)| work()).collect::<Result<Vec<_>, _>>()?;
     let once = start.elapsed().as_secs_f64() / works.len() as f64;
     let turn = TURN.min(min_seconds / MIN_ROUNDS as f64);
-    // From 1 to some ten thousands.
+    // The clamp makes it a number from 1 to 100,000, which fits.
     let repeats = (turn / once).clamp(1.0, 1e5) as usize;
     let mut seconds: Vec<Vec<f64>> = works.iter().map(|_| Vec::new()).collect();
     let began = Instant::now();

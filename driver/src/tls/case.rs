@@ -1,4 +1,5 @@
-//! The keys, versions, key exchanges and kinds of handshakes, and the combinations that exist.
+//! The types of keys, versions, key exchanges and types of handshakes, and the combinations that
+//! exist.
 
 use aws_lc_rs::rsa::KeySize;
 use rustls::crypto::SupportedKxGroup;
@@ -92,7 +93,7 @@ impl KeyKind {
         name_of(&KEYS, self)
     }
 
-    /// Returns the name of [`crate::key_type::KeyType`].
+    /// Returns the name in `key generate --type`, which [`crate::key_type::KeyType`] reads.
     pub(super) fn key_type(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa:2048",
@@ -103,7 +104,7 @@ impl KeyKind {
         }
     }
 
-    /// Returns the scheme that signs a certificate.
+    /// Returns the scheme with which a key of this type signs its certificate.
     pub(super) fn certificate_scheme(self) -> SignatureScheme {
         match self {
             Self::Rsa2048 => SignatureScheme::RSA_PKCS1_SHA256,
@@ -167,8 +168,8 @@ impl Resumption {
     }
 }
 
-/// Returns whether a server with this key can use this version with this key exchange. ML-DSA and
-/// ML-KEM are defined for TLS 1.3 alone.
+/// Returns whether a server with this type of key can use this version with this key exchange.
+/// ML-DSA and ML-KEM are defined for TLS 1.3 only.
 pub(super) fn exists(key: KeyKind, version: TlsVersion, exchange: Exchange) -> bool {
     version == TlsVersion::V13 || (key != KeyKind::MlDsa65 && exchange == Exchange::X25519)
 }

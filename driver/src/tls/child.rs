@@ -12,15 +12,16 @@ use crate::Error;
 use crate::client::Module;
 use crate::pipeline::{ModuleDescription, Target};
 
-/// The parent has closed the child's standard input: it was interrupted, or it has ended.
+/// True after the parent has closed the child's standard input: it was interrupted, or it has
+/// ended.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Reads a job from `input` and writes events to `output`. A measurement ends with what it has, and
-/// a server ends, when `input` ends.
+/// Reads a job from `input` and writes events to `output`. When `input` ends, a measurement reports
+/// the cases so far and ends, and a server ends.
 pub fn run_child(mut input: impl BufRead + Send + 'static, output: impl Write + Send) -> Result<(), Error> {
     let output = Mutex::new(output);
     let say = |event: &Event| {
-        // If the parent has ended, the work has no purpose.
+        // If the parent has ended, no process reads the result.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {
@@ -32,7 +33,7 @@ pub fn run_child(mut input: impl BufRead + Send + 'static, output: impl Write + 
     let job: Job = serde_json::from_str(&line).map_err(|error| Error::Failed(format!("no job: {error}")))?;
     let is_server = matches!(job.work, Work::Serve(_));
     std::thread::spawn(move || {
-        // An error is an end, too.
+        // An error ends the input, too.
         let _ = std::io::copy(&mut input, &mut std::io::sink());
         CLOSED.store(true, Ordering::Relaxed);
         if is_server {

@@ -84,7 +84,7 @@ impl Pair {
         Ok(own)
     }
 
-    /// Makes one handshake. Fails if it is not of the kind that is measured.
+    /// Makes one handshake. Fails if it is full instead of resumed, or resumed instead of full.
     pub(super) fn shake(&self, buffer: &mut Vec<u8>) -> Result<Times, Error> {
         let (times, kind) = self.exchange(buffer)?;
         match (self.resumption, kind) {
@@ -116,7 +116,8 @@ impl Pair {
     }
 }
 
-/// Moves what one side wants to send to the other side, and adds the time to that of each side.
+/// Moves the bytes that `sender` wants to send to `receiver`. Adds the time of each side to its
+/// total.
 fn transfer<S: SideData, R: SideData>(
     sender: &mut ConnectionCommon<S>,
     sending: &mut Duration,

@@ -9,11 +9,11 @@ use super::case::KeyKind;
 use super::measure::{Measurement, Plan};
 use crate::pipeline::{ModuleDescription, Target};
 
-/// What the child does. It comes through standard input, because a PIN must not be on a command
-/// line.
+/// The work of the child, and its module. It comes through standard input, because a PIN must not
+/// be on a command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The module, or the memory alone.
+    /// The module. `InProcess` if both keys are in memory.
     pub target: Target,
     /// The work.
     pub work: Work,
@@ -33,9 +33,9 @@ pub enum Work {
 pub struct Serve {
     /// The address. Port 0 is any free port.
     pub address: SocketAddr,
-    /// The keys that are generated, if no key is named.
+    /// The types of the keys that the server makes, if `existing` is `None`.
     pub keys: Vec<KeyKind>,
-    /// The label of a key of the token, and the file of its certificate chain.
+    /// The label of an existing key of the token, and the file of its certificate chain.
     pub existing: Option<(String, PathBuf)>,
     /// The file that receives the certificates in PEM.
     pub certificates: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Serve {
 pub(super) enum Event {
     /// The module was loaded.
     Described(ModuleDescription),
-    /// A case begins: its index and the number of cases.
+    /// A case begins: its title, its index and the number of cases.
     Case(String, usize, usize),
     /// A line for the user.
     Line(String),

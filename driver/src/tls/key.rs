@@ -54,7 +54,7 @@ fn pkcs8(kind: KeyKind) -> Result<Vec<u8>, Unspecified> {
     Ok(document.as_ref().to_vec())
 }
 
-/// A token in which keys are generated. They are destroyed with it.
+/// A token in which the tool generates keys. Dropping this value destroys these keys.
 pub(super) struct TokenKeys {
     token: Token,
     session: Session,
@@ -93,7 +93,7 @@ impl TokenKeys {
     }
 
     fn pair(&self, key_type: &KeyType) -> Result<(ObjectHandle, ObjectHandle), Failure> {
-        // The tool reads the public key by the ID.
+        // jeton-rustls finds the public key of a private key by its ID.
         let mut id = [0; 8];
         self.session.random(&mut id)?;
         let common = [
@@ -112,7 +112,7 @@ impl TokenKeys {
         self.session.generate_key_pair(&key_type.mechanism, &public, &private)
     }
 
-    /// Returns the key with this label, which exists.
+    /// Returns the existing key with this label, and this chain.
     pub(super) fn existing(
         &self,
         label: &str,
@@ -126,13 +126,13 @@ impl TokenKeys {
 impl Drop for TokenKeys {
     fn drop(&mut self) {
         for object in self.made.drain(..) {
-            // The token of a measurement is usually a temporary one.
+            // An error has no effect: the token of a measurement is usually a temporary one.
             let _ = self.session.destroy_object(object);
         }
     }
 }
 
-/// Returns a key with a certificate that it signs itself.
+/// Returns a key with a self-signed certificate.
 fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
     // A client finds a certificate by its subject, so each key has its own.
     let subject = format!("CN={NAME},O={}", kind.name());
@@ -150,7 +150,8 @@ fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<Cer
     Ok(CertifiedKey::new(vec![certificate.into()], key))
 }
 
-/// Converts an error of rustls. An error of the module inside keeps its own text.
+/// Converts an error of rustls. If it contains an error of the module, only the text of that error
+/// remains.
 pub(super) fn failed(error: rustls::Error) -> Error {
     match error {
         rustls::Error::Other(other) => Error::Failed(other.0.to_string()),

@@ -16,7 +16,8 @@ use crate::Error;
 
 /// The least number of rounds of a case, so that there is an interval.
 const MIN_ROUNDS: usize = 6;
-/// The seconds of a turn. A shorter turn has fewer disturbances, and more rounds pair better.
+/// The seconds of a turn. Other work disturbs a short turn less often, and short turns leave time
+/// for more rounds.
 const TURN: f64 = 0.05;
 /// The largest number of handshakes of a thread in a turn.
 const MOST: f64 = 2000.0;
@@ -70,8 +71,9 @@ pub struct MeasuredCase {
     pub memory: Side,
     /// The server with its key in the token.
     pub token: Side,
-    /// The token's handshakes per second divided by those of the memory, in the same round. Each
-    /// without the slowest tenth of the round's handshakes, which other work of the machine delays.
+    /// Handshakes per second with the key in the token, divided by those with the key in memory in
+    /// the same round. Both rates leave out the slowest tenth of the turn's handshakes, which other
+    /// work of the machine delays.
     pub ratio: Interval,
 }
 
@@ -96,21 +98,21 @@ pub struct Side {
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// 90 %
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 %
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9 %
+    /// The 99.9th percentile.
     pub p999: f64,
     /// The longest time.
     pub max: f64,
-    /// Points of the distribution: one handshake of `1` in the first number takes at least the
-    /// seconds of the second one.
+    /// Points `(number, seconds)` of the distribution: of this number of handshakes, one takes at
+    /// least these seconds.
     pub curve: Vec<(f64, f64)>,
 }
 
 impl Latency {
-    /// Returns the distribution of a sample, which must not be empty.
+    /// Returns the distribution of a sample, or `None` if the sample is empty.
     fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         let count = seconds.len();
@@ -124,7 +126,7 @@ impl Latency {
     }
 }
 
-/// The names of a case, for progress.
+/// Returns the title of a case for the progress bar.
 fn title(key: KeyKind, pair: (TlsVersion, Exchange), handshake: Resumption, threads: usize) -> String {
     let (version, exchange) = (pair.0.name(), pair.1.name());
     format!("{}, TLS {version}, {exchange}, {}, {threads} threads", key.name(), handshake.name())
@@ -179,7 +181,7 @@ pub(super) fn measure(
     Ok(measurement)
 }
 
-/// A case that is measured.
+/// A case to measure.
 struct Case {
     key: KeyKind,
     pair: (TlsVersion, Exchange),
@@ -192,7 +194,7 @@ struct Case {
 struct Round {
     server: f64,
     client: f64,
-    /// The server without the slowest tenth of the handshakes.
+    /// The mean of the server without the slowest tenth of the handshakes.
     trimmed: f64,
 }
 
@@ -218,7 +220,7 @@ impl Case {
             turn(pair, self.threads, WARM_UP)?;
         }
         let one = start.elapsed().as_secs_f64() / (2 * WARM_UP) as f64;
-        // A number of handshakes from 2 to MOST.
+        // The clamp makes it a number from 2 to MOST, which fits.
         let seconds = TURN.min(min_seconds / MIN_ROUNDS as f64);
         let count = (seconds / one).clamp(2.0, MOST) as usize;
         let mut sides = [Turns::default(), Turns::default()];

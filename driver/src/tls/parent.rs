@@ -22,7 +22,7 @@ pub trait Watcher {
     fn line(&mut self, text: &str) -> Result<(), Error>;
 }
 
-/// A child that is ended when this value is dropped.
+/// A child process. Dropping this value ends it.
 struct Running(Child);
 
 impl Drop for Running {
@@ -43,9 +43,9 @@ fn close_when(input: ChildStdin, interrupted: fn() -> bool) {
     });
 }
 
-/// Runs a job with `environment` in a child process. Returns the module's description of itself and
-/// the measurement. A server has no measurement. `interrupted` says whether the user wants the
-/// measurement to end now.
+/// Runs a job in a child process, whose environment gets `environment` too. Returns the module's
+/// description of itself and the measurement. A server has no measurement. `interrupted` returns
+/// whether the user wants the work to end now.
 pub fn run(
     job: &Job,
     environment: &[(String, OsString)],

@@ -96,7 +96,7 @@ pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
     format!("{mark}{}", ratio_text(case.ratio))
 }
 
-/// The columns of a table: its header, and the cell of a case.
+/// A column of a table: its header, and the function that returns the cell of a case.
 type Column = (&'static str, fn(&MeasuredCase) -> String);
 
 const RATES: [Column; 5] = [

@@ -1,4 +1,5 @@
-//! A server on a socket. Each connection gets one line that describes it, as a text file.
+//! A server on a socket. It answers an HTTP request with one line of text that describes the
+//! connection.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,9 +17,9 @@ use super::job::Serve;
 use super::key::{TokenKeys, failed, in_memory};
 use crate::Error;
 
-/// The longest wait for a client.
+/// The longest wait for bytes of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest request that is read.
+/// The largest number of bytes that the server reads of a request.
 const REQUEST: usize = 8 << 10;
 
 /// Serves until the number of connections is reached. `say` shows a line to the user.
@@ -76,8 +77,8 @@ fn keys(work: &Serve, token: Option<&mut TokenKeys>) -> Result<Vec<Arc<Certified
     }
 }
 
-/// The first key that the client can verify, as [`jeton_rustls::Resolver`] selects it. Here some
-/// keys may be in memory.
+/// Selects the first key whose signatures the client can verify, like [`jeton_rustls::Resolver`].
+/// Here the keys may also be in memory.
 #[derive(Debug)]
 struct Chosen(Vec<Arc<CertifiedKey>>);
 
@@ -87,8 +88,7 @@ impl ResolvesServerCert for Chosen {
     }
 }
 
-/// Makes the handshake, reads a request, and answers it. Returns a line that describes the
-/// connection.
+/// Makes the handshake and answers a request. Returns a line that describes the connection.
 fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -102,7 +102,7 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<Strin
     let suite = tls.conn.negotiated_cipher_suite().and_then(|one| one.suite().as_str()).unwrap_or("?");
     let group = tls.conn.negotiated_key_exchange_group().and_then(|one| one.name().as_str()).unwrap_or("?");
     let line = format!("{version}, {suite}, {group}");
-    // A client that sends nothing has only tested the handshake.
+    // A client that sends no request tests only the handshake.
     let read = tls.read(&mut [0; REQUEST]).unwrap_or(0);
     if read > 0 {
         let text = format!("{line}\n");
