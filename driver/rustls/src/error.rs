@@ -1,4 +1,4 @@
-//! The errors.
+//! The errors of this package.
 
 use jeton_client::Failure;
 
@@ -44,7 +44,7 @@ pub enum Error {
     /// The end-entity certificate is missing, malformed, or belongs to another key.
     #[error("the certificate chain cannot be used: {0}")]
     Certificate(rustls::Error),
-    /// A resolver needs at least one key.
+    /// The list of certificate chains for a resolver is empty.
     #[error("no certificate chain was given")]
     NoChain,
     /// The module returned an ECDSA signature that is not a pair of integers.

@@ -1,4 +1,4 @@
-//! A private key of a token as a signing key of rustls.
+//! Lets rustls sign with a private key of a token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::scheme::{KeyType, Usable, usable};
 
-/// A private key of a token.
+/// A private key of a token, with which rustls can sign.
 pub struct SigningKey {
     key: Arc<Key>,
 }
 
-/// What a signature needs.
+/// The facts that a signature needs.
 struct Key {
     pool: Arc<Pool>,
     handle: ObjectHandle,
@@ -63,15 +63,15 @@ impl SigningKey {
         })
     }
 
-    /// Returns the signature schemes that the token has a mechanism for, the preferred one first.
+    /// Returns the signature schemes that the token and the key allow, the preferred one first.
     pub fn schemes(&self) -> Vec<SignatureScheme> {
         self.key.schemes.iter().map(|one| one.scheme).collect()
     }
 }
 
-/// A modulus of 16,384 bits, the largest that Jeton and AWS-LC accept.
+/// The length of a modulus of 16,384 bits, the largest that Jeton and AWS-LC accept.
 const MOST_RSA: usize = 2048;
-/// A signature of ML-DSA-87 (FIPS 204, table 2).
+/// The length of a signature of ML-DSA-87 (FIPS 204, table 2), the longest one of ML-DSA.
 const MOST_ML_DSA: usize = 4627;
 
 impl rustls::sign::SigningKey for SigningKey {
@@ -96,7 +96,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A key with the scheme of a handshake.
+/// A key with the signature scheme that a handshake uses.
 struct TokenSigner {
     key: Arc<Key>,
     /// The scheme's index in `key.schemes`.

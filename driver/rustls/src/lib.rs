@@ -1,8 +1,8 @@
 //! Keys of a PKCS#11 token for [rustls]: a server or a client signs its handshakes through
 //! `C_Sign`, and the private key stays in the token.
 //!
-//! It works with every module: Jeton, SoftHSMv2, NSS, a hardware token. It does not depend on the
-//! cryptography provider of rustls, which computes everything but the signature.
+//! It works with every module: Jeton, SoftHSMv2, NSS, a hardware token. It works with every
+//! cryptography provider of rustls. The provider computes everything except the signature.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -29,34 +29,36 @@
 //!
 //! | key | signature schemes | TLS |
 //! |---|---|---|
-//! | RSA | PSS and PKCS #1 with SHA-256, SHA-384, SHA-512 | 1.2 and 1.3 (1.3: PSS alone) |
+//! | RSA | PSS and PKCS #1 with SHA-256, SHA-384, SHA-512 | 1.2 and 1.3 (1.3: PSS only) |
 //! | P-256, P-384, P-521 | ECDSA, a hash of the same size | 1.2 and 1.3 |
 //! | Ed25519 | Ed25519 | 1.2 and 1.3 |
 //! | ML-DSA-44, -65, -87 | ML-DSA | 1.3 |
 //!
-//! A scheme is offered if the token has a mechanism for it, and if `CKA_ALLOWED_MECHANISMS` of the
-//! key permits it. If the token has `CKM_ECDSA` only, it also computes the digest.
+//! A key has a scheme if the token has a mechanism for it, and if `CKA_ALLOWED_MECHANISMS` of the
+//! key permits this mechanism. If the token has `CKM_ECDSA`, but no mechanism that also hashes, the
+//! token computes the digest with `C_Digest`.
 //!
 //! The peer must be able to verify the signature. rustls 0.23.46 verifies ML-DSA with its aws-lc-rs
-//! provider, and not with ring. rustls itself limits TLS 1.2 to RSA, ECDSA and EdDSA, so an ML-DSA
-//! key alone serves TLS 1.3 alone.
+//! provider, and not with ring. rustls limits TLS 1.2 to RSA, ECDSA and EdDSA, so a server with
+//! only an ML-DSA key serves only TLS 1.3.
 //!
 //! # Threads
 //!
 //! [`Token`], [`SigningKey`] and [`Resolver`] can be shared by all threads. PKCS#11 gives a session
-//! one signature at a time, so a token keeps a pool of sessions: a signature takes an idle session,
-//! or opens one. There are as many sessions as signatures ever ran at the same time.
+//! one signature at a time, so a token keeps a pool of sessions. A signature takes an idle session,
+//! or opens a new one. The pool grows to the largest number of signatures that ran at the same
+//! time, and does not shrink.
 //!
 //! `C_Sign` blocks its thread. An asynchronous server with a slow token (a smart card, a network
-//! HSM) needs several threads. A process must load the module after `fork`, not before.
+//! HSM) needs several threads. A process that forks must load the module after `fork`, not before.
 //!
 //! # Errors
 //!
 //! Lookups fail with an [`Error`] that names the function of the module, its return code and the
 //! step. If a signature fails, the handshake ends with [`rustls::Error::Other`], which contains the
 //! same [`Error`], and the session of the signature is closed. The token stays logged in as long as
-//! the [`Token`] or one of its keys exists. It is not logged in again after another part of the
-//! process called `C_Logout`, or after the token was removed: open the token again.
+//! the [`Token`] or one of its keys exists. If another part of the process calls `C_Logout`, or if
+//! the token is removed, this package does not log in again: open the token again.
 //!
 //! A key with `CKA_ALWAYS_AUTHENTICATE` is refused, because each handshake would need the PIN.
 

@@ -1,4 +1,4 @@
-//! The sessions of a token: one for each signature that runs at the same time.
+//! The sessions of a token. Each of the signatures that run at the same time has its own session.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,12 +9,13 @@ pub(crate) struct Pool {
     module: Module,
     slot: SlotId,
     idle: Mutex<Vec<Session>>,
-    /// Never used for signatures. The login ends with the last session (PKCS#11, C_CloseSession).
+    /// Keeps the login, which ends with the last session (PKCS#11, C_CloseSession). Signatures
+    /// never use this session.
     _login: Mutex<Session>,
 }
 
 impl Pool {
-    /// Opens the first session and logs in. A process that is already logged in stays so.
+    /// Opens the first session and logs in. Succeeds if the process is already logged in.
     pub(crate) fn open(module: &Module, slot: SlotId, pin: Option<&str>) -> Result<Self, Failure> {
         let session = module.open_session(slot, Access::ReadOnly)?;
         if let Some(pin) = pin {
@@ -26,8 +27,8 @@ impl Pool {
         Ok(Self { module: module.clone(), slot, idle: Mutex::default(), _login: Mutex::new(session) })
     }
 
-    /// Runs `work` with a session of its own. A session whose work failed is closed, because an
-    /// operation may be active in it.
+    /// Runs `work` with a session that no other thread uses. Closes the session if `work` fails,
+    /// because an operation may be active in it.
     pub(crate) fn with<T, E: From<Failure>>(
         &self,
         work: impl FnOnce(&Session) -> Result<T, E>,

@@ -1,4 +1,4 @@
-//! The choice of a certificate for a client.
+//! Chooses a certificate chain for each client.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use rustls::sign::CertifiedKey;
 use crate::error::Error;
 use crate::key::SigningKey;
 
-/// The certificate chains of a server, each with its key. A client gets the first one whose key
-/// has a signature scheme that the client offers: put ML-DSA before ECDSA, and ECDSA before RSA.
+/// The certificate chains of a server, each with its key. A client gets the first chain whose key
+/// has a signature scheme that the client offers. Put ML-DSA before ECDSA, and ECDSA before RSA.
 #[derive(Debug)]
 pub struct Resolver {
     chains: Vec<Arc<CertifiedKey>>,
 }
 
 impl Resolver {
-    /// Takes chains, each with the end-entity certificate first. Fails if a certificate belongs to
-    /// another key. A token that does not store public keys makes this check impossible.
+    /// Takes chains, each with the end-entity certificate first. Fails if such a certificate
+    /// belongs to another key. Does not check this if the token has no public key for the private
+    /// key.
     pub fn new(
         chains: impl IntoIterator<Item = (Vec<CertificateDer<'static>>, Arc<SigningKey>)>,
     ) -> Result<Self, Error> {

@@ -17,8 +17,8 @@ pub(crate) enum KeyType {
 }
 
 impl KeyType {
-    /// Returns the type that rustls selects the cipher suites of TLS 1.2 by. ML-DSA has no suite
-    /// there.
+    /// Returns the algorithm by which rustls selects the cipher suites of TLS 1.2. ML-DSA has no
+    /// such suite.
     pub(crate) fn algorithm(self) -> SignatureAlgorithm {
         match self {
             Self::Rsa => SignatureAlgorithm::RSA,
@@ -47,16 +47,15 @@ const CURVES: [(KeyType, &[u8]); 5] = [
 pub(crate) struct Row {
     pub(crate) scheme: SignatureScheme,
     pub(crate) key: KeyType,
-    /// The mechanism that takes the message.
+    /// The mechanism that signs the message.
     mechanism: CK_MECHANISM_TYPE,
-    /// The parameters of PSS: hash, MGF, length of the salt.
+    /// The parameters of PSS: hash, MGF and length of the salt.
     pss: Option<[CK_ULONG; 3]>,
-    /// The mechanism that takes a digest, and the mechanism of the digest.
+    /// The mechanism that signs a digest, and the mechanism that computes the digest.
     on_digest: Option<(CK_MECHANISM_TYPE, CK_MECHANISM_TYPE)>,
 }
 
-/// The schemes. Those of a key are in the order of the server's preference, which is that of
-/// rustls.
+/// The schemes. Those of a type of key are in the order of preference, as in rustls.
 pub(crate) const SCHEMES: [Row; 13] = [
     pss(SignatureScheme::RSA_PSS_SHA512, CKM_SHA512_RSA_PKCS_PSS, [CKM_SHA512, CKG_MGF1_SHA512, 64]),
     pss(SignatureScheme::RSA_PSS_SHA384, CKM_SHA384_RSA_PKCS_PSS, [CKM_SHA384, CKG_MGF1_SHA384, 48]),
@@ -95,12 +94,12 @@ const fn ecdsa(
 pub(crate) struct Usable {
     pub(crate) scheme: SignatureScheme,
     pub(crate) mechanism: Mechanism,
-    /// The mechanism that computes the input of a signature. `None` if the input is the message.
+    /// The mechanism that computes the input of `mechanism`. `None` if the input is the message.
     pub(crate) digest: Option<Mechanism>,
 }
 
-/// Returns the schemes of a key, in the order of preference. `has` tells whether the token has a
-/// mechanism, `permits` whether the key permits it.
+/// Returns the schemes of a key, in the order of preference. `has` returns whether the token has a
+/// mechanism, and `permits` whether the key permits it.
 pub(crate) fn usable(
     key: KeyType,
     has: impl Fn(CK_MECHANISM_TYPE) -> bool,

@@ -1,4 +1,4 @@
-//! A token, and the objects in it.
+//! Finds a token of a module, and keys and certificates in it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::key::SigningKey;
 use crate::pool::Pool;
 
-/// A token of a module, logged in. Clones share it.
+/// A token of a module. Clones share its login and its sessions.
 #[derive(Clone)]
 pub struct Token {
     pool: Arc<Pool>,
@@ -21,8 +21,8 @@ pub struct Token {
 
 impl Token {
     /// Opens the token with this label, or the only initialised token, and logs the user in.
-    /// Without a PIN it does not log in: the process is logged in already, or the objects are
-    /// public.
+    /// Does not log in if `pin` is `None`: then the process must be logged in already, or the
+    /// objects must be public.
     pub fn find(module: &Module, label: Option<&str>, pin: Option<&str>) -> Result<Self, Error> {
         let mut found = None;
         for slot in module.slots(true)? {
@@ -38,24 +38,24 @@ impl Token {
         Self::open(module, slot, pin)
     }
 
-    /// Opens the token in a slot. See [`Self::find`].
+    /// Opens the token in this slot. `pin` is the same as in [`Self::find`].
     pub fn open(module: &Module, slot: SlotId, pin: Option<&str>) -> Result<Self, Error> {
         Ok(Self { pool: Arc::new(Pool::open(module, slot, pin)?) })
     }
 
-    /// Returns the private key with this label or ID.
+    /// Returns the private key with this label or ID. Fails if no key or several keys match.
     pub fn signing_key(&self, find: &Find) -> Result<Arc<SigningKey>, Error> {
         let key = self.pool.with(|session| one(session, "private key", CKO_PRIVATE_KEY, find))?;
         self.signing_key_of(key)
     }
 
-    /// Returns the private key with this handle. The handle of a session object is valid until its
-    /// session ends.
+    /// Returns the private key with this handle. The handle of a session object is valid until the
+    /// session that made it ends.
     pub fn signing_key_of(&self, key: ObjectHandle) -> Result<Arc<SigningKey>, Error> {
         Ok(Arc::new(SigningKey::read(&self.pool, key)?))
     }
 
-    /// Returns the certificate with this label or ID.
+    /// Returns the certificate with this label or ID. Fails if no certificate or several match.
     pub fn certificate(&self, find: &Find) -> Result<CertificateDer<'static>, Error> {
         self.pool.with(|session| {
             let object = one(session, "certificate", CKO_CERTIFICATE, find)?;
@@ -88,7 +88,7 @@ impl Find {
         Self { label: None, id: Some(id.into()) }
     }
 
-    /// The object must have this `CKA_ID` too.
+    /// An object that also has this `CKA_ID`.
     #[must_use]
     pub fn and_id(self, id: impl Into<Vec<u8>>) -> Self {
         Self { id: Some(id.into()), ..self }

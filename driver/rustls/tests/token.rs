@@ -1,7 +1,7 @@
-//! Keys of a fresh token of Jeton as signing keys of rustls.
+//! Signs with keys of a fresh token of Jeton through rustls.
 //!
-//! The module reads its directory from the environment. A process must not change its own, so the
-//! test starts itself again.
+//! The module reads its directory from the environment. A process must not change its own
+//! environment, so the test starts itself again with another one.
 
 use std::process::Command;
 use std::sync::Arc;
