@@ -1,11 +1,11 @@
-//! The form of figures that several tables have.
+//! The form of ratios, which several tables have.
 
 use jeton_peers::Interval;
 
 /// A ratio whose interval is wider than this part of it is marked as uncertain.
 pub(crate) const WIDE: f64 = 0.1;
 
-/// Formats a ratio. `~` marks one with a wide interval.
+/// Formats a ratio. `~` marks a ratio with a wide interval.
 pub(crate) fn ratio_text(ratio: Interval) -> String {
     let mark = if ratio.high - ratio.low > WIDE * ratio.median { "~" } else { "" };
     format!("{mark}{:.2}", ratio.median)

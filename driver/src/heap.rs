@@ -1,7 +1,8 @@
-//! Counters of the heap: an allocator that passes every call to the system's and counts it.
+//! Counters of the heap: an allocator that counts each call and passes it to the allocator of the
+//! system.
 //!
-//! It counts the allocations of the tool's own Rust code. A module and the libraries in C allocate
-//! elsewhere; [`Resident`] has the memory of the whole process.
+//! It counts the allocations of the tool's own Rust code. A module and the libraries in C have
+//! other allocators; [`Resident`] has the memory of the whole process.
 //!
 //! Each thread collects its counts and adds them to the totals in steps, because threads that write
 //! to one counter at each allocation would slow down each other.
@@ -46,7 +47,7 @@ impl Pending {
 }
 
 thread_local! {
-    // Constant, and without a destructor: so its first use allocates nothing.
+    // It is constant and has no destructor, so its first use allocates nothing.
     static PENDING: Cell<Pending> = const { Cell::new(Pending::NONE) };
 }
 
@@ -77,13 +78,13 @@ pub fn flush() {
 pub struct Counters {
     /// The bytes that are allocated now.
     pub live: i64,
-    /// The bytes of all allocations since the start of the process, also of those that were freed.
+    /// The bytes of all allocations since the start of the process, including freed ones.
     pub requested: u64,
     /// The number of allocations since the start of the process.
     pub allocations: u64,
 }
 
-/// Returns the totals. Counts of other threads that are not flushed are missing.
+/// Returns the totals. Counts that other threads have not flushed are missing.
 pub fn counters() -> Counters {
     flush();
     Counters {
@@ -98,7 +99,7 @@ pub fn reset_peak() {
     PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Returns the most bytes that were allocated at a time since [`reset_peak`].
+/// Returns the largest number of bytes that were allocated at one time since [`reset_peak`].
 pub fn peak() -> i64 {
     flush();
     PEAK.load(Ordering::Relaxed)
@@ -109,12 +110,12 @@ pub fn peak() -> i64 {
 pub struct Resident {
     /// Bytes in memory now.
     pub now: u64,
-    /// The most bytes at a time since [`Resident::reset_peak`].
+    /// The largest number of bytes in memory since [`Resident::reset_peak`].
     pub peak: u64,
 }
 
 impl Resident {
-    /// Reads the figures. They are 0 if the kernel does not say them.
+    /// Reads the figures. A figure is 0 if the kernel does not provide it.
     pub fn read() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let field = |name: &str| {
@@ -127,7 +128,7 @@ impl Resident {
 
     /// Begins to record the peak again, if the kernel allows it.
     pub fn reset_peak() {
-        // proc(5), clear_refs: 5 resets the peak resident set size. Without it the peak is that
+        // proc(5), clear_refs: 5 resets the peak resident set size. If this fails, the peak is that
         // since the start of the process.
         let _ = fs::write("/proc/self/clear_refs", "5");
     }

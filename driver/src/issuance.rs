@@ -1,12 +1,12 @@
-//! Issuance under load: clients that order certificates at the same time from a CA whose key is in
-//! a module, or in AWS-LC called directly.
+//! Issuance under load: clients order certificates at the same time from a CA. The CA's key is in a
+//! module, or in memory with AWS-LC called directly.
 //!
-//! - `load`: one load (clients, algorithms, database), and what is measured under it.
+//! - `load`: one load (clients, algorithms, database), and the metrics of a run.
 //! - `client` and `ca`: the two sides. The client makes a key and a certificate request and
 //!   verifies the certificate. The CA verifies the request, applies `policy`, signs, and stores the
 //!   certificate through `pool`.
-//! - `child`: the process of a module, which `pipeline` starts and lets take turns.
-//! - `tables`: which loads are measured for which table, and the tables; `text` prints them.
+//! - `child`: the process of a module. `pipeline` starts it and gives it turns.
+//! - `tables`: the loads of each table, and the tables of the results; `text` prints them.
 
 mod ca;
 mod child;

@@ -1,8 +1,8 @@
-//! The page of a result store: tables and plots of its newest measurement, as one HTML or Markdown
-//! document without other files.
+//! The page of a measurement: tables and plots, as one HTML or Markdown document without other
+//! files.
 //!
-//! - `contents`: which tables and plots there are; `plots` draws them. `issuance` has those of
-//!   `jeton issue`, and `tls` those of TLS handshakes.
+//! - `contents`, `issuance`, `tls`: the tables and plots of `jeton pipeline`, `jeton issue` and
+//!   `jeton tls`; `plots` draws all plots.
 //! - `html` and `markdown`: write the same contents. Each escapes every text.
 
 mod contents;
@@ -66,7 +66,7 @@ impl Page {
         issuance::page(measurement)
     }
 
-    /// Builds the page of a measurement of TLS handshakes. Fails if it has no case.
+    /// Builds the page of a measurement of `jeton tls`. Fails if it has no case.
     pub fn of_tls(report: &crate::tls::Report) -> Result<Self, Error> {
         tls::page(report)
     }

@@ -33,7 +33,7 @@ impl TakesTurns for LoadChild {
     fn start(job: Job) -> Result<(Self, ModuleDescription), Error> {
         let start = (heap::counters(), Resident::read());
         let (engine, description) = open_engine(&job)?;
-        // Loads SQLite before the first load.
+        // Initialises SQLite, so that the first load does not.
         drop(Database::in_memory()?);
         Ok((Self { job, engine, start }, description))
     }
@@ -116,7 +116,7 @@ enum Keep {
     No,
 }
 
-/// A run: the clients take the next serial number until there is none.
+/// A run: each client takes the next serial number, until all are used or the time is over.
 struct Run<'a> {
     ca: &'a Ca<'a>,
     key_type: &'static Algorithm,
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the figures of the clients' times.
+/// Returns the rate, the latencies and the times of the phases.
 fn summary(clocks: &[Clock], seconds: f64, errors: u64) -> Result<Values, Error> {
     if clocks.is_empty() {
         return Err(Error::Failed(format!(
@@ -213,7 +213,7 @@ fn summary(clocks: &[Clock], seconds: f64, errors: u64) -> Result<Values, Error>
     Ok(values)
 }
 
-/// Returns the smallest value that this part of the sorted values does not exceed.
+/// Returns the smallest value such that at least this part of the sorted values is not greater.
 fn percentile(sorted: &[f64], part: f64) -> f64 {
     let rank = (sorted.len() as f64 * part).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
@@ -236,7 +236,7 @@ fn folder(directory: &Path, module: &str, turn: &LoadTurn) -> std::path::PathBuf
     directory.join(module).join(name).join(turn.round.to_string())
 }
 
-/// Writes the CA's certificate and all others in PEM.
+/// Writes the CA's certificate and the issued certificates in PEM.
 fn write_all(folder: &Path, root: &[u8], issued: &[Issued]) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io(folder))?;
     let write = |name: String, der: &[u8]| {

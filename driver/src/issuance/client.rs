@@ -34,8 +34,8 @@ pub(super) fn order(ca: &Ca<'_>, algorithm: &Algorithm, serial: u64) -> Result<O
     Ok(Some(Issued { certificate, clock }))
 }
 
-/// Makes a key pair and a request for this name. Calls `has_key` between the two. Returns the
-/// public key and the request in DER.
+/// Makes a key pair and a request for this name. Calls `has_key` between these two steps. Returns
+/// the public key and the request in DER.
 pub(super) fn request(
     algorithm: &Algorithm,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn request(
     Ok((key, request))
 }
 
-/// Verifies a certificate: the CA's signature, the own key, and the name.
+/// Verifies a certificate: the CA's signature, the client's key, and the name.
 fn verify(der: &[u8], ca: &PublicKey, key: &SubjectPublicKeyInfoOwned, name: &str) -> Result<(), Error> {
     let wrong = |what: &str| Error::Failed(format!("the certificate for {name}: {what}"));
     let signed = Signed::parse(der)?;

@@ -1,4 +1,4 @@
-//! A load, and what is measured under it.
+//! A load, and the metrics of its runs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub struct LoadTurn {
     pub load: Load,
     /// The number of certificates to issue and measure.
     pub requests: u64,
-    /// The number of certificates that are issued before, and not measured.
+    /// The number of certificates that are issued before the run, and not measured.
     pub warm_up: u64,
     /// No client begins another certificate after this number of seconds.
     pub max_seconds: f64,
@@ -81,7 +81,7 @@ pub struct LoadTurn {
     pub round: usize,
 }
 
-/// A step of an issuance, with a time of its own.
+/// A step of an issuance. Each is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The client generates a key pair.
@@ -151,7 +151,7 @@ impl Clock {
     }
 }
 
-/// What a run measures.
+/// A metric of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Certificates that were issued.
@@ -192,25 +192,25 @@ pub enum Metric {
     Verify,
     /// Seconds of processor time divided by seconds of the run.
     BusyCores,
-    /// Bytes on the tool's heap at the start of the process.
+    /// Bytes on the heap of the tool's code at the start of the process.
     HeapStart,
-    /// The same when the CA is ready.
+    /// Bytes on this heap before the run, after the warm-up.
     HeapReady,
-    /// The same after the run.
+    /// Bytes on this heap after the run.
     HeapAfter,
-    /// The most bytes at a time during the run.
+    /// The largest number of bytes on this heap during the run.
     HeapPeak,
-    /// Bytes that an issuance requested from the allocator.
+    /// Bytes that the tool's code requests from the allocator for an issuance.
     HeapRequested,
-    /// Allocations of an issuance.
+    /// Allocations of the tool's code for an issuance.
     Allocations,
     /// Bytes of the process in memory at its start.
     ResidentStart,
-    /// The same when the CA is ready.
+    /// Bytes of the process in memory before the run, after the warm-up.
     ResidentReady,
-    /// The same after the run.
+    /// Bytes of the process in memory after the run.
     ResidentAfter,
-    /// The most bytes at a time during the run.
+    /// The largest number of bytes of the process in memory during the run.
     ResidentPeak,
 }
 
@@ -280,8 +280,8 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Summarises the runs of a module. Returns `None` if there is none. `baseline` has the runs of
-    /// the baseline in the same rounds.
+    /// Summarises the runs of a module. Returns `None` if there is no run. `baseline` has the runs
+    /// of the baseline in the same rounds.
     pub fn of(load: &Load, rounds: &[Option<Values>], baseline: Option<&[Option<Values>]>) -> Option<Self> {
         let runs: Vec<&Values> = rounds.iter().flatten().collect();
         let each = |run: &Values| 1.0 / run.get(Metric::Throughput);

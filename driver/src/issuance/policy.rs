@@ -1,4 +1,4 @@
-//! The policy of the CA: which requests it grants.
+//! The policy of the CA: the rules that a request must keep.
 
 use const_oid::AssociatedOid;
 use const_oid::db::rfc5912::ID_EXTENSION_REQ;
@@ -15,7 +15,7 @@ use crate::pki::Algorithm;
 pub struct Policy {
     /// The algorithms that a subscriber's key may have.
     pub key_types: Vec<&'static Algorithm>,
-    /// The ending of every DNS name, with its first dot.
+    /// The ending of every DNS name, for example `.issue.test`.
     pub suffix: &'static str,
     /// The largest number of names.
     pub max_names: usize,

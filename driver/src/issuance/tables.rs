@@ -1,5 +1,5 @@
-//! Which loads are measured for which table, and the tables of the results. They have the rows and
-//! columns of seed document 003 (docs/seeds.md).
+//! The loads of each table, and the tables of the results. `--all-tables` makes the tables of
+//! source document 003 (docs/seeds.md).
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub struct Options {
     pub storages: Vec<Storage>,
 }
 
-/// A table that is to be measured.
+/// A table to measure.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     title: &'static str,
@@ -38,7 +38,7 @@ pub struct ResultTable {
     pub title: String,
     /// The header of the rows' labels.
     pub label: String,
-    /// The headers of the other columns. Each has the line break that keeps it narrow.
+    /// The headers of the other columns. Each has a line break, which keeps the column narrow.
     pub columns: Vec<&'static str>,
     /// The rows. Those of a load follow each other.
     pub rows: Vec<TableRow>,
@@ -49,7 +49,7 @@ pub struct ResultTable {
 /// A row.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableRow {
-    /// What distinguishes the load from the others of the table.
+    /// The values in which the load differs from the other loads of the table.
     pub label: String,
     /// The name of the module.
     pub module: String,
@@ -156,7 +156,7 @@ pub fn tables_of(loads: Vec<Load>) -> Vec<TablePlan> {
     plans
 }
 
-/// Returns the tables of seed document 003.
+/// Returns the tables of source document 003.
 pub fn document_tables() -> Vec<TablePlan> {
     let shared_memory = Path::new("/dev/shm");
     let tmpfs =
@@ -214,8 +214,8 @@ pub fn distinct_loads(plans: &[TablePlan]) -> Vec<Load> {
     loads
 }
 
-/// Returns the tables of the results: the name of each module and its loads. Tables without a row
-/// are left out.
+/// Returns the tables of the results. `modules` has the name and the loads of each module. Leaves
+/// out tables without a row.
 pub fn tables(plans: &[TablePlan], modules: &[(&str, &[MeasuredLoad])], cores: usize) -> Vec<ResultTable> {
     let tables = plans.iter().map(|plan| plan.table(modules, cores));
     tables.filter(|table| !table.rows.is_empty()).collect()
@@ -246,7 +246,7 @@ impl TablePlan {
     }
 }
 
-/// Says for each module what limits the load with the most clients.
+/// Returns a sentence for each module: what limits the load with the most clients.
 fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) -> Vec<String> {
     let Some(load) = plan.loads.iter().max_by_key(|load| load.clients) else { return Vec::new() };
     let measured = modules
@@ -255,9 +255,9 @@ fn remarks(plan: &TablePlan, modules: &[(&str, &[MeasuredLoad])], cores: usize) 
     measured.map(|(module, one)| format!("{module}: {}", limit(one, cores))).collect()
 }
 
-/// Says what limits a load.
+/// Returns a text that names what limits a load.
 fn limit(one: &MeasuredLoad, cores: usize) -> String {
-    /// More busy cores than this part of them mean that the processor is the limit.
+    /// If more than this part of the cores is busy, the processor is the limit.
     const BUSY: f64 = 0.85;
     let (busy, clients) = (one.median(Metric::BusyCores), one.load.clients);
     let seconds = |index: usize| one.values[Metric::Key as usize + index].median;
@@ -268,7 +268,8 @@ fn limit(one: &MeasuredLoad, cores: usize) -> String {
         Phase::DatabaseWait | Phase::Database => "the database",
         Phase::Sign => "the CA's signature",
         _ if clients < cores => "the number of clients",
-        // A client that computes without a core waits for one.
+        // The longest step is a computation, but few cores are busy with it: other programs use the
+        // cores.
         _ => "the processor, which other programs used too,",
     };
     let mut text = format!(
@@ -330,7 +331,7 @@ impl Parts {
         self.chosen(all).join(", ")
     }
 
-    /// Returns what all loads have in common, for the title.
+    /// Returns the values that all loads share, for the title.
     fn common(&self, load: Option<&Load>) -> String {
         let Some(load) = load else { return String::new() };
         let mut parts = Vec::new();

@@ -15,7 +15,7 @@ use crate::Error;
 use crate::figure::WIDE;
 use crate::pipeline::{ModuleDescription, Outcome};
 
-/// The baseline's runs differ by more than this part of their median: other work disturbed them.
+/// If the baseline's runs differ by more than this part of their median, other work disturbed them.
 const MOVED: f64 = 0.25;
 
 /// A measurement of issuance.
@@ -193,7 +193,7 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
     Ok(())
 }
 
-/// Where the names of the modules are.
+/// The position of the modules' names in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Modules {
     /// In the second column.

@@ -37,8 +37,8 @@ pub(super) fn page(measurement: &IssuanceMeasurement) -> Result<Page, Error> {
     Ok(Page { title: "Jeton: issuance under load".to_owned(), facts, sections })
 }
 
-/// Shows certificates per second over the number of clients, for the loads that are like the first
-/// one in everything else.
+/// Shows certificates per second over the number of clients. Uses the loads that differ from the
+/// first load only in the number of clients.
 fn scaling(measurement: &IssuanceMeasurement) -> Result<Section, Error> {
     let first = measurement.loads.first();
     let same =

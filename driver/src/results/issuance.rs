@@ -1,5 +1,5 @@
-//! The measurements of `jeton issue` in a result store. They have a table of their own, which a
-//! store gets with its first measurement of this type.
+//! The measurements of `jeton issue` in a result store. They are in a separate table, which the
+//! first of them creates.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ const TABLE: &str = "
         PRIMARY KEY (measurement, module, clients, key_type, ca_key_type, pool, database, round, metric));
 ";
 
-/// The largest number of rows of one measurement in a report.
+/// The largest number of rows of the table that a report reads.
 const MOST_ROWS: usize = 5_000_000;
-/// The largest round in a report.
+/// The largest number of a round that a report reads.
 const MOST_ROUNDS: usize = 100_000;
 
 impl Results {
@@ -63,18 +63,18 @@ pub struct IssuanceMeasurement {
     pub about: Measurement,
     /// The loads in the order of their first run.
     pub loads: Vec<Load>,
-    /// The loads that each module ran.
+    /// The name of each module, and its loads.
     pub modules: Vec<(String, Vec<MeasuredLoad>)>,
 }
 
-/// The rounds of a module with a load.
+/// The runs of a module with one load.
 struct Runs {
     module: String,
     load: Load,
     rounds: Vec<Option<Values>>,
 }
 
-/// Returns the newest measurement of a store if it is one of `jeton issue`.
+/// Returns the newest measurement of a store if `jeton issue` made it.
 pub fn newest_issuance(path: &Path) -> Result<Option<IssuanceMeasurement>, Error> {
     let connection = open(path)?;
     let has_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'issuance'";
@@ -129,7 +129,7 @@ fn runs(connection: &Connection, id: i64) -> Result<Vec<Runs>, Error> {
         };
         let (module, metric, value): (String, String, f64) = (row.get(0)?, row.get(7)?, row.get(8)?);
         let Some(index) = METRICS.iter().position(|(_, name)| *name == metric) else { continue };
-        // The rows of a run follow each other, so the wanted entry is mostly one of the last.
+        // The rows of a run follow each other, so the search begins at the end.
         let at = all.iter().rposition(|one| one.module == module && one.load == load);
         let at = at.unwrap_or_else(|| {
             all.push(Runs { module, load, rounds: Vec::new() });
@@ -143,7 +143,7 @@ fn runs(connection: &Connection, id: i64) -> Result<Vec<Runs>, Error> {
     }
     for one in &mut all {
         for round in &mut one.rounds {
-            // A run without a rate that a plot can show is left out.
+            // Leaves out a run whose rate is too small or too large for a plot.
             *round = round.filter(|values| (1e-6..1e9).contains(&values.get(Metric::Throughput)));
         }
     }
