@@ -11,7 +11,8 @@ use crate::choice::Choice;
 use crate::run::Subject;
 use crate::{child, document, record, run, scorecard};
 
-/// Runs all checks on a module and prints the scorecard, or on all modules and writes the document.
+/// Runs all checks on one module and prints the scorecard. With --write, runs them on all modules
+/// and writes a document.
 #[derive(Args)]
 pub struct Conformance {
     /// jeton, softhsm2, nss, or the path of a shared object with an uninitialised token.
@@ -26,7 +27,7 @@ pub struct Conformance {
     /// Let jeton offer the legacy mechanisms.
     #[arg(long)]
     legacy: bool,
-    /// Run only the published attacks.
+    /// Try the published attacks instead of the checks.
     #[arg(long)]
     attacks: bool,
     /// Run only the checks whose `section subject name` contains one of these strings.
@@ -35,14 +36,14 @@ pub struct Conformance {
     /// Run only a part of long sets of vectors.
     #[arg(long)]
     quick: bool,
-    /// Run jeton with each backend and all other modules on this machine, and write this document.
+    /// Check jeton with each backend, softhsm2 and nss, and write the results to this file.
     #[arg(long)]
     write: Option<PathBuf>,
     /// Write the records of the module as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Set by the tool when it runs itself: how to create the token. The environment configures the
-    /// module.
+    /// Set by the tool when it runs itself: the way to create the token. The environment configures
+    /// the module.
     #[arg(long, hide = true)]
     sandbox: Option<String>,
     /// Set by the tool when it runs itself: the first task.
@@ -54,8 +55,8 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// Runs the checks. `verb` is the subcommand of this program that has these options, or
-    /// nothing.
+    /// Runs the checks. `verb` is the subcommand that has these options. It is empty if the program
+    /// has no subcommands.
     pub fn run(self, verb: Verb) -> Result<ExitCode, Error> {
         match (&self.sandbox, &self.write) {
             (Some(sandbox), _) => {

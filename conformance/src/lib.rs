@@ -5,8 +5,8 @@
 //! with an error.
 //!
 //! The program `conformance` of this package and the verb `jeton conformance` of the tool have the
-//! same options ([`Conformance`]). The vectors of Project Wycheproof are 70 MB in a program, so the
-//! tool leaves out the feature `vectors`.
+//! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool
+//! is built without the feature `vectors`.
 
 mod attacks;
 mod cases;

@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use jeton_driver::Error;
 use jeton_driver::text::shown;
 
-/// Counts the allocations for `issue`.
+/// Counts the allocations of the tool, for `issue`.
 #[global_allocator]
 static ALLOCATOR: jeton_driver::heap::Counting = jeton_driver::heap::Counting;
 

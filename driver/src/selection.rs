@@ -51,8 +51,9 @@ impl Selection {
         )))
     }
 
-    /// Returns every module of this machine: OpenSSL if this tool was built with it, Jeton with
-    /// each backend, and the known modules that are found. The second value has those that are not.
+    /// Returns every module of this machine: the baseline, OpenSSL if this tool was built with it,
+    /// Jeton with each backend, and the known modules that are found. The second value has the
+    /// names of the absent ones.
     pub fn all() -> (Vec<Self>, Vec<String>) {
         let mut found = vec![Self::InProcess];
         let mut absent = Vec::new();

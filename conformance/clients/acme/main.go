@@ -1,8 +1,9 @@
 // An ACME client (RFC 8555): acme DIRECTORY CA-FILE HTTP-PORT COUNT [CLIENTS]
 //
 // It asks the CA for COUNT certificates of localhost, answers each http-01 challenge from HTTP-PORT of the loopback
-// interface, verifies each certificate, and asks the CA to revoke the last one. CLIENTS (1) accounts order at the same
-// time. It prints certificates per second and the latency from the order to the verified certificate.
+// interface, and verifies each certificate. CLIENTS accounts (default: 1) order at the same time. One account alone also
+// asks the CA to revoke the last certificate. It prints certificates per second and the latency from the order to the
+// verified certificate.
 package main
 
 import (

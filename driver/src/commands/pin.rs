@@ -162,8 +162,8 @@ pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<St
     given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
 }
 
-/// The user's PIN of a module that is given by its path. Looks whether the file is a module before
-/// it asks for the PIN.
+/// Returns the user's PIN for a module that is given by its path. Checks that the file is a module
+/// before it asks for the PIN.
 pub fn ask_for_module(library: &Path, given: Option<String>) -> Result<Zeroizing<String>, Error> {
     if let Some(pin) = given {
         return Ok(Zeroizing::new(pin));

@@ -26,7 +26,7 @@ pub struct VerifyDb {
     /// The backend of jeton.
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// The token of a module given by its path.
+    /// The label of the token, for a module that is given by its path.
     #[arg(long)]
     token_label: Option<String>,
     /// The user PIN of the token. The tool asks for it if it is absent.

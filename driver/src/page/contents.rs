@@ -1,4 +1,4 @@
-//! The tables and plots of a page.
+//! The tables and plots of the page of `jeton pipeline`.
 
 use jeton_peers::Interval;
 
@@ -17,8 +17,8 @@ const TOTAL: &str = "total";
 /// The stages that sign or verify.
 const SIGNING: [&str; 7] =
     ["ca_self_sign", "cert_gen", "cert_verify", "crl_sign", "crl_verify", "ocsp_sign", "ocsp_verify"];
-/// The stages in the comparison of algorithms besides those: the ones whose time depends on the
-/// length of a signature, and one whose time does not.
+/// Further stages in the comparison of algorithms: two whose time depends on the length of a
+/// signature, and one whose time does not.
 const SIZED: [&str; 3] = ["db_insert_certs", "db_insert_ocsp", "ocsp_build"];
 /// Times that differ by less than this part are called equal.
 const EQUAL: f64 = 0.05;
@@ -190,7 +190,7 @@ fn signing(view: &View<'_>) -> Section {
     Section { title: "Signatures and verifications".to_owned(), blocks }
 }
 
-/// Says a ratio in words.
+/// Returns a ratio in words.
 fn in_words(ratio: Interval) -> String {
     if (ratio.low..=ratio.high).contains(&1.0) || (ratio.median - 1.0).abs() < EQUAL {
         return "about equal".to_owned();
@@ -295,7 +295,7 @@ fn backends(measurements: &[Measurement]) -> Result<Option<Section>, Error> {
     Ok(Some(Section { title: "The backends of Jeton".to_owned(), blocks }))
 }
 
-/// Returns both backends of a measurement that has them as modules.
+/// Returns both backends, if a measurement has `jeton` and `jeton-rc`. Returns nothing otherwise.
 fn both_backends(measurement: &Measurement) -> Vec<BackendView<'_>> {
     let has = |module: &str| measurement.cells.iter().any(|(cell, _)| cell.module == module);
     if !(has("jeton") && has("jeton-rc")) {

@@ -1,6 +1,6 @@
 //! Draws the plots of a page as SVG elements.
 //!
-//! They have no background, and black for text and lines. The page replaces black by its own text
+//! They have no background. Text and lines are black. The page replaces black with its own text
 //! colour ([`STYLE`]), which differs between light and dark mode.
 
 use std::ops::Range;

@@ -16,12 +16,12 @@ use crate::Error;
 use crate::client::Module;
 use crate::pki::Profile;
 
-/// The time at the start of a turn in which the child reports no progress, because waking the
-/// parent takes a core from the stage that is measured. It does not apply to the first turns of a
-/// size: they report every stage, so that the report of a crash names the stage.
+/// The time at the start of a turn in which the child reports no progress, because the parent that
+/// reads a report takes a core from the measured stage. The warm-up and the first round of a size
+/// report every stage, so that the report of a crash names the stage.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// The child's side of a type of work.
+/// The child's side of one type of work: batches of the pipeline, or loads of `jeton issue`.
 pub trait TakesTurns: Sized {
     /// The work.
     type Work: Work;
@@ -40,7 +40,7 @@ pub trait TakesTurns: Sized {
 /// Reads a job and its turns from `input` and writes events to `output`. Returns at the end of the
 /// input. Returns an error if the input is not a job with turns.
 pub fn run_child<C: TakesTurns>(input: impl BufRead, output: impl Write + Send) -> Result<(), Error> {
-    /// An event before the first turn, or one without a result.
+    /// An event before the first turn. It has no sample.
     type Plain = Event<()>;
     let speaker = Speaker::new(output);
     let mut lines = input.lines();
@@ -108,7 +108,7 @@ impl TakesTurns for BatchChild {
         })?;
         match (turn.round, &job.keep) {
             (0, _) => database.forget_batch(module, algorithm, size)?,
-            // A slash would make a directory of the CA's algorithm alone.
+            // The name of a profile may have a slash, which would make two directories.
             (1, Some(directory)) => {
                 sample.write(&directory.join(module).join(algorithm.replace('/', "+")))?;
             }
@@ -171,7 +171,7 @@ impl<'a> Speaker<'a> {
     }
 
     fn say<S: serde::Serialize>(&self, event: &Event<S>) {
-        // If the parent has ended, the work has no purpose: end at the next stage.
+        // If the parent has ended, no process reads the result: end at the next stage.
         let line = serde_json::to_string(event).unwrap_or_default();
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {

@@ -1,5 +1,5 @@
 //! The messages between the tool and the child process of a module, one JSON text per line. The
-//! tool sends one [`Job`], then a [`Turn`] for each run. The child answers with [`Event`]s.
+//! tool sends one [`Job`], then a [`Work`] for each run. The child answers with [`Event`]s.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ pub struct Job {
     pub name: String,
     /// The engine.
     pub target: Target,
-    /// Threads of the parallel stages.
+    /// The number of threads of the parallel stages, or the largest number of clients of the loads.
     pub threads: usize,
     /// The number of RSA subscriber key pairs that are reused. 0 generates one for each
     /// certificate.
     pub rsa_key_pool: u64,
-    /// The database.
+    /// The file of the database, or the directory for the databases of loads.
     pub database: PathBuf,
-    /// The directory for a sample of each algorithm.
+    /// The directory for the documents that the user wants to keep.
     pub keep: Option<PathBuf>,
 }
 
@@ -44,10 +44,10 @@ pub enum Target {
     },
 }
 
-/// What a turn asks a child for: one run through the stages of the pipeline, or one run of a load.
-/// The child answers with progress, and at the end with `Ran`, `NotAvailable` or `Failed`.
+/// A turn: one run through the stages of the pipeline, or one run of a load. The child answers with
+/// progress, and at the end with `Ran`, `NotAvailable` or `Failed`.
 pub trait Work: Clone + Serialize + DeserializeOwned {
-    /// What a run measures.
+    /// The values that one run measures.
     type Sample: Clone + Serialize + DeserializeOwned + Send + 'static;
     /// The summary of the runs of a module.
     type Measured;
@@ -73,7 +73,7 @@ pub trait Work: Clone + Serialize + DeserializeOwned {
 /// Asks for one run through the stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The CA algorithm.
+    /// The CA algorithm, or a profile with another algorithm of the subscribers.
     pub algorithm: String,
     /// The batch size.
     pub size: u64,

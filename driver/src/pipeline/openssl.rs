@@ -1,9 +1,9 @@
-//! The same work with OpenSSL of the system called directly: the column of x509bench (cargo feature
-//! `openssl`).
+//! The same work with OpenSSL of the system called directly, as in the program of source document
+//! 000 (docs/seeds.md). The cargo feature `openssl` adds it.
 //!
 //! Keys stay parsed. Each signature and each verification is one call of `EVP_DigestSign` or
-//! `EVP_DigestVerify` with a buffer of the known length: with a null buffer, OpenSSL computes an
-//! ML-DSA signature only to tell its length.
+//! `EVP_DigestVerify` with a buffer of the known length. For a call with a null buffer, OpenSSL
+//! would compute a complete ML-DSA signature only to return its length.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -154,8 +154,9 @@ struct PrivateKeyInfo {
     private_key: OctetString,
 }
 
-/// Expands a random seed. The crate has no call that works without the headers of OpenSSL 3.5, so
-/// the seed takes the form of RFC 9881, 6, which OpenSSL reads from 3.5 on.
+/// Makes an ML-DSA key from a random seed. The crate's own function exists only if the tool is
+/// built with the headers of OpenSSL 3.5. So this encodes the seed as in RFC 9881, 6, which OpenSSL
+/// reads from version 3.5 on.
 fn generate_ml_dsa(algorithm: &Algorithm) -> Result<PKey<Private>, Error> {
     let mut private_key = [0; 34];
     private_key[..2].copy_from_slice(&[0x80, 32]);

@@ -1,6 +1,6 @@
-//! Measures all modules in turns: in each round every module does one run of the same batch, and
-//! the baseline is among them. A disturbance of a shared machine then affects all of them, and a
-//! ratio compares runs of the same round.
+//! Measures all modules in turns: in each round every module, and the baseline, does one run of the
+//! same work (a batch, or a load of `jeton issue`). A disturbance of a shared machine then affects
+//! all of them, and a ratio compares runs of the same round.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,7 @@ use serde::Serialize;
 use super::job::{ModuleDescription, Turn, Work};
 use super::stage::{STAGES, Seconds};
 
-/// The least number of rounds of a size, so that a median is possible. Slow sizes have fewer: see
-/// [`ENOUGH`].
+/// The least number of rounds, so that a median is possible. Slow work has fewer: see [`ENOUGH`].
 const MIN_RUNS: usize = 3;
 /// Fewer than [`MIN_RUNS`] rounds are enough if the runs of a module have taken this long in total.
 const ENOUGH: Duration = Duration::from_secs(4);
@@ -29,7 +28,7 @@ pub trait Runner<W: Work> {
 /// The result of a turn.
 #[derive(Clone, Debug)]
 pub enum Answer<S> {
-    /// What the run measured.
+    /// The values that the run measured.
     Ran(S),
     /// The module lacks what the algorithm needs, for this reason.
     NotAvailable(String),
@@ -54,7 +53,7 @@ pub struct Plan<W> {
 pub struct Group<W> {
     /// The turn before the measurement.
     pub warm_up: W,
-    /// The work that is measured.
+    /// The work to measure.
     pub work: Vec<W>,
 }
 
@@ -98,7 +97,7 @@ pub trait Watcher<W: Work> {
 pub struct Outcome<W: Work> {
     /// The module's description of itself, if it was loaded.
     pub description: Option<ModuleDescription>,
-    /// What was measured.
+    /// The summary of each piece of work.
     pub measured: Vec<W::Measured>,
     /// Algorithms that the module lacks, and the reason.
     pub not_available: Vec<(String, String)>,

@@ -1,7 +1,7 @@
 //! A CA without its private key: its name, its key identifier, and the bytes that it signs.
 //!
 //! Parts that all certificates of a batch share are encoded once. The baseline and the modules use
-//! the same code, so the ratio between them shows the cost of PKCS#11 alone.
+//! the same code, so the ratio between them shows only the cost of PKCS#11.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
