@@ -84,7 +84,7 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Prepares to decrypt what the last call of `seal` wrote, with its key and nonce.
+    /// Prepares to decrypt the output of the last call of `seal`, with its key and nonce.
     pub fn open(seal: Self, ciphertext: &[u8]) -> Answer<Self> {
         let functions = seal.session.module().functions();
         let mut mechanism = seal.mechanism;
@@ -97,7 +97,7 @@ impl<'a> Transform<'a> {
             mechanism,
             key: seal.key,
             input: ciphertext.to_vec(),
-            // Some modules want room for the tag, too.
+            // Some modules require room for the tag, too.
             out: vec![0; ciphertext.len()],
         })
     }
@@ -340,14 +340,14 @@ impl MechanismMemory {
         Self { raw, parameter: Parameter::Cipher { _params: params, nonce } }
     }
 
-    /// Uses the nonce of the last call from now on.
+    /// Uses the nonce of the last call for all further calls.
     fn keep_nonce(&mut self) {
         if let Parameter::Cipher { nonce, .. } = &mut self.parameter {
             nonce.use_of = NonceUse::Kept;
         }
     }
 
-    /// Increments the nonce, because an encryption must never use a nonce twice.
+    /// Increments the nonce unless it is kept, because an encryption must never use a nonce twice.
     #[inline]
     fn freshen(&mut self) {
         if let Parameter::Cipher { nonce, .. } = &mut self.parameter

@@ -1,4 +1,4 @@
-//! Hedged SLH-DSA-SHA2-128f and SLH-DSA-SHA2-128s by the crate `slh-dsa`, because AWS-LC lacks it.
+//! Hedged SLH-DSA-SHA2-128f and SLH-DSA-SHA2-128s by the crate `slh-dsa`. AWS-LC lacks both.
 
 use jeton::backend::{PublicParts, SlhDsa};
 use slh_dsa::{ParameterSet, Signature, SigningKey, VerifyingKey};

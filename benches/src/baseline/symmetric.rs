@@ -41,7 +41,7 @@ impl Sealer {
         Self(NonNull::new(context).expect("memory"))
     }
 
-    /// Writes the message of a ciphertext with its tag into `out`.
+    /// Decrypts a ciphertext with its tag into `out`.
     pub fn open(&self, nonce: &[u8; 12], sealed: &[u8], out: &mut [u8]) -> usize {
         let mut len = 0;
         // SAFETY: every slice is passed with its length; null means no associated data.

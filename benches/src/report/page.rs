@@ -127,7 +127,7 @@ fn run(data: &Data) -> String {
     text + "\n"
 }
 
-/// The operations that the bench has got since the run of 2026-11-21.
+/// The operations that were added to the bench after the run of 2026-11-21.
 const ADDED: [&str; 15] = [
     "aes-gcm-open/256",
     "aes-gcm-open/4096",
@@ -146,7 +146,7 @@ const ADDED: [&str; 15] = [
     "verify/slhdsa128s",
 ];
 
-/// Names the operations of [`ADDED`] that the run does not have.
+/// Returns a list of the operations of [`ADDED`] that the run does not have.
 fn added(data: &Data) -> String {
     let missing: Vec<_> = ADDED.into_iter().filter(|group| data.groups(group).is_empty()).collect();
     if missing.is_empty() {

@@ -1,7 +1,7 @@
 //! Draws the plots as SVG.
 //!
-//! They have no background. Text and lines are black, and white in dark mode: a style sheet inside
-//! the file asks for the reader's mode, also if a page shows the file as an image.
+//! They have no background. Text and lines are black, and white in dark mode. A style sheet inside
+//! the file follows the reader's mode, also if a page shows the file as an image.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ const COLOURS: [(&str, RGBColor); 9] = [
     ("kryoptic", RGBColor(204, 121, 167)),
     ("craton", RGBColor(150, 110, 200)),
 ];
-/// The colour of a module that a variable names.
+/// The colour of a module that the environment names.
 const OTHER: RGBColor = RGBColor(200, 140, 0);
 
 type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
