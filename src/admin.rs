@@ -123,7 +123,7 @@ impl TokenFile {
         })
     }
 
-    /// Returns the damage that can be seen without a PIN, one sentence each.
+    /// Looks for damage that can be seen without a PIN. Returns one sentence for each finding.
     pub fn damage(&self) -> Result<Vec<String>> {
         self.token.damage()
     }
@@ -216,9 +216,9 @@ pub fn directory() -> Result<PathBuf> {
     Ok(Settings::load(None, Threads::Forbidden)?.token_dir)
 }
 
-/// Reads the configuration as `C_Initialize` does. Returns the files that were read and the keys
-/// that decide where tokens are and what opens them, with their effective values. Fails if the
-/// module would refuse the configuration. The log says why.
+/// Reads the configuration as `C_Initialize` does. Returns the names of the files that were read,
+/// and the names and effective values of the main settings. Fails if the module would refuse the
+/// configuration. The log says why.
 pub fn configuration() -> Result<Vec<(&'static str, String)>> {
     let settings = Settings::load(None, Threads::Forbidden)?;
     let path =

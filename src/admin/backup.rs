@@ -2,10 +2,10 @@
 //!
 //! The tool `jeton` encrypts the copies; a copy itself has the protection of the token's file.
 //!
-//! A restored token must not be taken for the token that the copy was made of. If both have one
-//! serial number, the counter and the processes that know the token see which one is later
-//! ([`Restore::NewState`]). If both are used, each needs a serial number of its own
-//! ([`Restore::NewSerial`]).
+//! A restored token must not be mistaken for the original token, from which the copy was made. A
+//! restored token with the same serial number gets a later state, which the counter and other
+//! processes recognise ([`Restore::NewState`]). If the original stays in use, the restored token
+//! needs a new serial number ([`Restore::NewSerial`]).
 
 mod draft;
 
@@ -30,9 +30,11 @@ use crate::store::sqlite::detached::Detached;
 use crate::store::{Change, Header, NewPins, Role, Store};
 use crate::token::{Rekey, Serials, new_serial};
 
-/// The extension of a copy in the token's directory. A process that is killed leaves it.
+/// The extension of a copy in the token's directory. A process that is killed leaves the copy
+/// there.
 const COPY: &str = "backup";
-/// The extension of a token that is not restored yet. Tokens that are created have it too.
+/// The extension of a token's file until its restore is complete. `C_InitToken` uses the same
+/// extension for a file that is not complete.
 const FRESH: &str = "new";
 
 /// The reason why a copy, a check or a restore failed. Its text is for the user.
@@ -68,7 +70,7 @@ pub struct Facts {
     pub label: String,
     /// The number of objects.
     pub objects: u64,
-    /// The number of the state.
+    /// The change number of the token.
     pub state: i64,
     /// Whether the user has a PIN.
     pub has_user_pin: bool,
@@ -85,19 +87,19 @@ pub struct Login<'a> {
     pub pin: &'a [u8],
 }
 
-/// What becomes of the serial number and the state of a restored token.
+/// The serial number and the state that a restored token gets.
 #[derive(Clone, Copy)]
 pub enum Restore<'a> {
-    /// Both stay. Needs no PIN. Fails if the counter knows a later state.
+    /// Both stay the same. Needs no PIN. Fails if the counter knows a later state.
     AsItIs,
-    /// The serial number stays. The state is later than every state of the token that the copy was
-    /// made of, and than the counter. Needs one PIN.
+    /// The serial number stays the same. The change number starts a new incarnation, after those of
+    /// the copy and of the counter. Needs one PIN.
     NewState(Login<'a>),
     /// The token gets a new serial number and a new token key. Needs every PIN.
     NewSerial(&'a Pins<'a>),
 }
 
-/// A copy of a token's store, in a file that is removed at the end.
+/// A copy of a token's store in a file. Dropping the copy removes the file.
 pub struct Copy(Draft);
 
 impl TokenFile {
@@ -186,7 +188,8 @@ fn settings() -> Outcome<Arc<Settings>> {
     Ok(Arc::new(Settings::load(None, Threads::Forbidden)?))
 }
 
-/// Returns whether it has the form of a serial number, and so is not a path.
+/// Returns whether the text has the form of a serial number. Such a text cannot name another
+/// directory.
 fn is_serial(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

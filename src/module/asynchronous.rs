@@ -5,7 +5,7 @@
 //! standard allows, every other function is complete when it returns. A thread of the module only
 //! generates the key pair. `C_AsyncComplete` creates the objects, with the rights that the session
 //! has then. So a session that closes or a user who logs out leaves nothing behind. If no call asks
-//! for the result, it is wiped. A secret key needs no thread, because its generation takes no time.
+//! for the result, it is wiped. A secret key needs no thread, because its generation is short.
 //!
 //! A function whose number `C_AsyncGetID` returned outlives its session. It does not outlive
 //! `C_Finalize`, which waits for the threads of the module.
@@ -112,8 +112,8 @@ pub(super) enum Made {
 #[derive(Default)]
 pub(super) struct Jobs {
     pending: Mutex<Vec<Job>>,
-    /// `None` while the module is not initialised. Then no thread can start that `C_Finalize` would
-    /// not wait for.
+    /// `None` while the module is not initialised. Then no thread can start, because `C_Finalize`
+    /// would not wait for it.
     threads: Mutex<Option<Vec<JoinHandle<()>>>>,
     last: AtomicU64,
 }

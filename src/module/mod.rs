@@ -1,9 +1,10 @@
-//! The module, which `C_Initialize` builds. The C interface calls it, and through it the sessions.
+//! The module: all state of PKCS#11 in a process. The C interface calls the module, and through it
+//! the sessions.
 //!
-//! A process builds it once. It survives `C_Finalize` and the next `C_Initialize`. So a late call
-//! of another thread finds closed sessions, never freed memory. Its methods are functions of
-//! PKCS#11, with a file for each chapter. The functions of an operation are methods of
-//! [`Session`](crate::session::Session) and
+//! A process builds the module once. It survives `C_Finalize`, and the next `C_Initialize` uses it
+//! again. So a late call of another thread finds closed sessions, never freed memory. The methods
+//! of the module are functions of PKCS#11, with a file for each chapter. The functions of an
+//! operation are methods of [`Session`](crate::session::Session) and
 //! [`Operation`](crate::session::Operation): see [`Module::with_session`].
 
 use std::cmp::Ordering;

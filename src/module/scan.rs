@@ -44,7 +44,7 @@ struct Filling<'a> {
     files: HashSet<FileId>,
     serials: HashSet<String>,
     taken: HashSet<SlotId>,
-    /// The files that have no slot.
+    /// The files that this scan checked: those that had no slot under their name.
     present: HashSet<FileId>,
     reader: Reader,
 }
@@ -56,7 +56,8 @@ pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Resul
     if look.is_current(dir) {
         return Ok(());
     }
-    // Taken before the look, so that a later change is found at the next call.
+    // The stamp of the directory is taken before the look, so that the next call finds a later
+    // change.
     look.directory = None;
     let directory = DirectoryStamp::settled(dir);
     let unknown = unknown(dir, slots)?;
@@ -86,7 +87,7 @@ pub(super) fn scan(home: &Home, slots: &mut Vec<Slot>, look: &mut Look) -> Resul
 #[derive(PartialEq, Eq)]
 enum Files {
     AllRead,
-    /// The next call tries the others again.
+    /// The next call tries these files again.
     SomeFailed,
 }
 
@@ -100,7 +101,7 @@ impl Filling<'_> {
     fn fill(&mut self, unknown: &[Entry], look: &mut Look) -> Result<Files> {
         let mut files = Files::AllRead;
         for entry in unknown {
-            // Most files of a start are read in this way.
+            // While no file is left out, as in `C_Initialize`, the header is read at once.
             let found = if look.left_out.is_empty() { entry.header(&mut self.reader) } else { None };
             let Some(stamp) = found.as_ref().map(|(_, stamp)| stamp.clone()).or_else(|| entry.stamp()) else {
                 continue;
@@ -179,7 +180,7 @@ fn unknown(dir: &Path, slots: &[Slot]) -> Result<Vec<Entry>> {
     let tokens = slots.iter().filter_map(|slot| slot.token.as_ref());
     let known: HashMap<&Path, FileId> = tokens.map(|token| (token.path.as_path(), token.file)).collect();
     let mut entries = SqliteStore::entries(dir)?;
-    // The directory itself tells that the name has the same file as before.
+    // The inode number in the directory entry shows that the name still has the same file.
     let has_slot =
         |entry: &Entry| known.get(entry.path.as_path()).is_some_and(|file| file.has_inode(entry.inode));
     entries.retain(|entry| !has_slot(entry));

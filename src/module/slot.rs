@@ -26,7 +26,7 @@ const NO_LABEL: [u8; 32] = [b' '; 32];
 /// Whether `C_WaitForSlotEvent` waits for an event (`CKF_DONT_BLOCK`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Until a token appears.
+    /// The call waits until a token appears.
     ForEvent,
     /// The call returns at once.
     Never,
@@ -89,8 +89,8 @@ pub struct MechanismInfo {
 }
 
 impl Module {
-    /// `C_GetSlotList`. Every slot has a token, or one that can be initialised. Adds the tokens
-    /// that other processes have created since the last call.
+    /// `C_GetSlotList`. Every slot has an initialised token, or a token that can be initialised.
+    /// Adds the tokens that other processes have created since the last call.
     pub fn slots(&self) -> Result<Vec<SlotId>> {
         let state = self.state()?;
         let mut slots = state.slots();

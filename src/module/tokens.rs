@@ -1,5 +1,5 @@
 //! The tokens of the directory. A token is read from its file when an application uses it. Until
-//! then, and again when it was idle for long enough, only some facts about it are in memory.
+//! then, and after the token was removed from memory, only some facts about it are in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub(super) struct Known {
     /// The token itself. Its lock is held while the file is opened.
     token: Mutex<Option<Arc<Token>>>,
     last: Mutex<LastRead>,
-    /// Whether it is in the queue of tokens that may be forgotten.
+    /// Whether it is in the queue of tokens that may be removed from memory.
     is_queued: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ struct LastRead {
     remains: Remains,
 }
 
-/// The shared needs of all tokens of a module.
+/// The settings and the pool that all tokens of a module share.
 pub(super) struct Home {
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Arc<Pool>,
@@ -121,7 +121,7 @@ impl Known {
         let store = SqliteStore::open_again(&home.pool, &self.path, home.probing(), self.file);
         let token = store
             .and_then(|store| home.token(self.slot, store, lock(&self.last).remains))
-            // This code is for slots whose token was never initialised.
+            // `TokenNotRecognized` is the error for a slot whose token was never initialised.
             .map_err(
                 |reason| if reason == Error::TokenNotRecognized { Error::DeviceError } else { reason },
             )?;
@@ -168,7 +168,7 @@ impl Known {
     }
 
     /// Returns the facts of a file that is not open. Reads them only if the file changed. `None` if
-    /// only SQLite can tell.
+    /// only SQLite can read them, or if the path has another file now.
     fn closed_facts(&self) -> Option<Facts> {
         let now = SqliteStore::stamp(&self.path)?;
         let mut last = lock(&self.last);

@@ -97,8 +97,8 @@ pub(super) fn add_key(token: &Token, attributes: Attributes, plain: &Secret, cut
     }
 }
 
-/// The decrypted bytes of a wrapped key. If the padding is wrong, these are all decrypted bytes. So
-/// they are processed like the bytes of a valid key until the final check.
+/// The decrypted bytes of a wrapped key. If the padding is wrong, `bytes` contains all decrypted
+/// bytes. They are then processed like the bytes of a valid key until the final check.
 struct Unwrapped {
     bytes: Secret,
     good: Choice,

@@ -20,8 +20,8 @@ use crate::session::nonce::Nonces;
 use crate::session::operation::Output;
 use crate::token::Token;
 
-/// A mechanism with a message parameter. The announced length of CCM is not read, because the key
-/// gives the length.
+/// A mechanism with a message parameter. The data length in a parameter of CCM is ignored, because
+/// the key gives the length.
 pub struct Authenticated<'a> {
     /// The mechanism, without its parameter.
     pub mechanism: &'a Mechanism,

@@ -78,9 +78,9 @@ pub struct Rule {
     pub kind: Kind,
     /// The classes and types of the objects that have it.
     pub on: ObjectTypes,
-    /// Whether the template of `C_CreateObject` has it.
+    /// Whether the template of `C_CreateObject` may or must contain it.
     pub create: Need,
-    /// Whether the template of `C_GenerateKey` or `C_GenerateKeyPair` has it.
+    /// Whether the template of `C_GenerateKey` or `C_GenerateKeyPair` may or must contain it.
     pub generate: Need,
     /// How it changes after creation.
     pub change: Change,
@@ -133,7 +133,8 @@ impl Rule {
         self
     }
 
-    /// Returns whether the template of a function that makes a key from another key has it.
+    /// Returns whether the template of a function that makes a key from another key may or must
+    /// contain it.
     pub fn receive(&self) -> Need {
         match self.generate {
             // A generation needs the length, for example, but the value of an unwrapped or derived

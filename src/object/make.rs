@@ -67,8 +67,8 @@ pub(crate) fn create(template: &Template<'_>, rights: Rights, provider: &Provide
     Ok(attributes)
 }
 
-/// Returns the attributes of a secret key of `C_GenerateKey`. Calls `value` to generate the key
-/// once its length is known and checked.
+/// Returns the attributes of a secret key of `C_GenerateKey`. Calls `value` with the length of the
+/// key to generate it.
 pub(crate) fn generate_secret(
     template: &Template<'_>,
     key_type: KeyType,

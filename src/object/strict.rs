@@ -60,7 +60,7 @@ pub(crate) fn usable(object: &Object) -> Result<()> {
     sized(object.attributes())
 }
 
-/// Fails if a key from a sensitive base key is explicitly not sensitive.
+/// Fails if an unwrapped, encapsulated or decapsulated key is explicitly not sensitive.
 pub(crate) fn hidden(attributes: &Attributes) -> Result<()> {
     let shown = attributes.flag(A::SENSITIVE) == Some(false);
     if shown { Err(Error::TemplateInconsistent) } else { Ok(()) }

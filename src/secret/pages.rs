@@ -24,7 +24,7 @@ use tracing::error;
 const CHUNK: usize = 64 << 10;
 /// The greatest number of bytes that are locked, even if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
-/// The sizes of blocks. The smallest has room for the link of its list, and its alignment.
+/// The sizes of blocks. The smallest block has the size and the alignment of the link of its list.
 const SMALLEST: usize = 16;
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CLASSES: usize = 11;
@@ -42,8 +42,8 @@ static LEFT_BEHIND: AtomicPtr<Mutex<Pages>> = AtomicPtr::new(null_mut());
 pub(super) struct Guarded;
 
 // SAFETY: a block has one owner until it is freed. The pages stay mapped for the life of the
-// process, and all copies of `Guarded` use the same pages. Every length that fits a block has the
-// class that the block was requested with.
+// process, and all copies of `Guarded` use the same pages. Every layout that fits a block has the
+// size class that the block was requested with.
 unsafe impl Allocator for Guarded {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let Some(class) = class(layout) else { return Global.allocate(layout) };
@@ -81,8 +81,8 @@ fn class(layout: Layout) -> Option<usize> {
     fits.then(|| (layout.size().max(SMALLEST).next_power_of_two() / SMALLEST).trailing_zeros() as usize)
 }
 
-/// Drops the parent's pages in the child of a fork. The child does not inherit the locks on memory,
-/// and another thread of the parent may have held our mutex. Only loads and stores atomics.
+/// Makes the child of a fork stop using the parent's pages. The child does not inherit the locks on
+/// memory, and another thread of the parent may have held our mutex. Only loads and stores atomics.
 pub fn forget_parent() {
     let parents = CURRENT.load(Ordering::Acquire);
     if !parents.is_null() {
@@ -121,7 +121,7 @@ struct Pages {
     fresh: *mut u8,
     left: usize,
     locked: usize,
-    /// Whether the error was logged already.
+    /// Whether the log already has the error about locking, and the one about core dumps.
     unlocked_said: bool,
     dumped_said: bool,
 }

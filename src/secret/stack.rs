@@ -110,7 +110,7 @@ impl Mapped {
         // and the log has that error.
         let _ = unsafe { leave_out_of_dumps(start.as_ptr(), whole) };
         // Valgrind follows a stack pointer only to registered stacks. The registration is never
-        // removed: a mapping stays, or is unmapped at the end.
+        // removed, even if the stack is unmapped later.
         std::mem::forget(ValgrindStackRegistration::new(start.as_ptr().cast(), whole));
         Ok(mapped)
     }

@@ -50,7 +50,8 @@ impl RsaHalf {
 }
 
 impl Crypting {
-    /// Takes another parameter of the same mechanism. Returns false if that needs a new engine.
+    /// Gives the engine another parameter of the same mechanism. Returns false if this parameter
+    /// needs a new engine.
     pub(super) fn renew(&mut self, mechanism: &Mechanism) -> Result<bool> {
         let Self::Cipher { cipher, growth, .. } = self else { return Ok(false) };
         let scheme = mechanism.cipher()?;

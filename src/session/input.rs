@@ -6,7 +6,7 @@ use crate::backend::{Hash, Hasher, Provider};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// The input of a signer: the digest of the message, or the message itself.
+/// The input of a signer or verifier: the digest of the message, or the message itself.
 pub struct Message {
     provider: &'static Provider,
     hash: Option<Hash>,
@@ -15,8 +15,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns an empty message for a scheme that takes its digest by `hash`. If `hash` is `None`,
-    /// the scheme takes the message itself.
+    /// Returns an empty message. The input is its digest by `hash`, or the message itself if `hash`
+    /// is `None`.
     pub(super) fn new(provider: &'static Provider, hash: Option<Hash>) -> Self {
         Self { provider, hash, hasher: None, collected: Secret::default() }
     }

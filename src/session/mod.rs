@@ -253,9 +253,9 @@ impl Session {
         self.operations.each().filter_map(|(_, operation)| operation.waits()).max()
     }
 
-    /// Unlocks the operation that was started last and waits for the PIN of its key, which has
-    /// `CKA_ALWAYS_AUTHENTICATE`. PKCS#11 3.2, "Private key objects": "the user has to supply the
-    /// PIN for each use". One PIN unlocks one operation.
+    /// Unlocks one of the operations that wait for the PIN of a key with `CKA_ALWAYS_AUTHENTICATE`:
+    /// the one that was started last. PKCS#11 3.2, "Private key objects": "the user has to supply
+    /// the PIN for each use". One PIN unlocks one operation.
     pub(crate) fn unlock(&mut self) -> Result<()> {
         let last = self.last_waiting().ok_or(Error::OperationNotInitialized)?;
         self.operations.each().for_each(|(_, operation)| operation.unlock(last));
@@ -372,8 +372,8 @@ fn find_permitted(
     if !mechanism.info.accepts(object.key_type(), object.object_type().is_secret()) {
         return Err(Error::KeyTypeInconsistent);
     }
-    // Only private keys can have CKA_SIGN and only public keys CKA_VERIFY. So the flag also selects
-    // the half of a key pair.
+    // Of a key pair, only the private key can have CKA_SIGN and only the public key CKA_VERIFY. So
+    // this check also refuses the wrong key of the pair.
     if !object.flag(usage.key) {
         return Err(Error::KeyFunctionNotPermitted);
     }

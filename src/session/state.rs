@@ -7,11 +7,11 @@
 //! - No part of the state leaves the token: neither digested data (a key, by `C_DigestKey`) nor the
 //!   round keys of a cipher.
 //! - An attacker cannot alter or forge a state.
-//! - Every state that a library can copy can be saved.
+//! - Every state that a crypto library can copy can be saved.
 //!
 //! The application can restore a state any number of times in this process, also in another session
 //! of the same token. The state ends with the login under which it was saved, with `C_Finalize`, or
-//! when [`MAX_STATES`] newer states exist.
+//! when newer states reach the limit [`MAX_STATES`] or [`MAX_COLLECTED`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,8 +67,8 @@ impl Session {
         })
     }
 
-    /// Returns the key of the operations in a role. `C_SetOperationState` can name only one key for
-    /// each role.
+    /// Returns the `CKA_UNIQUE_ID` of the key that the operations in a role use; `None` if no
+    /// operation has this role. `C_SetOperationState` can name only one key for each role.
     fn key_in(&self, operations: &[(&Savable, Saved)], role: Role) -> Result<Option<Box<[u8]>>> {
         let mut keys =
             operations.iter().filter(|(savable, _)| savable.role == Some(role)).map(|(_, saved)| saved.key);

@@ -1,6 +1,7 @@
-//! A lock that is held while a PIN is tried. Each attempt counts a failure before, and resets the
-//! count after success. During that time, concurrent attempts with the right PIN look like
-//! failures. An attempt that finds the limit reached waits until it is alone, and checks again.
+//! A lock that is held while a PIN is tried. Each attempt counts a failure before it tries the PIN,
+//! and resets the count if the PIN is right. During that time, concurrent attempts with the right
+//! PIN look like failures. An attempt that finds the limit reached waits until it is alone, and
+//! checks again.
 //!
 //! The lock is on a separate file (flock(2)). The kernel releases it when a process dies, and it is
 //! independent of SQLite's locks.
@@ -12,8 +13,9 @@ use std::path::{Path, PathBuf};
 use super::place;
 use crate::file_lock::{self, Mode};
 
-/// The lock, held from the count of a failure until the count is reset or final. It has no file if
-/// the file cannot be created because the disk is full or read-only.
+/// The lock of an attempt. The attempt holds it until it has reset the count of failures or has
+/// failed. The lock has no file if the file cannot be created because the disk is full or
+/// read-only.
 pub struct AttemptLock(Option<File>);
 
 impl AttemptLock {

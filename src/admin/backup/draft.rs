@@ -54,7 +54,7 @@ impl Draft {
         &self.file
     }
 
-    /// Gives the file its name. Fails with `AlreadyExists` if another file has it.
+    /// Gives the file its final name. Fails with `AlreadyExists` if another file has that name.
     pub(super) fn publish(self, path: &Path) -> Result<()> {
         self.file.sync_all()?;
         // Unlike a rename, a link never replaces a file. Some file systems have no links.

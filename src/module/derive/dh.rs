@@ -11,7 +11,7 @@ use crate::secret::Secret;
 use crate::token::Token;
 
 /// Returns the shared secret, which is as long as the prime (PKCS#11 3.2, "PKCS #3 Diffie-Hellman
-/// key derivation"). A shorter key is the end of the secret.
+/// key derivation"). A shorter derived key gets the last bytes of the secret.
 pub(super) fn agree(token: &Token, base: &Object, peer: &[u8]) -> Result<Secret> {
     // A public key may have CKA_DERIVE too, but its value is not a private one.
     if !base.object_type().is_private() {

@@ -10,8 +10,8 @@ use crate::secret::Secret;
 
 impl Work<'_> {
     /// Returns the key material and how to cut it (PKCS#11 3.2, "Elliptic curve Diffie-Hellman key
-    /// derivation"). Without a KDF a shorter key is the end of the shared secret. A KDF gives the
-    /// wanted length.
+    /// derivation"). Without a KDF, a shorter derived key gets the last bytes of the shared secret.
+    /// A KDF gives the wanted length.
     pub(super) fn ecdh(
         &self,
         kdf: Option<AgreementKdf>,

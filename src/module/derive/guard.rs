@@ -38,8 +38,8 @@ impl Guard {
         }
     }
 
-    /// Returns the same history of the keys, without the flags that a derived key takes from its
-    /// base keys by default.
+    /// Keeps `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the keys. Resets the two flags
+    /// that a derived key would otherwise take from its base keys.
     pub(super) fn without_inheritance(self) -> Self {
         Self { sensitive: false, extractable: true, ..self }
     }
@@ -66,7 +66,8 @@ impl<'a> Copied<'a> {
         Self([base].into_iter().chain(others).filter(|key| is_unreadable(key)).collect())
     }
 
-    /// Returns the flags that the derived key has by default and cannot have otherwise.
+    /// Returns the flags that the derived key must have, with their values. They are also its
+    /// defaults.
     pub(super) fn flags(&self) -> Vec<(A, bool)> {
         let any = |is: &dyn Fn(&Object) -> bool| self.0.iter().any(|key| is(key));
         let usages = key::usages(ObjectClass::SECRET_KEY).iter().copied();
@@ -145,9 +146,10 @@ fn lacks(key: &Object, id: A) -> bool {
     key.attributes().flag(id) != Some(true)
 }
 
-/// Returns whether a key was created without a usage that its type has by default. A generic secret
-/// has `CKA_ENCRYPT` false because no cipher takes it. It may become an AES key that encrypts,
-/// unless the key has `CKA_MODIFIABLE` false. Then its flags are final.
+/// Returns whether a key derived from this one must not have the usage: this key lacks it, although
+/// its type has it by default. A generic secret has `CKA_ENCRYPT` false only because no cipher
+/// accepts it, so an AES key derived from it may encrypt. If this key has `CKA_MODIFIABLE` false,
+/// its flags are final, and every usage that it lacks counts.
 fn refuses(key: &Object, id: A) -> bool {
     let rule = attribute::rule(id, key.object_type());
     let usual = rule.is_some_and(

@@ -129,8 +129,8 @@ impl Pseudorandom<'_> {
         Ok(made)
     }
 
-    /// Returns the input of an iteration. Without iteration it is A(0) of the double pipeline,
-    /// which has no variable and no counter.
+    /// Returns the input of an iteration. If `iteration` is `None`, returns A(0) of the double
+    /// pipeline, which has no variable and no counter.
     fn input(&self, iteration: Option<(&Secret, u64)>, lengths: Lengths) -> Result<Secret> {
         let mut input = Secret::default();
         for field in self.fields {

@@ -51,7 +51,8 @@ impl Work<'_> {
             }
             _ => return Err(Error::MechanismParamInvalid),
         };
-        // A master secret has no other use. Under *strict* a template must name each usage.
+        // A master secret has no other use than derivation. Under *strict* a template must name
+        // each usage.
         let template = match self.token.settings.is_strict() {
             true => template.clone(),
             false => self.add_flags(template, &[(A::DERIVE, true)]),

@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(A::PRIME_BITS, Kind::Number, ObjectTypes::PARAMETERS)
         .needs(Need::Never, Need::Must)
         .changes(Change::Fixed),
-    // Without it the size of the prime decides.
+    // Without it, the size of the prime decides the size of the subprime.
     Rule::new(A::SUBPRIME_BITS, Kind::Number, ObjectTypes::DSA_PARAMETERS)
         .needs(Need::Never, Need::May)
         .changes(Change::Fixed),
