@@ -376,8 +376,8 @@ impl CipherScheme {
         }
     }
 
-    /// Takes over another scheme. This is faster than a clone if only the nonce and the additional
-    /// data of an authenticated cipher differ.
+    /// Becomes a copy of `other`. This is faster than a clone if both are authenticated ciphers
+    /// that differ only in the nonce and the additional data.
     pub(crate) fn assign(&mut self, other: &Self) {
         if let (
             Self::Aead { cipher, nonce, aad, tag_len, data_len },
@@ -439,7 +439,7 @@ impl CipherScheme {
     }
 }
 
-/// Copies a nonce and additional data over others.
+/// Replaces a nonce and additional data by copies of the new ones.
 pub(super) fn assign_nonce(nonce: &mut Nonce, aad: &mut Box<[u8]>, new_nonce: &Nonce, new_aad: &[u8]) {
     nonce.clone_from(new_nonce);
     if **aad != *new_aad {
@@ -447,14 +447,14 @@ pub(super) fn assign_nonce(nonce: &mut Nonce, aad: &mut Box<[u8]>, new_nonce: &N
     }
 }
 
-/// How the length of a ciphertext follows from that of a whole message.
+/// A rule for the length of a ciphertext: the bytes that encryption adds to a whole message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
     /// PKCS #7 padding to whole blocks of this length in bytes.
     Padded(usize),
     /// The padding of KWP to 8 bytes, and its initial value of 8 bytes.
     KeyWrapPadded,
-    /// By this number of bytes.
+    /// Always this number of bytes.
     By(usize),
 }
 

@@ -250,8 +250,8 @@ impl Params {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }
 
-    /// Takes over another parameter. This is faster than a clone for ciphers that differ in the
-    /// nonce.
+    /// Becomes a copy of `other`. This is faster than a clone if both are of one cipher and differ
+    /// only in the nonce.
     pub(crate) fn assign(&mut self, other: &Self) {
         if let (Self::Cipher(scheme), Self::Cipher(other)) = (&mut *self, other) {
             scheme.assign(other);

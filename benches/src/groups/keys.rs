@@ -79,7 +79,7 @@ fn encapsulation(suite: &mut Suite, fixture: &Fixture, pair: &Pair) {
         }),
     );
     suite.compare(&decapsulate, None, rows);
-    // If the filter leaves out the second group, no call above has checked the secret.
+    // If the filter leaves out the second group, no call above has filled `into`.
     baseline.decapsulate(&ciphertext, &mut into);
     assert_eq!(into, secret, "the baseline decapsulates what it encapsulated");
     targets.iter().zip(keys).for_each(|(target, keys)| destroy(*target, keys));

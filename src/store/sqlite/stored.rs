@@ -142,8 +142,8 @@ impl SqliteStore {
         Ok(opened)
     }
 
-    /// Asks what is known of the file if it is closed and has not changed since, or else the open
-    /// file.
+    /// Calls `closed` with the summary of the file if the file is closed and has not changed since.
+    /// Otherwise calls `open`, after it has opened a closed file.
     fn ask<T>(
         &self,
         closed: impl FnOnce(&Closed) -> T,
