@@ -167,7 +167,7 @@ fn an_interrupt_prints_what_was_measured() {
     assert!(text.contains("p256 1.3 x25519 full"), "{text}");
 }
 
-/// A server that ends with this value.
+/// A server process. Dropping this value ends it.
 struct Server {
     child: Child,
     address: String,
@@ -244,7 +244,7 @@ fn openssl_makes_handshakes_with_keys_of_the_token() {
     assert!(text.contains("New, TLSv1.2"), "{text}");
     let text = server.openssl(&pem, &format!("-tls1_2 -sess_in {session}"));
     assert!(text.contains("Reused, TLSv1.2"), "{text}");
-    // It ends by itself after the last connection, and has described each.
+    // The server ends by itself after the last connection, and has described each connection.
     let lines: Vec<_> = (&mut server.lines).lines().map_while(Result::ok).collect();
     assert_eq!(lines.len(), 11, "{lines:?}");
     assert!(server.child.wait().is_ok_and(|status| status.success()));
