@@ -12,13 +12,13 @@ const HASH: &str = ",\"hash\":\"";
 /// The result of a verification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The number of lines whose hash follows from the previous line.
+    /// The number of lines that have the expected hash and the expected record number.
     pub valid: u64,
     /// The hash of the last line. `None` if the log is empty.
     pub last: Option<String>,
     /// Whether a line has the hash that the caller asked for.
     pub known: bool,
-    /// The findings, with the number of the line.
+    /// The faults, each with the position of its line in the file, from 1.
     pub breaks: Vec<(u64, &'static str)>,
 }
 
@@ -38,7 +38,8 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
                     None => report.valid += 1,
                     Some(fault) => report.breaks.push((line, fault)),
                 }
-                // The next line is compared with this one, so that each break is reported once.
+                // The next line is compared with the hash and number that this line states, so that
+                // a fault is reported only once.
                 let told = hex(&hash);
                 report.known |= noted == Some(&told);
                 report.last = Some(told);
@@ -50,7 +51,8 @@ pub fn verify(log: impl BufRead, noted: Option<&str>) -> std::io::Result<Report>
     Ok(report)
 }
 
-/// Reads the hash and the number of a line. Fails with the reason.
+/// Returns the hash and the record number of a line, and a fault if one of them is not the expected
+/// one. Fails with a reason if the line is not a record.
 fn follow(
     line: &[u8],
     (before, number): ([u8; 32], u64),

@@ -34,7 +34,7 @@ pub struct Header {
     pub label: String,
     /// The number of objects.
     pub objects: u64,
-    /// The number of the token's state.
+    /// The change number of the token when the backup was made.
     pub state: i64,
     /// When the backup was made, in seconds since 1970.
     pub created: u64,
@@ -87,7 +87,7 @@ pub fn create(
     Ok(header)
 }
 
-/// A backup that was decrypted. The decrypted copy is removed at the end.
+/// A backup that was decrypted. Dropping this value removes the decrypted copy.
 pub struct Opened {
     /// The facts that the backup states.
     pub header: Header,
@@ -122,7 +122,8 @@ impl Opened {
         token_file::check(&self.copy, Some(login)).map(drop)
     }
 
-    /// Makes a token of it, in the configured directory. Returns its facts and its file.
+    /// Restores the backup as a token in the configured directory. Returns the facts about the
+    /// token and the path of its file.
     pub fn restore(self, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
         token_file::restore(self.copy, how)
     }

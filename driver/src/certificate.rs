@@ -1,5 +1,5 @@
-//! Certificates and requests that an administrator makes with a key of a token. `pki` has those of
-//! the pipeline, which are the same for all modules.
+//! Certificates and requests that an administrator makes with a key of a token. The module `pki`
+//! builds those of the pipeline, whose contents do not depend on the PKCS#11 module.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,16 +22,17 @@ use crate::Error;
 use crate::client::{Mechanism, ObjectHandle, Session, User};
 use crate::object;
 
-/// How a key signs: its mechanism, and the forms of X.509.
+/// How a key signs: its mechanism, and the encoding that X.509 uses for the signature and its
+/// algorithm.
 #[derive(Clone, Debug)]
 pub struct Signer {
-    /// The mechanism that takes the message, or its digest for `digest`.
+    /// The mechanism. Its input is the message, or the digest of the message if `digest` is set.
     pub mechanism: Mechanism,
-    /// The digest that the tool computes first.
+    /// The digest that the tool computes before the mechanism signs.
     digest: Option<&'static digest::Algorithm>,
     /// The identifier of the signature's algorithm.
     algorithm: AlgorithmIdentifierOwned,
-    /// Whether the signature is r and s, which X.509 has in DER.
+    /// Whether the mechanism returns r and s, which X.509 encodes in DER.
     ecdsa: bool,
 }
 
@@ -167,8 +168,8 @@ pub fn ecdsa_der(raw: &[u8]) -> der::Result<Vec<u8>> {
     EcdsaSignature { r: UintRef::new(r)?, s: UintRef::new(s)? }.to_der()
 }
 
-/// Converts the form of RFC 3279 to r and s. Their length is that of the curve: `point_bits` is
-/// about twice that of the field.
+/// Converts the form of RFC 3279 to r and s. `point_bits` is the length of `CKA_EC_POINT` in bits.
+/// It shows the curve, and so the length of r and of s.
 fn ecdsa_raw(der: &[u8], point_bits: usize) -> Option<Vec<u8>> {
     let signature = EcdsaSignature::from_der(der).ok()?;
     let length = [28, 32, 48, 66].into_iter().find(|length| 8 * (2 * length + 1) + 40 >= point_bits)?;
@@ -205,7 +206,7 @@ pub fn names(der: &[u8]) -> Result<Names, Error> {
     })
 }
 
-/// What a listing says of a certificate.
+/// The fields of a certificate that a listing shows.
 pub struct Summary {
     /// The subject in the form of RFC 4514.
     pub subject: String,
@@ -233,7 +234,8 @@ pub fn public_key_of(der: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(Certificate::from_der(der)?.tbs_certificate.subject_public_key_info.to_der()?)
 }
 
-/// Returns the key identifier of RFC 5280, 4.2.1.2, method 1: the ID that imports give by default.
+/// Returns the key identifier of RFC 5280, 4.2.1.2, method 1. An import sets `CKA_ID` to it by
+/// default.
 pub fn key_id(info: &[u8]) -> Result<Vec<u8>, Error> {
     let info = SubjectPublicKeyInfoRef::from_der(info)?;
     Ok(digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, info.subject_public_key.raw_bytes()).as_ref().to_vec())

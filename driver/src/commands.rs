@@ -1,4 +1,4 @@
-//! The subcommands: their options, and little else. The work is the library's.
+//! The subcommands. They read the options and print the results; the library does the work.
 
 pub mod audit;
 pub mod backend;
@@ -30,7 +30,8 @@ pub mod verify_db;
 
 use jeton_driver::Error;
 
-/// Standard output refused a write, for example because its reader has ended.
+/// Returns the error of a write to standard output that failed, for example because the reader of a
+/// pipe has ended.
 fn printing(source: std::io::Error) -> Error {
     Error::io("standard output")(source)
 }

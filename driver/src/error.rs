@@ -36,7 +36,7 @@ pub enum Error {
         /// The serial number in the database row.
         serial: u64,
     },
-    /// Stored bytes are not a document of their kind.
+    /// Stored bytes cannot be decoded as a document of this kind.
     #[error("{document} with serial {serial}: {reason}")]
     Malformed {
         /// The kind of document that was read.
@@ -60,10 +60,10 @@ pub enum Error {
         /// The reason of the core.
         reason: String,
     },
-    /// The operating system refused access to a file.
+    /// Reading or writing a file, or starting a program, failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or directory.
+        /// The file, directory or program.
         path: PathBuf,
         /// The reason of the operating system.
         source: std::io::Error,

@@ -2,7 +2,7 @@
 
 use jeton_peers::Interval;
 
-/// A ratio whose interval is wider than this part of it is marked as uncertain.
+/// A ratio is marked as uncertain if its interval is wider than this fraction of its median.
 pub(crate) const WIDE: f64 = 0.1;
 
 /// Formats a ratio. `~` marks a ratio with a wide interval.

@@ -76,7 +76,8 @@ pub const NAMES: &str = "rsa:BITS, ec:CURVE (p256, p384, p521, secp256k1), ed255
 ml-dsa-65, ml-dsa-87, ml-kem-512, ml-kem-768, ml-kem-1024, slh-dsa-SET (for example slh-dsa-sha2-128s), aes:BITS, \
 generic:BYTES";
 
-/// The DER of curve names: `CKA_EC_PARAMS`.
+/// The curves: the name on the command line, the name in listings, and the value of
+/// `CKA_EC_PARAMS`.
 pub(crate) const CURVES: [(&str, &str, &[u8]); 8] = [
     ("p256", "P-256", b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
     ("p384", "P-384", b"\x06\x05\x2b\x81\x04\x00\x22"),

@@ -1,8 +1,8 @@
-//! Uses PKCS#11 modules of any vendor through their C interface only: the administration of tokens,
-//! and an X.509 PKI pipeline that runs through several modules side by side.
+//! The library of the tool `jeton`. It administers the tokens of PKCS#11 modules of any vendor, and
+//! measures several modules side by side in an X.509 PKI pipeline.
 //!
-//! No other interface of a module is used. Only [`token_file`] calls Jeton's core, for commands
-//! that PKCS#11 has no function for.
+//! It uses the modules only through their C interface. Only [`token_file`] calls Jeton's core, for
+//! commands that PKCS#11 has no function for.
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The tool `jeton`: tokens of any PKCS#11 module, and the X.509 PKI pipeline through several of
-//! them.
+//! The tool `jeton`: administers tokens of any PKCS#11 module, and runs the X.509 PKI pipeline
+//! through several modules.
 
 mod commands;
 

@@ -1,5 +1,5 @@
-//! The X.509 PKI pipeline: fifteen timed stages over a batch, on any module, or on AWS-LC called
-//! directly.
+//! The X.509 PKI pipeline: fifteen timed stages over a batch, on any module, or on AWS-LC or
+//! OpenSSL called directly.
 //!
 //! - `stage`: the stages and their names; `batch`: one run through them.
 //! - `engine`: holds the CA key and signs: `pkcs11` through the C interface, `in_process` and

@@ -14,7 +14,8 @@ use crate::output::{self, Existing};
 /// The shortest passphrase in bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 /// The cost of a passphrase: 2^18 blocks of scrypt, 256 MiB, about a second. The program `age` uses
-/// the same. The crate would measure this machine instead.
+/// the same cost. Without this constant, the crate `age` would choose a cost by measuring this
+/// machine.
 const WORK: u8 = 18;
 /// The largest cost of a passphrase that is accepted: 1 GiB.
 const MOST_WORK: u8 = 20;
@@ -107,8 +108,8 @@ fn secret(passphrase: &str) -> SecretString {
     SecretString::from(passphrase.to_owned())
 }
 
-/// Reads a file with one recipient in each line, as the program `age` has it. Lines that begin with
-/// `#` are comments.
+/// Reads a file with one recipient in each line. This is the format of the program `age`. Lines
+/// that begin with `#` are comments.
 pub fn read_recipients(path: &Path) -> Result<Vec<x25519::Recipient>, Error> {
     let text = read(path)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! `cert` and `csr`: certificates of a token, and those that its keys sign.
+//! `cert` and `csr`: the certificates of a token, and certificates and requests that its keys sign.
 
 use std::process::ExitCode;
 

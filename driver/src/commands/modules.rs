@@ -74,7 +74,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The hidden command of a module's process.
+/// Runs the hidden command of the process of a module.
 pub fn child<C: TakesTurns>() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
     // only if there is already a handler, and this process has none.
@@ -155,7 +155,8 @@ impl Modules {
         Ok((selections, absent.into_iter().map(|known| known.name().to_owned()).collect()))
     }
 
-    /// Returns the PIN for a module with a path. Asks for it before the long work begins.
+    /// Returns the user PIN if the command line names a module by its path, and else `None`. Asks
+    /// for the PIN before the long work begins.
     pub fn path_pin(&self) -> Result<Option<String>, Error> {
         let mut named = self.module.iter().filter(|text| *text != "all");
         let path = named.find_map(|text| match Selection::parse(text) {
@@ -220,7 +221,8 @@ impl Modules {
     }
 }
 
-/// Gives each selection its name in the report. Modules with the same file name get a number.
+/// Gives each selection its name in the report. If modules have the same file name, all but the
+/// first get a number.
 pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     let mut named: Vec<(String, Selection)> = Vec::new();
     for selection in selections {
@@ -233,12 +235,12 @@ pub fn named(selections: Vec<Selection>) -> Vec<(String, Selection)> {
     named
 }
 
-/// The progress of a measurement: shows a bar on a terminal, and writes each run.
+/// The progress of a measurement: shows a bar on a terminal, and records each run.
 pub struct Progress<N, R> {
     bar: ProgressBar,
     /// Names the work of a turn for the bar.
     name: N,
-    /// Writes a run.
+    /// Records the sample of a run.
     ran: R,
 }
 

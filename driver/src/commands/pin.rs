@@ -57,8 +57,8 @@ impl PinFiles {
     }
 }
 
-/// Options for a secret: its file, its file descriptor, its systemd credential, or itself. Other
-/// users of the machine see the last one in the list of processes.
+/// Options for a secret: its file, its file descriptor, its systemd credential, or its value. Other
+/// users of the machine see the value in the list of processes.
 macro_rules! secret_options {
     ($name:ident, $whose:literal, $variable:literal, $value:ident, $file:ident, $descriptor:ident, $credential:ident) => {
         #[doc = concat!("The options for ", $whose, ".")]
@@ -134,7 +134,8 @@ fn credential(name: &str) -> Result<PathBuf, Error> {
     Ok(Path::new(&folder).join(name))
 }
 
-/// The PIN of a file, of a file descriptor or of an environment variable, in this order.
+/// Returns the PIN from the file, from the file descriptor or from the environment variable. The
+/// first one that exists wins.
 pub fn given(
     file: Option<&Path>,
     descriptor: Option<u32>,
@@ -147,7 +148,7 @@ pub fn given(
     }
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
     let Some(path) = file else { return Ok(None) };
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE as usize));
@@ -157,7 +158,7 @@ pub fn read(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Error> {
     Ok(Some(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned())))
 }
 
-/// A PIN that exists.
+/// Returns the given PIN, or asks for it.
 pub fn ask(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
     given.map_or_else(|| prompt(&format!("{whose} PIN: ")), Ok)
 }
@@ -201,7 +202,7 @@ impl LoadModule {
     }
 }
 
-/// A new PIN: the tool asks for it twice.
+/// Returns the given new PIN, or asks for it twice. Warns if the PIN is short.
 pub fn ask_new(given: Option<Zeroizing<String>>, whose: &str) -> Result<Zeroizing<String>, Error> {
     let pin = match given {
         Some(pin) => pin,
@@ -227,7 +228,7 @@ pub fn ask_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     prompt(&format!("Password of {path}: "))
 }
 
-/// A passphrase of a new backup: the tool asks for it twice.
+/// Returns the given passphrase of a new backup, or asks for it twice.
 pub fn ask_new_passphrase(given: Option<Zeroizing<String>>) -> Result<Zeroizing<String>, Error> {
     if let Some(passphrase) = given {
         return Ok(passphrase);

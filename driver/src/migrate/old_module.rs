@@ -1,7 +1,7 @@
-//! The module that wrote the old store. It helps to prove the keys: it signs and verifies with the
-//! old ones.
+//! The module that wrote the old store. It helps to prove the keys: it signs, verifies and decrypts
+//! with the keys in the old store.
 //!
-//! It gets a copy of the store. SoftHSMv2 writes to the store that it opens.
+//! It gets a copy of the store, because SoftHSMv2 writes to the store that it opens.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,7 +29,8 @@ pub struct OldModule {
     pub required: bool,
 }
 
-/// The longest signature, of SLH-DSA with 256 bits (`f`). A message of RSA is shorter.
+/// The longest signature in bytes, of SLH-DSA-SHA2-256f and SLH-DSA-SHAKE-256f. RSA ciphertexts are
+/// shorter.
 pub(super) const LONGEST: usize = 49_856;
 
 /// The slot of NSS that holds keys.
@@ -92,8 +93,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns the handles of the keys that may be this object. Two keys with one label and one ID
-    /// are not distinguished.
+    /// Returns the handles of the keys that may be this object. Keys with the same class, type, ID,
+    /// label and modulus are not distinguished.
     fn handles(&self, object: &Object, class: u64) -> &[ObjectHandle] {
         let bytes = |kind| object.bytes(kind).to_vec();
         let kind = object.number(CKA_KEY_TYPE).unwrap_or(u64::MAX);
@@ -118,8 +119,8 @@ impl Witness {
             self.authenticate(object)?;
             let mut out = vec![0; LONGEST];
             match self.session.sign(data, &mut out) {
-                // NSS 3.132 fails so with an Ed25519 key that it generated. This says nothing about
-                // the key.
+                // NSS 3.132 returns this code for an Ed25519 key that it generated. The code says
+                // nothing about the key.
                 Err(failure) if failure.code == CKR_ARGUMENTS_BAD => return Ok(None),
                 signed => out.truncate(signed.doing(|| "signing with the old module".to_owned())?),
             }
@@ -128,7 +129,7 @@ impl Witness {
         Ok(Some(signatures))
     }
 
-    /// Returns what the private keys that may be this object decrypt.
+    /// Decrypts with each private key that may be this object. Returns the plaintexts.
     pub(super) fn decrypt(
         &self,
         object: &Object,
@@ -140,7 +141,7 @@ impl Witness {
             self.session.decrypt_init(mechanism, *handle)?;
             self.authenticate(object)?;
             let mut out = vec![0; LONGEST];
-            // Another key with the same label fails.
+            // Decryption fails with another key that has the same attributes.
             if let Ok(length) = self.session.decrypt(ciphertext, &mut out) {
                 out.truncate(length);
                 plain.push(out);

@@ -207,8 +207,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the attributes by which a search finds the object again: none of them is secret or
-    /// often changed by users.
+    /// Returns the attributes by which a search finds the object again. They are not secret, and
+    /// users rarely change them.
     pub fn signs(&self) -> Vec<Attribute> {
         let class = self.number(CKA_CLASS);
         let wanted = |attribute: &&Attribute| {
@@ -315,8 +315,9 @@ impl Plan {
     }
 }
 
-/// Returns whether this is the public key of RFC 8032 or RFC 7748 itself, as version 3.0 of PKCS#11
-/// has it. Jeton shows the DER of an octet string. The lengths of the two forms differ.
+/// Returns whether the point is the raw public key of RFC 8032 or RFC 7748, as PKCS#11 requires
+/// since version 3.1. Jeton uses the DER of an octet string instead. The lengths of the two forms
+/// differ.
 fn is_bare_point(object: &Object, point: &[u8]) -> bool {
     let curve = matches!(object.number(CKA_KEY_TYPE), Some(CKK_EC_EDWARDS | CKK_EC_MONTGOMERY));
     curve && matches!(point.len(), 32 | 56 | 57)

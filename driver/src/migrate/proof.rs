@@ -36,7 +36,7 @@ enum Way {
     Decapsulate,
 }
 
-/// The key that is used: the new object, or a session object with the same value.
+/// The private key that a proof uses: the new object, or a session object with the same value.
 struct Subject {
     key: ObjectHandle,
     /// Whether each use needs the PIN.
@@ -172,8 +172,8 @@ impl Prover<'_> {
         Err(misfit("it does not decrypt what the old public key encrypts"))
     }
 
-    /// Proves the key by a key agreement. With a new public key it must derive the same secret as
-    /// the new private key with the old public key.
+    /// Proves the key by a key agreement with a new key pair. The key and the new public key must
+    /// give the same secret as the new private key and the old public key.
     fn by_derivation(&self, key: ObjectHandle, publics: &[PublicKey<'_>]) -> Result<Verdict, Error> {
         for public in publics {
             let (mechanism, template) = public.partner();
@@ -242,15 +242,15 @@ impl Prover<'_> {
         Ok(self.session.verify(data, signature).unwrap_or(false))
     }
 
-    /// Creates a session object of the old public key.
+    /// Creates a session object with the value of the old public key.
     fn judge(&self, public: &PublicKey<'_>, usage: CK_ATTRIBUTE_TYPE) -> Result<ObjectHandle, Failure> {
         let mut template = public.parts.clone();
         template.extend([Attribute::flag(CKA_TOKEN, false), Attribute::flag(usage, true)]);
         self.session.create_object(&template)
     }
 
-    /// Creates a session object with the value of the private key and all usages, for a key whose
-    /// own usages allow no proof.
+    /// Creates a session object with the value of the private key and a usage that allows a proof.
+    /// The key's own usages or its allowed mechanisms do not allow one.
     fn twin(&self, plan: &Plan) -> Result<ObjectHandle, Failure> {
         const CHANGED: [CK_ATTRIBUTE_TYPE; 8] = [
             CKA_TOKEN,
@@ -296,8 +296,8 @@ const fn can_sign(kind: CK_KEY_TYPE) -> bool {
 }
 
 impl Way {
-    /// Chooses an operation that the key permits. If it permits none, chooses a signature with a
-    /// session object that has the same value.
+    /// Chooses an operation that the usages of the key permit. If they permit no operation, chooses
+    /// one that the key type supports, with a session object that has the same value.
     fn of(plan: &Plan, object: &Object) -> Option<Self> {
         let kind = plan.number(CKA_KEY_TYPE)?;
         let decrypts = kind == CKK_RSA && plan.flag(CKA_DECRYPT);

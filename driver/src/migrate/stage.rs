@@ -20,8 +20,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Creates a directory in the token directory, so that a rename moves the token. Removes the
-    /// directories of migrations that were killed.
+    /// Creates a directory in the token directory, so that a rename can move the token's file.
+    /// Removes the directories of migrations that were killed.
     pub fn in_tokens(tokens: &Path) -> Result<Self, Error> {
         DirBuilder::new().recursive(true).mode(0o700).create(tokens).map_err(Error::io(tokens))?;
         sweep(tokens)?;

@@ -144,14 +144,14 @@ fn examine(
     Ok(migrated)
 }
 
-/// Fails if the new object does not have an attribute of the template.
+/// Fails if a readable attribute of the new object differs from the template.
 fn compare(session: &Session, handle: ObjectHandle, plan: &Plan) -> Result<(), Obstacle> {
     let kinds: Vec<_> = plan.template.iter().map(|one| one.kind).collect();
     let values = session.attributes(handle, &kinds)?;
     for (wanted, value) in plan.template.iter().zip(values) {
         let template = matches!(wanted.kind, CKA_WRAP_TEMPLATE | CKA_UNWRAP_TEMPLATE | CKA_DERIVE_TEMPLATE);
-        // The token does not show a sensitive value. The value of a template consists of pointers
-        // of the caller.
+        // The token does not show a sensitive value. The value of a template consists of pointers,
+        // which differ between the caller and the token.
         let Some(value) = value.filter(|_| !template) else { continue };
         let integer = is_integer(wanted.kind) || wanted.kind == CKA_VALUE && plan.is_private_key();
         let same = value == wanted.value || integer && strip(&value) == strip(&wanted.value);

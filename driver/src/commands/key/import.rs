@@ -150,8 +150,9 @@ impl Import {
         }
     }
 
-    /// Returns the label and the ID of an item. Those of the user are for the key and its
-    /// certificate. Other certificates of a chain have their own.
+    /// Returns the label and the ID of an item. The options --label and --id apply to the first key
+    /// and its certificate only. Other items get the name in the file and the identifier of their
+    /// public key.
     fn naming(&self, found: &Found) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
