@@ -11,7 +11,7 @@ use crate::secret::Secret;
 
 pub(super) fn group(prime_bits: usize, subprime_bits: usize) -> Result<DsaGroup> {
     rules::check_sizes(prime_bits, subprime_bits)?;
-    // AWS-LC chooses the size of the subprime, and never 224 bits.
+    // AWS-LC chooses the size of the subprime, and it never chooses 224 bits.
     if subprime_bits == 224 {
         let other = elsewhere().map_err(|_| Error::KeySizeRange)?;
         return other.keys.dsa_group(prime_bits, subprime_bits);

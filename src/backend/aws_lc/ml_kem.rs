@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(Private::parse(MlKem::MlKem512, None, &key).err(), invalid);
         assert_eq!(Private::parse(set, Some(&Secret::zeroed(64)), &key).err(), invalid);
         assert_eq!(Private::parse(set, Some(&Secret::zeroed(63)), &key).err(), invalid);
-        // This changes a bit of the encapsulation key inside, whose hash then no longer matches.
+        // This changes a bit of the encapsulation key inside the decapsulation key. The hash of the
+        // encapsulation key then no longer matches.
         key[1300] ^= 1;
         assert_eq!(Private::parse(set, seed.as_ref(), &key).err(), invalid);
         assert_eq!(Private::parse(set, None, &key).err(), invalid);

@@ -14,8 +14,8 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Sizes in bits of the moduli of loaded keys. The token still verifies old signatures, and AWS-LC
-/// supports at most 16384.
+/// Sizes in bits of the moduli of loaded keys. Small keys are for the verification of old
+/// signatures. AWS-LC supports at most 16384 bits.
 const LOADED_BITS: RangeInclusive<usize> = 1024..=16384;
 /// Sizes in bits of generated moduli.
 const GENERATED_BITS: RangeInclusive<usize> = 1024..=8192;
@@ -80,9 +80,9 @@ impl Private {
     }
 
     /// Signs once at load, which costs as much as any signature (0.2 to 5 ms, 2048 to 4096 bits).
-    /// This fills the pool of blinding factors; otherwise the first signature of a session would
-    /// pay for that. AWS-LC checks every result against `e`. So this also proves that `d` belongs
-    /// to `e`, which no other check does for a key without primes.
+    /// This fills the pool of blinding factors, which would otherwise make the first signature
+    /// slower. AWS-LC checks every result against `e`. So this also proves that `d` belongs to `e`,
+    /// which no other check does for a key without primes.
     fn warm_up(&self) -> Result<()> {
         if self.e.is_none() {
             return Ok(());
@@ -210,8 +210,8 @@ fn oaep_room(hash: Hash, mgf: Hash, modulus: &Modulus) -> Result<usize> {
     modulus.len().checked_sub(2 * hash.len() + 2).ok_or(Error::KeySizeRange)
 }
 
-/// Checks that the hash has a fixed length. The encodings of RFC 8017 need one; AWS-LC does not
-/// support extendable output there (RFC 8702).
+/// Checks that this backend supports the hash in the encodings of RFC 8017. It supports neither
+/// extendable output (RFC 8702) nor BLAKE2b there.
 fn fixed_length(hash: Hash) -> Result<()> {
     match hash {
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismParamInvalid),
@@ -360,8 +360,8 @@ struct RsaVerifier {
 impl RsaVerifier {
     fn verify_unpadded(&mut self, input: &[u8], signature: &[u8]) -> bool {
         let Some(signed) = self.key.rsa.recover_unpadded(signature, &mut self.scratch) else { return false };
-        // The comparison is of integers: the input has at most the length of the modulus, so zeros
-        // must precede it.
+        // The recovered integer is as long as the modulus. If the input is shorter, only zeros may
+        // precede it there.
         let (zeros, signed) = signed.split_at(signed.len() - input.len());
         ffi::equal(signed, input) && zeros.iter().all(|byte| *byte == 0)
     }
@@ -393,7 +393,8 @@ impl Verifier for RsaVerifier {
     }
 }
 
-/// Writes `number` to the right end of `out` and zeros before it. It is not longer than `out`.
+/// Writes `number` to the right end of `out` and zeros before it. `number` must not be longer than
+/// `out`.
 fn pad_left(out: &mut [u8], number: &[u8]) {
     let (zeros, rest) = out.split_at_mut(out.len() - number.len());
     zeros.fill(0);

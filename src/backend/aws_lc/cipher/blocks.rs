@@ -1,4 +1,5 @@
-//! AES as the block cipher of the shared modes, and ECB and CBC of AWS-LC as their chains.
+//! AES of AWS-LC as a [`BlockCipher`] for the shared modes, and ECB and CBC of AWS-LC as a
+//! [`Chain`].
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;

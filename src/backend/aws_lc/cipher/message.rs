@@ -1,5 +1,6 @@
-//! Authenticated ciphers for a sequence of messages. They keep the context with its key while the
-//! lengths of nonce and tag do not change.
+//! Authenticated ciphers for a sequence of messages. A cipher keeps its context, which contains the
+//! key. An AES cipher builds a new context only if the length of the nonce, the length of the tag
+//! or the direction changes.
 
 use super::super::ffi::{AeadCtx, CipherCtx};
 use crate::backend::{Aead, AeadScheme, Direction};
@@ -114,11 +115,11 @@ fn open_at_once(
     if context.open(nonce, aad, input, tag, out) { Ok(()) } else { Err(Error::EncryptedDataInvalid) }
 }
 
-/// The greatest length of the authenticated data and of the message. AWS-LC takes each in one call,
-/// with a length of type `int`.
+/// The limit of CCM in bytes: authenticated data may have this length, and a message must be
+/// shorter. AWS-LC takes each in one call, with a length of type `int`.
 const LONGEST_CCM: usize = 1 << 30;
 
-/// Checks whether CCM supports such a message.
+/// Checks that CCM supports these lengths.
 pub(super) fn check_ccm(nonce: &[u8], aad: &[u8], tag_len: usize, data_len: usize) -> Result<()> {
     AeadScheme::AesCcm.check(nonce.len(), tag_len)?;
     AeadScheme::check_ccm_len(nonce.len(), data_len)?;

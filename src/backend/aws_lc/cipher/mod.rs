@@ -2,8 +2,8 @@
 //!
 //! There are three types of cipher. A [stream](stream) writes output for all its input at once.
 //! [Blocks] hold back an incomplete block. The others must see the end of the message first: XTS
-//! with AES-256, and [authenticated ciphers](message) except for the encryption with GCM.
-//! `backend/modes` has the modes that AWS-LC lacks.
+//! with AES-256, KW, KWP, and [authenticated ciphers](message) except for the encryption with GCM.
+//! `backend/modes` has the modes that this backend does not take from AWS-LC.
 
 mod blocks;
 mod message;

@@ -58,7 +58,8 @@ fn check(scheme: &S, key: &[u8], plain: &[u8], ciphertext: &[u8]) {
     }
 }
 
-/// Returns every scheme that accepts whole blocks of at least 16 bytes, and the length of its key.
+/// Returns the schemes of AES and ChaCha20 that accept one or more blocks of 16 bytes, each with
+/// the length of its key. CCM is absent, because it accepts only the announced length.
 fn schemes() -> Vec<(S, usize)> {
     let iv = array(IV);
     let aad: Box<[u8]> = [5; 20].into();
@@ -263,7 +264,8 @@ fn a_counter_may_not_wrap() {
         let pad = encrypt(&S::AesEcb, &key, &[block, zero].concat()).unwrap();
         assert_eq!(ciphertext, pad);
         assert_eq!(encrypt(&scheme, &key, &[0; 33]), Err(Error::DataLenRange));
-        // In parts, the cipher refuses the first byte beyond the limit, and the message continues.
+        // The cipher refuses a part that goes beyond the limit. The message can still continue with
+        // a shorter part.
         let mut cipher = cipher(&scheme, Direction::Encrypt, &key).unwrap();
         cipher.update(&[0; 31], &mut ciphertext).unwrap();
         assert_eq!(cipher.update(&[0; 2], &mut zero), Err(Error::DataLenRange));
@@ -522,7 +524,8 @@ fn a_wrapped_key_needs_its_own_initial_value() {
 #[test]
 fn kwp_refuses_impossible_lengths_and_paddings() {
     let key = key(16);
-    // KW with an initial value of eight bytes, so that the test can set any length field.
+    // The test wraps with KW and its own initial value of eight bytes. So it can set any value in
+    // the length field of KWP.
     for (len, data) in [(0u32, [0; 16]), (8, [0; 16]), (17, [0; 16]), (u32::MAX, [0; 16]), (15, [1; 16])] {
         let mut iv = [0xa6, 0x59, 0x59, 0xa6, 0, 0, 0, 0];
         iv[4..].copy_from_slice(&len.to_be_bytes());
@@ -545,7 +548,7 @@ fn rfc_8439_chacha20() {
          07ca0dbf500d6a6156a38e088a22b65e52bc514d16ccf806818ce91ab7793736\
          5af90bbf74a35be6b40b8eedf2785e42874d");
     check(&scheme, &key, SUNSCREEN, &expected);
-    // The nonce and counter of the original ChaCha20 are the same words of the state.
+    // With this nonce and counter, the original ChaCha20 starts from the same state.
     let original = S::ChaCha20 { nonce: hex("0000004a00000000").into(), counter: 1 };
     check(&original, &key, SUNSCREEN, &expected);
 }

@@ -1,4 +1,4 @@
-//! XTS with AES-256, which treats the last two blocks of a message differently.
+//! XTS with AES-256. It collects the message, because XTS treats the last two blocks differently.
 
 use super::super::ffi::{CipherCtx, Mode};
 use super::BLOCK;

@@ -8,8 +8,8 @@ use super::{Bignum, aws, check, owned, to_padded};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Returns `base` to the power of `exponent`. The result is as long as the modulus. The modulus is
-/// odd, and the base is smaller than the modulus.
+/// Returns `base` to the power of `exponent`. The result is as long as the modulus. The modulus
+/// must be odd, and the base must be smaller than the modulus.
 pub(crate) fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Secret> {
     let mut out = Secret::zeroed(modulus.len());
     let (base, exponent, modulus) = (Bignum::new(base)?, Bignum::new(exponent)?, Bignum::new(modulus)?);

@@ -9,9 +9,10 @@ use crate::backend::Curve;
 use crate::error::{Error, Result};
 use crate::secret::{Secret, wipe_stack};
 
-/// The depth in bytes at which `ECDSA_do_sign` leaves the scalar on the stack. It hashes the scalar
-/// for its nonce, and wipes neither the first block of the hash nor its schedule. Its frames take
-/// some 600 bytes. Those of the hash below take less than another 600.
+/// The depth in bytes to which the stack is wiped after `ECDSA_do_sign`, which leaves the scalar
+/// there. The function hashes the scalar for its nonce, and wipes neither the first block of the
+/// hash nor its message schedule. The frames of the function take about 600 bytes. The frames of
+/// the hash, which are below them, take less than another 600 bytes.
 const SIGN_DEPTH: usize = 2 << 10;
 
 /// An owned `EC_KEY`, public or private. It never changes after its creation.
@@ -48,7 +49,7 @@ impl EcKey {
     }
 
     /// Creates a public key from `04 || x || y` or a compressed point. The coordinates must be in
-    /// range, and the point on the curve and not at infinity.
+    /// range. The point must be on the curve and not at infinity.
     pub(crate) fn public(curve: Curve, encoded: &[u8]) -> Result<Self> {
         let key = Self::empty(curve)?;
         let point = Point::new(&key)?;
@@ -168,8 +169,8 @@ impl EcKey {
                 None,
             )
         };
-        // The order is prime and the point was validated. So only a failure of the library can
-        // cause this.
+        // The order is prime and the point was validated. So only a failure of the library can give
+        // another length.
         if usize::try_from(len) == Ok(out.len()) { Ok(out) } else { Err(failed("ECDH_compute_key")) }
     }
 

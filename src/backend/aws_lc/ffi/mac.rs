@@ -1,4 +1,4 @@
-//! HMAC and CMAC. The other MACs are built on ciphers.
+//! HMAC, CMAC and PBKDF2. The other MACs are built on ciphers.
 
 use std::ptr::{self, NonNull};
 

@@ -1,7 +1,8 @@
-//! ML-DSA through AWS-LC's `ml_dsa.h`, which the archive exports and aws-lc-sys does not bind.
+//! ML-DSA through the functions of AWS-LC's `ml_dsa.h`. The library archive exports them, but
+//! aws-lc-sys does not bind them.
 //!
-//! The EVP interface above it has no deterministic signatures. It also copies and looks up the key
-//! for each signature. `prefix` is `0 || len(context) || context` of FIPS 204, which precedes the
+//! AWS-LC's EVP interface has no deterministic signatures. It also copies and looks up the key for
+//! each signature. `prefix` is `0 || len(context) || context` of FIPS 204, which precedes the
 //! message.
 
 use std::ffi::c_int;

@@ -1,5 +1,5 @@
-//! ML-KEM through AWS-LC's `ml_kem.h`, which the archive exports and aws-lc-sys does not bind. Its
-//! functions return 0 for success.
+//! ML-KEM through the functions of AWS-LC's `ml_kem.h`. The library archive exports them, but
+//! aws-lc-sys does not bind them. They return 0 for success.
 
 use std::ffi::c_int;
 

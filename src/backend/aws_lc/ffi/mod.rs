@@ -2,8 +2,8 @@
 //! safely.
 //!
 //! AWS-LC reports a failure as 0 or null, with details in an error queue of the thread. [`failed`]
-//! logs and clears the queue. [`refused`] only clears it, if the failure is an answer such as a bad
-//! signature or a malformed key.
+//! logs and clears the queue. [`refused`] only clears the queue. It is for failures that are an
+//! expected result, such as a bad signature or a malformed key.
 #![allow(unsafe_code)]
 
 mod cipher;
