@@ -62,7 +62,7 @@ enum Command {
     Backup(commands::backup::Backup),
     /// Examine the token directory, and show what is wrong and the command that mends it.
     Doctor(commands::doctor::Doctor),
-    /// Make a token of Jeton from a token of SoftHSMv2 or a database of NSS.
+    /// Make a token of Jeton from a token of SoftHSMv2, a database of NSS or a token of Kryoptic.
     Migrate(commands::migrate::Migrate),
     /// Verify an audit log of Jeton.
     Audit(commands::audit::Audit),
