@@ -17,7 +17,8 @@ fn main() {
     }
 }
 
-/// The functions of a host that AWS-LC would call: weak symbols.
+/// Functions that AWS-LC declares as weak symbols. AWS-LC would call those of the program that
+/// loads the module.
 const ALLOCATORS: [&str; 5] = [
     "sdallocx",
     "OPENSSL_memory_alloc",

@@ -122,8 +122,9 @@ fn every_module_of_the_core_has_a_layer() {
     }
 }
 
-/// The driver and the conformance suite see a module as any client does. Only the tool's commands
-/// for token files, which PKCS#11 has no function for, call the core, through one file.
+/// The driver and the conformance suite call a module through its C interface, as every client
+/// does. PKCS#11 has no functions for token files. The tool's commands for them call the core,
+/// through one file only.
 #[test]
 fn one_file_of_the_driver_calls_the_core() {
     const ONLY: &str = "driver/src/token_file.rs";

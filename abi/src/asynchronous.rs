@@ -10,7 +10,8 @@ use crate::call::call_in;
 use crate::input::Place;
 use crate::number::{narrow, session, wide};
 
-/// The length of the longest name of a function that can be pending, with its NUL.
+/// The number of bytes that are read of a function name. The longest name of a function that can be
+/// pending has 18 bytes with its NUL.
 const MAX_NAME: usize = 32;
 
 /// # Safety
@@ -93,7 +94,7 @@ unsafe fn function(name: *const CK_UTF8CHAR) -> Result<Option<AsyncFunction>> {
     Ok(None)
 }
 
-/// No function that can be pending has an output buffer.
+/// Converts the result of a pending function. No function that can be pending has an output buffer.
 fn data(done: Completed) -> CK_ASYNC_DATA {
     CK_ASYNC_DATA {
         ulVersion: 0,

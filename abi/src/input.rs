@@ -17,8 +17,8 @@ use crate::number::{length, wide};
 /// The greatest number of attributes in a template, including those of nested templates. An object
 /// has about sixty.
 pub(crate) const MAX_ATTRIBUTES: usize = 1024;
-/// The greatest depth of nested templates. The template of a wrapping key may restrict the template
-/// of the unwrapped key.
+/// The greatest depth of nested templates. For example, the `CKA_UNWRAP_TEMPLATE` of a key may
+/// contain a `CKA_UNWRAP_TEMPLATE` for the keys that it unwraps.
 pub(crate) const MAX_TEMPLATE_DEPTH: usize = 4;
 
 /// A byte string of the application: pointer and length, not yet checked.
@@ -203,8 +203,9 @@ fn total_len(template: &Template<'_>) -> usize {
     template.0.iter().map(len).fold(0, usize::saturating_add)
 }
 
-/// Reads `count` attributes. `left` bounds the total, not only the depth: a template that contains
-/// itself in each of its attributes would grow exponentially.
+/// Reads `count` attributes. `left` is the number of attributes that may still be read, in all
+/// templates together. A limit on the depth is not enough: a template that contains itself in each
+/// of its attributes would grow exponentially.
 ///
 /// # Safety
 ///

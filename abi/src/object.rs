@@ -149,7 +149,8 @@ unsafe fn reveal<'a>(
 ///
 /// # Safety
 ///
-/// `place` is writable, and so is the memory that `given`, its content, points to.
+/// `given` is a copy of the attribute at `place`. The attribute is writable, and so is the memory
+/// that it points to.
 unsafe fn tell(
     place: *mut CK_ATTRIBUTE,
     given: &CK_ATTRIBUTE,

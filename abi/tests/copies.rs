@@ -25,7 +25,7 @@ use common::{attribute, mutable, nothing};
 use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
-/// The role of a process of this binary.
+/// The environment variable that tells a child process its work.
 const WORK: &str = "JETON_COPIES_WORK";
 
 /// Calls a function of a list, which must succeed.

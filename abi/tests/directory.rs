@@ -1,4 +1,5 @@
-//! The log lines about a token directory. It has its own binary, because a process has one log.
+//! The log lines about a token directory. The test has its own binary, because a process has one
+//! log.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
 

@@ -14,7 +14,8 @@ use cryptoki_sys::*;
 fn main() {
     let directory = std::env::temp_dir().join(format!("jeton-fork-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    // Cheap PINs: 32 children log in at once, and each waits 20 s at most. Valgrind is slow.
+    // The PINs have a cheap key derivation, because 32 children log in at once. Each waits 20 s at
+    // most, and Valgrind is slow.
     let configuration = directory.join("jeton.toml");
     std::fs::write(&configuration, "[pin]\nmemory-kib = 8\npasses = 1\n").expect("a file");
     // SAFETY: no other thread runs.
@@ -36,7 +37,7 @@ fn main() {
     assert_eq!(answer(), CKR_ARGUMENTS_BAD);
     assert_eq!(in_child(answer), CKR_CRYPTOKI_NOT_INITIALIZED);
     assert_eq!(in_child(|| unsafe { finalize(null_mut()) }), CKR_CRYPTOKI_NOT_INITIALIZED);
-    // The child has its own module. It starts and stops it, and the parent's module continues.
+    // The child starts and stops a module of its own. The parent's module continues.
     assert_eq!(in_child(|| unsafe { initialize(null_mut()) }), CKR_OK);
     let cycle = || unsafe {
         initialize(null_mut());
@@ -143,7 +144,7 @@ fn many_children_sign_and_draw_different_numbers() {
         let mut with = mechanism(CKM_ECDSA);
         ok!(C_VerifyInit(session, &raw mut with, public));
         ok!(C_Verify(session, mutable(&DIGEST).cast(), 32, mutable(&out[..64]).cast(), 64));
-        // r is a function of the nonce.
+        // The value r of a signature depends only on its nonce.
         nonces.insert(&out[..32]);
         nonces.insert(&out[64..]);
     }
@@ -153,8 +154,9 @@ fn many_children_sign_and_draw_different_numbers() {
     ok!(C_Finalize(nothing()));
 }
 
-/// A parent that starts, forks and ends, as servers do, while its child works on the same token. A
-/// child with an inherited list of locks would lose SQLite's log when the parent ends.
+/// A parent calls `C_Initialize`, forks and calls `C_Finalize`, as servers do. Meanwhile its child
+/// works on the same token. If the child inherited a list of locks, it would lose SQLite's log when
+/// the parent calls `C_Finalize`.
 fn a_child_continues_when_its_parent_ends() {
     ok!(C_Initialize(nothing()));
     let session = user();
@@ -172,7 +174,7 @@ fn a_child_continues_when_its_parent_ends() {
     });
     hear(from_child);
     ok!(C_Finalize(nothing()));
-    // A process that started after the fork.
+    // A second child, which starts after the parent's C_Finalize.
     Child::start(&|| {
         ok!(C_Initialize(nothing()));
         create(user(), b"of another");

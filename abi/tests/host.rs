@@ -26,7 +26,7 @@ use cryptoki_sys::*;
 
 const PIN: &[u8] = b"a pin of a test";
 const OPENSSL: &CStr = c"libcrypto.so.3";
-/// The orders: a bit for each choice.
+/// The number of orders. Each bit of an order's number is one choice.
 const ORDERS: u32 = 128;
 
 fn main() {
@@ -88,7 +88,7 @@ impl Order {
         fork(1);
         let (let_go, wait) = channel::<()>();
         let (done, worked) = channel();
-        // Its thread-local values are dropped after the libraries are unloaded.
+        // The thread-local values of this thread are dropped after the libraries are unloaded.
         let thread = std::thread::spawn({
             move || {
                 openssl.work();
@@ -120,7 +120,7 @@ impl Order {
         }
     }
 
-    /// A child that uses both libraries, if both are still loaded, and ends in one of two ways.
+    /// Forks. The child uses both libraries if both are still loaded, and ends in one of two ways.
     fn fork(&self, list: &CK_FUNCTION_LIST, openssl: &OpenSsl) {
         let unloaded = self.0 >> 1 & 3 == 3;
         match unsafe { libc::fork() } {
@@ -207,7 +207,7 @@ impl OpenSsl {
         }
     }
 
-    /// Random bytes and a key, which use state of the process and of the thread.
+    /// Generates random bytes and a key. Both use state of the process and of the thread.
     fn work(&self) {
         let mut bytes = [0; 32];
         assert_eq!(unsafe { (self.random)(bytes.as_mut_ptr(), 32) }, 1);
@@ -249,7 +249,8 @@ fn make_token(list: &CK_FUNCTION_LIST) {
     call!(list.C_Finalize(nothing()));
 }
 
-/// Starts the module: a session and a key in it.
+/// Initialises the module, logs in, and generates a key pair. Returns the session and the private
+/// key.
 fn begin(list: &CK_FUNCTION_LIST) -> (CK_SESSION_HANDLE, CK_OBJECT_HANDLE) {
     call!(list.C_Initialize(nothing()));
     let session = open(list);

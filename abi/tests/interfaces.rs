@@ -57,8 +57,8 @@ fn the_lists_contain_the_same_functions() {
     let mut distinct = newest.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    // A linker may merge functions with equal code, such as the unsupported ones. It does not merge
-    // the first and the last.
+    // A linker may merge functions with equal code, such as C_GetFunctionStatus and
+    // C_CancelFunction. It does not merge the first and the last.
     assert_ne!(distinct.first(), distinct.last());
     assert_eq!(newest[3], C_GetFunctionList as *const () as usize);
     assert_eq!(newest[68], C_GetInterfaceList as *const () as usize);
@@ -139,7 +139,8 @@ fn functions_before_initialize_return_not_initialized() {
     let finalize = functions().C_Finalize.expect("an entry");
     assert_eq!(unsafe { finalize(nothing()) }, CKR_CRYPTOKI_NOT_INITIALIZED);
     let answers = answers_to_nothing();
-    // All but C_Initialize, C_Finalize and the three that may be called before.
+    // All functions except C_Initialize, C_Finalize and the three that may be called before
+    // C_Initialize.
     assert_eq!(answers.len(), 99);
     for (name, answer) in answers {
         assert_eq!(answer, CKR_CRYPTOKI_NOT_INITIALIZED, "{name}");

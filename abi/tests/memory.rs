@@ -1,5 +1,5 @@
-//! A template that needs more memory than the process may use. It has its own binary, because the
-//! limit is for the whole process.
+//! A template that needs more memory than the process may use. The test has its own binary, because
+//! the limit is for the whole process.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11")]

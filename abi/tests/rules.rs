@@ -108,8 +108,8 @@ fn short_rsa_keys_are_refused(session: CK_SESSION_HANDLE) {
     assert_eq!(create(&[0xff; 256]), CKR_OK);
 }
 
-/// "Common Key Attributes" makes `CKA_DERIVE` false by default. Private keys for key agreement
-/// differ (docs/attributes.md): Java needs them.
+/// "Common Key Attributes" makes `CKA_DERIVE` false by default. For private keys for key agreement
+/// the default is true (docs/attributes.md), because Java needs it.
 fn private_keys_for_agreement_may_derive_by_default(session: CK_SESSION_HANDLE) {
     let rows = [(CKM_EC_KEY_PAIR_GEN, P256), (CKM_EC_MONTGOMERY_KEY_PAIR_GEN, X25519)];
     for (id, curve) in rows {

@@ -1,5 +1,5 @@
-//! BLAKE2b and its HMAC: the digest of RFC 7693, appendix A (512 bits). Python's `hashlib` and
-//! `hmac` computed the others.
+//! BLAKE2b and its HMAC. The digest of 512 bits is from RFC 7693, appendix A. Python's `hashlib`
+//! and `hmac` computed the other values.
 
 use jeton::backend::{Hash, MacScheme, PairSpec, Provider, Scheme};
 use jeton::error::Error;

@@ -1,5 +1,5 @@
-//! Compares the ciphers and MACs of the backends: each decrypts the ciphertext of the others, in
-//! any parts.
+//! Compares the ciphers and MACs of the backends: each backend decrypts the ciphertext of the
+//! others, also in several parts.
 
 use jeton::backend::{AeadScheme, Cipher, CipherScheme, Direction, Hash, MacScheme, Provider};
 use jeton::error::Error;
@@ -287,7 +287,8 @@ fn each_backend_decrypts_the_ciphertext_of_the_other_in_any_parts() {
                     .expect(&what);
                 let mut encrypting = cipher(to, case, Direction::Encrypt, &key, len);
                 let mut decrypting = cipher(to, case, Direction::Decrypt, &key, len);
-                // The same cipher repeatedly, once with a message that is dropped.
+                // The same cipher processes several messages. After each one, it starts another
+                // message and drops it.
                 for part in [1, 3, 16, 17, 100] {
                     assert_eq!(
                         run(&mut *encrypting, message.chunks(part)).as_ref(),

@@ -184,7 +184,7 @@ fn malformed_ml_kem_keys_are_refused() {
                 let outcome = provider.keys.public(&PublicParts::MlKem { set, key }).err();
                 assert_eq!(outcome, Some(Error::DataInvalid), "{} {set:?}", provider.name);
             }
-            // The hash of the public key, before z.
+            // Change the hash of the public key, which is before z.
             let mut other = key.duplicate();
             other[set.private_len() - 64] ^= 1;
             for key in [other, Secret::from(&key[1..])] {

@@ -5,7 +5,7 @@ use jeton::backend::{
 };
 use jeton::error::{Error, Result};
 
-/// Returns every backend with every backend, including itself.
+/// Returns all pairs of backends. The two backends of a pair may be the same.
 pub fn pairs() -> impl Iterator<Item = (&'static Provider, &'static Provider)> {
     Provider::ALL.iter().flat_map(|a| Provider::ALL.iter().map(move |b| (*a, *b)))
 }

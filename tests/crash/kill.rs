@@ -34,7 +34,7 @@ pub fn case() {
     unlock(&client(&directory, u32::MAX), &pin(0));
     let mut random = Random::new();
     let mut figures = Figures::default();
-    // A lower bound for the number of the PIN. Worker 0 increases it.
+    // The number of the last PIN that was seen. Worker 0 changes the PIN to the next number.
     let mut known = 0;
     let mut started = 0;
     let mut start = |place: usize, known: u64, random: &mut Random| {
@@ -59,7 +59,7 @@ pub fn case() {
             0 => (0..WORKERS).collect(),
             _ => vec![random.below(WORKERS as u64) as usize],
         };
-        // All processes are dead before the check.
+        // All killed processes have ended before the check.
         let dead: Vec<_> = victims
             .iter()
             .map(|place| {

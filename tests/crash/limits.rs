@@ -18,7 +18,8 @@ const NAME: &str = "JETON_CRASH_NAME";
 /// Set to 1 in a child to which the system refuses all advice about memory.
 const REFUSED: &str = "JETON_CRASH_REFUSED";
 const KIB: u64 = 1 << 10;
-/// The number and the length of the secrets of a child, more than one chunk of memory for secrets.
+/// The number and the length of the secrets of a child. Together they need more than one chunk of
+/// memory for secrets.
 const SECRETS: usize = 32;
 const SECRET: usize = 8 << 10;
 
@@ -126,7 +127,7 @@ pub fn locks() {
 
 // Stacks.
 
-/// Types of keys that need at most this stack of the caller's thread, in KiB.
+/// The stack in KiB with which a thread must be able to use each type of key: the default of musl.
 const STACK: u64 = 128;
 
 fn every_kind() -> Vec<Kind> {
@@ -224,8 +225,8 @@ pub fn stack_child() {
     });
 }
 
-/// No key needs more stack of the caller's thread than the default of musl. `JETON_CRASH_STACKS=1`
-/// also tries other sizes, and prints the smallest for each type of key.
+/// Every type of key can be used by a thread with `STACK` KiB of stack. `JETON_CRASH_STACKS=1` also
+/// tries other sizes, and prints the smallest for each type of key.
 pub fn stacks() {
     let directory = token();
     let mut died = Vec::new();
@@ -249,7 +250,7 @@ pub fn stacks() {
 
 // Memory.
 
-/// Longer than the memory limit of the child.
+/// The length of an input in bytes. The child has memory for at most one copy of it.
 const LONG: usize = 64 << 20;
 
 pub fn memory_child() {

@@ -94,7 +94,7 @@ pub fn child() {
     }
 }
 
-/// Returns what a process said of each token.
+/// Returns the output lines of a process, by token.
 fn by_token<'a>(lines: impl Iterator<Item = &'a str>, name: &str) -> Vec<Vec<&'a str>> {
     let mut said = vec![Vec::new(); count()];
     let mut last = 0;
@@ -108,8 +108,8 @@ fn by_token<'a>(lines: impl Iterator<Item = &'a str>, name: &str) -> Vec<Vec<&'a
     said
 }
 
-/// Compares all tokens with what a process said. Returns the numbers of acknowledged calls and of
-/// objects.
+/// Compares all tokens with the output of a process. Returns the numbers of acknowledged calls and
+/// of objects.
 fn verify(directory: &Arc<Directory>, lines: &[&str], name: &str) -> Result<(u64, usize), String> {
     let (client, slots) = client(directory);
     if slots.len() != count() {

@@ -7,7 +7,7 @@ use jeton::id::{AttributeType as A, MechanismType as M, ObjectHandle, SessionHan
 
 use crate::support::{Client, none, plain};
 
-/// The objects with a label.
+/// The state of the objects that have one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Absent,
@@ -15,7 +15,7 @@ pub enum State {
     Data(String),
     /// A key pair that signs.
     Pair,
-    /// Only its public key.
+    /// Only the public key of a pair.
     Half,
     /// A PIN with this number.
     Pin(u64),

@@ -22,7 +22,8 @@ const THREADS: usize = 16;
 const WATCHED: usize = 5;
 /// A file of the child that tells the parent that all tokens are logged in.
 const READY: &str = "logged-in";
-/// The longest time until a destroyed key stops: the module looks for changes once a second.
+/// The longest time for which a destroyed key may still sign. The module checks for changes once a
+/// second.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// The number of tokens, and the child's limit on open files.
@@ -40,7 +41,7 @@ struct Signer {
     doomed: ObjectHandle,
 }
 
-/// Signs with all tokens in many threads, and reports when a destroyed key stopped.
+/// Signs with all tokens in many threads, and reports when a destroyed key can no longer sign.
 pub fn sign_child() {
     let directory = directory();
     limit(Resource::Nofile, sizes().1);

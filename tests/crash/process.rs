@@ -61,7 +61,7 @@ impl Process {
         Self::start_binary(program, arguments, &own, role, directory, more)
     }
 
-    /// Like the function above, with a copy of this binary.
+    /// Like [`start_by`](Self::start_by), with a copy of this binary.
     pub fn start_binary(
         program: &str,
         arguments: &[&str],
@@ -103,7 +103,7 @@ impl Process {
         self.said()
     }
 
-    /// Waits until the child succeeds. Returns all output.
+    /// Waits for the end of the child, which must succeed. Returns all output.
     pub fn wait(mut self) -> Vec<String> {
         let status = self.child.wait().expect("a child");
         assert!(status.success(), "a child ended with {status}");
@@ -124,14 +124,14 @@ impl Process {
     }
 }
 
-/// In a child: reports that it is ready, and waits until all are.
+/// In a child: reports that it is ready, and waits until the parent calls [`Process::go`].
 pub fn ready() {
     println!("ready");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("a parent");
 }
 
-/// Starts children that begin together.
+/// Starts children, and lets all of them continue after a pause.
 pub fn together(count: usize, start: impl Fn(usize) -> Process) -> Vec<Vec<String>> {
     let mut children: Vec<_> = (0..count).map(start).collect();
     // Long enough for a few children to be ready. The other children start while these work.

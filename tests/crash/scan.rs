@@ -75,7 +75,7 @@ pub struct Scanner {
     forms: Vec<(String, Vec<u8>)>,
     /// The parts that begin with these eight inverted bytes: number of the form, and offset.
     starts: HashMap<u64, Vec<(usize, usize)>>,
-    /// A bit for each hash of such a beginning.
+    /// One bit for each hash value: whether a part begins with eight inverted bytes of that hash.
     filter: Vec<u64>,
 }
 

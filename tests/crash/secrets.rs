@@ -134,7 +134,7 @@ fn pair_sample(client: &Client, session: SessionHandle, kind: Kind) -> (Sample, 
     (sample, key)
 }
 
-/// A key of a PIN record and the token key that it wraps, as in the store's file.
+/// Computes the key of a PIN record in the store's file, and unwraps the token key. Returns both.
 fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let file = std::fs::read_dir(directory.path()).expect("a directory").find_map(|entry| {
         let path = entry.expect("an entry").path();
@@ -259,7 +259,7 @@ impl Run {
         }
     }
 
-    /// PINs: wrong, right, changed; both roles.
+    /// Tries a wrong PIN, the right PIN and a changed PIN, as the user and as the SO.
     fn pins(&mut self) {
         let session = self.client.open();
         let wrong = self.plan.pins[3].bytes();

@@ -130,8 +130,8 @@ pub fn install() {
         xDelete: Some(delete),
         ..*base
     });
-    // SAFETY: the VFS is never freed; its other functions are those of the base, which need nothing
-    // but its fields.
+    // SAFETY: the VFS is never freed. Its other functions are those of the base, which use only the
+    // fields of the VFS.
     assert_eq!(unsafe { sqlite3_vfs_register(Box::into_raw(vfs), 1) }, SQLITE_OK);
 }
 

@@ -9,7 +9,7 @@ use crate::keys::Kind;
 use crate::process::{Random, client, directory, number};
 use crate::support::{Attributes, Client, none};
 
-/// The maximum number of objects. Then the process destroys them.
+/// The maximum number of objects. A process that has this number destroys one of them next.
 const OBJECTS: usize = 12;
 
 /// Returns the user PIN with this number.
@@ -33,14 +33,14 @@ pub fn try_log_in(client: &Client, session: SessionHandle, number: u64) -> Resul
     }
 }
 
-/// The objects with a label.
+/// The objects that have one label.
 enum Made {
     Data(ObjectHandle),
     Pair {
         public: ObjectHandle,
         private: ObjectHandle,
     },
-    /// The public key.
+    /// Only the public key, after the private key was destroyed.
     Half(ObjectHandle),
 }
 
@@ -88,7 +88,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works in a session with a login, and keeps the PIN.
+    /// Works in a session whose user is logged in. Does not change the PIN.
     pub fn in_session(client: &'a Client, session: SessionHandle, name: &str, say: fn(String)) -> Self {
         let random = Random::seeded(number("JETON_CRASH_SEED", 0));
         let (name, objects) = (name.to_owned(), Vec::new());

@@ -101,7 +101,7 @@ fn a_stored_public_key_is_used_only_after_a_login() {
         };
         client.module.logout(session).expect("the user");
         check(key);
-        // The next login finds the object that was read before it.
+        // After the next login, the key can be used again with the same handle.
         client.login(session);
         assert_eq!(client.sign(session, &hmac, key, b"data"), Ok(code.clone()));
         assert_eq!(client.read(session, key, A::VALUE).expect("a value"), SECRET);

@@ -18,7 +18,8 @@ fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) ->
         .fold(none(), |more, rule| more.bytes(rule.id, &sample.value(rule)))
 }
 
-/// Returns the expected result of adding one attribute to a template.
+/// Returns a template that breaks the rule of one attribute, and the error for it. `None` if no
+/// template can break the rule.
 fn refused(sample: &Sample, rule: &Rule, need: Need, given: &Attributes) -> Option<(Attributes, Error)> {
     match need {
         Need::Must => Some((given.clone().without(rule.id), Error::TemplateIncomplete)),
@@ -107,7 +108,7 @@ fn generation_follows_the_table() {
     });
 }
 
-/// The arguments of every function that makes a key from another key.
+/// The keys with which the tests unwrap, derive and decapsulate other keys.
 struct Receivers {
     by: ObjectHandle,
     base: ObjectHandle,
@@ -229,7 +230,8 @@ fn changes_and_copies_follow_the_table() {
                 }
                 Change::Free => (Ok(()), Ok(())),
                 Change::Copy => (refused, Ok(())),
-                // A copy can lose a usage and cannot gain one.
+                // A copy can become private or unmodifiable, and not the reverse. It can lose a
+                // usage and cannot gain one.
                 Change::CopyRaise if other == [1] => (refused, Ok(())),
                 Change::CopyLower if other == [0] => (refused, Ok(())),
                 Change::CopyRaise | Change::CopyLower => (refused, Err(Error::TemplateInconsistent)),

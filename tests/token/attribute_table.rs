@@ -126,13 +126,14 @@ fn document() -> String {
     out
 }
 
-/// The classes whose objects are generated.
+/// Returns whether the functions that generate keys can make objects of this class.
 fn generates(class: ObjectClass) -> bool {
     ObjectTypes::known().any(|(known, _, object_type)| known == class && object_type.is_key())
         || class == ObjectClass::DOMAIN_PARAMETERS
 }
 
-/// The classes that unwrap, derive or decapsulate can make. Data objects come from derivation only.
+/// Returns whether unwrapping, derivation or decapsulation can make objects of this class. Only
+/// derivation makes data objects.
 fn receives(class: ObjectClass) -> bool {
     ObjectTypes::known().any(|(known, _, object_type)| {
         known == class && (object_type.is_hidden() || object_type == ObjectTypes::DATA)

@@ -188,7 +188,7 @@ impl Way {
         .expect("an operation that is given up");
     }
 
-    /// Processes the input in one part, into a buffer of the requested length.
+    /// Processes the input in one part, into a buffer of the length that the function asks for.
     pub fn whole(
         self,
         client: &Client,
@@ -204,8 +204,8 @@ impl Way {
         Ok(out)
     }
 
-    /// Processes the input in parts of these lengths, repeatedly. Each buffer has the requested
-    /// length.
+    /// Processes the input in parts, whose lengths are those of the list in turn. Each buffer has
+    /// the length that the function asks for.
     pub fn parts(
         self,
         client: &Client,
@@ -546,7 +546,7 @@ fn keys_encrypt_only_with_the_right_usage_and_type() {
 }
 
 /// PKCS#11 3.2, `CK_GCM_PARAMS`: the initialisation vector and the additional data may have up to
-/// 2^32-1 bytes. The token accepts what its memory can hold.
+/// 2^32-1 bytes. The token accepts up to 64 KiB and up to 4 MiB.
 #[test]
 fn gcm_accepts_long_initialisation_vectors_and_additional_data() {
     let of_first = std::cell::RefCell::new(None);

@@ -48,7 +48,7 @@ fn a_session_object_that_is_made_without_a_login_is_public() {
         let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         check(received.expect("a key"), "C_DecapsulateKey");
 
-        // A private key stays sensitive, and nothing else changes.
+        // A private key is still sensitive and not extractable. All other rules still hold.
         assert!(
             client.flag(session, private, A::SENSITIVE) && !client.flag(session, private, A::EXTRACTABLE)
         );
@@ -152,7 +152,7 @@ fn rsa_keys_of_every_size_in_the_range_are_generated_and_used() {
         assert_eq!((generator.min, generator.max), (1024, 8192));
         let signs = module.mechanism(client.slot, M::RSA_PKCS).expect("a mechanism");
         assert_eq!((signs.min, signs.max), (1024, 16384));
-        // AWS-LC itself generates multiples of 128.
+        // AWS-LC itself generates only sizes that are multiples of 128.
         for bits in [1024, 1032, 1536, 2056, 2112, 3092 / 8 * 8] {
             let request = none().number(A::MODULUS_BITS, bits);
             let made = client.generate(session, M::RSA_PKCS_KEY_PAIR_GEN, &request, &none());

@@ -130,7 +130,7 @@ fn key_pairs_are_generated_in_the_group_of_the_template() {
         refuses(group().without(A::PRIME).bytes(A::PRIME, &even), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &[1]), Error::DomainParamsInvalid);
         refuses(group().without(A::BASE).bytes(A::BASE, &hex(PRIME)), Error::DomainParamsInvalid);
-        // Long enough for use, too short for generation.
+        // This prime is long enough for use and too short for generation.
         refuses(none().bytes(A::PRIME, &[0xff; 127]).bytes(A::BASE, &[2]), Error::KeySizeRange);
     });
 }

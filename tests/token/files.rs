@@ -33,7 +33,7 @@ fn tokens(module: &Module) -> Vec<SlotId> {
     module.slots().expect("slots").into_iter().filter(has_token).collect()
 }
 
-/// Returns the descriptors of this process for files of a directory.
+/// Returns the number of descriptors of this process for files of a directory.
 fn descriptors(directory: &Directory) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());

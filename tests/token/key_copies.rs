@@ -145,7 +145,8 @@ fn the_user_cannot_set_trusted_in_a_template_attribute() {
     });
 }
 
-/// The SO may set such a template. A file of an older version may contain one that the user set.
+/// The SO may set `CKA_TRUSTED` in a template attribute. The file of an older version may contain
+/// such a template that the user set.
 #[test]
 fn a_template_attribute_cannot_make_an_object_of_the_user_trusted() {
     each_backend(|provider| {

@@ -206,7 +206,7 @@ fn no_derivation_shortens_a_key_to_a_guessable_length() {
         assert!(derive(&client, session, extended(None), long, &generic).is_ok());
         let refused = derive(&client, session, extended(None), long, &len(1));
         assert_eq!(refused, Err(Error::KeySizeRange));
-        // A known key can have any length.
+        // The key that is derived from a readable key can have any length.
         let open = known(&client, session, 32);
         assert!(derive(&client, session, extract, open, &len(1)).is_ok());
     });
@@ -433,8 +433,8 @@ fn unwrapping_does_not_shorten_a_key() {
             (plain(M::RSA_X_509), public, private),
         ] {
             let id = mechanism.info.id;
-            // A length that only the unauthenticated plaintext contains has the same error as any
-            // wrong length.
+            // With CBC padding, the length of the plaintext depends on the padding, which is not
+            // authenticated. A wrong length therefore has the same error as a wrong padding.
             let refused = match id {
                 M::AES_CBC_PAD => Err(Error::WrappedKeyInvalid),
                 _ => Err(Error::TemplateInconsistent),

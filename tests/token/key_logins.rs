@@ -1,4 +1,5 @@
-//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that a refused usage implies, and raw RSA wrapping.
+//! Keys with `CKA_ALWAYS_AUTHENTICATE`, usages that would replace a refused usage, and raw RSA
+//! wrapping.
 
 use jeton::backend::Hash;
 use jeton::error::Error;
@@ -74,7 +75,7 @@ fn functions_without_init_refuse_a_key_with_always_authenticate() {
         module.encapsulate_key(session, &kem, public, &none().template(), out).expect("a key");
         let made = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         assert_eq!(made, Err(refused));
-        // The key cannot be wrapped and unwrapped without the attribute either.
+        // Such a key cannot be wrapped, so it cannot be unwrapped without the attribute.
         let open = none().flag(A::SENSITIVE, false).flag(A::EXTRACTABLE, true);
         let (_, leaving) = client
             .generate(session, M::EC_KEY_PAIR_GEN, &Kind::P256.request(), &always().and(&open))

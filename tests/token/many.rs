@@ -1,5 +1,6 @@
-//! More tokens than files may be open: a file is closed when it is idle and opened again when it is
-//! needed, and every rule of an open file holds for it.
+//! A module with more tokens than files that it may have open. It closes a file that is idle, and
+//! opens the file again when it needs the token. Every rule for a token with an open file also
+//! holds while the file is closed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -49,7 +50,7 @@ fn user_of(client: &Client, slot: SlotId) -> SessionHandle {
     session
 }
 
-/// Returns the descriptors of this process for files of a directory.
+/// Returns the number of descriptors of this process for files of a directory.
 fn descriptors(directory: &Directory) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let targets = links.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -98,7 +99,8 @@ impl Scene {
         scene
     }
 
-    /// Closes the file of the first token. Twice: a file that was written to is read again once.
+    /// Closes the file of the first token. It does so twice, because the module opens a file that
+    /// was written to once more.
     fn close(&self) {
         close_file(&self.client, self.slots[0], &self.slots);
         self.client.find(self.session, &none());
@@ -199,7 +201,7 @@ fn keys_work_while_their_file_is_closed() {
         let scene = Scene::new(provider);
         for _ in 0..3 {
             scene.sign().expect("a signature");
-            // Longer than the time between two looks for changes.
+            // Longer than the time between two checks for changes.
             std::thread::sleep(Duration::from_millis(1100));
         }
         assert!(!is_open(&scene.path), "an unchanged file is not opened");
@@ -417,7 +419,7 @@ fn close_file_of_one(scene: &Scene) {
     for slot in &scene.slots[1..] {
         let session = user_of(&scene.client, *slot);
         scene.client.module.close_session(session).expect("a session");
-        // What C_GetTokenInfo reads takes and releases no lock either.
+        // C_GetTokenInfo takes and releases no lock either.
         scene.client.module.token(scene.slots[0]).expect("a token");
     }
 }

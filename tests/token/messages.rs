@@ -62,7 +62,8 @@ fn opened(
     outcome.map(|_| out)
 }
 
-/// Processes a message in parts of these lengths, repeatedly. The last call has the rest.
+/// Processes a message in parts, whose lengths are those of the list in turn. The last call has the
+/// rest.
 fn in_parts(
     client: &Client,
     session: SessionHandle,

@@ -19,7 +19,7 @@ fn an_incomplete_template_is_refused() {
         let certificate =
             Attributes::of(ObjectClass::CERTIFICATE).number(A::CERTIFICATE_TYPE, value::CERTIFICATE_X_509);
         let cases = [
-            // Missing.
+            // Attributes are missing.
             (none().label("no class"), Error::TemplateIncomplete),
             (Attributes::of(ObjectClass::SECRET_KEY), Error::TemplateIncomplete),
             (Attributes::of(ObjectClass::CERTIFICATE), Error::TemplateIncomplete),
@@ -35,7 +35,7 @@ fn an_incomplete_template_is_refused() {
             (aes().without(A::VALUE), Error::TemplateIncomplete),
             (RSA.public.clone().without(A::PUBLIC_EXPONENT), Error::TemplateIncomplete),
             (RSA.private.clone().without(A::PRIVATE_EXPONENT), Error::TemplateIncomplete),
-            // Contradictory.
+            // Attributes contradict each other.
             (data("a").label("b"), Error::TemplateInconsistent),
             (aes().number(A::KEY_TYPE, KeyType::GENERIC_SECRET.0), Error::TemplateInconsistent),
             (
@@ -56,7 +56,7 @@ fn an_incomplete_template_is_refused() {
             (aes().bytes(A::MODULUS, &[1]), Error::TemplateInconsistent),
             (RSA.public.clone().flag(A::SENSITIVE, true), Error::TemplateInconsistent),
             (data("a").bytes(A(0x8000_0001), b"x"), Error::AttributeTypeInvalid),
-            // Malformed.
+            // Values are malformed.
             (none().bytes(A::CLASS, &[0]), Error::AttributeValueInvalid),
             (none().number(A::CLASS, 4711), Error::AttributeValueInvalid),
             (key_object(ObjectClass::SECRET_KEY, KeyType::RSA), Error::AttributeValueInvalid),

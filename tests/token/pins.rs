@@ -141,8 +141,8 @@ fn a_login_strengthens_only_a_weak_pin_record() {
             assert_eq!(log_in(memory_kib, passes, User::User, PIN), Ok(()));
             assert_eq!(record(&client), stronger);
         }
-        // Weaker in one parameter and stronger in another: the new record takes the greater value
-        // of each parameter.
+        // The record is weaker in one parameter and stronger in another. The new record has the
+        // greater value of each parameter.
         assert_eq!(log_in(8, 3, User::User, PIN), Ok(()));
         assert_eq!(record(&client)[..2], [16, 3]);
         client.user();

@@ -212,7 +212,8 @@ fn the_template_attributes_of_a_key_apply_to_its_results() {
         };
         bound(encapsulate(&none()).expect("a key"));
         bound(encapsulate(&same).expect("a key"));
-        // PKCS#11 3.2, C_EncapsulateKey, has a separate return code for it.
+        // PKCS#11 3.2, C_EncapsulateKey, has a return code of its own for a template that
+        // contradicts `CKA_ENCAPSULATE_TEMPLATE`.
         assert_eq!(encapsulate(&otherwise), Err(Error::KeyHandleInvalid));
         let decapsulate = |template: &Attributes| {
             module.decapsulate_key(session, &kem, private, &template.template(), &sealed)

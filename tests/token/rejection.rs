@@ -199,8 +199,8 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
     });
 }
 
-/// Bortolozzo et al., Bardou et al.: an unwrapping key answers, for each forged block, whether its
-/// padding is right.
+/// The attack of Bortolozzo et al. and Bardou et al. unwraps forged blocks. The return code shows
+/// for each block whether its padding is right.
 #[test]
 fn unwrapping_does_not_reveal_whether_cbc_padding_is_valid() {
     each_backend(|provider| {

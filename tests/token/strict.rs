@@ -20,7 +20,7 @@ use crate::support::{
 
 const STRICT: &str = ", mechanisms = { legacy = true }, policy = { name = 'strict' }";
 const COMPATIBLE: &str = ", mechanisms = { legacy = true }, policy = { name = 'compatible' }";
-/// A usage of each role of a secret key.
+/// The usages of each role of a secret key.
 const ROLES: [&[A]; 5] = [
     &[A::ENCRYPT, A::DECRYPT],
     &[A::WRAP, A::UNWRAP],
@@ -72,7 +72,7 @@ fn rsa_pair(bits: u64, public: &[A], private: &[A]) -> (Attributes, Attributes) 
     (one, two)
 }
 
-/// Every two usages of different roles.
+/// Returns each pair of usages that belong to different roles.
 fn conflicts() -> Vec<[A; 2]> {
     let mut all = Vec::new();
     for (at, one) in ROLES.iter().enumerate() {

@@ -100,7 +100,7 @@ impl Client {
         Self::with(provider, ", mechanisms = { legacy = true }")
     }
 
-    /// The same with more configuration.
+    /// Creates a token with its PINs. Adds this text to the module's configuration.
     pub fn with(provider: &Provider, configuration: &str) -> Self {
         Self::initialise(&Directory::new(), provider, configuration)
     }
@@ -195,7 +195,7 @@ impl Client {
         found[0]
     }
 
-    /// An attribute's value in the caller's form.
+    /// Reads the value of an attribute that is not a template.
     pub fn read(&self, session: SessionHandle, object: ObjectHandle, id: A) -> Result<Vec<u8>> {
         match self.module.object(session, object)?.attribute(id)? {
             AttributeView::Bytes(bytes) => Ok(bytes.into_owned()),

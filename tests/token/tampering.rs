@@ -544,7 +544,8 @@ fn restore(path: &Path, files: &Files) {
 
 /// The number of flips in each file that CI tries, spread over the file.
 const FLIPS: usize = 60;
-/// Bytes of the header of the index ("WAL-mode File Format", 2.1), and a few after it.
+/// The number of bytes in the header of the index ("WAL-mode File Format", 2.1) and a few bytes
+/// after it.
 const INDEX_HEAD: usize = 168;
 /// The lowest bit, one in the middle, and all bits.
 const MASKS: [u8; 3] = [0x01, 0x10, 0xff];

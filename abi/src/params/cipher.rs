@@ -9,9 +9,9 @@ use super::{copy, nonce, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// Maximum length of additional authenticated data in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has
-/// 2^32-1. An operation keeps its copies of the data, and only the first copy can fail for lack of
-/// memory.
+/// Maximum length of additional authenticated data in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, allows
+/// 2^32-1. This limit is smaller because an operation copies the data several times. Only the first
+/// copy returns an error if memory is short.
 const MAX_AAD: u64 = 4 << 20;
 /// Maximum length in bytes of a message that CCM may announce. CCM holds the full message in memory
 /// before it returns output.

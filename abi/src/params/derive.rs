@@ -10,7 +10,7 @@ use super::{MAX_DATA, boolean, copy, hash, named, read};
 use crate::input::In;
 use crate::number::{object, wide};
 
-/// Maximum length of a peer's public key in bytes. A point of P-521 in its octet string has 136.
+/// Maximum length of a peer's public key in bytes. A point of P-521 in a DER octet string has 136.
 const MAX_PEER: u64 = 256;
 /// Maximum length of a "Big integer" in bytes: a Diffie-Hellman public value of 8192 bits with
 /// leading zeros.

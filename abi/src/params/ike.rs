@@ -75,7 +75,7 @@ pub(super) unsafe fn ike2_prf_plus(parameter: &[u8]) -> Result<Params> {
     Ok(Params::Ike2PrfPlus { prf: prf(given.prfMechanism)?, seed_key, seed })
 }
 
-/// Returns the key of a handle that the struct marks as present.
+/// Returns the handle, or `None` if the struct says that there is no key.
 fn key(present: CK_BBOOL, handle: CK_OBJECT_HANDLE) -> Result<Option<ObjectHandle>> {
     Ok(boolean(present)?.then(|| object(handle)))
 }

@@ -2,8 +2,9 @@
 //! finds the parameter of a mechanism and has the functions that all structs need. Each kind of
 //! mechanism has its own file for its structs.
 //!
-//! Every error in a parameter is `MechanismParamInvalid`. The data that a parameter points to is
-//! copied after its length was checked against a limit.
+//! An invalid parameter fails with `MechanismParamInvalid`, except where the specification requires
+//! another error. The data that a parameter points to is copied after its length was checked
+//! against a limit.
 
 use std::mem::size_of;
 

@@ -11,9 +11,9 @@ use super::{MAX_DATA, copy, named, read};
 use crate::input::In;
 use crate::number::wide;
 
-/// A number below this is a length, and a number from here on is the address of a length. No
-/// process has memory at such low addresses (Linux: `vm.mmap_min_addr`), and no password is so
-/// long.
+/// If `ulPasswordLen` is below this number, it is a length. Otherwise it is the address of a
+/// length. No process has memory at such low addresses (Linux: `vm.mmap_min_addr`), and no password
+/// is so long.
 const LEAST_ADDRESS: u64 = 1 << 16;
 /// The first number that is too large for an address.
 const END_OF_ADDRESSES: u64 = 1 << 47;

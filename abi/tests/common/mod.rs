@@ -11,7 +11,8 @@ use cryptoki_sys::*;
 /// Calls a function of the list.
 macro_rules! rv {
     ($name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the test passes what PKCS#11 asks for, or what it says is refused.
+        // SAFETY: the test passes valid arguments, or arguments that PKCS#11 requires the module to
+        // refuse.
         unsafe { $crate::common::functions().$name.expect("an entry")($($argument),*) }
     };
 }

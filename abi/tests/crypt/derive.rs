@@ -158,7 +158,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE, &params);
     ok!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
     assert_eq!((version.major, version.minor), (3, 3));
-    // Diffie-Hellman has no version, so a pointer for it is refused.
+    // A Diffie-Hellman pre-master secret has no version, so a pointer for the version is refused.
     let mut with = mechanism_with(CKM_TLS12_MASTER_KEY_DERIVE_DH, &params);
     let rv = rv!(C_DeriveKey(session, &raw mut with, pre, nothing(), 0, &raw mut master));
     assert_eq!(rv, CKR_MECHANISM_PARAM_INVALID);
@@ -191,7 +191,7 @@ fn tls_key_handles_are_returned_in_the_parameter() {
     ok!(C_DeriveKey(session, &raw mut with, master, template, 1, nothing()));
     assert_eq!((out.hClientMacSecret, out.hServerMacSecret), (CK_INVALID_HANDLE, CK_INVALID_HANDLE));
     assert!(out.hClientKey != 77 && out.hServerKey != 77 && out.hClientKey != out.hServerKey);
-    // Exactly four bytes each.
+    // Each initialisation vector has exactly four bytes.
     assert_ne!((client_iv, server_iv), ([0; 6], [0; 6]));
     assert_eq!((&client_iv[4..], &server_iv[4..]), (&[0, 0][..], &[0, 0][..]));
     let mut half = CK_SSL3_KEY_MAT_OUT { pIVServer: nothing(), ..out };

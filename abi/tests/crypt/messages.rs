@@ -55,7 +55,7 @@ fn finish(session: Session) {
     ok!(C_MessageDecryptFinal(session));
 }
 
-/// `C_EncryptMessage` into a buffer of this size.
+/// Calls `C_EncryptMessage` with the length of `out` as the size of the buffer.
 fn encrypt_message(
     session: Session,
     params: &mut CK_GCM_MESSAGE_PARAMS,
