@@ -1,4 +1,4 @@
-//! The results, as a table for people and as JSON for scripts.
+//! The results of the pipeline, as tables for people and as JSON for scripts.
 
 mod table;
 

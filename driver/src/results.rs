@@ -191,7 +191,7 @@ fn open(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// The seconds of a measurement.
+/// The query for the seconds of a measurement.
 const SECONDS: &str =
     "SELECT module, algorithm, size, stage, seconds FROM sample WHERE measurement = ?1 ORDER BY rowid";
 

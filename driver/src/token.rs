@@ -115,7 +115,8 @@ pub fn initialise(
     pin: &str,
 ) -> Result<SlotId, Error> {
     let slot = choose(module, choice)?;
-    // Afterwards it would be too late: C_InitToken erases the token, and C_InitPIN refuses the PIN.
+    // Check the PINs first: C_InitToken erases the token, and only then would C_InitPIN refuse a
+    // PIN.
     let info = module.token_info(slot)?;
     check_pin(&info, "SO", so_pin)?;
     check_pin(&info, "user", pin)?;

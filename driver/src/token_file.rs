@@ -89,7 +89,7 @@ pub fn check(copy: &Copy, login: Option<Login<'_>>) -> Result<Facts, Error> {
     copy.check(login).map_err(problem("check the copy"))
 }
 
-/// Makes a token of a copy. Returns its facts and its file.
+/// Restores a token from a copy. Returns the facts about the token and the path of its file.
 pub fn restore(copy: Copy, how: Restore<'_>) -> Result<(Facts, PathBuf), Error> {
     copy.restore(how).map_err(problem("restore the token"))
 }
@@ -98,8 +98,8 @@ fn problem(what: &'static str) -> impl FnOnce(Problem) -> Error {
     move |problem| Error::TokenFile { what, reason: problem.to_string() }
 }
 
-/// Returns the files of the configuration, and the keys that decide where tokens are and what opens
-/// them.
+/// Returns the files of the configuration, and the values of the settings that decide where tokens
+/// are and what opens them.
 pub fn configuration() -> Result<Vec<(&'static str, String)>, Error> {
     jeton::admin::configuration().map_err(core("read the configuration"))
 }

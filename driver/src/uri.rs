@@ -1,4 +1,4 @@
-//! PKCS#11 URIs (RFC 7512): the names of tokens and objects in other programs.
+//! PKCS#11 URIs (RFC 7512): names for tokens and objects that other programs understand too.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 

@@ -5,13 +5,13 @@ use spki::SubjectPublicKeyInfoOwned;
 use crate::Error;
 use crate::pki::Algorithm;
 
-/// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC called directly. Many threads call
-/// the methods with `&self` at the same time.
+/// The cryptography of the pipeline: a PKCS#11 module, or AWS-LC or OpenSSL called directly. Many
+/// threads call the methods with `&self` at the same time.
 pub trait Engine: Sync {
-    /// Generates a CA key pair and keeps it. Destroys the previous one.
+    /// Generates a CA key pair and keeps it. It replaces the previous one.
     fn make_ca(&mut self, algorithm: &'static Algorithm) -> Result<SubjectPublicKeyInfoOwned, Error>;
 
-    /// Takes the public key of a stored CA certificate, for verification only.
+    /// Imports the public key of a stored CA certificate, for verification only.
     fn import_ca(
         &mut self,
         algorithm: &'static Algorithm,
@@ -27,7 +27,7 @@ pub trait Engine: Sync {
     /// Generates a subscriber's key pair. The private key stays in the engine.
     fn make_subscriber(&self, algorithm: &'static Algorithm) -> Result<Subscriber, Error>;
 
-    /// Destroys all keys that were generated since the last call.
+    /// Destroys all keys that were generated or imported since the last call.
     fn clear(&mut self) -> Result<(), Error>;
 }
 

@@ -1,8 +1,9 @@
-//! The baseline: the same work with AWS-LC called directly, and with the crate `slh-dsa` for
-//! SLH-DSA, which AWS-LC lacks. A module's additional time is the cost of PKCS#11.
+//! The baseline: the work of the pipeline with AWS-LC called directly, and with the crate `slh-dsa`
+//! for SLH-DSA, which AWS-LC lacks. The additional time of Jeton with its AWS-LC backend is the
+//! cost of PKCS#11.
 //!
-//! Keys stay parsed, and ECDSA signatures have their X.509 form: this is the least work for the
-//! library.
+//! Keys stay parsed, and AWS-LC returns ECDSA signatures in their X.509 form. So the baseline
+//! does not parse keys or convert signatures.
 
 use std::sync::Mutex;
 

@@ -7,7 +7,7 @@ use der::pem::{LineEnding, encode_string};
 
 use crate::Error;
 
-/// Documents of a batch from the database. `None` if the batch was empty.
+/// Documents of a batch from the database. A document is `None` if the batch has no such document.
 pub(super) struct Sample {
     pub ca: Vec<u8>,
     pub leaf: Option<Vec<u8>>,

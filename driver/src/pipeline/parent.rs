@@ -25,13 +25,13 @@ pub struct Worker<W: Work> {
     stall: Duration,
     /// The stage that the child reported last.
     stage: Option<String>,
-    /// False after the process has crashed or was killed.
+    /// False after the process has ended.
     alive: bool,
 }
 
 impl<W: Work> Worker<W> {
     /// Starts a child process with `environment`, and loads its module. A child that is silent for
-    /// `stall` is killed. The second error is the module's own.
+    /// `stall` is killed. The inner error says why the child could not load or open the module.
     pub fn start(
         job: &Job,
         environment: &[(String, OsString)],
@@ -97,8 +97,8 @@ impl<W: Work> Worker<W> {
         let _ = self.child.wait();
     }
 
-    /// Ends the child. Returns a note if its process does not end well. The work was done, so this
-    /// is not a failure.
+    /// Ends the child. Returns a note if its process does not end, or ends with an error. The work
+    /// was done, so this is not a failure.
     pub fn finish(mut self) -> Option<String> {
         if !self.alive {
             return None;

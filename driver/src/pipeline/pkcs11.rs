@@ -1,6 +1,6 @@
 //! The pipeline's cryptography through the C interface of a module. Each thread has a session. A
-//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. Keys are the handles that
-//! their generation returned.
+//! signature is one `C_SignInit` and one `C_Sign` with an output buffer. Keys are used by the
+//! handles that their generation returned, without a search.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub struct Pkcs11 {
     sessions: PerThread<Session>,
     mechanisms: Vec<CK_MECHANISM_TYPE>,
     ca: Option<Ca>,
-    /// The variant of the key template that the module accepts.
+    /// The index of the template variant that the module accepted last.
     variant: AtomicUsize,
     /// The objects of the batch, destroyed at its end.
     made: Mutex<Vec<ObjectHandle>>,
@@ -218,7 +218,7 @@ impl Engine for Pkcs11 {
     }
 }
 
-/// The module cannot generate a key of this algorithm.
+/// Returns the error of a module that cannot generate a key of this algorithm.
 fn lacks(algorithm: &Algorithm) -> Error {
     Error::NotAvailable(format!("no {}", names::mechanism(algorithm.generation)))
 }

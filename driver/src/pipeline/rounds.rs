@@ -41,8 +41,8 @@ pub enum Answer<S> {
 /// The work of a measurement, and its limit.
 #[derive(Clone, Debug)]
 pub struct Plan<W> {
-    /// The work in groups. A module that lacks what the warm-up of a group needs takes no turns in
-    /// it.
+    /// The work in groups. A module that has no result for the warm-up of a group takes no turns
+    /// in the group.
     pub groups: Vec<Group<W>>,
     /// The least time of the runs of a module, for each piece of work.
     pub min_seconds: f64,
@@ -172,7 +172,7 @@ pub fn measure<W: Work, R: Runner<W>>(
 
 /// The runs of a module in the rounds of a piece of work.
 struct Runs<S> {
-    /// The run of each round in which the module took part.
+    /// The run of each round, or `None` if the module has no result in the round.
     rounds: Vec<Option<S>>,
     spent: Duration,
 }
@@ -339,7 +339,7 @@ pub(crate) fn spread(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A module whose stages each take this time in the rounds from 1 on.
+    /// A module that answers with a function of the turn and of `stage`, the time of a stage.
     struct Fake {
         name: &'static str,
         stage: f64,

@@ -1,6 +1,6 @@
 //! Verifies stored documents: splits the bytes from the database, and lets the engine verify the
-//! signature. Messages name a document by the serial number of its row, which is right even if its
-//! DER is not.
+//! signature. Messages name a document by the serial number of its row, because its DER may be
+//! malformed.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct Verdict {
     pub batch: Batch,
     /// The number of documents that verify.
     pub good: usize,
-    /// The documents that do not, and errors of the whole batch.
+    /// The documents that do not verify, and errors of the whole batch.
     pub failures: Vec<Error>,
 }
 

@@ -13,7 +13,8 @@ use crate::figure::{WIDE, ratio_text};
 use crate::pipeline::{Items, MeasuredBatch, Place, STAGES};
 use crate::results::Comparison;
 
-/// A line warns of other work if the baseline's runs differ by more than this part of their median.
+/// The report warns that other work disturbed a measurement if the spread of the baseline's runs is
+/// larger than this.
 pub(crate) const MOVED: f64 = 0.25;
 
 /// Prints all tables and the notes below them. A table that is wider than `columns` is printed as
@@ -223,7 +224,7 @@ pub(crate) fn rsa_keys(pool: u64) -> String {
     }
 }
 
-/// Formats seconds in the unit that leaves one to three digits before the decimal point.
+/// Formats seconds in us, ms or s.
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} us", s * 1e6),

@@ -25,7 +25,7 @@ const MOST_ROWS: usize = 5_000_000;
 const MOST_ROUNDS: usize = 100_000;
 
 impl Results {
-    /// Writes a run of a load.
+    /// Writes a run of a load. Does not write a warm-up, whose round is 0.
     pub fn add_load(&mut self, module: &str, turn: &LoadTurn, values: &Values) -> Result<(), Error> {
         if turn.round == 0 {
             return Ok(());
