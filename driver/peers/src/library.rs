@@ -14,16 +14,16 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it, so only a caller that names it uses it.
+    /// Kryoptic. No Debian package has it. It is used only if a caller names it.
     Kryoptic,
-    /// Craton HSM, of which the same is true.
+    /// Craton HSM. No Debian package has it. It is used only if a caller names it.
     Craton,
 }
 
 /// The modules that the tool runs by default, in the order of the report.
 pub const KNOWN: [Known; 3] = [Known::Jeton, Known::SoftHsm2, Known::Nss];
 
-/// The modules that no distribution of ours packages. `driver/peers/build` builds them.
+/// The modules that Debian does not package. `driver/peers/build` builds them.
 pub const UNPACKAGED: [Known; 2] = [Known::Kryoptic, Known::Craton];
 
 impl Known {
