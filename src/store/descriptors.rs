@@ -25,7 +25,7 @@ pub(super) fn note(reason: &Error) {
     }
 }
 
-/// Notes that a failure was a shortage, for the next question.
+/// Notes a shortage again, so that the next call of [`ran_out`] returns true.
 pub(super) fn note_again() {
     SHORTAGE.set(true);
 }
@@ -36,8 +36,8 @@ pub(super) fn forget_shortage() {
 }
 
 /// Returns whether SQLite may have failed in this thread because no descriptors are left. Also
-/// tries to open a file, because SQLite opens files without [`note`] in a program that uses the
-/// core alone.
+/// tries to open a file: in a program that uses only the core, SQLite opens files without a call of
+/// [`note`].
 pub(super) fn ran_out() -> bool {
     SHORTAGE.take() || File::open("/dev/null").is_err_and(|reason| is_shortage(&reason))
 }

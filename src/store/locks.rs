@@ -123,7 +123,7 @@ pub(super) unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_
     -1
 }
 
-/// Calls close(2) for SQLite. Closes the lock with the last descriptor of the file.
+/// Calls close(2) for SQLite. Also closes the lock if this is the last descriptor of the file.
 pub(super) unsafe extern "C" fn close(file: c_int) -> c_int {
     // Do this before the descriptor is free, because another thread may get its number at once.
     with_table(|table| table.remove(file));
@@ -190,8 +190,8 @@ impl Table {
         self.locks.get(self.files.get(&file)?).map(|lock| lock.descriptor)
     }
 
-    /// Forgets a descriptor that SQLite closes. Closes the lock with the last descriptor of its
-    /// file.
+    /// Forgets a descriptor that SQLite closes. Closes the lock if this is the last descriptor of
+    /// its file.
     fn remove(&mut self, file: c_int) {
         let Some(id) = self.files.remove(&file) else { return };
         let Some(lock) = self.locks.get_mut(&id) else { return };

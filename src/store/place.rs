@@ -82,15 +82,15 @@ impl Stamp {
         Self { file: FileId::from(data), changes: [Some(change(data)), None] }
     }
 
-    /// Returns whether nothing was written between two stamps. An empty journal is the same as
-    /// none: SQLite creates and removes it when it opens and closes the file.
+    /// Returns whether nothing was written between two stamps. An empty journal is the same as no
+    /// journal: SQLite creates and removes it when it opens and closes the file.
     pub(crate) fn has_content_of(&self, other: &Self) -> bool {
         let journals = self.changes[1] == other.changes[1] || self.journal_len() + other.journal_len() == 0;
         self.file == other.file && self.changes[0] == other.changes[0] && journals
     }
 
     /// Returns whether a change after this moment would give another stamp. The clock of the file
-    /// system has steps, so the last change must be some steps ago. Called right after the stamp
+    /// system has steps, so the last change must be some steps ago. Call it right after the stamp
     /// was taken.
     pub(super) fn is_settled(&self) -> bool {
         self.was_settled(SystemTime::now())

@@ -90,7 +90,8 @@ pub(super) fn is_ours(tables: &[Table<'_>]) -> bool {
     tables.iter().all(|table| expected.meet(table).is_ok()) && expected.finish().is_ok()
 }
 
-/// The tables of [`SCHEMA`] that were not met yet, and the first pages of those that were.
+/// The tables of [`SCHEMA`] that were not found yet, and the first pages of the tables that were
+/// found.
 struct Expected {
     missing: Vec<String>,
     roots: Vec<i64>,

@@ -217,8 +217,8 @@ impl TokenKey {
         record.encode()
     }
 
-    /// Reads a PIN record and allocates the memory for one attempt. Every failure that is not a
-    /// wrong PIN happens here. So the caller counts a failure after this call and before
+    /// Reads a PIN record and allocates the memory for one attempt. A damaged record and a lack of
+    /// memory are detected here. So the caller counts a failure after this call and before
     /// [`Unwrapping::open`].
     pub(crate) fn prepare(role: Role, record: &[u8], sealing: Option<SealingKey>) -> Result<Unwrapping> {
         let record = PinRecord::decode(record).ok_or_else(|| {

@@ -67,7 +67,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the summary of no rows.
+    /// Returns the summary of a token without rows.
     pub(crate) fn empty(change: Change) -> Self {
         Self { change: change.0, sums: vec![0; SUMS] }
     }

@@ -95,8 +95,8 @@ struct State {
     read_write_sessions: u64,
 }
 
-/// What a process keeps of a token that it does not use: what a new [`Token`] must know so that the
-/// token's rules hold as if it had been in memory all the time.
+/// The facts about a token that a process keeps after it removed the [`Token`] from memory. A new
+/// `Token` gets them, so that its rules hold as if it had been in memory all the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Remains {
     /// The latest state of the store that this process has seen.
@@ -166,8 +166,8 @@ impl Token {
         })
     }
 
-    /// Returns what must outlive the token in memory. Call it when no session and no other call
-    /// uses the token.
+    /// Returns the facts that must outlive the token in memory. Call it when no session and no
+    /// other call uses the token.
     pub(crate) fn remains(&self) -> Remains {
         Remains {
             latest: self.state().latest,
@@ -264,8 +264,8 @@ impl Token {
         Ok(())
     }
 
-    /// Removes a session from the count, with its objects. The last session ends the login. Returns
-    /// the number of sessions that are left.
+    /// Destroys the objects of a session, and removes the session from the count. The last session
+    /// ends the login. Returns the number of sessions that are left.
     pub(crate) fn close_session(&self, session: SessionHandle, access: Access) -> u64 {
         // Another session may remember one of its keys.
         if self.objects.remove_session(session) {
@@ -498,9 +498,9 @@ impl Token {
         self.bump();
     }
 
-    /// Returns the object of a handle if a session with these rights sees it. Fails with
-    /// `UserNotLoggedIn` for a token key with `CKA_PRIVATE` false before a login: its secret parts
-    /// are encrypted.
+    /// Returns the object of a handle if a session with these rights sees it. Before a login, fails
+    /// with `UserNotLoggedIn` for a key that is a token object with `CKA_PRIVATE` false: its secret
+    /// parts are encrypted.
     pub(crate) fn object(&self, rights: Rights, handle: ObjectHandle) -> Result<Arc<Object>> {
         let object = self.visible(rights, handle)?;
         if object.is_locked() { Err(Error::UserNotLoggedIn) } else { Ok(object) }

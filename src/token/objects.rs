@@ -129,7 +129,8 @@ impl Posting {
 }
 
 impl Objects {
-    /// Returns no objects. The handles of new ones are larger than this one.
+    /// Returns a collection without objects. `last` is the number of handles that were given to
+    /// objects before. None of these handles is reused.
     pub(super) fn after(last: u64) -> Self {
         Self { last: AtomicU64::new(last), ..Self::default() }
     }
@@ -261,7 +262,7 @@ impl Objects {
         going.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Forgets the token keys that were read. Their rows stay; their secret parts are wiped.
+    /// Forgets the keys of the store that were read. Their rows stay; their secret parts are wiped.
     pub(super) fn forget_keys(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let stored: Vec<_> = walk.iter().filter(|place| place.token()).map(Place::handle).collect();
@@ -269,7 +270,7 @@ impl Objects {
         stored.into_iter().for_each(|handle| self.forget_key(handle));
     }
 
-    /// Forgets one token key that was read.
+    /// Forgets one key of the store that was read.
     pub(super) fn forget_key(&self, handle: ObjectHandle) {
         if let Some(mut entry) = self.by_handle.get_mut(&handle)
             && matches!(entry.home, Home::Token(_))

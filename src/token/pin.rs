@@ -188,7 +188,7 @@ impl Token {
         self.unwrap(Role::User, pin).map(drop)
     }
 
-    /// `C_InitPIN`: sets the user's PIN for the SO. This also unlocks the PIN.
+    /// `C_InitPIN`: the SO sets the user's PIN. This also unlocks the PIN.
     pub(crate) fn init_pin(&self, pin: &[u8]) -> Result<()> {
         if self.login_state() != Login::SecurityOfficer {
             return Err(Error::UserNotLoggedIn);
@@ -251,7 +251,7 @@ impl Token {
     }
 
     /// Returns the sealing key that a PIN record needs: the configured one or `other`. Fails with
-    /// `DeviceError` if it is neither.
+    /// `DeviceError` if neither of them is the needed key.
     fn sealing_for(&self, record: &[u8], other: Option<&SealingKey>) -> Result<Option<SealingKey>> {
         let Some(needed) = seal::sealing_id(record) else { return Ok(None) };
         if let Some(other) = other.filter(|other| other.id() == needed) {

@@ -70,8 +70,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns the index key of a private session object. It is inverted, so that it never equals that
-/// of a public object: only the user may find private objects.
+/// Returns the index key of a private session object. It is the inverted index key of a public
+/// object with the same value, so that only a search of the user finds private objects.
 pub(super) fn in_session(key: u64) -> u64 {
     !key
 }

@@ -60,7 +60,7 @@ impl Detached {
         inspect(&self.connection, key).map_err(|reason| self.log("inspect", &reason))
     }
 
-    /// Sets the number of the state, with the summary that is sealed for it.
+    /// Sets the change number, and the summary that is sealed for it.
     pub(crate) fn set_change(&self, change: Change, summary: &[u8]) -> Result<()> {
         let sql = "UPDATE token SET change = ?1, summary = ?2";
         let done = self.connection.execute(sql, params![change.0, summary]);

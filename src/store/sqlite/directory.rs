@@ -35,9 +35,10 @@ impl Entry {
         Stamp::of(&self.path)
     }
 
-    /// Reads the header of a token without SQLite. `None` if only SQLite can tell.
+    /// Reads the header of a token without SQLite. `None` if only SQLite can read it.
     pub(crate) fn header(&self, reader: &mut Reader) -> Option<Found> {
-        // The directory was listed before. If a log appeared since, the file is as new as the list.
+        // The directory was listed before. If a log appeared since then, the file still has the
+        // state that it had when the directory was listed.
         if self.has_log { None } else { reader.read(&self.path) }
     }
 }
@@ -70,7 +71,7 @@ impl SqliteStore {
         Ok(Self::entries(dir)?.into_iter().map(|entry| entry.path).collect())
     }
 
-    /// Like `files`, with what the directory tells about each file.
+    /// Like `files`, with the facts that the directory contains about each file.
     pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
@@ -102,17 +103,18 @@ impl SqliteStore {
         Stamp::of(path)
     }
 
-    /// Reads the header of a token file without SQLite. `None` if only SQLite can tell.
+    /// Reads the header of a token file without SQLite. `None` if only SQLite can read it.
     pub(crate) fn closed_header(path: &Path) -> Option<Found> {
-        // Looked at before the file: a log that appears later has only newer states.
+        // The log is looked up before the file is read: a log that appears later has only newer
+        // states.
         let beside = |extension| std::fs::symlink_metadata(path.with_extension(extension));
         let log = beside(JOURNAL).is_ok_and(|log| log.len() > 0);
         if log || beside(ROLLBACK).is_ok() { None } else { Reader::default().read(path) }
     }
 }
 
-/// Adds an entry of the directory to the token files, or the name of its token to those that have a
-/// log.
+/// Adds a token file to `files`. If the entry is a write-ahead log or a rollback journal, adds the
+/// name of its token to `logs`.
 fn sort_in(entry: &DirEntry, files: &mut Vec<Entry>, logs: &mut HashSet<OsString>) {
     let name = PathBuf::from(entry.file_name());
     let (Some(stem), Some(extension)) = (name.file_stem(), name.extension()) else { return };

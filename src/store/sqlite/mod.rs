@@ -76,13 +76,13 @@ struct OpenFile {
     others_wrote: AtomicBool,
     /// When the rows were last loaded, and how long that took.
     loaded: Mutex<Option<(Instant, Duration)>>,
-    /// When the removal of old bytes is tried again; `None` if there are none.
+    /// When the removal of old bytes is tried again; `None` if there are no old bytes.
     scrub_due: Mutex<Option<Instant>>,
     // Dropped last.
     _registered: Registered,
 }
 
-/// What an open file leaves to its next opening.
+/// The state of an open file that its next opening takes over.
 #[derive(Clone, Copy, Default)]
 struct Kept {
     /// See the fields of [`OpenFile`].
@@ -204,7 +204,8 @@ impl OpenFile {
     }
 
     fn load(&self, each: &mut dyn FnMut(Row)) -> Result<Snapshot> {
-        // The header is read before the rows, so that a commit in between is noticed later.
+        // The header of the `-shm` file is read before the rows, so that a commit in between is
+        // noticed later.
         let (header, began) = (self.probe.read(), Instant::now());
         let mut connection = self.current_reader()?;
         // The flag is also reset before the rows are read.

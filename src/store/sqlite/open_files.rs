@@ -25,7 +25,8 @@ struct OpenFiles {
 
 static OPEN: Mutex<Option<OpenFiles>> = Mutex::new(None);
 
-/// An entry of the list. It ends when this is dropped, after the connections to the file.
+/// An entry of the list. Dropping it removes the entry. The connections to the file are closed
+/// before.
 pub(super) struct Registered(FileId);
 
 impl Registered {
@@ -80,7 +81,8 @@ fn try_lock() -> Option<MutexGuard<'static, Option<OpenFiles>>> {
 pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     // SQLite opens no token file until this lock is released.
     let open = try_lock()?;
-    // At a start no file is open, and the number of the process would be a system call for each.
+    // While no file is open, as at the start of a process, the process ID is not needed. It would
+    // cost a system call for each file.
     let open = open.as_ref().filter(|open| !open.users.is_empty());
     let users = open.filter(|open| open.process == std::process::id()).map(|open| &open.users);
     let is_open = |file: FileId| users.is_some_and(|users| users.contains_key(&file));
@@ -102,6 +104,7 @@ pub(super) fn read_unopened(path: &Path, bytes: &mut [u8]) -> Option<Stamp> {
     outcome.ok()?;
     place::check_file(&data).ok()?;
     let stamp = Stamp::alone(&data);
-    // The log may be beside another name of the file. A change during the read has a later time.
+    // A file with two names may have its log beside the other name. After a change during the read,
+    // the stamp was not settled at `start`.
     (data.nlink() == 1 && stamp.was_settled(start)).then_some(stamp)
 }

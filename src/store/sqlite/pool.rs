@@ -1,5 +1,5 @@
-//! Bounds the number of token files that a module has open. A file that is needed and has no place
-//! takes that of the file that was used least recently, which is closed.
+//! Limits the number of token files that a module has open. If another file is needed and all
+//! places are taken, the pool closes the least recently used file. The other file gets its place.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,8 +45,8 @@ impl Pool {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a place for a file that the caller opens. Closes another file if there is none. Waits
-    /// if all files are in use.
+    /// Takes a place for a file that the caller opens. If no place is free, closes another file.
+    /// Waits if all files are in use.
     pub(super) fn take_place(&self) -> Result<()> {
         let end = Instant::now() + file_lock::LIMIT;
         let mut places = self.lock();
@@ -84,7 +84,7 @@ impl Pool {
         closed
     }
 
-    /// Lists a file that was opened in a place of the caller.
+    /// Adds a file to the open files. The caller has taken a place for it and has opened it.
     pub(super) fn list(&self, handle: &Arc<Handle>) {
         self.lock().open.push(Arc::clone(handle));
         self.wake();
@@ -119,8 +119,8 @@ impl Pool {
     }
 }
 
-/// Closes the least recently used file that no call is using, without the lock of the pool. Returns
-/// the lock if there is none.
+/// Closes the least recently used file that no call is using. Releases the lock of the pool before.
+/// Returns the lock if there is no such file.
 fn close_one(mut places: MutexGuard<'_, Places>) -> std::result::Result<(), MutexGuard<'_, Places>> {
     let mut order = places.open.clone();
     order.sort_by_key(|handle| handle.last_use());

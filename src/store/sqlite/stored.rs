@@ -87,7 +87,8 @@ impl SqliteStore {
         may_write(path) && path.parent().is_some_and(may_write)
     }
 
-    /// Creates a token file with this header, and opens it. Only its owner may read it.
+    /// Creates a token file with this header, and opens it. Only its owner may use it, except in a
+    /// shared directory.
     pub(crate) fn create(
         pool: &Arc<Pool>,
         dir: &Path,
@@ -142,8 +143,8 @@ impl SqliteStore {
         Ok(opened)
     }
 
-    /// Calls `closed` with the summary of the file if the file is closed and has not changed since.
-    /// Otherwise calls `open`, after it has opened a closed file.
+    /// Calls `closed` with the known facts if the file is closed and has not changed since.
+    /// Otherwise calls `open` with the file, which is opened if necessary.
     fn ask<T>(
         &self,
         closed: impl FnOnce(&Closed) -> T,
@@ -188,7 +189,7 @@ fn open_with_place(pool: &Pool, path: &Path, probing: Probing) -> Result<OpenFil
     }
 }
 
-/// Fails with `DeviceRemoved` if the name of a token file leads to another file, or to none.
+/// Fails with `DeviceRemoved` if the name of a token file leads to another file, or to no file.
 fn expect_file(path: &Path, file: FileId) -> Result<()> {
     let what = match std::fs::metadata(path) {
         Ok(data) if FileId::from(&data) == file => return Ok(()),
