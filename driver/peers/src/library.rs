@@ -14,9 +14,9 @@ pub enum Known {
     SoftHsm2,
     /// NSS softokn.
     Nss,
-    /// Kryoptic. No Debian package has it. It is used only if a caller names it.
+    /// Kryoptic. No Debian package has it. Only its name or `--module all` selects it.
     Kryoptic,
-    /// Craton HSM. No Debian package has it. It is used only if a caller names it.
+    /// Craton HSM. No Debian package has it. Only its name or `--module all` selects it.
     Craton,
 }
 
