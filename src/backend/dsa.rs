@@ -37,7 +37,7 @@ pub(super) fn check_digest(digest: &[u8]) -> Result<()> {
     if DIGESTS.contains(&digest.len()) { Ok(()) } else { Err(Error::DataLenRange) }
 }
 
-/// Checks domain parameters: [`Keys::check_dsa_group`](super::Keys::check_dsa_group).
+/// Checks domain parameters as [`Keys::check_dsa_group`](super::Keys::check_dsa_group) describes.
 pub(super) fn check_group<I: Primes>(group: &DsaGroup) -> Result<()> {
     check_numbers::<I>(group)?;
     // Test the subprime first, because it is shorter. If both are prime, the subprime is the order

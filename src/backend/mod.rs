@@ -1,9 +1,9 @@
 //! The interface to a crypto library: random bytes, digests, ciphers, MACs, keys, signers and
 //! verifiers.
 //!
-//! A backend does not know PKCS#11. It is a constant [`Provider`]. `aws_lc/` and `rustcrypto/` are
-//! mirror images with the same file names. A backend receives the [parts](PrivateParts) of a key at
-//! its first use, and keeps the parsed key.
+//! A backend does not know PKCS#11. It is a constant [`Provider`]. `aws_lc/` and `rustcrypto/`
+//! mirror each other: files of the same name have the same task. A backend parses the
+//! [parts](PrivateParts) of a key at the first use of the key. The token then keeps the parsed key.
 
 #![cfg_attr(
     not(any(feature = "aws-lc", feature = "rustcrypto")),
@@ -43,7 +43,7 @@ pub use symmetric::{
     Nonce, SavedCipher,
 };
 
-/// A backend, with one constant per library.
+/// A backend. Each library has one constant of this type.
 pub struct Provider {
     /// The name in the configuration, such as `aws-lc` or `rustcrypto`.
     pub name: &'static str,
@@ -103,7 +103,7 @@ pub trait Random: Sync {
     }
 }
 
-/// Message digests (FIPS 180-4, FIPS 202).
+/// Message digests (FIPS 180-4, FIPS 202, RFC 7693).
 pub trait Digest: Sync {
     /// Writes the digest of `data` to `out`, which has `hash.len()` bytes.
     fn hash(&self, hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()>;
@@ -150,9 +150,9 @@ pub trait Keys: Sync {
         Err(Error::MechanismInvalid)
     }
     /// Checks domain parameters of DSA that a caller supplied. Fails with `KeySizeRange` if the
-    /// prime does not have 1024 to 3072 bits, or the subprime neither 160, 224 nor 256 bits. Fails
-    /// with `DomainParamsInvalid` if one of them is not prime, or the base does not have the
-    /// subprime as its order. [`private`](Self::private) and [`public`](Self::public) test
+    /// prime does not have 1024 to 3072 bits, or if the subprime does not have 160, 224 or 256
+    /// bits. Fails with `DomainParamsInvalid` if one of them is not prime, or the base does not
+    /// have the subprime as its order. [`private`](Self::private) and [`public`](Self::public) test
     /// everything except whether the numbers are prime.
     fn check_dsa_group(&self, _group: &DsaGroup) -> Result<()> {
         Err(Error::MechanismInvalid)
@@ -166,7 +166,7 @@ pub trait PrivateKey: Send + Sync {
     fn public(&self) -> Result<PublicParts>;
     /// Creates a signer for one session. Fails with `KeyTypeInconsistent` if the scheme does not
     /// fit the key. Fails with `KeySizeRange` if the key is too small for the scheme, such as
-    /// RSA-512 with SHA-512.
+    /// RSA-1024 for PSS with SHA-512 and a salt of 64 bytes.
     fn signer(self: Arc<Self>, _scheme: &Scheme) -> Result<Box<dyn Signer>> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -177,18 +177,19 @@ pub trait PrivateKey: Send + Sync {
     fn decrypt(&self, _scheme: &Encryption, _input: &[u8], _out: &mut [u8]) -> Result<usize> {
         Err(Error::KeyTypeInconsistent)
     }
-    /// Decrypts RSAES-PKCS1-v1_5 and returns a message whose length `fits`. A wrong padding or
-    /// another length gives a synthetic message of such a length, in the same time. Errors depend
-    /// only on public facts. Fails with `EncryptedDataLenRange` if the input is not as long as the
-    /// modulus. Fails with `EncryptedDataInvalid` if the input is not below the modulus, and with
-    /// `KeySizeRange` if no possible length `fits`.
+    /// Decrypts RSAES-PKCS1-v1_5 and returns a message of a length that `fits` accepts. If the
+    /// padding is wrong or `fits` refuses the length, the result is a synthetic message. The time
+    /// is the same in both cases. Errors depend only on public facts. Fails with
+    /// `EncryptedDataLenRange` if the input is not as long as the modulus. Fails with
+    /// `EncryptedDataInvalid` if the input is not below the modulus, and with `KeySizeRange` if
+    /// `fits` accepts no possible length.
     fn decrypt_pkcs1(&self, _input: &[u8], _fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
     /// Computes the shared secret with a peer's public key. The peer's key is a compressed or
-    /// uncompressed SEC 1 point, a u-coordinate or an integer. The result is the x-coordinate, the
-    /// output of RFC 7748, or an integer as long as the prime. Fails with `DataInvalid` if the
-    /// peer's key is invalid or the result is the neutral element.
+    /// uncompressed SEC 1 point, a u-coordinate or an integer. The result is, in the same order,
+    /// the x-coordinate, the output of RFC 7748, or an integer as long as the prime. Fails with
+    /// `DataInvalid` if the peer's key is invalid or the result is the neutral element.
     fn agree(&self, _peer: &[u8]) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -247,7 +248,8 @@ pub trait Signer: Send {
     fn signature_len(&self) -> usize;
     /// Signs `input` into `out[..signature_len]`. The [`Scheme`] says whether the input is a digest
     /// or a message. Fails with `DataLenRange` if the length of the input does not fit, and with
-    /// `BufferTooSmall` if `out` is shorter. Our own code allocates nothing here.
+    /// `BufferTooSmall` if `out` is shorter than the signature. Our own code allocates nothing
+    /// here.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
 }
 

@@ -56,7 +56,7 @@ pub enum PairSpec<'a> {
         prime: &'a [u8],
         /// The base.
         base: &'a [u8],
-        /// The size of the private value in bits. `None` takes one bit less than the prime has.
+        /// The size of the private value in bits. `None` means one bit less than the prime.
         private_bits: Option<usize>,
     },
 }
@@ -179,7 +179,7 @@ pub enum PrivateParts {
 }
 
 /// An RSA private key. It is slower without the primes. Without `e`, some libraries do not blind
-/// it.
+/// its operations.
 #[allow(missing_docs, reason = "the names are the algorithm's own")]
 pub struct RsaPrivate {
     pub n: Vec<u8>,

@@ -21,8 +21,8 @@ pub(super) fn prefix(hash: Option<Hash>, context: &[u8]) -> Result<Vec<u8>> {
     Ok(prefix)
 }
 
-/// The DER encoding of 2.16.840.1.101.3.4.2, the object identifier of NIST's hash functions,
-/// without its last byte.
+/// The DER encoding of an object identifier below 2.16.840.1.101.3.4.2 (NIST's hash functions),
+/// without its last byte, which is the number of the hash.
 const NIST_HASHES: &[u8] = b"\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02";
 
 /// Returns the number of a hash below that object identifier.

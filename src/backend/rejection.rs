@@ -27,7 +27,8 @@ pub(super) struct Rejection {
 }
 
 impl Rejection {
-    /// Hashes the private exponent `d`. Without leading zeros it is not longer than the modulus.
+    /// Hashes the private exponent `d`. Without leading zeros, `d` must not be longer than the
+    /// modulus.
     pub(super) fn new(digest: &dyn Digest, d: &[u8], modulus_len: usize) -> Result<Self> {
         let mut padded = Secret::zeroed(modulus_len);
         for (byte, digit) in padded.iter_mut().rev().zip(d.iter().rev()) {

@@ -43,7 +43,8 @@ pub(in crate::backend) enum Ending {
     Whole,
     /// PKCS #7 padding.
     Padded,
-    /// Ciphertext stealing: the end of the last whole block completes the rest.
+    /// Ciphertext stealing: [`Chain::steal`] processes the last whole block and the incomplete
+    /// block after it together.
     Stealing,
 }
 

@@ -1,5 +1,5 @@
-//! Authenticated ciphers with the tag behind the ciphertext, as `C_Encrypt` and `C_Decrypt` have
-//! it. Each encrypts or decrypts one whole message with an [`Aead`].
+//! Authenticated ciphers whose tag follows the ciphertext, as `C_Encrypt` writes it and `C_Decrypt`
+//! expects it. Each encrypts or decrypts one whole message with an [`Aead`].
 
 use super::{Whole, collected, wrong_len};
 use crate::backend::symmetric::assign_nonce;
@@ -79,8 +79,8 @@ impl Whole for Tagged {
     }
 }
 
-/// Sets another parameter of GCM. Returns false if the length of the nonce changes, which a context
-/// of AWS-LC cannot do, and for other ciphers.
+/// Sets another parameter of GCM. Returns false for other ciphers. Also returns false if the length
+/// of the nonce changes, because a context of AWS-LC has a fixed length for the nonce.
 pub(in crate::backend) fn renew_gcm(
     scheme: &CipherScheme,
     nonce: &mut Nonce,

@@ -45,7 +45,8 @@ impl<B: BlockCipher<N>> Xts<B> {
         Self { cipher, direction, first, tweak: first, len: 0 }
     }
 
-    /// Processes blocks. `tweak` is that of the first one. Returns the tweak after them.
+    /// Processes blocks. `tweak` belongs to the first block. Returns the tweak for the block after
+    /// them.
     fn blocks(&mut self, mut tweak: u128, blocks: &mut [[u8; N]]) -> Result<u128> {
         for batch in blocks.chunks_mut(BATCH) {
             let mut tweaks = [[0; N]; BATCH];

@@ -17,9 +17,10 @@ use crate::backend::{
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
-/// The stacks of elliptic curves, RSA and Diffie-Hellman. They need less than half of this size.
-/// That holds without optimisation, and with all code and curve tables in one function: see the
-/// test in `mod.rs`.
+/// The stacks of elliptic curves, RSA and Diffie-Hellman. These computations need less than half of
+/// this size, even in a build without optimisation, and even if the optimiser puts all code and
+/// curve tables into one function. The test `stacks` in `tests/crash/limits.rs` uses every type of
+/// key.
 pub(super) static SMALL: Stacks = Stacks::new(512 << 10);
 /// The stacks of the other algorithms: the matrices of ML-DSA and ML-KEM are on the stack.
 pub(super) static LARGE: Stacks = Stacks::new(2 << 20);

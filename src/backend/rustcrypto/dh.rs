@@ -37,11 +37,12 @@ impl Integers for Numbers {
 impl Primes for Numbers {
     fn is_prime(number: &[u8]) -> Result<bool> {
         let number = BoxedUint::from_be_slice_vartime(number);
-        // The bases that an attacker knows: Miller-Rabin with 2, and a Lucas test.
+        // First the tests that an attacker can predict: Miller-Rabin with base 2, and a Lucas test.
         if !is_prime(Flavor::Any, &number) {
             return Ok(false);
         }
-        // FIPS 186-4, table C.1: the rounds with random bases in addition to a Lucas test.
+        // FIPS 186-4, table C.1: the number of rounds with random bases if there is also a Lucas
+        // test.
         let rounds = if number.bits_vartime() > 256 { 3 } else { 27 };
         let odd = Odd::new(number).into_option().ok_or(Error::DataInvalid)?;
         random::fill(&mut [0; 32])?;

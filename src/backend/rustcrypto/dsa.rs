@@ -108,8 +108,9 @@ impl Signer for DsaSigner {
         let half = self.0.group.subprime.len();
         let (r, s) = output(out, 2 * half)?.split_at_mut(half);
         let key = &self.0.key;
-        // RFC 6979, 3.2: the hash of the nonce is the one of the digest. SHA-3 has the same
-        // lengths; the security of the nonce does not depend on which of them it is.
+        // RFC 6979, 3.2: the nonce uses the hash that computed the digest. Only the length of the
+        // digest is known, and SHA-2 and SHA-3 have the same lengths. SHA-2 is used for both: the
+        // nonce of a SHA-3 digest is equally secure.
         let made = match input.len() {
             20 => key.sign_prehashed_rfc6979::<Sha1>(input),
             28 => key.sign_prehashed_rfc6979::<Sha224>(input),

@@ -226,9 +226,9 @@ fn pad_halves<'a>(curve: Curve, signature: &[u8], padded: &'a mut [u8; 2 * LONGE
 const LONGEST: usize = Curve::P521.len();
 
 /// A digest as an integer with the length of the order (FIPS 186-5, 6.4.1, step 2). A shorter
-/// digest is padded on the left. A longer digest is truncated to its leftmost bits. `ecdsa` 0.17
-/// takes the wrong bits for P-521, whose order does not fill its bytes. So `ecdsa`
-/// receives this integer.
+/// digest is padded on the left. A longer digest is truncated to its leftmost bits. For P-521,
+/// whose order does not have a multiple of 8 bits, `ecdsa` 0.17 takes the wrong bits of a digest.
+/// So `ecdsa` receives this integer instead.
 struct Representative {
     bytes: [u8; LONGEST],
     len: usize,

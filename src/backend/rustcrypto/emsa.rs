@@ -108,7 +108,7 @@ fn digest_info(hash: Hash) -> Result<&'static [u8]> {
         Hash::Sha3_256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x08\x05\x00\x04\x20",
         Hash::Sha3_384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x09\x05\x00\x04\x30",
         Hash::Sha3_512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x0a\x05\x00\x04\x40",
-        // No object identifier of a DigestInfo names a SHAKE with a fixed length.
+        // RFC 8702 defines RSA signatures with a SHAKE only for PSS.
         Hash::Shake128 | Hash::Shake256 => return Err(Error::MechanismParamInvalid),
         // RFC 8017, B.1 defines no object identifier for these.
         Hash::Blake2b160 | Hash::Blake2b256 | Hash::Blake2b384 | Hash::Blake2b512 => {
