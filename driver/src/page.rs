@@ -18,7 +18,7 @@ pub use markdown::markdown;
 use crate::Error;
 use crate::results::{IssuanceMeasurement, Measurement};
 
-/// A page, in no format yet.
+/// The contents of a page, before they are written as HTML or Markdown.
 #[derive(Debug)]
 pub struct Page {
     title: String,

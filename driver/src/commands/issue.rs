@@ -83,7 +83,7 @@ const MAX_CLIENTS: u64 = 1024;
 const MAX_POOL: u64 = 256;
 const MAX_REQUESTS: u64 = 1 << 20;
 
-/// The hidden command of a module's process.
+/// Runs the hidden command of the process of a module.
 pub fn child() -> Result<ExitCode, Error> {
     modules::child::<LoadChild>()
 }

@@ -97,7 +97,7 @@ fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// The hidden command of the module's process.
+/// Runs the hidden command of the process of the module.
 pub fn child() -> Result<ExitCode, Error> {
     // Ctrl-C reaches every process of the terminal. The parent decides what happens. The call fails
     // only if there is already a handler, and this process has none.
@@ -117,7 +117,7 @@ impl Tls {
         let (target, environment) = self.target(&selection, directory.path())?;
         let mut progress = Progress::new();
         if let Some(address) = self.serve {
-            // The handler of a server ends the process, so its directory is removed here.
+            // This handler ends the process, so it also removes the temporary directory.
             let path = directory.path().to_owned();
             let _ = ctrlc::set_handler(move || {
                 let _ = std::fs::remove_dir_all(&path);
@@ -150,7 +150,7 @@ impl Tls {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = match self.threads.as_slice() {
             [] => vec![1, cores, 2 * cores],
-            // At most MAX_THREADS.
+            // Each value is at most MAX_THREADS, so it fits.
             given => given.iter().map(|one| *one as usize).collect(),
         };
         threads.sort_unstable();
@@ -165,7 +165,8 @@ impl Tls {
         })
     }
 
-    /// Returns the module with a fresh token, or the token of the user.
+    /// Returns the module with a fresh token or with the token of the user, and the environment of
+    /// its process.
     fn target(
         &self,
         selection: &Selection,

@@ -48,7 +48,8 @@ impl Ca<'_> {
     }
 }
 
-/// Returns the content of a request whose signature verifies with its own key.
+/// Verifies the signature of a request with the key in the request. Returns the content of the
+/// request.
 pub(super) fn verified(request: &[u8]) -> Result<CertReqInfo, Error> {
     let signed = Signed::parse(request)?;
     let info = CertReqInfo::from_der(signed.tbs)?;

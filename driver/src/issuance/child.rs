@@ -213,7 +213,8 @@ fn summary(clocks: &[Clock], seconds: f64, errors: u64) -> Result<Values, Error>
     Ok(values)
 }
 
-/// Returns the smallest value such that at least this part of the sorted values is not greater.
+/// Returns a percentile by the nearest-rank method: at least this fraction of the sorted values is
+/// not greater than the result.
 fn percentile(sorted: &[f64], part: f64) -> f64 {
     let rank = (sorted.len() as f64 * part).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]

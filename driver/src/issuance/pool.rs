@@ -12,7 +12,7 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Database>>,
     returned: Condvar,
     batch: i64,
-    /// The folder of the file. Its drop removes it.
+    /// The folder of the database file. Dropping this value removes the folder.
     _directory: Option<tempfile::TempDir>,
 }
 

@@ -301,7 +301,8 @@ impl Parts {
         let mut parts = Self {
             clients: differ(loads, |load| load.clients),
             key_type: differ(loads, |load| load.key_type.clone()),
-            // A chain of one algorithm needs one name.
+            // If the CA and the clients of each load have keys of one algorithm, the label names it
+            // once.
             ca_key_type: differ(loads, |load| load.ca_key_type.clone()) && !same_type,
             pool: differ(loads, |load| load.pool),
             storage: differ(loads, |load| load.storage.clone()),

@@ -58,7 +58,7 @@ fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            // No address becomes a link by itself.
+            // A program that shows the page must not turn an address into a link.
             ':' => out.push_str("&#58;"),
             '@' => out.push_str("&#64;"),
             blank if blank.is_whitespace() => out.push(' '),

@@ -79,7 +79,7 @@ impl TokenKeys {
             return Err(Error::NotAvailable(format!("no {}", names::mechanism(mechanism))));
         }
         let (public, private) = match self.pair(&key_type) {
-            // SoftHSMv2 before 2.7 accepts the name of the curve alone.
+            // SoftHSMv2 before 2.7 accepts only the name of the curve, not its OID.
             Err(_) if kind == KeyKind::Ed25519 => {
                 key_type.parameters = vec![Attribute::bytes(CKA_EC_PARAMS, ED25519_NAME_PARAMS)];
                 self.pair(&key_type)?
@@ -126,7 +126,7 @@ impl TokenKeys {
 impl Drop for TokenKeys {
     fn drop(&mut self) {
         for object in self.made.drain(..) {
-            // An error has no effect: the token of a measurement is usually a temporary one.
+            // Errors are ignored: the token of a measurement is usually a temporary one.
             let _ = self.session.destroy_object(object);
         }
     }
@@ -134,7 +134,8 @@ impl Drop for TokenKeys {
 
 /// Returns a key with a self-signed certificate.
 fn certified(kind: KeyKind, key: Arc<dyn SigningKey>, info: &[u8]) -> Result<CertifiedKey, Error> {
-    // A client finds a certificate by its subject, so each key has its own.
+    // A client finds a certificate by its subject, so the certificate of each key has a different
+    // subject.
     let subject = format!("CN={NAME},O={}", kind.name());
     let holder = Holder::parse(&subject, &[format!("dns:{NAME}"), "ip:127.0.0.1".to_owned()])?;
     let form = Signer::of(info)?;

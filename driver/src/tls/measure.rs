@@ -37,7 +37,7 @@ pub struct Plan {
     pub handshakes: Vec<Resumption>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
-    /// The least time of the handshakes of each server, for each case.
+    /// The least time of the turns of each server, for each case.
     pub min_seconds: f64,
 }
 
@@ -82,9 +82,9 @@ pub struct MeasuredCase {
 pub struct Side {
     /// The number of handshakes.
     pub handshakes: usize,
-    /// Handshakes per second of a thread's server time.
+    /// Handshakes per second of the time that a thread spends in the server.
     pub server: Interval,
-    /// Handshakes per second of a thread's client time.
+    /// Handshakes per second of the time that a thread spends in the client.
     pub client: Interval,
     /// How much the rounds of the server differ: the range without the fastest and the slowest
     /// tenth, divided by the median.

@@ -75,7 +75,7 @@ impl Report {
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(Error::io(path))
     }
 
-    /// Returns the numbers of threads, in the order of the results.
+    /// Returns the numbers of threads in ascending order.
     pub(crate) fn threads(&self) -> Vec<usize> {
         let mut threads: Vec<_> = self.cases.iter().map(|case| case.threads).collect();
         threads.sort_unstable();
@@ -90,7 +90,8 @@ pub(crate) fn case_name(case: &MeasuredCase) -> String {
     format!("{key} {version} {exchange} {}", case.handshake.name())
 }
 
-/// Formats the ratio of a case. `!` marks one whose baseline moved too much during the measurement.
+/// Formats the ratio of a case. `!` marks the ratio if the rounds of the server with its key in
+/// memory differ too much.
 pub(crate) fn case_ratio(case: &MeasuredCase) -> String {
     let mark = if case.memory.spread > MOVED { "!" } else { "" };
     format!("{mark}{}", ratio_text(case.ratio))
