@@ -78,7 +78,7 @@ fn the_defaults_of_the_page_are_those_of_the_module() {
         }
     }
     assert!(compared > 10, "{compared} defaults were compared");
-    // The others are accepted, and change nothing that the tool shows.
+    // The module accepts all these defaults, and they change nothing that the tool shows.
     assert_eq!(show(&all), without);
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Scratch, jeton, run, succeed};
 
-/// Compiles a module that has only `C_Initialize`, with this body.
+/// The source of a module that has only `C_Initialize`. The test replaces `BODY`.
 const MODULE: &str = r#"
     #include <stdlib.h>
     #include <unistd.h>

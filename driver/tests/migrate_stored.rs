@@ -37,7 +37,8 @@ impl Stored {
     }
 }
 
-/// The tool without the old module. The module of this machine may be another version.
+/// Options for a migration without the old module. The module of this machine may be another
+/// version.
 const ALONE: [&str; 4] = ["--label", "new", "--module", "none"];
 
 fn stored(name: &str) -> PathBuf {

@@ -51,7 +51,8 @@ fn the_commands_of_the_tutorial_run() {
     run_page_with(Configured::ByThePage, &script);
 }
 
-/// The page for administrators: the part with the table of tasks, and the chapters.
+/// Returns the two parts of the page for administrators: the part with the table of tasks, and the
+/// chapters.
 fn admin() -> (&'static str, &'static str) {
     include_str!("../../docs/admin.md").split_once("<!-- chapters -->").expect("a marker")
 }
@@ -90,7 +91,8 @@ fn commands_of_the_table(page: &str) -> Vec<String> {
     cells
         .filter_map(|cell| cell.trim().strip_prefix('`')?.strip_suffix('`'))
         .filter(|cell| cell.starts_with("jeton "))
-        // The test makes PINs with cheap records, which is one finding.
+        // The PIN records of the test are weak. `jeton doctor` reports this and exits with status
+        // 1.
         .map(|cell| cell.to_owned() + if cell.starts_with("jeton doctor") { " || [ $? = 1 ]" } else { "" })
         .collect()
 }

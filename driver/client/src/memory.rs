@@ -20,7 +20,8 @@ impl Memory {
         self.0.iter().map(|byte| byte.load(Ordering::Relaxed)).collect()
     }
 
-    /// Returns a number of the structure in this memory, for example an object's handle.
+    /// Returns the number at this index of the structure, for example an object's handle. `index`
+    /// counts in units of `CK_ULONG`.
     pub fn number(&self, index: usize) -> CK_ULONG {
         let (word, mut number) = (size_of::<CK_ULONG>(), CK_ULONG::default().to_ne_bytes());
         number.copy_from_slice(&self.bytes()[index * word..(index + 1) * word]);

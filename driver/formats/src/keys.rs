@@ -116,7 +116,7 @@ pub(crate) fn seed(oid: ObjectIdentifier, seed: &[u8]) -> Result<PrivateKey, Err
     pkcs8(oid, None, &Zeroizing::new(inner.map_err(|_| Error::Damaged("private key"))?))
 }
 
-/// The integers of an RSA key: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
+/// Encodes an RSA key from its integers: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
 pub(crate) fn rsa_integers(parts: [&[u8]; 8]) -> Result<PrivateKey, Error> {
     let wrong = |_| Error::Damaged("RSA key");
     let [n, e, d, p, q, dp, dq, qinv] = parts;

@@ -216,8 +216,9 @@ fn decrypted(path: &Path, mut object: Object, id: &str, master: &protected::Mast
     Ok(object)
 }
 
-/// `OAFlags::Sensitive` of the factories of objects. The value of a Diffie-Hellman key does not
-/// have it: Kryoptic stores this value in clear.
+/// Returns whether Kryoptic encrypts an attribute: its object factories mark it with
+/// `OAFlags::Sensitive`. The value of a Diffie-Hellman key has no such mark, and Kryoptic stores it
+/// in clear.
 const fn is_encrypted(class: Option<u64>, key_type: Option<u64>, kind: CK_ATTRIBUTE_TYPE) -> bool {
     match (class, kind) {
         (Some(CKO_SECRET_KEY), CKA_VALUE) => true,

@@ -27,8 +27,8 @@ pub(crate) const KEYS: &str = "key4.db";
 /// The database of certificates and public keys.
 const CERTIFICATES: &str = "cert9.db";
 
-/// The bytes that stand for an empty value. SQLite cannot distinguish an empty value from an absent
-/// one (`SQLITE_EXPLICIT_NULL`).
+/// The bytes that NSS stores for an empty value. SQLite cannot distinguish an empty value from an
+/// absent one (`SQLITE_EXPLICIT_NULL`).
 const EMPTY: &[u8] = &[0xa5, 0x00, 0x5a];
 
 /// The decrypted content of the password record if the password is correct.
@@ -228,7 +228,8 @@ impl Keys {
         let code =
             [object, object | 0xc000_0000].into_iter().find_map(|id| self.codes.get(Side::Keys, id, kind));
         let code = code.ok_or_else(|| bad(path, object, kind, "has no MAC"))?;
-        // CK_INVALID_HANDLE stands for the object.
+        // The MAC of an encrypted attribute covers CK_INVALID_HANDLE instead of the object's
+        // number.
         if pbe::verify(path, code, &self.key, 0, kind, &plain)? {
             Ok(plain)
         } else {

@@ -14,9 +14,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval of a sample, or `None` if the sample is empty. The ends are ranks of
-    /// the sorted sample, approximately those of the binomial distribution. Fewer than six values
-    /// have no 95 % interval, so the ends are the smallest and the largest value.
+    /// Returns the interval of a sample, or `None` if the sample is empty. The ends are two values
+    /// of the sorted sample. Their ranks follow approximately from the binomial distribution. Fewer
+    /// than six values have no 95 % interval, so the ends are the smallest and the largest value.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;

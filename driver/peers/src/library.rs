@@ -85,8 +85,8 @@ impl Known {
         }
     }
 
-    /// Returns the module's file if it exists. Looks at the environment variable, then beside the
-    /// tool (Jeton only), then in the directories of distributions.
+    /// Returns the path in the environment variable, if it is set. Otherwise returns the module's
+    /// file, if it exists: beside the tool (Jeton only), or in a directory of distributions.
     pub fn library(self) -> Option<PathBuf> {
         if let Some(path) = env::var_os(self.variable()) {
             return Some(path.into());
@@ -112,7 +112,8 @@ const LIBRARY_ROOTS: &[&str] = &[
     "/opt/homebrew/lib",
 ];
 
-/// Returns the file of the module with this name or path. Fails if there is none.
+/// Returns the file of a known module with this name. Fails if it is not found. Any other text is
+/// the path of a module.
 pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     let Some(known) = Known::named(module) else { return Ok(module.into()) };
     known.library().ok_or_else(|| {
@@ -123,7 +124,8 @@ pub fn library_of(module: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// Returns the directory of the executable. Adds its parents for test executables and `cargo run`.
+/// Returns the directory of the executable, its parent and its subdirectory `deps`. The module of a
+/// test executable is in the parent, and the one of `cargo run` may be in `deps`.
 fn beside_the_tool() -> Vec<PathBuf> {
     let executable = env::current_exe().unwrap_or_default();
     let Some(directory) = executable.parent() else { return Vec::new() };

@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Describes this machine. A property that cannot be read is `unknown`.
+    /// Describes this machine. A text that cannot be read is `unknown`.
     pub fn this() -> Self {
         let line = |path: &str, key: &str| {
             let text = fs::read_to_string(path).ok()?;

@@ -31,7 +31,7 @@ impl Migration {
         Self { scratch, from }
     }
 
-    /// Copies the store in this directory, which is one file.
+    /// Copies the store in this directory. The tool gets the path of this file in it.
     pub fn of_file(store: &Path, file: &str) -> Self {
         let mut migration = Self::of(store);
         migration.from.push(file);
@@ -78,7 +78,7 @@ impl Migration {
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
     }
 
-    /// Kills the tool at later and later times, until a migration is complete. None of them may
+    /// Kills the tool at later and later times, until a migration is complete. No killed run may
     /// leave a part of a token or change the old store.
     pub fn leaves_no_half_token_when_it_is_killed(&self, arguments: &[&str], objects: usize) {
         let before = fingerprint(Path::new(&self.old()));
@@ -109,7 +109,7 @@ impl Migration {
         assert_eq!(fingerprint(Path::new(&self.old())), before);
     }
 
-    /// Migrates to a small file system, which the token does not fit.
+    /// Migrates to a file system that is too small for the token.
     pub fn leaves_no_half_token_on_a_full_disk(&self, size: &str) {
         let before = fingerprint(Path::new(&self.old()));
         fs::create_dir(self.tokens()).expect("a directory");
