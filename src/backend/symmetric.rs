@@ -40,7 +40,7 @@ pub enum AeadScheme {
 }
 
 impl AeadScheme {
-    /// The length of the longest nonce in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, has 2^32-1. A
+    /// The length of the longest nonce in bytes. PKCS#11 3.2, `CK_GCM_PARAMS`, permits 2^32-1. A
     /// session keeps three copies of the nonce, and a longer one has no use: GHASH reduces it to 16
     /// bytes.
     pub const MAX_NONCE: usize = 1 << 16;
@@ -68,7 +68,7 @@ impl AeadScheme {
         let most: u64 = match self {
             // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
             Self::AesGcm => (1 << 36) - 32,
-            // The nonce decides: `check_ccm_len`.
+            // The length of the nonce gives the limit: see `check_ccm_len`.
             Self::AesCcm => u64::MAX,
             // RFC 8439, 2.8: 2^32 - 1 blocks of 64 bytes.
             Self::ChaCha20Poly1305 => (1 << 38) - 64,
@@ -96,23 +96,23 @@ impl AeadScheme {
 /// verified the tag.
 pub trait Cipher: Send {
     /// Returns the exact number of bytes that [`update`](Self::update) writes for an input of `len`
-    /// bytes. A stream cipher writes as many as it reads.
+    /// bytes. A stream cipher writes as many bytes as it reads.
     fn update_len(&self, len: usize) -> usize {
         len
     }
-    /// Adds a part of the message. Writes the complete output to the start of `out`, and returns
-    /// its length. `input` and `out` do not overlap. Fails with `BufferTooSmall` and then keeps its
-    /// state.
+    /// Adds a part of the message. Writes [`update_len`](Self::update_len) bytes to the start of
+    /// `out`, and returns their number. `input` and `out` do not overlap. If `out` is too short,
+    /// fails with `BufferTooSmall` and keeps its state.
     fn update(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize>;
-    /// Returns the most bytes that [`finish`](Self::finish) can write. The number is exact unless a
-    /// padding is removed. A stream cipher writes none.
+    /// Returns the largest number of bytes that [`finish`](Self::finish) can write. The number is
+    /// exact unless decryption removes a padding. It is 0 for a stream cipher.
     fn finish_len(&self) -> usize {
         0
     }
     /// Writes the end of the message and starts a new message. Encryption fails with `DataLenRange`
-    /// if the mode needs whole blocks and the message has a part of one. Decryption then fails with
-    /// `EncryptedDataLenRange`, also if the input is shorter than a tag. It fails with
-    /// `EncryptedDataInvalid` if the tag or the padding is wrong.
+    /// if the mode does not support the length of the message, such as an incomplete block.
+    /// Decryption then fails with `EncryptedDataLenRange`, and also if the input is shorter than a
+    /// tag. Decryption fails with `EncryptedDataInvalid` if the tag or the padding is wrong.
     fn finish(&mut self, out: &mut [u8]) -> Result<usize>;
     /// Discards the message so far and starts a new one.
     fn reset(&mut self) -> Result<()>;
@@ -229,9 +229,9 @@ pub enum CipherMode {
 }
 
 impl CipherMode {
-    /// Returns the scheme of a mode whose only parameter is an initialisation vector, or nothing.
-    /// Fails with `MechanismParamInvalid` if the mode has another parameter, or the initialisation
-    /// vector another length.
+    /// Returns the scheme of a mode whose parameter is only an initialisation vector, or which has
+    /// no parameter. Fails with `MechanismParamInvalid` if the mode has another parameter, or if
+    /// the length of the initialisation vector is wrong.
     pub fn scheme(self, iv: &[u8]) -> Result<CipherScheme> {
         Ok(match self {
             Self::AesEcb if iv.is_empty() => CipherScheme::AesEcb,
@@ -409,7 +409,8 @@ impl CipherScheme {
         }
     }
 
-    /// Returns the initialisation vector, for a mode that starts a message from it.
+    /// Returns the initialisation vector of CBC, also with ciphertext stealing. Returns `None` for
+    /// other modes.
     pub(super) fn iv(&self) -> Option<&[u8]> {
         match self {
             Self::AesCbc { iv, .. } | Self::AesCts { iv } => Some(iv),
@@ -478,8 +479,8 @@ pub trait Macs: Sync {
     /// Creates a MAC for one session. Fails with the errors of [`Ciphers::cipher`].
     fn mac(&self, scheme: &MacScheme, key: &[u8]) -> Result<Box<dyn Mac>>;
     /// Fills `out` with PBKDF2 (RFC 8018, 5.2) and HMAC. Fails with `MechanismInvalid` if the
-    /// backend lacks a hash that is not SHA-1 or SHA-2. Fails with `MechanismParamInvalid` if
-    /// `iterations` is 0.
+    /// backend does not support the hash. `aws_lc` and `rustcrypto` support SHA-1 and SHA-2. Fails
+    /// with `MechanismParamInvalid` if `iterations` is 0.
     fn pbkdf2(&self, hash: Hash, password: &[u8], salt: &[u8], iterations: u32, out: &mut [u8])
     -> Result<()>;
 }

@@ -27,8 +27,8 @@ pub(super) const ROWS: &[MechanismRow] = &[
     aead(mode(M::AES_CCM, Mode::Aead(AeadScheme::AesCcm))),
     mode(M::AES_KEY_WRAP, Mode::AesKw),
     mode(M::AES_KEY_WRAP_KWP, Mode::AesKwp),
-    // The name in version 2.40 of a wrap with padding. It uses KWP, because other products can
-    // unwrap KWP.
+    // This is the name of a wrap with padding in version 2.40. The token uses KWP for it, because
+    // other products can unwrap KWP.
     mode(M::AES_KEY_WRAP_PAD, Mode::AesKwp),
     MechanismRow {
         id: M::AES_XTS,
@@ -51,8 +51,9 @@ pub(super) const ROWS: &[MechanismRow] = &[
     },
     mac(M::AES_CMAC, Shape::None, MacFunction::AesCmac),
     mac(M::AES_CMAC_GENERAL, Shape::Length, MacFunction::AesCmac),
-    // A message of GMAC has no initialisation vector of its own. Two messages under the same one
-    // reveal the authentication key.
+    // GMAC is not in the message-based functions, because its messages would have the same
+    // initialisation vector. Two messages with the same initialisation vector reveal the
+    // authentication key.
     MechanismRow { flags: SIGN | VERIFY, ..mac(M::AES_GMAC, Shape::Gmac, MacFunction::AesGmac) },
     mac(M::AES_MAC, Shape::None, MacFunction::AesCbcMac),
     mac(M::AES_MAC_GENERAL, Shape::Length, MacFunction::AesCbcMac),

@@ -1,8 +1,8 @@
-//! DSA (PKCS#11 3.2, "DSA"; FIPS 186-4), for keys that come from older tokens. FIPS 186-5 has no
-//! DSA signatures any more.
+//! DSA (PKCS#11 3.2, "DSA"; FIPS 186-4), for keys that come from older tokens. FIPS 186-5 approves
+//! DSA only for the verification of old signatures.
 //!
-//! Generated domain parameters have the sizes of FIPS 186-4. Imported ones may have every size in
-//! between.
+//! Generated domain parameters have the sizes of FIPS 186-4. Imported domain parameters may have a
+//! prime of any size from 1024 to 3072 bits.
 
 use super::{Action, MechanismRow, Primitive, SIGNS, Shape};
 use crate::backend::Hash;

@@ -206,7 +206,7 @@ pub enum Params {
         data_as_key: bool,
         /// Ni and Nr, concatenated.
         nonces: Box<[u8]>,
-        /// The new key, when IKE replaces its keys.
+        /// The shared secret g^ir of the new exchange, if IKE replaces its keys.
         new_key: Option<ObjectHandle>,
     },
     /// The later keys of IKEv1.
@@ -243,8 +243,8 @@ pub enum Params {
 }
 
 impl Params {
-    /// Checks whether both are equal. The inlined first test answers without a call for two empty
-    /// parameters, which most mechanisms have.
+    /// Checks whether both parameters are equal. Most mechanisms have no parameter. The inlined
+    /// first test compares two of these without a call.
     #[inline]
     pub fn same(&self, other: &Self) -> bool {
         matches!((self, other), (Self::None, Self::None)) || self == other

@@ -97,7 +97,7 @@ pub enum Action {
     Mac(MacFunction),
     /// Encrypts and decrypts, wraps and unwraps, with a secret key.
     Cipher(CipherMode),
-    /// Encrypts and decrypts, wraps and unwraps, with an RSA key pair.
+    /// Encrypts and decrypts, or wraps and unwraps, with an RSA or EC key pair.
     Encrypt(Asymmetric),
     /// Derives a key from another.
     Derive(Derivation),
@@ -191,8 +191,8 @@ pub enum KeyExchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Derivation {
-    /// ECDH. Both mechanisms use it: the cofactor of every supported curve is 1 or part of the
-    /// curve's function.
+    /// ECDH, with and without the cofactor. The result is the same: the cofactor of every supported
+    /// curve is 1, or X25519 and X448 already include it.
     Ecdh,
     /// HKDF that creates a key.
     Hkdf,
@@ -286,7 +286,8 @@ pub enum Shape {
     TlsKeys,
     /// `CK_TLS12_KEY_MAT_PARAMS`.
     Tls12Keys,
-    /// `CK_TLS12_KEY_MAT_PARAMS`. Its length of initialisation vectors is ignored and taken as 0.
+    /// `CK_TLS12_KEY_MAT_PARAMS`. The token ignores its length of initialisation vectors and uses
+    /// 0.
     Tls12SafeKeys,
     /// `CK_TLS_KDF_PARAMS`.
     TlsKdf,

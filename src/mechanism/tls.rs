@@ -1,6 +1,6 @@
-//! TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms"). The standard no longer describes
-//! `CKM_TLS_*` of version 2.20. They are the mechanisms of SSL 3.0 with the pseudo-random function
-//! of TLS 1.0 and 1.1 (RFC 2246, 5).
+//! TLS 1.0 to 1.2 (PKCS#11 3.2, "SSL", "TLS 1.2 Mechanisms"). The standard no longer describes the
+//! `CKM_TLS_*` mechanisms of version 2.20. They are the mechanisms of SSL 3.0 with the
+//! pseudo-random function of TLS 1.0 and 1.1 (RFC 2246, 5).
 
 use super::{Action, Derivation, KeyExchange, MacFunction, MechanismRow, SIGNS, Shape};
 use crate::backend::Hash;

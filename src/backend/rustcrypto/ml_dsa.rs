@@ -56,8 +56,8 @@ fn generate_in<P: Set>(set: MlDsa, seed: Secret) -> Result<(PublicParts, Private
     Ok((public_parts(set, &expanded), PrivateParts::MlDsa { set, seed: Some(seed), key }))
 }
 
-/// Parses a private key. If the seed is known, computes the key from the seed, and fails if the
-/// expanded key is another one.
+/// Parses a private key. If the seed is known, expands the seed, and fails if the result differs
+/// from `key`.
 fn private_in<P: Set>(set: MlDsa, seed: Option<&Secret>, key: &Secret) -> Result<Arc<dyn PrivateKey>> {
     let Some(seed) = seed else {
         let key = decode::<P>(set, key)?;

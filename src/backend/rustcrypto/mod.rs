@@ -1,8 +1,9 @@
 //! The pure Rust backend: the RustCrypto crates and ed25519-dalek.
 //!
 //! Each algorithm has one file, as in `aws_lc/`. `emsa.rs` and `eme.rs` contain the encodings of
-//! RSA signatures and encryption (RFC 8017, 9 and 7). The encodings of the `rsa` crate are not
-//! used, because they permit only one hash function for both the message or label and MGF1.
+//! RSA signatures and encryption (RFC 8017, 9 and 7). This backend does not use the encodings of
+//! the `rsa` crate. The PSS of that crate always uses the hash of the message for MGF1, but PKCS#11
+//! permits another hash there.
 
 mod aes;
 mod cipher;

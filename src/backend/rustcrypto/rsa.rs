@@ -48,8 +48,8 @@ pub(super) fn generate(bits: usize, public_exponent: &[u8]) -> Result<(PublicPar
     Ok((public_parts(&key), private_parts(&key)?))
 }
 
-/// Parses a public exponent. It must be odd, at least 3 and below 2^33. The crate and AWS-LC have
-/// this bound, because a large exponent makes every operation slow.
+/// Parses a public exponent. It must be odd, at least 3 and below 2^33. The crate has this bound,
+/// because a large exponent makes every operation slow.
 fn exponent(bytes: &[u8]) -> Result<BoxedUint> {
     let e = BoxedUint::from_be_slice_vartime(bytes);
     let allowed = BoxedUint::from(3u8)..=BoxedUint::from(RsaPublicKey::MAX_PUB_EXPONENT);
@@ -103,9 +103,9 @@ fn public_key(n: &[u8], e: &BoxedUint) -> Result<RsaPublicKey> {
 
 /// Parses a private key from the parts that are known.
 ///
-/// If `e` is unknown, it is computed from `p` and `dp`. If these are unknown too, the usual
-/// exponents are tried. If none fits, it fails with `KeyTypeInconsistent`, because the key would
-/// work without blinding and checks.
+/// If `e` is unknown, computes it from `p` and `dp`. If these are unknown too, tries the usual
+/// exponents. Fails with `KeyTypeInconsistent` if no exponent fits, because without an exponent the
+/// key would work without blinding and checks.
 pub(super) fn private(parts: &RsaPrivate) -> Result<Arc<dyn PrivateKey>> {
     // This checks n first, with an exponent that fits every modulus.
     let any = public_key(&parts.n, &BoxedUint::from(65537u32))?;
@@ -187,8 +187,8 @@ fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)
     None
 }
 
-/// Computes `e` as the inverse of `dp` modulo `p - 1`. The check of the whole key then proves that
-/// `e` also fits `d` and `q`.
+/// Computes `e` as the inverse of `dp` modulo `p - 1`. `with_primes` then checks that `e` also fits
+/// `d` and `q`.
 fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
     let bits = u32::try_from(8 * crt.p.len()).map_err(|_| Error::KeySizeRange)?;
     let p = Zeroizing::new(number(&crt.p, bits)?);
