@@ -2,9 +2,9 @@
 //!
 //! The tool `jeton` encrypts the copies; a copy itself has the protection of the token's file.
 //!
-//! A restored token must not be mistaken for the original token, from which the copy was made. A
-//! restored token with the same serial number gets a later state, which the counter and other
-//! processes recognise ([`Restore::NewState`]). If the original stays in use, the restored token
+//! A restored token must not be mistaken for the original token, from which the copy was made.
+//! [`Restore::NewState`] keeps the serial number and gives the restored token a later state, which
+//! the counter and other processes recognise. If the original stays in use, the restored token
 //! needs a new serial number ([`Restore::NewSerial`]).
 
 mod draft;

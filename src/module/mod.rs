@@ -184,8 +184,8 @@ impl State {
         find(&self.slots(), slot).ok()?.try_in_memory()
     }
 
-    /// Notes that a token has no session. Removes the tokens from memory that were noted first, if
-    /// there are too many.
+    /// Adds a token that may have no session to the queue `idle`. If the queue is too long, takes
+    /// the first tokens out of it and removes them from memory, unless they are in use.
     fn note_idle(&self, slot: SlotId) {
         let Ok(Some(known)) = self.known(slot) else { return };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

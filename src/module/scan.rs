@@ -101,7 +101,8 @@ impl Filling<'_> {
     fn fill(&mut self, unknown: &[Entry], look: &mut Look) -> Result<Files> {
         let mut files = Files::AllRead;
         for entry in unknown {
-            // While no file is left out, as in `C_Initialize`, the header is read at once.
+            // While no file is left out, as in `C_Initialize`, the header is read first. The stamp
+            // of the file comes with it.
             let found = if look.left_out.is_empty() { entry.header(&mut self.reader) } else { None };
             let Some(stamp) = found.as_ref().map(|(_, stamp)| stamp.clone()).or_else(|| entry.stamp()) else {
                 continue;

@@ -110,10 +110,10 @@ impl From<Secret> for Unwrapped {
     }
 }
 
-/// Adds the unwrapped key to the attributes. A wrong padding, length, PKCS #8 or number has the
-/// same error. Different errors would reveal the plaintext. Two cases keep their own errors. One is
-/// an error that also follows from the length of the ciphertext. The other is a ciphertext that
-/// only a holder of the key can make.
+/// Adds the unwrapped key to the attributes. A wrong padding, a wrong length, malformed PKCS #8 and
+/// an invalid key have the same error. Different errors would reveal the plaintext. Two cases keep
+/// their own errors. One is an error that also follows from the length of the ciphertext. The other
+/// is a ciphertext that only a holder of the key can make.
 fn add_unwrapped_key(
     token: &Token,
     mechanism: &Mechanism,

@@ -1,6 +1,6 @@
 //! Attributes that the token computes from other attributes when a caller reads them. A value in a
 //! template is compared with the computed value. An object stores such a value only if its template
-//! contained it. So objects that an older version stored have these attributes too.
+//! contained it. Objects that an older version stored without these attributes have them too.
 
 use super::attribute::{self, Default, ObjectTypes};
 use super::value::Value;

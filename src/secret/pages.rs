@@ -24,7 +24,8 @@ use tracing::error;
 const CHUNK: usize = 64 << 10;
 /// The greatest number of bytes that are locked, even if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
-/// The sizes of blocks. The smallest block has the size and the alignment of the link of its list.
+/// The sizes of blocks. The smallest block has room for the link of its list, and the alignment
+/// that the link needs.
 const SMALLEST: usize = 16;
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CLASSES: usize = 11;

@@ -1,4 +1,4 @@
-//! The input of a signer.
+//! The input of a signer or a verifier.
 
 use super::operation::save_hasher;
 use super::progress::Progress;

@@ -262,7 +262,8 @@ impl Objects {
         going.into_iter().for_each(|handle| self.remove(handle));
     }
 
-    /// Forgets the keys of the store that were read. Their rows stay; their secret parts are wiped.
+    /// Keeps only the row in memory of each key in the store. The secret parts of these keys are
+    /// wiped.
     pub(super) fn forget_keys(&self) {
         let walk = self.walk.read().unwrap_or_else(PoisonError::into_inner);
         let stored: Vec<_> = walk.iter().filter(|place| place.token()).map(Place::handle).collect();
@@ -270,7 +271,7 @@ impl Objects {
         stored.into_iter().for_each(|handle| self.forget_key(handle));
     }
 
-    /// Forgets one key of the store that was read.
+    /// Keeps only the row in memory of this object, if it is a key in the store.
     pub(super) fn forget_key(&self, handle: ObjectHandle) {
         if let Some(mut entry) = self.by_handle.get_mut(&handle)
             && matches!(entry.home, Home::Token(_))

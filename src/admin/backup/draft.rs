@@ -44,7 +44,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns the present name of the file.
+    /// Returns the path of the draft.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

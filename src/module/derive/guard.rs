@@ -38,8 +38,9 @@ impl Guard {
         }
     }
 
-    /// Keeps `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the keys. Resets the two flags
-    /// that a derived key would otherwise take from its base keys.
+    /// Keeps `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the keys. Sets `CKA_SENSITIVE`
+    /// to false and `CKA_EXTRACTABLE` to true, so that a derived key does not take them from its
+    /// base keys.
     pub(super) fn without_inheritance(self) -> Self {
         Self { sensitive: false, extractable: true, ..self }
     }

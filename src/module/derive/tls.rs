@@ -51,8 +51,8 @@ impl Work<'_> {
             }
             _ => return Err(Error::MechanismParamInvalid),
         };
-        // A master secret has no other use than derivation. Under *strict* a template must name
-        // each usage.
+        // `CKA_DERIVE` is true by default, because the keys of a connection are derived from the
+        // master secret. Under *strict* a template must name each usage.
         let template = match self.token.settings.is_strict() {
             true => template.clone(),
             false => self.add_flags(template, &[(A::DERIVE, true)]),

@@ -25,8 +25,8 @@ struct OpenFiles {
 
 static OPEN: Mutex<Option<OpenFiles>> = Mutex::new(None);
 
-/// An entry of the list. Dropping it removes the entry. The connections to the file are closed
-/// before.
+/// An entry of the list. Dropping it removes the entry. `OpenFile` drops it after the connections
+/// to the file.
 pub(super) struct Registered(FileId);
 
 impl Registered {

@@ -1,5 +1,5 @@
-//! Limits the number of token files that a module has open. If another file is needed and all
-//! places are taken, the pool closes the least recently used file. The other file gets its place.
+//! Limits the number of token files that a module has open. If all places are taken, the pool
+//! closes the least recently used file, and the new file gets its place.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
