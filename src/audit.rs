@@ -1,13 +1,13 @@
 //! The audit log. It has one line of JSON for each login, each change of an object, and each use of
 //! a private or secret key.
 //!
-//! Each line ends with a hash over itself and the hash of the line before. A line that is changed,
-//! removed, added or moved breaks the chain there. The chain does not reveal that the last lines
-//! are missing, or that all hashes were recomputed. To detect that, keep a copy of a hash
-//! elsewhere. Several processes can share one file; each takes a lock to write (flock(2)).
+//! Each line ends with a hash over the hash of the line before and the rest of this line. A line
+//! that is changed, removed, added or moved breaks the chain there. The chain does not reveal that
+//! the last lines are missing, or that all hashes were recomputed. To detect that, keep a copy of a
+//! hash elsewhere. Several processes can share one file; each takes a lock to write (flock(2)).
 //!
-//! A separate thread writes. Calls queue their records, and wait only if `QUEUE` records are not
-//! written yet.
+//! A separate thread writes, unless the application forbids threads. Calls queue their records for
+//! it, and wait only if `QUEUE` records are not written yet.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -153,7 +153,7 @@ impl Audit {
     }
 }
 
-/// Runs the thread. It writes all records that are queued in one batch.
+/// Runs the thread, which writes all queued records as one batch.
 fn run(mut writer: Writer, records: &Receiver<Message>) {
     let mut batch = Vec::new();
     let mut open = true;

@@ -12,8 +12,8 @@ use crate::error::Result;
 /// The configuration file of the machine.
 const MACHINE: &str = "/etc/jeton/jeton.toml";
 
-/// Returns the configuration files that the module reads, in their order. The environment counts
-/// only without raised privileges.
+/// Returns the configuration files that the module reads, in their order. A process with raised
+/// privileges ignores the environment.
 pub(crate) fn files() -> Vec<PathBuf> {
     existing(Path::new(MACHINE), user_file(), environment::path("JETON_CONF"))
 }

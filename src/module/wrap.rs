@@ -388,5 +388,5 @@ pub(super) fn unwrap_error(error: Error) -> Error {
     }
 }
 
-/// The key type of a derived or decapsulated key if its template names no type.
+/// The key type of an encapsulated or decapsulated key if its template names no type.
 pub(super) const DEFAULT_TYPE: Option<KeyType> = Some(KeyType::GENERIC_SECRET);

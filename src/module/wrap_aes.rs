@@ -1,4 +1,4 @@
-//! The second step of the wrapping mechanisms that encrypt a fresh AES key for the recipient.
+//! The second step of wrapping with RSA or ECDH and AES: a fresh AES key wraps the target key.
 
 use crate::backend::{CipherScheme, Direction};
 use crate::error::Result;
