@@ -1,6 +1,6 @@
 //! The baseline: the time that the crypto library itself takes. AWS-LC is called directly with a
-//! parsed key, in the cheapest way that does the work of the token's function. SLH-DSA, which
-//! AWS-LC lacks, is the crate `slh-dsa` called directly.
+//! parsed key, in the cheapest way that does the same work as the function of PKCS#11. SLH-DSA,
+//! which AWS-LC lacks, is the crate `slh-dsa` called directly.
 //!
 //! The baseline shares no code with the token's backend. A failure is a panic, because then there
 //! is nothing to compare with.
@@ -95,7 +95,8 @@ impl BaselinePair {
         out
     }
 
-    /// Signs one input repeatedly. Each kind has its own loop, so that no dispatch is timed.
+    /// Returns an operation that signs `input`. Each kind of key has its own loop, so that the
+    /// measured time contains no dispatch.
     pub fn signing(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
         let mut out = vec![0; MAX_SIGNATURE];
         match (self, scheme) {
@@ -111,7 +112,7 @@ impl BaselinePair {
         }
     }
 
-    /// Verifies one signature repeatedly.
+    /// Returns an operation that verifies a signature of `input`.
     pub fn verifying(&self, scheme: Scheme, input: &'static [u8]) -> Boxed<'_> {
         let signature = self.signature(scheme, input);
         match (self, scheme) {
@@ -139,7 +140,7 @@ impl BaselinePair {
     }
 }
 
-/// Makes key pairs. Freeing them is not timed.
+/// Returns an operation that makes key pairs. Freeing them is not timed.
 pub fn generating(pair: &Pair) -> Boxed<'static> {
     match pair.kind {
         Kind::Ec(curve) => making(move || ec::EcPair::generate(curve), drop),

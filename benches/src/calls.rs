@@ -84,7 +84,8 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// Prepares to decrypt the output of the last call of `seal`, with its key and nonce.
+    /// Prepares to decrypt `ciphertext`, the output of the last call of `seal`, with the same key
+    /// and nonce.
     pub fn open(seal: Self, ciphertext: &[u8]) -> Answer<Self> {
         let functions = seal.session.module().functions();
         let mut mechanism = seal.mechanism;
@@ -395,12 +396,12 @@ impl TemplateMemory {
     }
 }
 
-/// An entry of a function list.
+/// Returns an entry of a function list. Fails if the module lacks this function.
 fn entry<F>(function: &'static str, pointer: Option<F>) -> Answer<F> {
     pointer.ok_or_else(|| refused(function, cryptoki_sys::CKR_FUNCTION_NOT_SUPPORTED))
 }
 
-/// `CKR_OK`, or the failure of `function`.
+/// Fails unless `function` returned `CKR_OK`.
 #[inline]
 fn check(function: &'static str, code: CK_RV) -> Answer {
     if code == CKR_OK { Ok(()) } else { Err(refused(function, code)) }

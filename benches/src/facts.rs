@@ -75,7 +75,7 @@ pub struct Filled {
     pub wanted: usize,
     /// The number of objects in the token at the end.
     pub reached: usize,
-    /// The number of objects that were made for this size.
+    /// The number of objects that this fill added.
     pub made: usize,
     /// The number of threads that made them.
     pub threads: usize,
@@ -102,7 +102,7 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// The counts of callgrind and memcheck for an operation whose `Init` function is re-armed.
+/// The counts of callgrind and memcheck for one repetition of an operation.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Instructions {
     /// The operation.
@@ -136,9 +136,9 @@ pub struct Memory {
     pub home: String,
     /// The number of objects.
     pub objects: usize,
-    /// The growth of the process per object, in bytes.
+    /// How much the memory of the process grows for each object, in bytes.
     pub bytes: f64,
-    /// The length of its attribute values, in bytes.
+    /// The length of the attribute values of one object, in bytes.
     pub attributes: usize,
 }
 

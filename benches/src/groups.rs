@@ -1,4 +1,5 @@
-//! The groups of the bench. A group is one operation; its rows are the modules that do it.
+//! The groups of the bench. A group is one operation. Its rows are the modules and the baseline,
+//! which all do this operation.
 
 mod keys;
 mod latency;
@@ -48,7 +49,8 @@ pub fn run(filter: Option<String>, directory: &Path, artefacts: &Artefacts) -> R
     if filter_is_set(&run) { Ok(()) } else { facts::write(facts::file::RUN, &run) }
 }
 
-/// A run of some groups does not overwrite the facts of the run of all groups.
+/// Returns whether the command line selects groups. Such a run does not overwrite the facts of a
+/// run of all groups.
 fn filter_is_set(run: &Run) -> bool {
     run.command.split(' ').any(|word| !word.is_empty() && !word.starts_with('-'))
 }
@@ -82,8 +84,8 @@ impl Fixture {
         Ok(Self { core: CoreToken::new(core)?, tokens, null })
     }
 
-    /// Returns all targets that compute. `jeton` is first, so that its row is next to the
-    /// baseline's.
+    /// Returns all targets except the null backend. `jeton` is first, so that its row is next to
+    /// the baseline's.
     fn targets(&self) -> Vec<&dyn Target> {
         let modules = self.tokens.iter().map(|token| token as &dyn Target);
         let mut targets: Vec<_> = modules.collect();

@@ -9,7 +9,8 @@ pub const NULL: &str = "jeton-null";
 pub const SOFTHSM: &str = "softhsm2";
 /// The row of the baseline. Every ratio is relative to it.
 pub const BASELINE: &str = "floor";
-/// The baseline again, after the other rows. A difference shows that the machine changed meanwhile.
+/// The baseline again, after the other rows. If the two times of the baseline differ, the load of
+/// the machine changed meanwhile.
 pub const BASELINE_AGAIN: &str = "floor-again";
 /// The signature whose number of instructions has a target.
 pub const SIGNATURE: &str = "P-256 sign";

@@ -48,7 +48,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Opens a session and logs the user in. Its keys are token objects.
+    /// Opens a session and logs the user in. The keys of the returned token are token objects.
     pub fn token(&self) -> Outcome<ModuleToken> {
         self.open(&self.name, Home::Token)
     }

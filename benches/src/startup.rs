@@ -1,4 +1,4 @@
-//! File size, loading time and memory, each in fresh processes.
+//! File size, loading time and memory. A fresh process measures each time and each use of memory.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const FEW_OBJECTS: usize = 10_000;
 /// The number of threads that make token objects.
 const MAKERS: usize = 8;
 
-/// Measures and prints, for our modules only.
+/// Measures our modules only. Prints the results and stores them for the report.
 pub fn measure(artefacts: &Artefacts) -> Result<(), String> {
     let mut startup = Startup::default();
     for (name, path) in [("jeton", &artefacts.module), ("jeton-null", &artefacts.null)] {
@@ -70,7 +70,7 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
     let directory = temporary()?;
     let instance = Instance::of(library, directory.path(), BACKEND);
     let measured = if home == Home::Token {
-        // One process makes the objects. Another one, which did nothing else, is measured.
+        // One process makes the objects. A second process, which makes no objects, is measured.
         child::finished(child::of_role(&Role::Memory(instance.clone(), Objects::Store, objects)))?;
         Objects::Stored
     } else {
@@ -90,7 +90,8 @@ fn memory_of(row: &str, library: &Path, home: Home, objects: usize) -> Result<Me
     Ok(memory)
 }
 
-/// The child: prints by how many bytes it grows with this number of objects.
+/// The child: makes or loads this number of objects. Prints by how many bytes its memory grew,
+/// unless it only stored them.
 pub(crate) fn memory(instance: &Instance, kind: Objects, objects: usize) -> Result<(), String> {
     let module = Module::load(&instance.library).map_err(|error| error.to_string())?;
     let reserved = parameters(&instance.directory, &instance.backend);

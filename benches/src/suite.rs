@@ -75,7 +75,7 @@ impl Suite {
             let measured = operation.and_then(|mut operation| {
                 measure(&mut group, &row, &mut operation)?;
                 if let (Some(baseline), JETON) = (&mut baseline, row.as_str()) {
-                    // Twice the time of a row, because two are measured.
+                    // Twice the time of a row, because two rows are measured.
                     let turns = turns::take(name, baseline, &mut operation, 2 * budget);
                     let Turns { median, low, high, .. } = turns;
                     println!(

@@ -54,9 +54,9 @@ pub trait Target {
     fn row(&self) -> &str;
     /// Makes a key pair: token or session objects, depending on the row.
     fn pair(&self, pair: &Pair) -> Outcome<Keys>;
-    /// Makes a key of 32 bytes for this cipher, in the same way.
+    /// Makes a key of 32 bytes for this cipher: a token or a session object, depending on the row.
     fn cipher_key(&self, cipher: Aead) -> Outcome<CK_OBJECT_HANDLE>;
-    /// Makes a generic secret of 32 bytes, in the same way.
+    /// Makes a generic secret of 32 bytes: a token or a session object, depending on the row.
     fn generic_secret(&self) -> Outcome<CK_OBJECT_HANDLE>;
     /// Destroys an object.
     fn destroy(&self, object: CK_OBJECT_HANDLE);
@@ -79,7 +79,7 @@ pub trait Target {
     fn decapsulating(&self, set: MlKem, keys: Keys) -> Outcome<Boxed<'_>>;
     /// `C_EncryptInit` and `C_Encrypt` of this number of bytes, each with a new nonce.
     fn sealing(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
-    /// `C_DecryptInit` and `C_Decrypt` of a ciphertext of this number of bytes without its tag.
+    /// `C_DecryptInit` and `C_Decrypt` of a ciphertext with this number of bytes and a tag.
     fn opening(&self, cipher: Aead, key: CK_OBJECT_HANDLE, len: usize) -> Outcome<Boxed<'_>>;
     /// `C_DigestInit` and `C_Digest` of this number of bytes.
     fn digesting(&self, digest: Digest, len: usize) -> Outcome<Boxed<'_>>;

@@ -1,10 +1,11 @@
-//! Tests whether the time of a call reveals a secret, after dudect (Reparaz, Balasch, Verbauwhede:
-//! "Dude, is my code constant time?", 2017).
+//! Tests whether the time of a call reveals a secret, with the method of dudect (Reparaz, Balasch,
+//! Verbauwhede: "Dude, is my code constant time?", 2017).
 //!
-//! Two classes of inputs go through one call in random order. Welch's t-test compares the two
-//! means, over all times and over those below each of many percentiles, because interruptions of
-//! the machine make a long tail. The paper calls |t| above 10 a leak, and |t| between 4.5
-//! and 10 a possible leak. With more samples |t| grows if there is a leak, and stays small if not.
+//! The bench calls one function with inputs of two classes, in random order. Welch's t-test
+//! compares the mean times of the two classes. Interruptions make some times very long. So the test
+//! is repeated with only the times below a percentile, for 100 percentiles. The paper calls |t|
+//! above 10 a leak, and |t| between 4.5 and 10 a possible leak. With more samples |t| grows if
+//! there is a leak, and stays small if not.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,8 +34,8 @@ const LIMITS: [f64; 2] = [10.0, 4.5];
 
 const BACKENDS: [&str; 2] = ["aws-lc", "rustcrypto"];
 
-/// Runs `timing [LIBRARY [BACKEND]]`. Without a library it builds that of this tree. Without a
-/// backend it starts a process for each backend.
+/// Runs `timing [LIBRARY [BACKEND]]`. Without a library it builds and tests the module of this
+/// tree. Without a backend it starts a process for each backend.
 pub fn measure(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [library, backend] => child(library, backend),
@@ -287,7 +288,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A secret key of the session.
+/// Returns the template of a secret session key, without its value.
 fn secret(key_type: CK_KEY_TYPE) -> Vec<Attribute> {
     vec![
         Attribute::number(CKA_CLASS, CKO_SECRET_KEY),
@@ -318,7 +319,7 @@ fn report(
         random ^= random << 17;
         let class = usize::from(random & 1 == 1);
         let inputs = &inputs[class];
-        // Both classes read their input through the same buffer, so that no cache knows the class.
+        // The call reads a fresh copy of its input. So the input is in the cache for both classes.
         let input = inputs[(random >> 8) as usize % inputs.len()].clone();
         let taken = call(&input);
         // The first calls fill caches.

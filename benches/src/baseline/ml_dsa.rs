@@ -1,6 +1,6 @@
-//! Hedged ML-DSA through the functions below AWS-LC's EVP interface. They take the expanded key as
-//! it is; the EVP interface copies it for each signature. AWS-LC's archive exports them, but
-//! aws-lc-sys does not bind them.
+//! Hedged ML-DSA, with the internal functions that AWS-LC's EVP interface calls. The internal
+//! functions read the expanded key in place; the EVP interface copies it for each signature.
+//! AWS-LC's archive exports these functions, but aws-lc-sys has no bindings for them.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! ML-KEM through the functions below AWS-LC's EVP interface, as for ML-DSA. They return 0 for
-//! success.
+//! ML-KEM, with the internal functions that AWS-LC's EVP interface calls, as in `ml_dsa.rs`. These
+//! functions return 0 for success.
 
 use std::ffi::c_int;
 
@@ -57,11 +57,11 @@ impl MlKemPair {
         assert_eq!(code, 0, "AWS-LC failed");
     }
 
-    /// Returns the shared secret of a ciphertext.
+    /// Writes the shared secret of a ciphertext into `secret`.
     pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8; 32]) {
         assert_eq!(ciphertext.len(), self.set.ciphertext_len());
         let mut secret_len = secret.len();
-        // SAFETY: the output is passed with its length; ciphertext and key have those of the
+        // SAFETY: the output is passed with its length; ciphertext and key have the lengths of the
         // parameter set.
         let code = unsafe {
             (self.functions.decapsulate)(

@@ -55,7 +55,7 @@ impl RsaPair {
     pub(super) fn sign_pkcs1(&self, digest: &[u8], out: &mut [u8]) -> usize {
         assert!(out.len() >= self.len());
         let mut len = 0;
-        // SAFETY: the length is that of the digest; `out` is as long as the modulus.
+        // SAFETY: the length is that of the digest; `out` has at least the length of the modulus.
         one(unsafe {
             aws::RSA_sign(
                 aws::NID_sha256,

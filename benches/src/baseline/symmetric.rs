@@ -41,7 +41,7 @@ impl Sealer {
         Self(NonNull::new(context).expect("memory"))
     }
 
-    /// Decrypts a ciphertext with its tag into `out`.
+    /// Decrypts `sealed`, a ciphertext with its tag, into `out`. Returns the length of the message.
     pub fn open(&self, nonce: &[u8; 12], sealed: &[u8], out: &mut [u8]) -> usize {
         let mut len = 0;
         // SAFETY: every slice is passed with its length; null means no associated data.
@@ -97,7 +97,7 @@ pub struct Hmac(NonNull<aws::HMAC_CTX>);
 impl Hmac {
     /// Prepares the key.
     pub fn new(key: &[u8; 32]) -> Self {
-        // SAFETY: takes nothing; we own the result.
+        // SAFETY: the function takes no arguments; we own the result.
         let context = NonNull::new(unsafe { aws::HMAC_CTX_new() }).expect("memory");
         // SAFETY: we own the context; the length is that of the key; the hash is a static.
         one(unsafe {
@@ -112,7 +112,7 @@ impl Hmac {
         Self(context)
     }
 
-    /// Returns the MAC of `data`.
+    /// Writes the MAC of `data` into `out`.
     pub fn code(&mut self, data: &[u8], out: &mut [u8; 32]) {
         let mut len = 0;
         // SAFETY: nulls keep the key and the hash of the context; the length is that of `data`;

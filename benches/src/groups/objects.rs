@@ -11,11 +11,12 @@ use crate::scheme::named;
 use crate::suite::{Rows, Suite};
 use crate::target::{CoreToken, FINDABLE, Findable, Home, ModuleToken, Outcome, Target};
 
-/// The numbers of session objects that are measured in turn.
+/// The numbers of session objects. Each search is measured with each of these numbers.
 const IN_SESSIONS: [usize; 4] = [10, 1_000, 100_000, 1_000_000];
 /// The numbers of token objects.
 const IN_TOKENS: [usize; 4] = [10, 1_000, 10_000, 100_000];
-/// Threads that fill one of our tokens. A peer is filled by one thread, which is fastest for it.
+/// The number of threads that create token objects in one of our tokens. One thread fills a peer,
+/// because peers are fastest with one thread.
 const FILLERS: usize = 8;
 
 /// Sessions and single objects.
@@ -51,7 +52,7 @@ pub(super) fn run_few(suite: &mut Suite, fixture: &Fixture) {
 
 /// Searches and starts, with growing numbers of objects.
 pub(super) fn run_many(suite: &mut Suite, rows: &[Row], core: &Path) -> Result<(), String> {
-    // Nothing is computed here, so one backend of ours is enough.
+    // The backend makes little difference here, so one of our modules is enough.
     let first = rows.iter().find(|row| row.maker == Maker::Ours);
     let rows: Vec<_> = first.into_iter().chain(rows.iter().filter(|row| row.maker == Maker::Peer)).collect();
     let searches = |home: Home, size: usize| FINDABLE.map(|what| search_group(home, what, size));
@@ -105,7 +106,8 @@ fn in_tokens(suite: &mut Suite, rows: &[&Row]) {
     }
 }
 
-/// Tokens that are being filled with objects. A token that is not full in time leaves the group.
+/// Tokens that are being filled with objects. The group leaves out a token that is not full within
+/// the time limit.
 struct Crowded<'a> {
     home: Home,
     tokens: Vec<(&'a Row, ModuleToken)>,

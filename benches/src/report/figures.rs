@@ -91,7 +91,8 @@ fn hot_path(data: &Data) -> Vec<Figure> {
         .map(|(ratio, baseline)| (ratio - 1.0) * baseline);
     let null = data.row("sign/p256", NULL).map(|estimate| estimate.median);
     let counted = data.counted(SIGNATURE, NULL);
-    // Two runs differ by a few allocations that do not come from signatures: some thousandths each.
+    // The two counted runs also differ by a few allocations outside the signatures. These add some
+    // thousandths to the allocations per signature.
     vec![
         figure("each asymmetric sign and verify at 0.99 of the baseline's speed or better", found),
         at_most("P-256 sign at most 150 ns over the baseline", over, 150.0, "ns"),

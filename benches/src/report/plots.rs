@@ -35,7 +35,7 @@ const COLOURS: [(&str, RGBColor); 9] = [
     ("kryoptic", RGBColor(204, 121, 167)),
     ("craton", RGBColor(150, 110, 200)),
 ];
-/// The colour of a module that the environment names.
+/// The colour of the modules that the environment variable `JETON_BENCH_MODULES` names.
 const OTHER: RGBColor = RGBColor(200, 140, 0);
 
 type Drawn<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -83,7 +83,7 @@ fn stroke(name: &str) -> Stroke {
     if name.contains("session") { Stroke::Dashed } else { Stroke::Solid }
 }
 
-/// The time of each operation relative to the baseline; 1 is the baseline.
+/// Plots the time of each operation, divided by the time of the baseline.
 fn overhead(data: &Data) -> Drawn<String> {
     let prefixes =
         ["sign/", "verify/", "kem/", "aes-gcm", "chacha20", "sha256/", "sha512/", "hmac-sha256/", "random/"];
@@ -142,7 +142,7 @@ fn overhead(data: &Data) -> Drawn<String> {
     Ok(svg)
 }
 
-/// Signatures per second by number of threads.
+/// Plots the signatures per second by number of threads.
 fn threads(data: &Data) -> Drawn<String> {
     let groups = data.groups("threads/p256/");
     let rows = rows_among(data, &groups);
@@ -165,7 +165,7 @@ fn threads(data: &Data) -> Drawn<String> {
     )
 }
 
-/// Time of a search by label, by number of objects.
+/// Plots the time of a search by label, by number of objects.
 fn searches(data: &Data) -> Drawn<String> {
     let mut all: Vec<Series> = Vec::new();
     for home in ["token", "session"] {

@@ -1,6 +1,6 @@
 //! A token of the core, without the C interface. The C interface reads C structures in each call.
-//! Here this is done once, before the clock runs. Templates are read in the call, because they
-//! cannot be used twice.
+//! Here the structures are read once, before the clock runs. Only templates are read in each timed
+//! call.
 
 use std::path::Path;
 
@@ -94,7 +94,7 @@ impl CoreToken {
         done(self.module.destroy_object(self.session, object));
     }
 
-    /// Returns an operation that repeats a signature, a MAC or a digest.
+    /// Returns an operation that repeats a signature or a MAC.
     fn signing_with(&self, mechanism: Mechanism, key: ObjectHandle, input: Vec<u8>) -> Outcome<Boxed<'_>> {
         let mut out = vec![0; MAX_SIGNATURE];
         self.sign(&mechanism, key, &input, &mut out).outcome()?;

@@ -126,7 +126,8 @@ impl Target for ModuleToken {
             self.remove(private);
         };
         clear(call.call().outcome()?);
-        // The keys have different identifiers, because a peer confuses keys that share one.
+        // All pairs have the same identifier, and a peer confuses keys that share one. So each pair
+        // is destroyed before the next one is made.
         Ok(one_by_one(|| (), move |()| done(call.call()), clear))
     }
 

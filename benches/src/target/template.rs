@@ -90,8 +90,8 @@ pub(super) const LABEL_AT: usize = 0;
 /// The index of the identifier in [`aes_object`].
 pub(super) const ID_AT: usize = 1;
 
-/// Returns the template of the AES key with this number. The bench makes, searches and counts
-/// these.
+/// Returns the template of the AES key with this number. The bench makes these keys and searches
+/// for them.
 pub fn aes_object(number: usize, home: Home) -> Template {
     vec![
         Attribute::bytes(CKA_LABEL, label(number)),
@@ -116,7 +116,7 @@ pub(super) fn label(number: usize) -> [u8; 23] {
     label
 }
 
-/// Returns its identifier.
+/// Returns the identifier of the object with this number.
 pub(super) fn id(number: usize) -> [u8; 8] {
     (number as u64).to_be_bytes()
 }
@@ -165,9 +165,8 @@ impl Findable {
     }
 }
 
-/// The values of successive searches. Their order has large jumps over the whole token, so that no
-/// cache can predict it. They are contiguous in memory, so that reading them costs the search
-/// nothing.
+/// The values of successive searches. Their order jumps over the whole token, so that a cache helps
+/// little. They are contiguous in memory, so that reading them takes little time.
 pub(super) struct Values {
     bytes: Vec<u8>,
     len: usize,
