@@ -54,7 +54,8 @@ enum Stop {
     Refused(Failure),
 }
 
-/// A failure is a refusal of the attacker, unless [`Setup::setup`] marks the step as the owner's.
+/// A failure means that the module refused a step of the attacker, unless [`Setup::setup`] marks
+/// the step as the owner's.
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Refused(failure)
@@ -105,8 +106,8 @@ impl Deref for Attacker<'_> {
 }
 
 impl Attacker<'_> {
-    /// Calls `work` as the SO, and then logs the user in again. This ends the private session
-    /// objects.
+    /// Calls `work` as the SO, and then logs the user in again. The logout destroys the private
+    /// session objects.
     fn as_officer<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
         self.fixture.logged_out(|session| {
             session.login(User::So, Some(self.fixture.so_pin()))?;

@@ -37,8 +37,8 @@ pub fn run(name: &str, sandbox: &str, choice: &Choice) -> Result<(), Error> {
     for (number, task) in pending() {
         if let Work::LoggedIn(work) = &task.work {
             report(number, task, || work(&fixture));
-            // If a task ended the login or the sessions, the following tasks must not suffer from
-            // it.
+            // The task may have logged the user out. If the user cannot log in again, a new process
+            // runs the following tasks.
             if fixture.restore().is_err() {
                 say(&Line::Lost(number));
                 std::process::exit(1);

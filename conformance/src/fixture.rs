@@ -162,8 +162,8 @@ impl<'a> Fixture<'a> {
     }
 }
 
-/// Returns the failure of a task when a module accepts what it must refuse. The code is not one of
-/// the standard.
+/// Returns the failure of a task whose function returned a wrong result. No case expects its code,
+/// `CKR_VENDOR_DEFINED`.
 pub fn unexpected(function: &'static str) -> Failure {
     Failure { function, code: CKR_VENDOR_DEFINED, doing: "checking the result".into() }
 }
@@ -173,7 +173,7 @@ pub fn ensure(function: &'static str, right: bool) -> Result<(), Failure> {
     if right { Ok(()) } else { Err(unexpected(function)) }
 }
 
-/// Returns only the name of a return code.
+/// Returns the name of a return code without its number.
 pub fn code_name(code: CK_RV) -> String {
     if code == CKR_VENDOR_DEFINED {
         return "another result".to_owned();

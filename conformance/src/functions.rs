@@ -8,7 +8,8 @@ use crate::fixture::{Fixture, NO_SESSION, code_name};
 use crate::record::{Section, Verdict};
 use crate::task::{Task, Work};
 
-/// Functions that are not called here, because they would end or block the run.
+/// Functions that are not called here. `C_Finalize` would end the run, and `C_Initialize` would
+/// fail because the module is already initialised.
 const APART: &[&str] = &["C_Initialize", "C_Finalize"];
 /// Functions that work before the library is initialised (PKCS#11 3.2, "General purpose
 /// functions").
@@ -44,7 +45,7 @@ pub fn of_sessions() -> impl Iterator<Item = &'static Function> {
 
 fn task(function: &'static Function) -> Task {
     let work = move |fixture: &Fixture<'_>| {
-        // Every run calls both at its start and end.
+        // Every run calls these two functions, at its start and at its end.
         if APART.contains(&function.name) {
             return Verdict::Answer("CKR_OK".to_owned());
         }

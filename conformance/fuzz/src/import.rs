@@ -4,7 +4,8 @@
 use jeton_formats::{Item, Password, PublicForm, public_key, secret_key};
 use zeroize::Zeroizing;
 
-/// The labels of PEM files. The fuzzer need not write Base64.
+/// The labels of PEM files. The target encodes the content, so that the fuzzer need not produce
+/// Base64.
 const LABELS: [&str; 7] = [
     "PRIVATE KEY",
     "ENCRYPTED PRIVATE KEY",

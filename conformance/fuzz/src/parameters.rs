@@ -1,5 +1,5 @@
-//! Mechanisms and their parameters: each structure of the standard with any fields, sometimes with
-//! another length.
+//! Mechanisms and their parameters: each structure of the standard with arbitrary values in its
+//! fields, and sometimes with a wrong length.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -23,7 +23,7 @@ const TAGS: [CK_ULONG; 8] = [128, 96, 32, 64, 16, 12, 4, 8];
 type Parameter = (*mut u8, usize);
 
 impl Run<'_> {
-    /// `NULL`, which ends an operation, or a mechanism.
+    /// Returns a mechanism, or `NULL`, which ends an operation.
     pub(crate) fn mechanism(&mut self) -> *mut CK_MECHANISM {
         if self.source.once_in(32) {
             return null_mut();
@@ -37,7 +37,7 @@ impl Run<'_> {
         self.memory.put(CK_MECHANISM { mechanism, pParameter, ulParameterLen })
     }
 
-    /// The parameter of a message; [`len`](Self::len) is its length.
+    /// Returns the parameter of a message. [`len`](Self::len) returns its length.
     pub(crate) fn parameter(&mut self) -> *mut c_void {
         let (parameter, len) = match self.source.below(8) {
             0 => (null_mut(), 0),
@@ -50,16 +50,16 @@ impl Run<'_> {
         parameter
     }
 
-    /// A mechanism of message-based functions, with the parameter of a message.
+    /// Returns a mechanism of message-based functions, with the parameter of a message.
     pub(crate) fn message_mechanism(&mut self) -> *mut CK_MECHANISM {
         let mechanism = if self.source.once_in(16) { CKM_AES_CBC } else { self.source.one(&AEADS) };
         let pParameter = self.parameter();
         self.memory.put(CK_MECHANISM { mechanism, pParameter, ulParameterLen: self.next_len })
     }
 
-    /// A mechanism that wraps with authentication. A cipher has the parameter of a message here.
-    /// Another structure of the same length would be wrong, because it may have a number where this
-    /// one has a pointer.
+    /// Returns a mechanism for authenticated wrapping. An AEAD cipher gets the parameter of a
+    /// message. Another structure of the same length is not allowed, because it may have a number
+    /// where the module reads a pointer.
     pub(crate) fn wrapping_mechanism(&mut self) -> *mut CK_MECHANISM {
         let given = self.mechanism();
         // SAFETY: NULL, or made just now.
@@ -75,7 +75,8 @@ impl Run<'_> {
         self.token.mechanisms[index]
     }
 
-    /// Usually unchanged. No structure has an odd length, so the module reads no pointer from it.
+    /// Returns the parameter, usually unchanged. A length that is shorter than the structure is
+    /// odd. No structure has an odd length, so the module reads no pointer from such a parameter.
     fn cut(&mut self, parameter: *mut u8, len: usize) -> (*mut c_void, CK_ULONG) {
         let len = match self.source.below(32) {
             29 => CK_ULONG::MAX - CK_ULONG::from(self.source.byte()),
@@ -90,8 +91,8 @@ impl Run<'_> {
         (self.memory.put(value).cast(), size_of::<T>())
     }
 
-    /// Bytes that are not a structure, because structures with pointers are a whole number of
-    /// words.
+    /// Returns an odd number of bytes. The module reads no pointer from them, because structures
+    /// with pointers are a whole number of words.
     fn plain(&mut self) -> Parameter {
         let mut bytes = self.source.bytes();
         if bytes.len().is_multiple_of(2) {
@@ -283,7 +284,7 @@ impl Run<'_> {
         (self.source.below(6) as CK_ULONG, self.source.number())
     }
 
-    /// A tag is at most 16 bytes long.
+    /// Returns memory for a tag, which is at most 16 bytes long, or `NULL`.
     fn tag_place(&mut self) -> *mut u8 {
         if self.source.once_in(16) { null_mut() } else { self.memory.copy(&[0; 16]) }
     }

@@ -16,8 +16,8 @@ pub(crate) const SO_PIN: &[u8] = b"so pin";
 pub(crate) const PIN: &[u8] = b"user pin";
 const LABEL: [u8; 32] = *b"fuzzed                          ";
 
-/// PINs with the cheapest key derivation, which wrong attempts do not lock. Everything is logged,
-/// so that the log code runs.
+/// PINs have the cheapest key derivation, and wrong attempts do not lock them. Everything is
+/// logged, so that the log code runs.
 const CONFIGURATION: &str = "
     log = { level = 'trace', file = '/dev/null' }
     mechanisms = { legacy = true }
@@ -41,7 +41,7 @@ pub(crate) struct Token {
     files: Vec<(OsString, Vec<u8>)>,
 }
 
-/// Calls a function that succeeds.
+/// Calls a function and panics if it fails.
 macro_rules! ok {
     ($token:ident, $name:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: the arguments follow PKCS#11.
@@ -95,7 +95,7 @@ impl Token {
         }
     }
 
-    /// The files of the token.
+    /// Returns the paths of the token's files.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         files(&self.tokens()).into_iter().map(|(name, _)| self.tokens().join(name)).collect()
     }
@@ -104,7 +104,7 @@ impl Token {
         ok!(self, C_Initialize(null_mut()));
     }
 
-    /// This fails if a run already finalised the module.
+    /// Finalises the module. Ignores the error if a run already finalised it.
     pub(crate) fn finalize(&self) {
         // SAFETY: no argument.
         unsafe { self.list.C_Finalize.expect("an entry")(null_mut()) };
@@ -139,7 +139,7 @@ impl Token {
         found[..count as usize].to_vec()
     }
 
-    /// A new object in the store.
+    /// Creates a data object in the token.
     pub(crate) fn make_data(&self, session: CK_SESSION_HANDLE) -> CK_RV {
         let class = CKO_DATA.to_ne_bytes();
         let mut template = [keys::attribute(CKA_CLASS, &class), keys::flag(CKA_TOKEN, &CK_TRUE)];
@@ -186,7 +186,7 @@ impl Token {
         assert_eq!(self.log_in(self.session), CKR_OK, "the user's login");
     }
 
-    /// The point of a public key, without the octet string around it.
+    /// Returns the point of a public key, without the octet string around it.
     fn point(&self, object: CK_OBJECT_HANDLE) -> Option<Vec<u8>> {
         let mut value = [0; 256];
         let mut asked =
@@ -214,15 +214,14 @@ fn configure(directory: &Path) {
 fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
     let mut version = CK_VERSION { major: 3, minor: 2 };
     let mut found = null_mut();
-    // SAFETY: NULL names the standard interface; the version is readable, and `interface` is
-    // writable.
+    // SAFETY: NULL names the standard interface; the version is readable, and `found` is writable.
     let rv = unsafe { jeton_pkcs11::C_GetInterface(null_mut(), &raw mut version, &raw mut found, 0) };
     assert_eq!(rv, CKR_OK);
     // SAFETY: the interface is a constant, and its list has the type of its version.
     unsafe { &*(*found).pFunctionList.cast() }
 }
 
-/// Returns the files that a token needs, without lock files and shared memory.
+/// Returns the files of the directory, without lock files.
 fn files(directory: &Path) -> Vec<(OsString, Vec<u8>)> {
     let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
     let kept = entries.filter(|path| !path.to_string_lossy().ends_with("-lock"));
@@ -244,7 +243,7 @@ mod keys {
     const SIGNING: [&[CK_ATTRIBUTE_TYPE]; 2] = [&[CKA_VERIFY], &[CKA_SIGN]];
     const AGREEING: [&[CK_ATTRIBUTE_TYPE]; 2] = [&[], &[CKA_DERIVE]];
 
-    /// A key of each type.
+    /// Makes the keys that are fast to generate and to read.
     pub(super) fn make(token: &Token) {
         let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
         let curve: [&[_]; 2] = [&[CKA_VERIFY], &[CKA_SIGN, CKA_DERIVE]];
@@ -267,7 +266,7 @@ mod keys {
         generate(token, CKM_HOTP_KEY_GEN, &otp, &[CKA_SIGN, CKA_VERIFY]);
     }
 
-    /// The types whose keys take longer to generate or to read.
+    /// Makes the keys that take longer to generate or to read.
     pub(super) fn make_slow(token: &Token) {
         let number = |number: CK_ULONG| number.to_ne_bytes().to_vec();
         let prime: Vec<_> = (0..PRIME.len() / 2).map(|at| byte(&PRIME[2 * at..])).collect();

@@ -1,5 +1,5 @@
-//! The parameters of mechanisms: every function that takes a mechanism or the parameter of a
-//! message.
+//! The parameters of mechanisms: functions that take a mechanism or the parameter of a message, and
+//! functions that use or end the operation.
 
 #![no_main]
 

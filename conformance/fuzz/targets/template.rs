@@ -1,4 +1,4 @@
-//! Templates: every function that takes one and makes, changes, finds or reads objects with it.
+//! Templates: the functions that create, copy, change, find and read objects.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A module that only checks its correct use.
+//! A replacement of the module. It only checks that the code under test uses the module correctly.
 
 use crate::error::{Error, Result};
 use crate::id::SessionHandle;

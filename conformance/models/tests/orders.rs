@@ -111,7 +111,8 @@ fn no_change_of_an_epoch_is_lost() {
             let token = Arc::clone(&token);
             thread::spawn(move || work(&token))
         };
-        // A lock of the token protects logins and logouts. Any thread destroys objects.
+        // In the token, a lock protects logins and logouts. Threads destroy objects without this
+        // lock.
         let login = run(|token| {
             token.publish(Login::User);
             token.publish(Login::Public);
@@ -190,7 +191,7 @@ fn a_child_always_starts_without_a_module() {
             assert_eq!(initialize(), CKR_OK);
             assert_eq!(finalize(), CKR_OK);
         });
-        // Meanwhile the other thread reaches any point.
+        // Meanwhile the other thread can reach any point of its work.
         (0..12).for_each(|_| sync::step());
         let (tell, told) = shuttle::sync::mpsc::channel();
         fork(move || {

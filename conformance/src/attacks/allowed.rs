@@ -1,8 +1,7 @@
 //! The attacks that PKCS#11 allows by its defaults. They may succeed under the policy *compatible*,
 //! but not under *strict*.
 
-/// The attacker creates a key with two roles, and the owner of the victim made it extractable
-/// (`CKA_EXTRACTABLE`).
+/// The attacker creates a key with two roles. The victim is extractable (`CKA_EXTRACTABLE`).
 const TWO_ROLES: &str = "the owner allows every wrapping key to wrap this key (CKA_EXTRACTABLE without \
     CKA_WRAP_WITH_TRUSTED), and the caller made the wrapping key: PKCS#11 lets one key have two roles";
 /// The attacker owns the wrapping key.

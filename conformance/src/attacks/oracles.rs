@@ -135,7 +135,8 @@ fn hidden_template(kind: CK_KEY_TYPE) -> Vec<Attribute> {
     hidden_of(kind, 0, &[]).into_iter().filter(|one| one.kind != CKA_VALUE_LEN).collect()
 }
 
-/// Returns the codes of the refused blocks, for each last byte of the second block.
+/// Changes the last byte before the last block to each other value. Returns the codes of the
+/// refused ciphertexts.
 fn refusals(a: &Attacker<'_>, key: ObjectHandle, kind: CK_KEY_TYPE, wrapped: &[u8]) -> BTreeSet<CK_RV> {
     let with = cbc(CKM_AES_CBC_PAD);
     let end = wrapped.len() - 17;

@@ -41,7 +41,7 @@ impl Guarded {
     }
 }
 
-/// Returns a flag for each of `all`, which is true if it is in `wanted`.
+/// Returns an attribute for each type in `all`. The value is true if `wanted` contains the type.
 pub fn said(all: &[CK_ATTRIBUTE_TYPE], wanted: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
     all.iter().map(|usage| flag(*usage, wanted.contains(usage))).collect()
 }
@@ -61,7 +61,7 @@ pub fn readable_of(kind: CK_KEY_TYPE, length: usize) -> Vec<Attribute> {
     [readable(kind), vec![Attribute::number(CKA_VALUE_LEN, length as CK_ULONG)]].concat()
 }
 
-/// Returns a template for a secret key that keeps the protection of its base key.
+/// Returns a template for a secret key that is sensitive and not extractable.
 pub fn hidden_of(kind: CK_KEY_TYPE, length: usize, usages: &[CK_ATTRIBUTE_TYPE]) -> Vec<Attribute> {
     let mut template = [head(CKO_SECRET_KEY, kind), Guarded::Kept.attributes()].concat();
     template.push(Attribute::number(CKA_VALUE_LEN, length as CK_ULONG));
@@ -94,7 +94,7 @@ pub fn ecdh(point: &[u8]) -> Mechanism {
     Structure::new().number(CKD_NULL).counted(&[]).counted(point).mechanism(CKM_ECDH1_DERIVE)
 }
 
-/// Returns a mechanism with its parameter that wraps with a secret key.
+/// Returns a wrapping mechanism with its parameter.
 pub fn wrapper(kind: CK_MECHANISM_TYPE) -> Mechanism {
     match kind {
         CKM_AES_CBC | CKM_AES_CBC_PAD | CKM_AES_CTS => cbc(kind),
@@ -341,16 +341,17 @@ impl Attacker<'_> {
         Ok(out)
     }
 
-    /// Recovers the value of an AES or generic key that was wrapped under a key that the attacker
-    /// knows. The attacker unwraps it as a readable key with a copy of that key.
+    /// Recovers the value of an AES or generic key that was wrapped under [`KNOWN`]. The attacker
+    /// imports `KNOWN` as an unwrapping key, and unwraps the value as a readable key.
     pub fn opened(&self, with: &Mechanism, wrapped: &[u8]) -> Result<Vec<u8>, Failure> {
         let own = self.known(&[CKA_UNWRAP])?;
         let made = self.unwrap_key(with, own, wrapped, &readable(CKK_GENERIC_SECRET))?;
         self.value(made)
     }
 
-    /// Returns whether the ciphertext under [`KNOWN`] is that of the victim. A policy may forbid
-    /// the module to unwrap it. The attacker can do that outside, so then every ciphertext counts.
+    /// Returns whether this ciphertext under [`KNOWN`] contains the victim. If the module refuses
+    /// to unwrap it, every ciphertext counts, because the attacker can decrypt it outside the
+    /// token.
     pub fn is_victim_under_known(&self, with: &Mechanism, wrapped: &[u8]) -> Result<bool, Failure> {
         match self.opened(with, wrapped) {
             Ok(value) => Ok(value == VICTIM),
@@ -366,8 +367,8 @@ pub fn replaced(template: Vec<Attribute>, more: &[Attribute]) -> Vec<Attribute> 
     kept.chain(more.iter().cloned()).collect()
 }
 
-/// Returns a template as the value of an attribute, such as `CKA_UNWRAP_TEMPLATE`. The memory must
-/// outlive its use.
+/// Returns a template as the value of an attribute, such as `CKA_UNWRAP_TEMPLATE`. The value points
+/// to the returned memory, so the caller keeps that memory.
 pub fn nested(attributes: &[Attribute]) -> (Vec<u8>, Vec<Memory>) {
     let held: Vec<_> = attributes.iter().map(|one| Memory::of(&one.value)).collect();
     let made = attributes.iter().zip(&held).fold(Structure::new(), |made, (one, memory)| {

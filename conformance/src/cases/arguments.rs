@@ -1,5 +1,5 @@
-//! The same wrong argument for every function that can have it: a call before `C_Initialize`, an
-//! invalid session handle, and `NULL` for every pointer.
+//! The same error of the caller for every function that it applies to: a call before
+//! `C_Initialize`, an invalid session handle, or `NULL` for every pointer.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};

@@ -49,7 +49,7 @@ fn oaep() -> Mechanism {
     parameter.number(CKZ_DATA_SPECIFIED).bytes(b"").mechanism(CKM_RSA_PKCS_OAEP)
 }
 
-/// Returns a mechanism that signs a digest by SHA-256 with a post-quantum key.
+/// Returns a mechanism that signs a SHA-256 digest with a post-quantum key.
 fn hash_sign(kind: CK_MECHANISM_TYPE) -> Mechanism {
     Structure::new().number(CKH_HEDGE_PREFERRED).bytes(b"").number(CKM_SHA256).mechanism(kind)
 }
@@ -77,7 +77,8 @@ fn derived_value(fixture: &Fixture<'_>, mechanism: &Mechanism, base: ObjectHandl
     fixture.session.attribute(key, CKA_VALUE).map(drop)
 }
 
-/// Creates an AES key that may be used with SHA-256 only, whatever its usage flags say.
+/// Creates an AES key whose `CKA_ALLOWED_MECHANISMS` has only HMAC-SHA-256, although its usage
+/// flags allow more.
 fn restricted(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
     let template = with(open_key(CKO_SECRET_KEY, CKK_AES), Attribute::bytes(CKA_VALUE, SECRET));
     let only = Attribute::bytes(CKA_ALLOWED_MECHANISMS, CKM_SHA256_HMAC.to_ne_bytes());
@@ -110,7 +111,7 @@ fn des3(fixture: &Fixture<'_>) -> Result<ObjectHandle, Failure> {
     fixture.session.generate_key(&Mechanism::new(CKM_DES3_KEY_GEN), &template)
 }
 
-/// Checks that the token has the flag if, and only if, the function is there.
+/// Checks that the token has the flag if the function works, and only then.
 fn flag_agrees(fixture: &Fixture<'_>, flag: CK_FLAGS, works: bool) -> Result<(), Failure> {
     let flags = fixture.module.token_info(fixture.slot)?.flags;
     ensure("C_GetTokenInfo", (flags & flag != 0) == works)
@@ -294,7 +295,7 @@ pub const CASES: &[Case] = &[
         let template = of_32(CKK_AES);
         fixture.session.derive_key(&ecb_data(&SECRET), restricted(fixture)?, &template).map(drop)
     }),
-    // RFC 3279 and DNSSEC still have keys of 1024 bits.
+    // Certificates (RFC 3279) and DNSSEC still use keys of 1024 bits.
     case("C_CreateObject", "of an RSA key with 1024 bits", &[CKR_OK, CKR_KEY_SIZE_RANGE], |fixture| {
         let mut modulus = [0x5a; 128];
         (modulus[0], modulus[127]) = (0xc1, 0x0b);

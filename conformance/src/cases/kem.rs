@@ -50,7 +50,8 @@ pub fn decapsulate(
     Ok(ObjectHandle(output.number(0)))
 }
 
-/// Calls `work` with an ML-KEM pair. A module without ML-KEM is not tested.
+/// Calls `work` with an ML-KEM pair. Fails with `CKR_FUNCTION_NOT_SUPPORTED` if the module has no
+/// ML-KEM.
 fn with_pair(
     fixture: &Fixture<'_>,
     work: impl FnOnce(crate::fixture::Pair) -> Result<(), Failure>,

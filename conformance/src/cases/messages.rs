@@ -11,8 +11,8 @@ const ACTIVE: &[CK_RV] = &[CKR_OPERATION_ACTIVE, CKR_FUNCTION_NOT_SUPPORTED];
 const WORKS: &[CK_RV] = &[CKR_OK, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID];
 const NO_HANDLE: &[CK_RV] = &[CKR_KEY_HANDLE_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 const INVALID: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
-/// The mechanism of Init. PKCS#11 3.2, "AES-GCM": each message has its parameter in
-/// C_EncryptMessage, and Init does not use one.
+/// The mechanism of C_MessageEncryptInit and C_MessageDecryptInit. It has no parameter. PKCS#11
+/// 3.2, "AES-GCM": each message has its own parameter, for example in C_EncryptMessage.
 static GCM: Mechanism = Mechanism::new(CKM_AES_GCM);
 
 /// Returns `CK_GCM_MESSAGE_PARAMS` with a nonce of the application, and memory for the tag.
@@ -51,7 +51,7 @@ fn whole(
     Ok(out)
 }
 
-/// Encrypts and decrypts two messages. If `spoil`, changes the tag of the second one.
+/// Encrypts and decrypts two messages. If `spoil` is true, changes the tag of the second one.
 fn there_and_back(fixture: &Fixture<'_>, spoil: bool) -> Result<(), Failure> {
     let (session, key) = (fixture.fresh()?, fixture.key(Key::Aes)?.0);
     let (tags, nonces) = ([Memory::of(&[0; 16]), Memory::of(&[0; 16])], [[1; 12], [2; 12]]);
@@ -92,8 +92,8 @@ fn in_parts(fixture: &Fixture<'_>) -> Result<(), Failure> {
     ensure("C_EncryptMessageNext", made == expected && tag == other)
 }
 
-/// Signs two messages with one Init, and verifies them in the same way. If `spoil`, changes the
-/// second one.
+/// Signs twice with one Init, and verifies both signatures with one Init. If `spoil` is true,
+/// changes the second signature.
 fn signed(fixture: &Fixture<'_>, spoil: bool) -> Result<(), Failure> {
     let (session, pair) = (fixture.fresh()?, fixture.pair(Key::Ec)?);
     let mut signatures = [[0; 64]; 2];
@@ -113,8 +113,7 @@ fn signed(fixture: &Fixture<'_>, spoil: bool) -> Result<(), Failure> {
     fixture.call("C_MessageVerifyFinal", &session, vec![])
 }
 
-/// Calls one function in a new session, for example C_MessageSignInit with NULL or C_SignMessage
-/// without Init.
+/// Calls one function in a new session, for example C_SignMessage without C_MessageSignInit.
 fn alone(fixture: &Fixture<'_>, function: &'static str, arguments: Vec<Arg<'_>>) -> Result<(), Failure> {
     fixture.call(function, &fixture.fresh()?, arguments)
 }

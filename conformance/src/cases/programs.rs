@@ -24,7 +24,7 @@ const RSA_SIZE: &[CK_RV] = &[CKR_OK, CKR_KEY_SIZE_RANGE];
 /// The codes for a key derivation function that a token may lack.
 const KDF: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_PARAM_INVALID];
 
-/// The codes for a DSA key: tokens may lack DSA, or offer it only if they are asked to.
+/// The codes for a DSA key: a token may lack DSA, or its configuration may disable DSA.
 const DSA: &[CK_RV] =
     &[CKR_OK, CKR_MECHANISM_INVALID, CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];
 
@@ -43,7 +43,7 @@ const DSA_KEY: [&str; 5] = [
     "411602cb19a6ccc34494d79d98ef1e7ed5af25f7",
 ];
 
-/// Returns the template of a DSA session key. `value` is its place in [`DSA_KEY`].
+/// Returns the template of a DSA session key. `value` is the index of `CKA_VALUE` in [`DSA_KEY`].
 fn dsa(class: CK_OBJECT_CLASS, value: usize, usage: CK_ATTRIBUTE_TYPE) -> Vec<Attribute> {
     let part = |kind, at: usize| Attribute::bytes(kind, hex(DSA_KEY[at]));
     vec![

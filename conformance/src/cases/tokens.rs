@@ -178,7 +178,7 @@ pub const CASES: &[Case] = &[
     case(
         "C_LoginUser",
         "with an unknown user name",
-        // The specification gives these codes no order.
+        // The specification does not say which of these codes takes precedence.
         &[
             CKR_PIN_INCORRECT,
             CKR_USER_ALREADY_LOGGED_IN,

@@ -224,8 +224,8 @@ const AUTHENTIC: &[CK_RV] = &[
 ];
 
 /// Returns AES-GCM with a message parameter. PKCS#11 3.2, "AES-GCM Authenticated Wrap / Unwrap":
-/// "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and UnwrapKeyAuthenticated." The
-/// tag stays in the parameter.
+/// "AES-GCM uses … CK_GCM_MESSAGE_PARAMS for WrapKeyAuthenticated and UnwrapKeyAuthenticated."
+/// C_WrapKeyAuthenticated writes the tag to the parameter.
 fn gcm_message() -> Mechanism {
     let (nonce, tag) = (Memory::of(&[3; 12]), Memory::of(&[0; 16]));
     let parameter = Structure::new().pointer(&nonce).number(12).number(0).number(CKG_NO_GENERATE);

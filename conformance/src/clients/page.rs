@@ -96,7 +96,7 @@ pub enum When {
     Soak,
 }
 
-/// The pages that have a table of results and are no guides.
+/// The pages with tables of results. They are not guides.
 const RESULTS: [&str; 2] = ["README", "sid"];
 
 impl Page {
@@ -132,7 +132,7 @@ impl Page {
         Ok(Self { name, title, matter, sections, variables, pasted })
     }
 
-    /// Returns the blocks that tell whether the guide can run on this machine.
+    /// Returns the scripts that check whether the guide can run on this machine.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
             Block::Shell(When::Needs, script) => Some(script.as_str()),
@@ -164,8 +164,8 @@ fn sections(body: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// Returns the block after "```". The result is `Some(None)` if it is only for the reader, and
-/// `None` if its words are unknown.
+/// Returns the block whose first line has the words `info` after "```". The result is `Some(None)`
+/// if the block is only for the reader, and `None` if the words are unknown.
 fn block(info: &str, text: String) -> Option<Option<Block>> {
     let words: Vec<_> = info.split_whitespace().collect();
     Some(match words[..] {

@@ -1,5 +1,5 @@
-//! Pastes a guide into a fresh shell, as its readers do: one bash with a new home directory, and no
-//! variables but those that the guide tells readers to set.
+//! Pastes a guide into a fresh shell, as its readers do: one bash with a new home directory. Its
+//! only variables are `HOME`, `PATH` and those that the guide tells readers to set.
 
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use crate::page::Page;
 use crate::runner::{Outcome, PIN, SO_PIN, TOKEN, free_port, last_words, make_token, wait};
 
-/// The last line of the output if the shell read its whole input. A command that reads standard
-/// input takes the lines that follow it.
+/// The last line of the output if the shell ran the whole guide. The line is missing if a command
+/// read the rest of the guide as its standard input.
 const END: &str = "the end of the guide";
 
 /// Pastes the guide. The token is in its default directory below the home directory.

@@ -153,8 +153,8 @@ impl From<Error> for Stop {
     }
 }
 
-/// Returns whether the child succeeded, or `None` if it took too long. Then ends the processes that
-/// it left running.
+/// Waits for the child, and then ends the processes that it left running. Returns whether the child
+/// succeeded, or `None` if it took too long.
 pub fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<bool>> {
     let ended = loop {
         if let Some(status) = child.try_wait()? {

@@ -6,7 +6,8 @@ use jeton_client::{Attribute, Failure, Mechanism, Structure};
 use super::hex;
 use crate::fixture::{Fixture, Key, ensure, open_key};
 
-/// Generates a pair. The mechanisms of its family use the pair.
+/// Generates a pair and checks the classes of its keys. The other mechanisms of its family use the
+/// same pair.
 pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let key = match kind {
         CKM_RSA_PKCS_KEY_PAIR_GEN => Key::Rsa,
@@ -24,8 +25,7 @@ pub fn pair(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     ensure("C_GenerateKeyPair", right)
 }
 
-/// Generates two secret keys, which must differ. Their length must be the requested one, or the
-/// length of the hash.
+/// Generates two secret keys, which must differ. Both must have 32 bytes.
 pub fn secret(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let mut template = vec![
         Attribute::flag(CKA_TOKEN, false),

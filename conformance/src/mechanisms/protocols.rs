@@ -87,7 +87,7 @@ fn is_tls12(kind: CK_MECHANISM_TYPE) -> bool {
 }
 
 /// Checks a master secret. For TLS 1.2 it must be the value that OpenSSL computes. For older
-/// versions it must have 48 bytes and depend on the secret.
+/// versions it must have 48 bytes and differ from the premaster secret.
 fn master(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let has_version = matches!(kind, CKM_TLS12_MASTER_KEY_DERIVE | CKM_TLS_MASTER_KEY_DERIVE);
     let parameter = Structure::new().members(randoms());

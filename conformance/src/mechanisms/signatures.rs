@@ -1,5 +1,5 @@
-//! Round trips of signatures with key pairs and of RSA encryption, which must detect a change.
-//! Wycheproof has the known answers.
+//! Round trips of signatures with key pairs, and of RSA encryption. A changed signature or message
+//! must not verify. Wycheproof has the known answers.
 
 use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, Structure, names};
@@ -187,11 +187,11 @@ fn oaep(hash: CK_ULONG, mgf: CK_ULONG) -> Structure {
     Structure::new().number(hash).number(mgf).number(CKZ_DATA_SPECIFIED).bytes(b"")
 }
 
-/// Checks encryption and decryption. The two mechanisms without a hash also sign.
+/// Checks encryption and decryption. For `CKM_RSA_PKCS`, also checks signatures.
 fn encrypts(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let pair = fixture.pair(Key::Rsa)?;
     let (mechanism, message) = match kind {
-        // Every module has SHA-1. The sets of Wycheproof check the other hashes.
+        // Every module has OAEP with SHA-1. The sets of Wycheproof check the other hashes.
         CKM_RSA_PKCS_OAEP => (oaep(CKM_SHA_1, CKG_MGF1_SHA1).mechanism(kind), &MESSAGE[..32]),
         _ => (Mechanism::new(kind), &MESSAGE[..32]),
     };

@@ -11,7 +11,7 @@ use crate::cases::{decapsulate, encapsulate};
 use crate::fixture::{Fixture, able, open_key, with};
 
 /// Returns every set that calls of PKCS#11 can test. No call takes the random bytes of a test, so
-/// only the results that follow from these bytes are used.
+/// results that depend on these bytes are not checked.
 pub fn sets() -> Vec<Set> {
     use mldsa_sign::TestName as S;
     use mldsa_verify::TestName as V;
@@ -115,7 +115,7 @@ fn kem_set(name: mlkem::TestName) -> Set {
     })
 }
 
-/// Checks all answers of a test, except a ciphertext that follows from random bytes of the test.
+/// Checks all results of a test, except a ciphertext that depends on random bytes of the test.
 fn kem_test(fixture: &Fixture<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
     const KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
     if let Some(value) = &test.encaps_key {

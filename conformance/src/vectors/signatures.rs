@@ -70,8 +70,8 @@ fn ecdsa_mechanism(function: HashFunction) -> Option<CK_MECHANISM_TYPE> {
 }
 
 /// Returns a set, or `None` if this suite does not know the curve or the hash has no mechanism.
-/// This suite parses DER around the integers strictly, so a module never gets what the parser
-/// refuses.
+/// This suite parses the DER of a signature strictly. The module does not get a signature that the
+/// parser refuses.
 fn ecdsa_set(name: ecdsa::TestName) -> Option<Set> {
     let text = format!("{name:?}");
     if text.contains("Bitcoin") || text.contains("160") || text.contains("192") || text.contains("224k1") {
