@@ -2,8 +2,8 @@
 //! order, with and without `C_Finalize`, and a thread ends after the unloading. The process must
 //! exit with 0.
 //!
-//! Each order is a process that this binary starts. `JETON_HOST_ROUNDS` is their number (128, which
-//! is each order once).
+//! The test program starts a process for each order. `JETON_HOST_ROUNDS` is the number of
+//! processes. The default is 128, which tries each order once.
 
 #![cfg(target_os = "linux")]
 #![allow(

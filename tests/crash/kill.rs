@@ -15,7 +15,7 @@ const WORKERS: usize = 4;
 struct Worker {
     process: Process,
     name: String,
-    /// The PIN that was known when it started.
+    /// The number of the last PIN that was known when it started.
     pin: u64,
 }
 
@@ -93,7 +93,7 @@ pub fn case() {
 }
 
 /// Opens the store in a new module and compares it with the output of a dead process. Returns the
-/// number of the PIN, as far as it is known.
+/// number of the user's PIN.
 fn inspect(
     directory: &Arc<Directory>,
     model: &Model,

@@ -29,7 +29,7 @@ pub fn limit(resource: Resource, amount: u64) {
     setrlimit(resource, Rlimit { current: Some(amount), maximum }).expect("a limit below the hard one");
 }
 
-/// A line of /proc/self/status, in bytes.
+/// Returns the number in a line of /proc/self/status, in bytes.
 fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("a proc file system");
     let line = text.lines().find(|line| line.starts_with(name)).expect("a line");
@@ -91,7 +91,8 @@ fn may_lock(bytes: u64) -> bool {
     allowed
 }
 
-/// A system that refuses advice about memory still locks all of it, and the log has one error.
+/// If the system refuses advice about memory, the module still locks all of its secrets, and logs
+/// one error.
 fn locks_without_advice() {
     const LIMIT: u64 = 1 << 20;
     if !may_lock(LIMIT) {

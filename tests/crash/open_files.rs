@@ -231,7 +231,7 @@ pub fn shortage_child() {
 /// Without descriptors a call fails, and afterwards every token is there and works.
 pub fn shortage() {
     let directory = crate::many::tokens_of(8, PIN);
-    // A file that was written a moment ago is opened by C_Initialize.
+    // C_Initialize would open a file that was written a moment ago, so wait first.
     std::thread::sleep(Duration::from_millis(200));
     Process::start("shortage", &directory, &[]).wait().iter().for_each(|line| println!("{line}"));
 }

@@ -178,7 +178,8 @@ pub fn unlock(client: &Client, pin: &[u8]) {
     client.module.close_session(session).expect("a session");
 }
 
-/// Numbers that differ from run to run; the seed is printed. (Steele, Lea, Flood: SplitMix64.)
+/// Random numbers (Steele, Lea, Flood: SplitMix64). [`Random::new`] prints its seed.
+/// `JETON_CRASH_SEED` sets the seed, to repeat a run.
 pub struct Random(u64);
 
 impl Random {

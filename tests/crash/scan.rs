@@ -113,8 +113,8 @@ impl Scanner {
         scanner
     }
 
-    /// Returns the secrets in the memory of this process, each with its number of parts and the
-    /// first address.
+    /// Returns the secrets in the memory of this process, each with the number of parts that were
+    /// found and the first address.
     pub fn scan(&self) -> Vec<(String, usize, String)> {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("a proc file system");
         let memory = File::open("/proc/self/mem").expect("a proc file system");

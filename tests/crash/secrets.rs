@@ -32,7 +32,7 @@ struct Plan {
     /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
     pins: [Turned; 4],
     samples: Vec<Sample>,
-    /// The public key of a pair of the same kind, by the name of the sample.
+    /// For each sample, by name: the public key of another pair of the same kind.
     peers: BTreeMap<String, Turned>,
 }
 
@@ -160,7 +160,8 @@ fn unwrap(directory: &Directory, column: &str, pin: &[u8]) -> (Vec<u8>, Vec<u8>)
     (key, opened.expect("the token key"))
 }
 
-/// In a separate process: decrypts a PIN record, and returns its secrets in the form of the scan.
+/// In a separate process: decrypts the PIN records, and prints their secrets with all bits
+/// inverted.
 pub fn unwrap_child() {
     let directory = directory();
     let plan = Plan::read(&directory);
@@ -311,7 +312,7 @@ impl Run {
 
     /// Returns the fixture of a sample, during a login.
     fn fixture(&self, session: SessionHandle, sample: &Sample) -> Fixture<'_> {
-        // Only secret keys name their class.
+        // Only the samples of secret keys contain their class.
         let is_secret = sample.key.iter().any(|(id, _)| *id == A::CLASS.0);
         let derives: &[(A, u8)] = if is_secret { &[(A::DERIVE, 1)] } else { &[] };
         let key = self.create(session, &sample.key, ObjectClass::PRIVATE_KEY, derives);
@@ -385,7 +386,7 @@ impl Run {
             let all: Vec<_> = looked_for.iter().chain(&made).cloned().collect();
             self.expect_none(&format!("after C_Logout, {what}"), &all);
         }
-        // The keys as token objects: copied, loaded at a login, destroyed.
+        // Store the key as a token object, copy it, load it at a login, and destroy it.
         let session = self.log_in(User::User, 1);
         let class = if sample.public.is_empty() { ObjectClass::SECRET_KEY } else { ObjectClass::PRIVATE_KEY };
         let stored = self.create(session, &sample.key, class, &[(A::TOKEN, 1)]);
@@ -399,7 +400,7 @@ impl Run {
         }
         self.log_out(session);
         self.expect_none(&format!("after C_Logout, {} destroyed", sample.name), &looked_for);
-        // The key with all mechanisms, without a logout.
+        // Use the key with all mechanisms, and call C_Finalize without a logout.
         let session = self.log_in(User::User, 1);
         let mut fixture = self.fixture(session, &sample);
         for row in mechanism::all().filter(|row| may_take(row, key_type)) {

@@ -14,7 +14,7 @@ use rusqlite::ffi::{
     sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
-/// The events, in order. Each names its file.
+/// A recorded event. The name of a file is the last part of its path.
 #[derive(Debug, Clone)]
 pub enum Event {
     Write {
@@ -209,7 +209,7 @@ unsafe extern "C" fn open(
     out: *mut c_int,
 ) -> c_int {
     let base = BASE.load(Ordering::Acquire);
-    // SAFETY: SQLite gave memory for a file. Without methods it is not closed.
+    // SAFETY: SQLite gave memory for a file. SQLite does not close a file without methods.
     unsafe { (*file).pMethods = std::ptr::null() };
     if let Some(outcome) = fails(Call::Open) {
         return outcome;

@@ -20,7 +20,8 @@ use crate::support::{Client, Directory, LABEL, PIN, SO_PIN, data, each_backend, 
 const OPEN: usize = 3;
 /// The largest number of descriptors of an open file, with its log, index and locks.
 const DESCRIPTORS: usize = 8;
-/// Longer than the steps of the file system's clock, so that a stamp of a file can be trusted.
+/// Longer than a step of the file system's clock. After this time, a later write changes the time
+/// stamp of the file.
 const REST: Duration = Duration::from_millis(80);
 
 fn limited() -> String {
@@ -79,7 +80,7 @@ fn close_file(client: &Client, slot: SlotId, others: &[SlotId]) {
     assert!(!is_open(&path), "the file is open");
 }
 
-/// A logged-in token whose file is closed, with a key and another module on the same files.
+/// A logged-in token whose file is closed, and a key of this token.
 struct Scene {
     client: Client,
     slots: Vec<SlotId>,
@@ -99,8 +100,8 @@ impl Scene {
         scene
     }
 
-    /// Closes the file of the first token. It does so twice, because the module opens a file that
-    /// was written to once more.
+    /// Closes the file of the first token. It does so twice: after a write, the module opens the
+    /// file again at the next search.
     fn close(&self) {
         close_file(&self.client, self.slots[0], &self.slots);
         self.client.find(self.session, &none());

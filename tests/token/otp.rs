@@ -180,7 +180,7 @@ fn hotp_key_attributes_restrict_the_parameter() {
             let refused = client.module.sign_init(session, &wrong, key);
             assert_eq!(refused, Err(Error::MechanismParamInvalid));
         }
-        // 0: ignored, 2: mandatory.
+        // The value 0 means that the counter is ignored, and 2 that it is mandatory.
         let ignoring = client.create(session, &hotp().number(A::OTP_COUNTER_REQUIREMENT, 0)).expect("a key");
         let nine = with(Some(9), None, None, 0);
         assert_eq!(password(&client, session, &nine, ignoring), Ok((KNOWN[0].to_owned(), 0)));

@@ -115,7 +115,7 @@ fn wrong_pkcs1_padding_decrypts_to_the_same_bytes_in_each_backend() {
             let opened = Way::Decrypt.whole(&client, session, &mechanism, private, &ciphertext);
             assert_eq!(opened, Ok(message(len)));
         }
-        // An error that depends only on public data stays.
+        // An error that depends only on public data is still returned.
         let above = Way::Decrypt.whole(&client, session, &mechanism, private, &[0xff; 256]);
         assert_eq!(above, Err(Error::EncryptedDataInvalid));
         let short = Way::Decrypt.whole(&client, session, &mechanism, private, &[1; 255]);
@@ -175,7 +175,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
                 assert_eq!(open(), value, "{wrong}");
                 all.push(value);
             }
-            // A private key fails later, and always in the same way.
+            // The unwrapping of a private key fails later, and always in the same way.
             let template = key_object(ObjectClass::PRIVATE_KEY, KeyType::EC);
             let refused = unwrap(&client, session, &mechanism, private, &ciphertext, &template);
             assert_eq!(refused, Err(Error::WrappedKeyInvalid), "{wrong}");
@@ -200,7 +200,7 @@ fn wrong_pkcs1_padding_unwraps_to_the_same_key_of_the_wanted_length() {
 }
 
 /// The attack of Bortolozzo et al. and Bardou et al. unwraps forged blocks. The return code shows
-/// for each block whether its padding is right.
+/// for each block whether its padding is right. Here the code is the same for all blocks.
 #[test]
 fn unwrapping_does_not_reveal_whether_cbc_padding_is_valid() {
     each_backend(|provider| {

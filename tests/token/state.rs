@@ -58,8 +58,8 @@ fn every_digest_state_is_restored_in_other_sessions_and_repeatedly() {
 }
 
 /// PKCS#11 3.2, `CKR_OPERATION_ACTIVE`: an active operation "prevents Cryptoki from activating the
-/// specified operation". A digest whose state the caller has does not. pkcs11-provider starts the
-/// next digest of a TLS handshake in such a session.
+/// specified operation". An active digest whose state the caller has saved does not prevent another
+/// digest. pkcs11-provider starts the next digest of a TLS handshake in such a session.
 #[test]
 fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
     each_backend(|provider| {
@@ -68,7 +68,7 @@ fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
         let init = |session| module.digest_init(session, &plain(M::SHA256));
         init(one).expect("an operation");
         module.digest_update(one, b"a").expect("a part");
-        // The length alone saves nothing.
+        // A call that asks for the length does not save the state.
         module.operation_state(one, Output::Length).expect("a length");
         assert_eq!(init(one), Err(Error::OperationActive));
         let state = save(&client, one).expect("a state");
@@ -87,7 +87,7 @@ fn a_digest_whose_state_is_saved_makes_way_for_the_next_one() {
         // Data after the state would be lost.
         assert_eq!(init(one), Err(Error::OperationActive));
         assert_eq!(digest_of(&client, one, 32)[..4], [0xba, 0x78, 0x16, 0xbf]);
-        // A digest that ended after it was saved leaves no trace.
+        // A digest that ended after it was saved has no effect on the next digests.
         init(one).expect("an operation");
         save(&client, one).expect("a state");
         digest_of(&client, one, 32);
@@ -369,8 +369,8 @@ fn the_key_must_be_the_same_and_still_allowed() {
         assert_eq!(client.verify(session, &mechanism, public, b"data", &signature), Ok(()));
 
         assert_eq!(restore(private), Ok(()));
-        // The same key in both arguments, as pkcs11-provider passes it. Another key in the argument
-        // that is not needed.
+        // The caller may pass the same key in both arguments, as pkcs11-provider does. Another key
+        // in the argument that is not needed is refused.
         assert_eq!(module.set_operation_state(session, &state, private, private), Ok(()));
         let extraneous = module.set_operation_state(session, &state, other, private);
         assert_eq!(extraneous, Err(Error::KeyNotNeeded));

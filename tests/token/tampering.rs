@@ -234,7 +234,8 @@ fn rows_altered_under_a_running_process_are_found_at_the_next_write_and_search()
             let objects = stored(&client, session, &LABELS);
             assert_eq!(client.find(session, &none()).len(), LABELS.len());
             tamper(&client, statements);
-            // Loading the rows for this takes at most a sixteenth of the time.
+            // The module loads the rows again only after a pause of 16 times the duration of a
+            // load.
             std::thread::sleep(Duration::from_millis(200));
             client.create(session, &data("after").stored()).expect("data");
             let known = objects.iter().filter(|object| client.module.object(session, **object).is_ok());
@@ -550,8 +551,8 @@ const INDEX_HEAD: usize = 168;
 /// The lowest bit, one in the middle, and all bits.
 const MASKS: [u8; 3] = [0x01, 0x10, 0xff];
 
-/// Returns the offsets at which bytes are flipped. `JETON_FLIP_STRIDE=1` tries every byte, which
-/// takes minutes:
+/// Returns the offsets of the bytes that are changed, each with the bits to flip.
+/// `JETON_FLIP_STRIDE=1` tries every byte, which takes minutes:
 ///
 /// ```text
 /// JETON_FLIP_STRIDE=1 cargo test --release -p jeton --test token -- flipped --nocapture
@@ -621,7 +622,7 @@ fn a_flipped_byte_never_changes_a_result() {
     }
 }
 
-/// The index of the log is shared memory: all processes read a flip of one process.
+/// The index of the log is shared memory: if one process flips a byte, all processes read it.
 #[test]
 fn a_flipped_byte_of_an_index_in_use_never_changes_a_result() {
     let provider = &Provider::ALL[0];

@@ -94,7 +94,7 @@ fn master_secrets_match_known_values_and_return_the_version() {
     // prf(pre, b"extended master secret", client, 48)
     let known_extended =
         "c585881c670108a5077923d6e239aea5222913c609b06009a2d9f865178e0e012f148f1514e3e9b4b5d4854a689ea856";
-    // With bytes(range(47)), and SHA-384.
+    // Both with bytes(range(47)) as the pre-master secret, the second with SHA-384.
     let dh10 =
         "88c83931666fdf5fb9764e6133a3363f623339449ce85da6fc2b04d5d727e850da4611080f9211acadb1abc678b3a668";
     let dh12 =

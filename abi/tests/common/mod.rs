@@ -17,14 +17,14 @@ macro_rules! rv {
     };
 }
 
-/// Calls a function of the list, which succeeds.
+/// Calls a function of the list, which must succeed.
 macro_rules! ok {
     ($name:ident($($argument:expr),* $(,)?)) => {
         assert_eq!(rv!($name($($argument),*)), CKR_OK, stringify!($name))
     };
 }
 
-/// Returns the function list of the interface with this name and version.
+/// Returns the interface of this version.
 pub fn interface(major: u8, minor: u8) -> &'static CK_INTERFACE {
     let mut version = CK_VERSION { major, minor };
     let mut found = null_mut();
@@ -45,7 +45,7 @@ pub fn functions() -> &'static CK_FUNCTION_LIST_3_2 {
 /// The entries of a function list, as addresses, in order.
 pub fn entries(interface: &CK_INTERFACE, count: usize) -> &'static [usize] {
     let list = interface.pFunctionList.cast::<usize>();
-    // SAFETY: a list is a version, padded to an address, and `count` addresses.
+    // SAFETY: a list is a version, padded to the length of an address, and `count` addresses.
     unsafe { std::slice::from_raw_parts(list.add(1), count) }
 }
 
