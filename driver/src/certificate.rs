@@ -145,7 +145,7 @@ pub fn sign(
 ) -> Result<Vec<u8>, Error> {
     session.sign_init(mechanism, key)?;
     login.again(session, key)?;
-    // No signature of the standard is longer: SLH-DSA with the fast sets has 49,856 bytes.
+    // The longest signature of the algorithms above has 49,856 bytes: SLH-DSA with a set 256f.
     let mut signature = vec![0; 64 << 10];
     let length = session.sign(input, &mut signature)?;
     signature.truncate(length);
@@ -181,7 +181,7 @@ fn ecdsa_raw(der: &[u8], point_bits: usize) -> Option<Vec<u8>> {
     Some(raw)
 }
 
-/// The names in a certificate, in DER.
+/// The names in a certificate. Subject, issuer and serial number are in DER.
 pub struct Names {
     /// The subject.
     pub subject: Vec<u8>,

@@ -128,8 +128,8 @@ impl Resident {
 
     /// Begins to record the peak again, if the kernel allows it.
     pub fn reset_peak() {
-        // proc(5), clear_refs: 5 resets the peak resident set size. If this fails, the peak is that
-        // since the start of the process.
+        // proc(5), clear_refs: 5 resets the peak resident set size. If this fails, the peak is
+        // counted from the start of the process.
         let _ = fs::write("/proc/self/clear_refs", "5");
     }
 }

@@ -1,5 +1,6 @@
-//! The library of the tool `jeton`. It administers the tokens of PKCS#11 modules of any vendor, and
-//! measures several modules side by side in an X.509 PKI pipeline.
+//! The library of the tool `jeton`. It administers the tokens of PKCS#11 modules of any vendor. It
+//! also measures the modules: with an X.509 PKI pipeline, with the issuance of certificates under
+//! load, and with TLS handshakes.
 //!
 //! It uses the modules only through their C interface. Only [`token_file`] calls Jeton's core, for
 //! commands that PKCS#11 has no function for.

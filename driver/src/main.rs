@@ -1,5 +1,4 @@
-//! The tool `jeton`: administers tokens of any PKCS#11 module, and runs the X.509 PKI pipeline
-//! through several modules.
+//! The tool `jeton`: reads the command line, runs a command, and returns the exit status.
 
 mod commands;
 

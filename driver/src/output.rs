@@ -96,7 +96,8 @@ impl NewFile {
                 file.persist(&path).map(drop).map_err(|error| error.error)
             }
             (Unnamed::Nameless(file), Existing::Keep) => link(&file, &path),
-            // A link replaces no file, so the file gets a second name first.
+            // A link cannot replace a file. So the file first gets a temporary name, and a rename
+            // replaces the old file.
             (Unnamed::Nameless(file), Existing::Replace) => {
                 let name = tempfile::Builder::new().make_in(&self.folder, |name| link(&file, name));
                 name.and_then(|name| name.persist(&path).map_err(|error| error.error)).map(drop)

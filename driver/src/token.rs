@@ -19,7 +19,7 @@ pub struct Slot {
     pub token: Option<TokenInfo>,
 }
 
-/// Chooses a token, with the same options as `softhsm2-util`.
+/// A way to choose a token. `softhsm2-util` has options for the first four.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The first slot whose token is not initialised.

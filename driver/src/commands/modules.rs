@@ -1,5 +1,5 @@
-//! What `pipeline` and `issue` share: the options that choose modules, the start of a process for
-//! each, the progress bar, and Ctrl-C.
+//! The code that `pipeline` and `issue` share: the options that choose modules, the start of a
+//! process for each module, the progress bar, and the handler of Ctrl-C.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The exit status after Ctrl-C, as in shells: 128 plus the number of SIGINT.
 const INTERRUPTED_STATUS: u8 = 130;
 
-/// The number of seconds in a day.
+/// The largest number of seconds that an option accepts: a day.
 const MAX_SECONDS: f64 = 86_400.0;
 
 /// Reads a number of seconds.

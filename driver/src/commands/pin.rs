@@ -134,8 +134,8 @@ fn credential(name: &str) -> Result<PathBuf, Error> {
     Ok(Path::new(&folder).join(name))
 }
 
-/// Returns the PIN from the file, from the file descriptor or from the environment variable. The
-/// first one that exists wins.
+/// Returns the PIN from the file, from the file descriptor or from the environment variable. Uses
+/// the first one that is given.
 pub fn given(
     file: Option<&Path>,
     descriptor: Option<u32>,
@@ -188,7 +188,7 @@ fn loads(library: &Path) -> Result<(), Error> {
     }))
 }
 
-/// The hidden command of this process.
+/// The hidden command that loads a module in a process of its own.
 #[derive(Args)]
 pub struct LoadModule {
     library: PathBuf,

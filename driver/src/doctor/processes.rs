@@ -1,5 +1,5 @@
-//! The processes that have a token open, and the modules that they loaded (`/proc`). Only the
-//! processes of the same user are visible, or all of them to root.
+//! The processes that have a token open, and the modules that they loaded (`/proc`). A user can
+//! examine only their own processes. Root can examine all processes.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -15,7 +15,8 @@ use crate::Error;
 use crate::figure::WIDE;
 use crate::pipeline::{ModuleDescription, Outcome};
 
-/// If the baseline's runs differ by more than this part of their median, other work disturbed them.
+/// The report warns that other work disturbed a load if the spread of the baseline's runs is larger
+/// than this.
 const MOVED: f64 = 0.25;
 
 /// A measurement of issuance.

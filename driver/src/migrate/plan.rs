@@ -12,7 +12,7 @@ pub struct Plan {
     pub template: Vec<Attribute>,
     /// Whether `CKA_TRUSTED` is true, which only the SO may set.
     pub trusted: bool,
-    /// The attributes that are not migrated, each with the reason.
+    /// The attributes that are changed or left out, each with the new value or the reason.
     pub differences: Vec<String>,
     /// The memory that templates inside the template point to.
     _held: Vec<Memory>,

@@ -1,4 +1,4 @@
-//! Writes a page as HTML. The syntax is that of XML too, so that every XML parser reads it.
+//! Writes a page as HTML. The page is also well-formed XML, so that an XML parser can read it.
 
 use std::fmt::Write;
 

@@ -106,8 +106,8 @@ pub struct Latency {
     pub p999: f64,
     /// The longest time.
     pub max: f64,
-    /// Points `(number, seconds)` of the distribution: of this number of handshakes, one takes at
-    /// least these seconds.
+    /// Points `(number, seconds)` of the distribution: on average, one of this number of handshakes
+    /// takes at least these seconds.
     pub curve: Vec<(f64, f64)>,
 }
 

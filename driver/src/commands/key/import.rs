@@ -151,8 +151,8 @@ impl Import {
     }
 
     /// Returns the label and the ID of an item. The options --label and --id apply to the first key
-    /// and its certificate only. Other items get the name in the file and the identifier of their
-    /// public key.
+    /// and its certificate only. Without an option, the label is the name that the file gives, and
+    /// the ID is the identifier of the public key.
     fn naming(&self, found: &Found) -> Result<Naming, Error> {
         let own = self.label.as_ref().filter(|_| found.is_first);
         let label = own.or(found.name.as_ref()).cloned().unwrap_or_default();
@@ -207,7 +207,7 @@ fn remove(session: &Session, objects: Vec<ObjectHandle>) -> Result<(), Error> {
     objects.into_iter().try_for_each(|object| session.destroy_object(object)).map_err(Error::from)
 }
 
-/// What an item of a file becomes.
+/// The content of an item of a file.
 enum Contents {
     Pair(Box<token_file::KeyPair>),
     Certificate(Vec<u8>),
