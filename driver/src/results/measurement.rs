@@ -1,7 +1,6 @@
 //! Reads whole measurements of a result store, for `jeton report`.
 //!
-//! A store is an ordinary input: it may come from another person. Nothing here trusts its texts or
-//! numbers.
+//! A store may come from another person, so this module does not trust its texts or numbers.
 
 use std::path::Path;
 
@@ -15,12 +14,12 @@ use crate::selection::IN_PROCESS;
 /// The largest number of cells of one measurement in a report.
 const MOST_CELLS: usize = 50_000;
 
-/// The seconds of all stages of each run.
+/// The query for the seconds of all stages of each run.
 const TOTALS: &str = "
     SELECT module, algorithm, size, 'total', sum(seconds) FROM sample WHERE measurement = ?1
     GROUP BY module, algorithm, size, round ORDER BY min(rowid)";
-/// The seconds of each stage, and of all stages, divided by those of the baseline in the same
-/// round.
+/// The query for the seconds of each stage, and of all stages, divided by those of the baseline in
+/// the same round.
 const RATIOS: &str = "
     WITH run AS (
         SELECT module, algorithm, size, round, stage, seconds FROM sample WHERE measurement = ?1
