@@ -26,7 +26,7 @@ pub struct Suite {
     pub left_out: Vec<LeftOut>,
     /// How tokens were filled with objects.
     pub fills: Vec<Filled>,
-    /// Our module and the baseline, measured in turns.
+    /// The comparisons of our module with the baseline, measured in turns.
     pub turns: Vec<Turns>,
 }
 

@@ -35,7 +35,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// Returns the word that stands for it in the names of groups.
+    /// Returns the word for this lifetime in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -96,7 +96,7 @@ pub trait Target {
     /// `C_DestroyObject` of an AES key.
     fn destroying(&self, home: Home) -> Outcome<Boxed<'_>>;
     /// A search (`C_FindObjectsInit`, all calls of `C_FindObjects`, `C_FindObjectsFinal`) among
-    /// `count` objects. The value changes from search to search.
+    /// `count` objects. Each search looks for another value, unless it looks for all objects.
     fn searching(&self, what: Findable, count: usize) -> Outcome<Boxed<'_>>;
     /// The first `C_SignInit` with a P-256 key that was never used.
     fn first_use(&self) -> Outcome<Boxed<'_>>;

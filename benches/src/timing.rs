@@ -338,7 +338,8 @@ fn report(
     println!("{backend:10}  {name:72} {samples:9} {all:8.2} {:8.2} {verdict}", most.abs());
 }
 
-/// Returns the t with the largest absolute value, over the times below each percentile.
+/// Runs the test with all times, and with the times below each percentile. Returns the t with the
+/// largest absolute value.
 fn cropped(times: &[Vec<f64>; 2]) -> f64 {
     let mut sorted = times.concat();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -115,7 +115,7 @@ impl<'a> Fixture<'a> {
     pub fn logged_out<T>(&self, work: impl FnOnce(&Session) -> Result<T, Failure>) -> Result<T, Failure> {
         let session = self.fresh()?;
         session.logout()?;
-        // The private session objects ended with the login.
+        // The logout destroyed the private session objects.
         self.keys.borrow_mut().clear();
         let outcome = work(&session);
         let _ = session.logout();

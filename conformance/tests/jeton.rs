@@ -1,4 +1,5 @@
-//! With each backend, Jeton passes every case, every mechanism that it lists, and every vector.
+//! With each backend, Jeton passes every case, every mechanism that it lists, and every vector of a
+//! quick run.
 
 use std::path::Path;
 use std::process::Command;

@@ -349,7 +349,8 @@ fn read(attributes: &Template) -> CoreTemplate<'_> {
     CoreTemplate(template)
 }
 
-/// The session is not asynchronous, so no function is pending.
+/// Returns the result of a function. The session is not asynchronous, so the function is not
+/// pending.
 fn completed<T>(started: Started<T>) -> Result<T, Error> {
     match started {
         Started::Done(done) => Ok(done),

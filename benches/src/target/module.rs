@@ -37,7 +37,7 @@ impl ModuleToken {
         Ok(Self { row: row.to_owned(), module: module.clone(), slot, session, home })
     }
 
-    /// Returns the same token with a session of its own, whose keys are session keys.
+    /// Returns the same token with a session of its own. It makes session keys.
     pub fn sibling(&self) -> Outcome<Self> {
         let session = self.another_session().outcome()?;
         let (row, module) = (self.row.clone(), self.module.clone());

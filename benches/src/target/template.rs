@@ -138,7 +138,7 @@ pub enum Findable {
 pub const FINDABLE: [Findable; 4] = [Findable::Label, Findable::Id, Findable::ClassAndId, Findable::All];
 
 impl Findable {
-    /// Returns the word that stands for it in the names of groups.
+    /// Returns the word for this kind of search in the names of groups.
     pub fn name(self) -> &'static str {
         match self {
             Self::Label => "label",

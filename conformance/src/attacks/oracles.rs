@@ -148,8 +148,8 @@ fn refusals(a: &Attacker<'_>, key: ObjectHandle, kind: CK_KEY_TYPE, wrapped: &[u
     codes.filter(|code| *code != CKR_OK).collect()
 }
 
-/// Vaudenay: finds the last byte of a block by the padding that is accepted. The key can only
-/// unwrap.
+/// Vaudenay's attack: finds the last byte of a block, because the module accepts only valid
+/// padding. The key can only unwrap.
 fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
     let with = cbc(CKM_AES_CBC_PAD);
     let wrapping = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP], &[]).setup()?;

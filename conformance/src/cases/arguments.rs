@@ -1,5 +1,5 @@
-//! The same error of the caller for every function that it applies to: a call before
-//! `C_Initialize`, an invalid session handle, or `NULL` for every pointer.
+//! Errors of the caller that are possible in many functions: a call before `C_Initialize`, an
+//! invalid session handle, and `NULL` for every pointer. Each is tried with every such function.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};

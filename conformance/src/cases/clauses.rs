@@ -19,7 +19,7 @@ const NO_PARTS: &[CK_RV] =
 const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
 /// PKCS#11 3.2, "Common key attributes": the default depends on the mechanism or the token.
 const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
-/// PKCS#11 3.2, "Key derivation by data encryption": the data has whole blocks.
+/// PKCS#11 3.2, "Key derivation by data encryption": the data is at least as long as the key.
 const TOO_SHORT: &[CK_RV] = &[CKR_DATA_LEN_RANGE, CKR_MECHANISM_INVALID];
 /// The codes for Triple DES, which a module may lack.
 const DES3: &[CK_RV] = &[CKR_OK, CKR_MECHANISM_INVALID];
