@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use crate::support::{Attributes, Client, Directory, each_backend, none, plain};
 
-/// A format, its stored file and the number of the user's objects in it. Format 1 was never in a
-/// version.
+/// A format, its stored file and the number of the user's objects in it. No version of Jeton wrote
+/// format 1.
 const FILES: [(i64, &str, usize); 2] = [(2, "8d17499fca84648f.jeton", 5), (3, "17c183126338a4cb.jeton", 6)];
 
 fn format(directory: &Path) -> i64 {

@@ -1,4 +1,4 @@
-//! Tests the core through its public API. Every case runs once per backend.
+//! Tests the core through its public API. Most tests run once per backend.
 
 mod asynchronous;
 mod at_rest;

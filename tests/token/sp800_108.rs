@@ -135,7 +135,8 @@ fn sp800_108_keys_match_nist_vectors() {
     });
 }
 
-/// The fields of the sample in the standard, with the length of all segments or of the keys.
+/// The fields of the sample in the standard. The length among them is the sum of the segments or
+/// the sum of the keys.
 fn sample(segments: bool) -> Params {
     params(
         MacFunction::Hmac(Hash::Sha256),

@@ -1,4 +1,4 @@
-//! Threads on one token.
+//! Several threads use one token.
 
 use jeton::id::{AttributeType as A, MechanismType as M};
 

@@ -193,7 +193,7 @@ fn a_key_that_cannot_be_wrapped_or_a_missing_nonce_is_refused() {
         let refused = test.unwrap(M::AES_GCM, &mut params(scheme), AAD, ObjectHandle(0), &[0; 16], &template);
         assert_eq!(refused, Err(Error::UnwrappingKeyHandleInvalid));
 
-        // A counter would restart at zero for each key.
+        // A counter would start at zero again for each wrapped key, and repeat its nonces.
         for generator in [Generator::Counter, Generator::CounterXor] {
             let mechanism = plain(M::AES_GCM);
             let mut counted = params(scheme).generated(generator, 0).expect("no fixed bits");
