@@ -23,7 +23,7 @@ const DIGESTS: [usize; 5] = [20, 28, 32, 48, 64];
 /// The integers of a library, with a test for primes.
 pub(super) trait Primes: Integers {
     /// Tests an odd number of at most 3072 bits. A composite number passes with a negligible
-    /// probability, also if an attacker chose it.
+    /// probability, even if an attacker chose it.
     fn is_prime(number: &[u8]) -> Result<bool>;
 }
 

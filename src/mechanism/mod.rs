@@ -93,7 +93,7 @@ pub fn find(id: MechanismType) -> Option<&'static MechanismRow> {
 }
 
 /// The length of the lookup table. The table exists because every `Init` function looks up a
-/// mechanism. Numbers from here on, such as vendor numbers, are searched for.
+/// mechanism. For numbers from here on, such as vendor numbers, `find` searches all rows.
 const COMMON: usize = 0x4100;
 
 /// Returns the hash that a digest mechanism computes. Parameters name a hash by its mechanism.

@@ -243,8 +243,8 @@ pub enum Params {
 }
 
 impl Params {
-    /// Checks whether both parameters are equal. Most mechanisms have no parameter. The inlined
-    /// first test compares two of these without a call.
+    /// Checks whether both parameters are equal. Most mechanisms have no parameter. For these, the
+    /// inlined first test answers without a call.
     #[inline]
     pub fn same(&self, other: &Self) -> bool {
         matches!((self, other), (Self::None, Self::None)) || self == other

@@ -191,8 +191,8 @@ pub enum KeyExchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Derivation {
-    /// ECDH, with and without the cofactor. The result is the same: the cofactor of every supported
-    /// curve is 1, or X25519 and X448 already include it.
+    /// ECDH, with and without the cofactor. The result is the same: the supported curves of ECDSA
+    /// have the cofactor 1, and X25519 and X448 already include the cofactor.
     Ecdh,
     /// HKDF that creates a key.
     Hkdf,

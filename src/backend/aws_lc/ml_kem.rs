@@ -16,7 +16,7 @@ fn expand(set: MlKem, seed: &[u8]) -> Result<(Vec<u8>, Secret)> {
     ffi::ml_kem_expand(set, seed.as_array().ok_or(Error::DataInvalid)?)
 }
 
-/// A decapsulation key in its encoding, which AWS-LC computes with.
+/// An encoded decapsulation key. AWS-LC decapsulates with the encoding.
 pub(super) struct Private {
     set: MlKem,
     public: Vec<u8>,

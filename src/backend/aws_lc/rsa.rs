@@ -80,9 +80,9 @@ impl Private {
     }
 
     /// Signs once at load, which costs as much as any signature (0.2 to 5 ms, 2048 to 4096 bits).
-    /// This fills the pool of blinding factors, which would otherwise make the first signature
-    /// slower. AWS-LC checks every result against `e`. So this also proves that `d` belongs to `e`,
-    /// which no other check does for a key without primes.
+    /// Without this, the first signature would fill the pool of blinding factors and take longer.
+    /// AWS-LC checks every result against `e`. So this also proves that `d` belongs to `e`, which
+    /// no other check does for a key without primes.
     fn warm_up(&self) -> Result<()> {
         if self.e.is_none() {
             return Ok(());

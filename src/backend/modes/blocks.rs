@@ -1,5 +1,5 @@
-//! Ciphers on whole blocks. They hold back the bytes of an incomplete block, and those that the end
-//! of the message may need.
+//! Ciphers on whole blocks. They hold back the bytes of an incomplete block, and the bytes that the
+//! end of the message may need.
 
 use zeroize::{Zeroize, Zeroizing};
 

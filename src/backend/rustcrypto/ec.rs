@@ -160,9 +160,9 @@ impl<C: Weierstrass> Signer for EcdsaSigner<C> {
         2 * self.0.curve.len()
     }
 
-    /// The nonce is that of RFC 6979 with added entropy (3.6). The key stays secret if the random
-    /// generator is broken. It also stays secret if one of two computations of the same signature
-    /// has a fault.
+    /// The nonce is that of RFC 6979 with added entropy (3.6). The key stays secret even if the
+    /// random generator is broken. It also stays secret even if one of two computations of the same
+    /// signature has a fault.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
         let out = output(out, self.signature_len())?;
         let digest = Representative::new(self.0.curve, input);

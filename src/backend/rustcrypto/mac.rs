@@ -81,7 +81,7 @@ fn hmac(hash: Hash, key: &[u8]) -> Result<Box<dyn Mac>> {
         Hash::Blake2b256 => hmac_with::<Blake2b256>(key),
         Hash::Blake2b384 => hmac_with::<Blake2b384>(key),
         Hash::Blake2b512 => hmac_with::<Blake2b512>(key),
-        // FIPS 202, A.1: HMAC needs a function with a fixed output length.
+        // FIPS 202, 7 approves HMAC with the SHA-3 hash functions, but not with the SHAKEs.
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
     }
 }

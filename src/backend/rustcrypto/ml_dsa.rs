@@ -110,8 +110,8 @@ fn decode<P: Set>(set: MlDsa, bytes: &[u8]) -> Result<ExpandedSigningKey<P>> {
 }
 
 /// Checks that every coefficient of `s1` and `s2` is within [-eta, eta]. FIPS 204, algorithm 25:
-/// "these values may be outside the range if the input is malformed". The library panics on
-/// coefficients outside the range.
+/// the coefficients of a malformed key may be outside this range. The library panics on such
+/// coefficients.
 fn coefficients_in_range(set: MlDsa, key: &[u8]) -> bool {
     /// `rho`, `K` and `tr` come first.
     const START: usize = 32 + 32 + 64;

@@ -23,7 +23,8 @@ pub(crate) fn hash(hash: Hash, data: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// An owned `EVP_MD_CTX`. It is always between a DigestInit and a DigestFinal.
+/// An owned `EVP_MD_CTX`. It is ready for data, except between [`finish`](Self::finish) and
+/// [`reset`](Self::reset).
 pub(crate) struct DigestCtx {
     context: NonNull<aws::EVP_MD_CTX>,
     hash: Hash,

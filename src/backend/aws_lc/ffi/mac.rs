@@ -42,7 +42,8 @@ fn fixed(hash: Hash) -> Result<*const aws::EVP_MD> {
     }
 }
 
-/// An owned `HMAC_CTX` with its key. It is always ready for data.
+/// An owned `HMAC_CTX` with its key. It is ready for data, except between [`finish`](Self::finish)
+/// and [`reset`](Self::reset).
 pub(crate) struct Hmac {
     context: NonNull<aws::HMAC_CTX>,
     len: usize,
@@ -121,7 +122,8 @@ impl Drop for Hmac {
     }
 }
 
-/// An owned `CMAC_CTX` with an AES key. It is always ready for data.
+/// An owned `CMAC_CTX` with an AES key. It is ready for data, except between
+/// [`finish`](Self::finish) and [`reset`](Self::reset).
 pub(crate) struct Cmac(NonNull<aws::CMAC_CTX>);
 
 // SAFETY: a context is not bound to the thread that created it, and it is used only through `&mut`.

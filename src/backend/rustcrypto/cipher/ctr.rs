@@ -8,7 +8,8 @@ use crate::backend::rustcrypto::aes::{Aes, BLOCK};
 /// The number of keystream blocks that are computed at once.
 const BATCH: usize = 8;
 
-/// A counter in the last bits of a block, which wraps. The mode decides whether it may wrap.
+/// A counter in the last bits of a block. It wraps to zero; the mode decides whether a message may
+/// reach that.
 #[derive(Clone)]
 pub(super) struct Counter {
     block: u128,
