@@ -92,7 +92,7 @@ fn a_peer_verifies_what_in_process_signed() {
     }
 }
 
-/// All algorithms besides SLH-DSA, which is slow and which these peers lack.
+/// Returns all algorithms except SLH-DSA, which is slow and which these peers lack.
 fn without_slh_dsa() -> String {
     ALL.replace(",slh-dsa-sha2-128f", "")
 }

@@ -34,7 +34,7 @@ impl Tool {
         Some(Self { scratch })
     }
 
-    /// A command in the directory, with the PINs in the environment.
+    /// Returns a command in the directory, with the PINs in the environment.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.without_pins(arguments);
         command.env("JETON_PIN", PIN).env("JETON_SO_PIN", SO_PIN);

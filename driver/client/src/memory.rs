@@ -135,7 +135,7 @@ impl Structure {
     }
 
     /// Returns the structure as memory that a module may write to and other structures may point
-    /// to. The caller keeps the memory that this structure points to.
+    /// to. The caller must keep `self`, which owns the memory that this structure points to.
     pub fn memory(&self) -> Memory {
         self.clone().finish().0
     }

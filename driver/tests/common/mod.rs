@@ -57,7 +57,7 @@ impl Scratch {
         Self(tempfile::tempdir().expect("the system has a temporary directory"))
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -80,7 +80,7 @@ pub(super) fn verify(
         return Err(unknown(path, &schemes.algorithm));
     }
     let key = hmac::Key::new(hmac::HMAC_SHA256, &derive(path, &schemes.derivation, key)?);
-    // NSS stores only the low 4 bytes of a number.
+    // The MAC covers the low 4 bytes of the attribute's number.
     let kind = (kind & u64::from(u32::MAX)) as u32;
     let mut message = Zeroizing::new([object.to_be_bytes(), kind.to_be_bytes()].concat());
     message.extend_from_slice(plain);
