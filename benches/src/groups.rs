@@ -1,5 +1,5 @@
 //! The groups of the bench. A group is one operation. Its rows are the modules, the core and, for
-//! most groups, the baseline. Each row does the same operation.
+//! cryptographic operations, the baseline. Each row does the same operation.
 
 mod keys;
 mod latency;
