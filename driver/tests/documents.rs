@@ -1,5 +1,5 @@
 //! The certificates, CRLs and OCSP responses of the pipeline are valid: OpenSSL accepts those whose
-//! algorithm it supports, and AWS-LC, called directly, verifies all of them.
+//! algorithm it supports, and the baseline `in-process` verifies all of them.
 
 mod common;
 

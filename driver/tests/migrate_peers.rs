@@ -178,7 +178,7 @@ impl Old {
         (objects, pairs)
     }
 
-    /// Imports a DSA key with softhsm2-util, which uses its own module.
+    /// Imports a DSA key into the old token with softhsm2-util. Returns whether this succeeded.
     fn import_dsa(&self) -> bool {
         let file = |name| self.scratch.file(name);
         let openssl = |arguments: &[&str]| succeed(Command::new("openssl").args(arguments));

@@ -1,4 +1,4 @@
-//! `jeton report`: the page of a result store, of hostile stores too.
+//! The pages that `jeton report` writes of result stores, also of hostile ones.
 
 mod common;
 

@@ -30,7 +30,7 @@ fn the_commands_of_the_table_of_tasks_run() {
 #[test]
 fn the_commands_of_the_chapters_for_administrators_run() {
     let (_, chapters) = admin();
-    // `!` means that the command fails, which bash alone would not check.
+    // A command with `!` must fail. bash with `-e` does not check this.
     let refused = "refused() { if \"$@\"; then exit 1; fi; }\n";
     let variables = "export JETON_DIR=$PWD/tokens JETON_PIN=87654321 JETON_SO_PIN=12345678\n";
     let commands = blocks(chapters).replace("\n! ", "\nrefused ");

@@ -1,4 +1,4 @@
-//! `jeton tls`: handshakes with a key in the token, measured, and with an independent client.
+//! `jeton tls`: measures handshakes with a key in the token, and serves an independent client.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Calls of any function of the standard with any arguments, NULL included, to test a module's
 //! answers.
 //!
-//! A table lists every function with the kinds of its parameters. Each argument owns its memory, so
-//! a call with wrong arguments is defined behaviour on this side.
+//! A table lists every function with the kinds of its parameters. The memory of each argument
+//! outlives the call, so a call with wrong arguments is defined behaviour in the client.
 
 use std::ptr;
 
@@ -189,7 +189,7 @@ impl Kept {
         }
     }
 
-    /// The values are copied: C_GetAttributeValue writes to them.
+    /// Copies the values, because C_GetAttributeValue writes to them.
     fn template(&mut self, attributes: &[Attribute]) -> usize {
         let made = attributes
             .iter()

@@ -195,7 +195,8 @@ impl Keys {
                 return Err(bad(path, object, kind, "was altered: its MAC does not verify"));
             }
         }
-        // NSS reads a trust value without a MAC as "unknown".
+        // Every trust value except "unknown" needs a MAC. NSS treats a value without a MAC as
+        // "unknown".
         if is_trust(kind) && stored != TRUST_UNKNOWN {
             let code =
                 self.codes.get(side, object, kind).ok_or_else(|| bad(path, object, kind, "has no MAC"))?;

@@ -46,7 +46,8 @@ enum Backend {
     Database,
 }
 
-/// Finds the tokens of a token directory, or the token whose directory this is.
+/// Returns the tokens in a token directory. If the directory is that of one token, returns this
+/// token.
 pub(crate) fn tokens(directory: &Path) -> Result<Vec<Token>, Error> {
     if let Some(backend) = Backend::of(directory) {
         return Ok(vec![Token::open(directory, backend)?]);

@@ -15,7 +15,7 @@ const MAX_VALUE: i32 = 16 << 20;
 
 /// Opens a database and checks that it has these tables. No lock is taken and no file is written:
 /// the file is opened as immutable. Fails if another program left a journal, because the database
-/// is then incomplete without it.
+/// file is incomplete without this journal.
 pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
     for suffix in ["-journal", "-wal"] {
         let mut name = path.as_os_str().to_owned();
@@ -41,7 +41,7 @@ pub(crate) fn open(path: &Path, tables: &[&str]) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Returns whether a file begins as an SQLite database.
+/// Returns whether a file begins with the header of an SQLite database.
 pub(crate) fn is_database(path: &Path) -> Result<bool, Error> {
     const HEADER: &[u8; 16] = b"SQLite format 3\0";
     let mut start = Vec::new();
