@@ -138,8 +138,9 @@ pub trait Keys: Sync {
     /// Generates a safe prime p of this size in bits: (p - 1) / 2 is prime too. This is slow, so
     /// the caller must not hold a lock.
     fn safe_prime(&self, bits: usize) -> Result<Vec<u8>>;
-    /// Checks that prime and base can form a Diffie-Hellman group. Fails with the errors of
-    /// [`PairSpec::Dh`].
+    /// Checks that prime and base can form a Diffie-Hellman group. Fails with `KeySizeRange` if the
+    /// prime does not have 512 to 8192 bits. Fails with `DomainParamsInvalid` if the prime is even
+    /// or the base is not from 2 to the prime minus 2.
     fn check_group(&self, prime: &[u8], base: &[u8]) -> Result<()> {
         dh::check_group(prime, base)
     }

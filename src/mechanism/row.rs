@@ -13,8 +13,8 @@ pub struct MechanismRow {
     /// The smallest and largest key size. The unit is the one that the specification names: bits
     /// for RSA and EC, bytes for AES, 0 for digests.
     pub sizes: (u64, u64),
-    /// The type of the keys that it uses or generates. `None` if it uses secret keys of every type,
-    /// or generates keys of several types.
+    /// The type of the keys that it uses or generates. `None` if it uses secret keys or private
+    /// keys of every type, or generates keys of several types.
     pub key_type: Option<KeyType>,
     /// A second type of keys that it uses.
     pub other_key_type: Option<KeyType>,
