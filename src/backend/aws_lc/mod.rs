@@ -107,7 +107,8 @@ impl Keys for KeyPairs {
 }
 
 /// Returns the backend for the algorithms that AWS-LC lacks: Ed448, X448, SLH-DSA, the brainpool
-/// curves, BLAKE2b, and domain parameters of DSA with a subprime of 224 bits.
+/// curves, BLAKE2b, domain parameters of DSA with a subprime of 224 bits, and new RSA keys whose
+/// size is not a multiple of 128 bits.
 #[cfg(feature = "rustcrypto")]
 fn elsewhere() -> Result<&'static Provider> {
     Ok(&super::rustcrypto::PROVIDER)

@@ -55,8 +55,8 @@ impl Macs for AllMacs {
             Hash::Sha512 => pbkdf2_hmac::<Sha512>,
             Hash::Sha512_224 => pbkdf2_hmac::<Sha512_224>,
             Hash::Sha512_256 => pbkdf2_hmac::<Sha512_256>,
-            // `CKP_PKCS5_PBKD2_*` names no other hash. The HMAC of the `pbkdf2` crate does not
-            // support SHA-3.
+            // `CKP_PKCS5_PBKD2_*` names no other supported hash. The HMAC of the `pbkdf2` crate
+            // does not support SHA-3.
             _ => return Err(Error::MechanismInvalid),
         };
         derive(password, salt, iterations, out);

@@ -200,7 +200,8 @@ fn exponent_of_crt(crt: &RsaCrt) -> Result<BoxedUint> {
 }
 
 fn guess_exponent(any: &RsaPublicKey, d: &Secret) -> Result<BoxedUint> {
-    /// The exponents of common software: F4, F0 and F1, F3, and those of old OpenSSH and PGP.
+    /// The exponents of common software: the Fermat numbers F4, F0, F1, F3 and F2, and the
+    /// exponents of old OpenSSH and PGP.
     const USUAL: [u32; 8] = [65537, 3, 5, 257, 17, 35, 37, 41];
     let d = Zeroizing::new(number(d, any.n_bits_precision())?);
     let root = Root::of_two(any, &d);
