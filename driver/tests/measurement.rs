@@ -77,7 +77,10 @@ fn an_interrupt_keeps_and_prints_what_was_measured() {
 #[test]
 fn the_tool_reports_that_its_module_is_missing() {
     let scratch = Scratch::new();
-    let copy = scratch.file("jeton");
+    // The tool also searches the directory above its own.
+    let directory = scratch.file("bin");
+    std::fs::create_dir(&directory).expect("a directory");
+    let copy = format!("{directory}/jeton");
     std::fs::copy(env!("CARGO_BIN_EXE_jeton"), &copy).expect("a copy of the tool");
     let (code, text) = run(std::process::Command::new(&copy).args(["pipeline", "--sizes", "1"]));
     assert!(code == 1 && text.contains("libjeton_pkcs11.so is not beside this program"), "{text}");

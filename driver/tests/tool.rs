@@ -273,7 +273,7 @@ fn objects_are_generated_listed_changed_copied_and_deleted() {
     tool.ok(&["object", "copy", "--class", "secret-key", "--id", "77", "--set-label", "twin"]);
     assert!(tool.fails(1, &["object", "show", "--id", "77"]).contains("2 objects fit"));
     assert!(tool.fails(2, &["object", "delete", "--id", "77"]).contains("--yes"));
-    assert!(tool.fails(2, &["object", "delete", "--yes"]).contains("which objects"));
+    assert!(tool.fails(2, &["object", "delete", "--yes"]).contains("choose the objects"));
     assert!(tool.ok(&["object", "delete", "--id", "77", "--yes"]).contains("2 deleted"));
     assert!(tool.fails(1, &["object", "delete", "--id", "77", "--yes"]).contains("no such object"));
 }
