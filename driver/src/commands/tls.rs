@@ -29,8 +29,9 @@ use super::{pin, printing};
 /// The tables show medians. A ratio compares the two servers in the same round.
 #[derive(Args)]
 pub struct Tls {
-    /// jeton, softhsm2, nss, in-process, or the path of a shared object. in-process compares two
-    /// keys in memory, which shows how exact the measurement is.
+    /// jeton, jeton-rc (Jeton with RustCrypto), softhsm2, nss, kryoptic, craton, in-process, or the
+    /// path of a shared object. in-process compares two keys in memory, which shows how exact the
+    /// measurement is.
     #[arg(long, default_value = "jeton")]
     module: String,
     /// Types of the server's key: rsa2048, p256, p384, ed25519, ml-dsa-65.
