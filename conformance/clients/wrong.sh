@@ -6,8 +6,8 @@ refused() {
   cat said
 }
 
-# Repeats the command until it succeeds, for at most ten seconds. A running client notices a change by another process
-# within one second.
+# Repeats the command until it succeeds, at most 50 times with pauses of 0.2 seconds. A running client notices a change
+# by another process within one second.
 soon() {
   local try
   for try in $(seq 50); do
@@ -17,8 +17,8 @@ soon() {
   return 1
 }
 
-# Initialises the token again, as another program may do under a running client. The objects are removed; the label and
-# the PINs stay.
+# Initialises the token again, as another program may do while a client runs. The objects are removed; the label and the
+# PINs stay.
 initialise_again() {
   local OPENSSL_CONF= slot
   slot=$(pkcs11-tool --module "$MODULE" --list-slots | grep -B1 "token label *: $TOKEN" | sed -n 's/^Slot.*(\(0x[0-9a-f]*\)).*/\1/p')

@@ -28,7 +28,6 @@ mod privacy;
 mod tools;
 mod trust;
 
-/// The attacks that a module may let succeed under the policy *compatible*, and why.
 pub use allowed::reason;
 
 /// An attack.

@@ -21,8 +21,8 @@ const CURVES: [&[u8]; 3] = [
     &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
 ];
 
-/// Two objects for each pair, two secret keys; certutil adds a pair, a certificate and its trust.
-/// NSS refuses data objects in its database.
+/// Each pair is two objects. Two objects are secret keys. certutil adds four objects: a key pair, a
+/// certificate, and a trust object for the certificate. NSS refuses data objects in its database.
 const OBJECTS: usize = 2 * (RSA.len() + CURVES.len()) + 2 + 4;
 const PAIRS: usize = RSA.len() + CURVES.len() + 1;
 
@@ -196,7 +196,8 @@ fn the_reader_of_nss_survives_damaged_databases() {
     for file in ["key4.db", "cert9.db"] {
         let path = directory.join(file);
         let content = fs::read(&path).expect("a file");
-        // The first page has the schema; most of the others are empty.
+        // Flips a bit in every seventh byte of the file header (100 bytes) and of the bytes that
+        // are not zero. Most pages are empty.
         let used = (0..content.len()).filter(|at| *at < 100 || content[*at] != 0).step_by(7);
         for at in used {
             let mut flipped = content.clone();

@@ -1,7 +1,7 @@
 //! The attribute rules as a table: one row per attribute and set of object types.
 //!
 //! PKCS#11 3.2, "Common attributes" to "Secret key objects", and the tables of each mechanism's key
-//! objects. The columns are the footnotes of its attribute tables.
+//! objects. The columns are the footnotes of PKCS#11's attribute tables.
 
 use super::value::Kind;
 use crate::error::Error;
@@ -137,8 +137,8 @@ impl Rule {
     /// contain it.
     pub fn receive(&self) -> Need {
         match self.generate {
-            // A generation needs the length, for example, but the value of an unwrapped or derived
-            // key decides it.
+            // For example, `C_GenerateKey` needs `CKA_VALUE_LEN`. The template of an unwrapped key
+            // may leave it out, because the wrapped key already has a length.
             Need::Must => Need::May,
             need => need,
         }
@@ -205,7 +205,8 @@ const RULES: &[Rule] = &[
     Rule::new(A::CLASS, Kind::Number, ObjectTypes::ALL).needs(Need::Must, Need::Same).changes(Change::Fixed),
     // PKCS#11 3.2, "Storage Objects", "Copying objects".
     flag(A::TOKEN, ObjectTypes::STORAGE, ObjectTypes::NONE).changes(Change::Copy),
-    // Without a login, a public copy would show the private object. SoftHSM refuses it too.
+    // Sessions without a login could read a public copy of a private object. SoftHSM refuses such a
+    // copy too.
     flag(A::PRIVATE, ObjectTypes::STORAGE, ObjectTypes::HIDDEN).changes(Change::CopyRaise),
     // A modifiable copy would bypass CKA_MODIFIABLE false.
     flag(A::MODIFIABLE, ObjectTypes::HIDDEN, ObjectTypes::HIDDEN).changes(Change::CopyLower),

@@ -2,7 +2,7 @@
 //! no secret.
 //!
 //! Several processes share a store, so each process asks it for changes. A database server could be
-//! another store: the interface has batches and a change counter, and does not assume a local file.
+//! another store, because the interface has batches and a change counter.
 
 use std::path::Path;
 
@@ -58,8 +58,8 @@ pub trait Store: Send + Sync {
     /// until no other process and no other thread holds it.
     fn lock_attempt(&self, mode: Mode) -> Result<AttemptLock>;
 
-    /// Counts a failure *before* a PIN is tried, so that killing the process does not save the
-    /// attempt. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
+    /// Counts a failure *before* a PIN is tried, so that the attempt counts even if the process is
+    /// killed. Fails with `PinLocked` if the limit is already reached. [`forgive`](Self::forgive)
     /// resets the count.
     fn attempt(&self, role: Role, limit: u32) -> Result<()>;
 
@@ -103,12 +103,12 @@ pub trait Store: Send + Sync {
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Returns whether another process wrote since the rows were loaded, and left the state as it
-    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `true` so rarely
-    /// that loading the rows takes a small part of the time.
+    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `false` if the
+    /// last load ended too recently, so that loading takes only a small part of the time.
     fn suspicious_since(&self, seen: Change) -> Result<bool>;
 
     /// Copies one state into the empty file at `path`. Other processes may write meanwhile: the
-    /// copy has the whole of a commit of theirs, or nothing of it.
+    /// copy contains each of their commits completely or not at all.
     fn copy(&self, path: &Path) -> Result<()>;
 
     /// Looks for damage that can be seen without a PIN.
@@ -119,8 +119,8 @@ pub trait Store: Send + Sync {
 pub(crate) struct Inspection {
     /// The number of objects.
     pub(crate) objects: u64,
-    /// The damage, one sentence each; empty if there is none. A long list ends with the number of
-    /// the others.
+    /// The damage, one sentence each; empty if there is none. If too many objects are damaged,
+    /// the last sentence gives the number of damaged objects that the list leaves out.
     pub(crate) damage: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ pub struct Rewritten {
 
 /// The PIN records of a new token key.
 pub(crate) struct NewPins {
-    /// The record of the SO PIN that was opened, and the new one.
+    /// The record of the SO PIN that the caller unwrapped, and the record that replaces it.
     pub(crate) so: (Vec<u8>, Vec<u8>),
     /// The same for the user PIN. Both are empty if the user has no PIN.
     pub(crate) user: (Vec<u8>, Vec<u8>),
@@ -162,7 +162,8 @@ pub(crate) struct NewPins {
 pub struct Change(pub i64);
 
 impl Change {
-    /// When a token is initialised again, its states continue at the next multiple of this number.
+    /// When a token is initialised again or gets a new key, its states continue at the next
+    /// multiple of this number.
     const INCARNATION: i64 = 1 << 40;
 
     /// Returns the state after the next commit.

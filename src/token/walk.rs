@@ -1,4 +1,5 @@
-//! All handles in order, in one word each. A walk over all objects reads only these words.
+//! Stores the handles of all objects in ascending order. Each handle and its flags are one `u64`. A
+//! walk over all objects reads only these integers.
 
 use crate::id::ObjectHandle;
 

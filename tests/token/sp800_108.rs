@@ -1,5 +1,6 @@
-//! SP 800-108: known answers of NIST's ACVP server (KDF-1.0, numbered `tcId`). For inputs that NIST
-//! does not have, Python computed the answers: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") +
+//! SP 800-108: known answers of NIST's ACVP server (algorithm KDF, revision 1.0). The number after
+//! `tcId` is NIST's number of the case. For inputs that NIST does not have, Python computed the
+//! answers: `hmac.new(bytes(range(32)), i.to_bytes(2, "big") +
 //! b"\xde\xad\xbe\xef\0\xfe\xed\xbe\xef" + L.to_bytes(2, "big"), "sha256")`, i from 1 on.
 
 use jeton::backend::Hash;
@@ -135,8 +136,8 @@ fn sp800_108_keys_match_nist_vectors() {
     });
 }
 
-/// The fields of the sample in the standard. The length among them is the sum of the segments or
-/// the sum of the keys.
+/// Returns the fields of the sample in the standard. If `segments` is true, the length field is the
+/// sum of the segments' lengths. Otherwise it is the sum of the keys' lengths.
 fn sample(segments: bool) -> Params {
     params(
         MacFunction::Hmac(Hash::Sha256),
@@ -219,7 +220,8 @@ fn counters_have_either_byte_order_and_must_fit() {
         // Python: hmac.new(bytes(range(32)), bytes.fromhex("01000000aabb00010000"), "sha256")
         let known = hex("e1666c8cccc74772a456e011a28e8e3943ec62b6bc8d9d76aedeb3a2fd7f4b2b");
         assert_eq!(value(&client, session, of(little, little), key, &sized(32)), Ok(known));
-        // A byte cannot hold 256: neither the length in bits nor the number of the iteration.
+        // A field of one byte cannot hold 256. The first key has a length of 256 bits. The second
+        // key needs 256 iterations.
         let refused = value(&client, session, of(little, number(1)), key, &sized(32));
         assert_eq!(refused, Err(Error::MechanismParamInvalid));
         let long = value(&client, session, of(number(1), little), key, &sized(256 * 32));

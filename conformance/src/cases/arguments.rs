@@ -45,7 +45,7 @@ const UNSUPPORTED_STRANGE: &[CK_RV] =
 
 /// Returns the allowed codes. Optional functions may always return that they are not supported:
 /// those of parallel management, those in `OPTIONAL`, and those that PKCS#11 2.40 does not have.
-/// Other functions are in every profile.
+/// The suite expects all other functions in every module.
 fn allowed(function: &Function, usual: &'static [CK_RV], tolerant: &'static [CK_RV]) -> &'static [CK_RV] {
     const OPTIONAL: &[&str] = &[
         "C_GetOperationState",
@@ -75,8 +75,8 @@ fn takes_pointers(function: &Function) -> bool {
 }
 
 fn with_null(output: &Fixture<'_>, function: &'static Function) -> Verdict {
-    // A missing pointer is a bad argument. If something else is missing too, the function may
-    // report that.
+    // A missing pointer is a bad argument. If the call has another error too, the function may
+    // return the code of that error.
     const ARGUMENTS: &[CK_RV] = &[
         CKR_ARGUMENTS_BAD,
         CKR_OPERATION_NOT_INITIALIZED,

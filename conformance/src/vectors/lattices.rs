@@ -115,7 +115,7 @@ fn kem_set(name: mlkem::TestName) -> Set {
     })
 }
 
-/// Checks all results of a test, except a ciphertext that depends on random bytes of the test.
+/// Checks the results of a test, except those that depend on random bytes of the test.
 fn kem_test(fixture: &Fixture<'_>, set: CK_ULONG, test: &mlkem::Test) -> Outcome {
     const KEM: Mechanism = Mechanism::new(CKM_ML_KEM);
     if let Some(value) = &test.encaps_key {

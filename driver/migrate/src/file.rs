@@ -45,8 +45,8 @@ impl<'a> Budget<'a> {
         Self { path, left: MAX_STORE }
     }
 
-    /// Allows as many bytes as the database file has. A hostile database could compute values that
-    /// it does not store.
+    /// Allows as many bytes as the database file has, and at most [`MAX_STORE`]. A hostile database
+    /// could compute values that it does not store.
     pub(crate) fn of_database(path: &'a Path) -> Result<Self, Error> {
         let length = fs::metadata(path).map_err(Error::io(path))?.len();
         Ok(Self { path, left: length.min(MAX_STORE) })

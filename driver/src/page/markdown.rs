@@ -46,7 +46,8 @@ fn table(table: &Table) -> String {
     line(&table.header) + &rule + &rows
 }
 
-/// Returns a text on one line, without characters that have a meaning in Markdown or HTML.
+/// Returns the text on one line. Escapes the characters that have a meaning in Markdown or HTML,
+/// and replaces control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

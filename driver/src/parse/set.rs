@@ -1,4 +1,4 @@
-//! The certificates that are read.
+//! Makes the sets of certificates that `jeton parse` reads.
 
 use super::hierarchy::{Hierarchy, LEVELS};
 use crate::Error;
@@ -8,7 +8,7 @@ use crate::pki::{ALGORITHMS, Algorithm, Authority};
 /// The number of subscribers' certificates of an algorithm.
 const SUBSCRIBERS: u64 = 32;
 
-/// A group of sets on the command line.
+/// A value of the option `--sets`. It selects one or more sets of certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The roots of Mozilla.
