@@ -21,8 +21,9 @@ const CURVES: [&[u8]; 3] = [
     &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
 ];
 
-/// Each pair is two objects. Two objects are secret keys. certutil adds four objects: a key pair, a
-/// certificate, and a trust object for the certificate. NSS refuses data objects in its database.
+/// Each key pair is two objects. The test also generates two secret keys. certutil adds four
+/// objects: a key pair, a certificate, and a trust object for the certificate. NSS refuses data
+/// objects in its database.
 const OBJECTS: usize = 2 * (RSA.len() + CURVES.len()) + 2 + 4;
 const PAIRS: usize = RSA.len() + CURVES.len() + 1;
 

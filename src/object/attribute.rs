@@ -1,7 +1,7 @@
 //! The attribute rules as a table: one row per attribute and set of object types.
 //!
 //! PKCS#11 3.2, "Common attributes" to "Secret key objects", and the tables of each mechanism's key
-//! objects. The columns are the footnotes of PKCS#11's attribute tables.
+//! objects. The columns express the footnotes of PKCS#11's attribute tables.
 
 use super::value::Kind;
 use crate::error::Error;

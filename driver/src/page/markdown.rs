@@ -1,4 +1,4 @@
-//! Writes a page as Markdown. A plot is an image whose data is inside its address.
+//! Writes a page as Markdown. A plot is an image with a `data:` URL, which contains the SVG.
 
 use super::plots::STYLE;
 use super::{Block, Page, Table};

@@ -1,4 +1,4 @@
-//! The holder of the CA key, which signs and verifies.
+//! The engine of the pipeline: it holds the CA key, signs and verifies.
 
 use spki::SubjectPublicKeyInfoOwned;
 

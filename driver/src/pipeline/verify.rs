@@ -1,6 +1,6 @@
-//! Verifies stored documents: splits the bytes from the database, and lets the engine verify the
-//! signature. Messages name a document by the serial number of its row, because its DER may be
-//! malformed.
+//! Verifies stored documents: splits each document into its signed bytes, its algorithm and its
+//! signature, and lets the engine verify the signature. Messages name a document by the serial
+//! number of its row, because its DER may be malformed.
 
 use std::path::Path;
 
