@@ -16,7 +16,8 @@ use crate::Error;
 use crate::text::shown;
 use crate::token_file::{self, Info, PinInfo, TokenFile};
 
-/// How old a file must be to count as left over. A process may still be creating a newer file.
+/// How old a file must be to count as left over. A process may still be creating a newer file. A
+/// rollback journal, and a log that has content but no token, count at any age.
 const QUIET: Duration = Duration::from_secs(60);
 /// The least free space in bytes. A token needs space for its log, also to destroy objects.
 const LEAST_FREE: u64 = 16 << 20;

@@ -9,7 +9,8 @@ use crate::keys::Kind;
 use crate::process::{Random, client, directory, number};
 use crate::support::{Attributes, Client, none};
 
-/// The maximum number of objects. A process that has this number destroys one of them next.
+/// The maximum number of objects. A process that has this number creates no object until it has
+/// destroyed one.
 const OBJECTS: usize = 12;
 
 /// Returns the user PIN with this number.

@@ -13,7 +13,7 @@ pub(crate) struct ObjectRules {
     by_id: Vec<&'static Rule>,
     /// The defaults of its flags. No flag is required in a template.
     pub(crate) flags: Bits,
-    /// The other attributes that are required in a template or have a default.
+    /// The other attributes that are required in a template, or whose default is empty or a number.
     pub(crate) filled: Vec<&'static Rule>,
     /// The attributes that a key hides.
     pub(crate) secret: Vec<A>,

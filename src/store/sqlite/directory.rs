@@ -37,8 +37,8 @@ impl Entry {
 
     /// Reads the header of a token without SQLite. `None` if only SQLite can read it.
     pub(crate) fn header(&self, reader: &mut Reader) -> Option<Found> {
-        // The directory was listed before. If a log appeared since then, the file is at least as
-        // new as the list.
+        // `has_log` is from the time of the list. A log that appeared later has only later changes.
+        // Without them, the header is as it was at that time, or newer.
         if self.has_log { None } else { reader.read(&self.path) }
     }
 }
