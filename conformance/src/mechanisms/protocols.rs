@@ -1,6 +1,6 @@
 //! Derivations that protocols define. The module's own HMAC-SHA256 and the formulas give the
-//! expected values for SP 800-108 and IKE. OpenSSL's `kdf TLS1-PRF` gives the expected master secret
-//! of TLS 1.2, Python the extended master secret, and RFC 4226 the HOTP password.
+//! expected values for SP 800-108 and IKE. OpenSSL's `kdf TLS1-PRF` gives the expected master
+//! secret of TLS 1.2, Python the extended master secret, and RFC 4226 the HOTP password.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, Attribute, Failure, Mechanism, Memory, Structure};
