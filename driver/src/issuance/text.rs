@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use jeton_peers::Machine;
 use serde::Serialize;
 
@@ -185,7 +185,12 @@ fn print_table(table: &ResultTable, columns: Option<usize>, out: &mut dyn Write)
         }
         for name in names {
             let own: Vec<&TableRow> = table.rows.iter().filter(|row| row.module == name).collect();
-            writeln!(out, "{name}:\n{}", drawn(table, &own, Modules::Left))?;
+            let mut narrow = drawn(table, &own, Modules::Left);
+            if let Some(columns) = columns {
+                let width = u16::try_from(columns).unwrap_or(u16::MAX);
+                narrow.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            }
+            writeln!(out, "{name}:\n{narrow}")?;
         }
     }
     for remark in &table.remarks {
