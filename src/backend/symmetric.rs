@@ -157,7 +157,7 @@ pub enum Direction {
 }
 
 /// A nonce or initialisation vector of any length. Usual lengths need no allocation: each message
-/// has a new nonce, and a session copies it three times.
+/// has a new nonce, and a session copies it twice.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Nonce(NonceBytes);
 
