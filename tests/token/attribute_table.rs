@@ -57,8 +57,7 @@ Rules outside the table:
   `CKM_CONCATENATE_DATA_AND_BASE`, `CKM_XOR_BASE_AND_DATA`, `CKM_EXTRACT_KEY_FROM_KEY`, and `CKM_IKE1_EXTENDED_DERIVE`
   if it only shortens the key. The result of an unreadable base key follows the rules of a copy:
   - Each of `CKA_ENCRYPT`, `CKA_DECRYPT`, `CKA_SIGN`, `CKA_VERIFY`, `CKA_WRAP`, `CKA_UNWRAP` and `CKA_DERIVE` is false
-    if a base key was created without it although its type has it by default, or if a base key lacks it and its
-    `CKA_MODIFIABLE` is false.
+    if a base key lacks it, and the type of that base key has it by default or its `CKA_MODIFIABLE` is false.
   - `CKA_MODIFIABLE` and `CKA_COPYABLE` are not raised. `CKA_PRIVATE` and `CKA_WRAP_WITH_TRUSTED` are not lowered.
   - `CKA_ALLOWED_MECHANISMS` has only mechanisms of the base key's list. The template attributes of the base key stay
     (otherwise `CKR_TEMPLATE_INCONSISTENT`).
