@@ -17,7 +17,6 @@ use jeton_driver::tls::{
     Exchange, Job, KeyKind, Plan, Report, Resumption, Serve, TlsVersion, Watcher, Work, print, run, run_child,
 };
 use jeton_peers::{Known, Sandbox, TokenAccess};
-use zeroize::Zeroizing;
 
 use super::backend::Backend;
 use super::{pin, printing};
@@ -174,7 +173,7 @@ impl Tls {
         directory: &Path,
     ) -> Result<(Target, Vec<(String, std::ffi::OsString)>), Error> {
         let existing = |library: PathBuf, reserved| {
-            let pin = pin::ask(self.pin.clone().map(Zeroizing::new), "User")?.to_string();
+            let pin = pin::ask_for_module(&library, self.pin.clone())?.to_string();
             let token = TokenAccess::Existing { label: self.token_label.clone(), pin };
             Ok((Target::Module { library, reserved, token }, Vec::new()))
         };
