@@ -48,8 +48,8 @@ pub(crate) fn call(work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
 }
 
 /// Runs the body of an exported function of a session. An invalid session handle takes precedence
-/// over every other error: in PKCS#11 3.2, "Function return values", the codes for session handles
-/// follow directly after the universal codes.
+/// over every other error except `GeneralError` and `HostMemory`. PKCS#11 3.2, "Function return
+/// values": the codes for session handles follow directly after the universal codes.
 pub(crate) fn call_in(handle: CK_SESSION_HANDLE, work: impl FnOnce(&'static Module) -> Result<()>) -> CK_RV {
     call(|module| match work(module) {
         Ok(()) => Ok(()),
@@ -76,8 +76,8 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<()>) -> CK_RV {
     }
 }
 
-/// Ends the operation if its call was refused because of its arguments or parameter, before it
-/// reached the session.
+/// Ends the active operation if a call was refused because of its arguments or its parameter. Such
+/// a call did not reach the session, so the session did not end the operation.
 ///
 /// PKCS#11 3.2, C_Sign and similar functions: the call "always terminates the active … operation
 /// unless it returns CKR_BUFFER_TOO_SMALL or is a successful call"; the Update functions have the
@@ -157,8 +157,8 @@ impl Drop for Turn {
 /// Registers the fork handlers before the first [`Turn`], and only once. Two registrations would
 /// lock the mutexes twice at each fork. A `Once` is not used, because a child that is forked
 /// meanwhile would find it half done. If two threads call this function at the same time, one may
-/// continue before the other has registered the handlers. That matters only if it forks at this
-/// moment.
+/// continue before the other has registered the handlers. That matters only if the process forks at
+/// this moment.
 fn watch_forks() -> Result<()> {
     if !WATCHING.swap(true, Ordering::AcqRel) {
         // SAFETY: these are functions of this library, which is never unmapped (build.rs:
@@ -197,7 +197,7 @@ fn panicked(payload: &(dyn Any + Send)) -> CK_RV {
     CKR_GENERAL_ERROR
 }
 
-/// Returns the PKCS#11 return code of a result.
+/// Returns the PKCS#11 return code of an error.
 const fn return_value(error: Error) -> CK_RV {
     match error {
         Error::ArgumentsBad => CKR_ARGUMENTS_BAD,

@@ -1,6 +1,6 @@
 //! Tests that every function exists, and calls the functions of sessions and slots as a C client
 //! does: operation state, asynchronous sessions, slot events, named users. It is one test, because
-//! the library is initialised once per process.
+//! all threads of a process share the state of the library.
 
 #![allow(non_snake_case, reason = "fields have the names of the specification")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "every call keeps to PKCS#11 or passes NULL")]
@@ -42,8 +42,8 @@ fn every_function_returns_a_code() {
 }
 
 fn every_function_is_supported() {
-    // The functions of interfaces and lists have their own tests. Every test calls C_Initialize and
-    // C_Finalize.
+    // This list leaves out the functions of interfaces and lists, which have their own tests. It
+    // also leaves out C_Initialize and C_Finalize, which every test calls.
     for (name, answer) in answers_to_nothing() {
         assert_ne!(answer, CKR_FUNCTION_NOT_SUPPORTED, "{name}");
         let parallel = ["C_GetFunctionStatus", "C_CancelFunction"].contains(&name);

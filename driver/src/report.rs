@@ -26,7 +26,7 @@ pub struct Report {
     pub command: Vec<String>,
     /// The version of the tool.
     pub version: &'static str,
-    /// The stages, in the order of the times in each list.
+    /// The stages. The times of each batch are in the same order.
     pub stages: Vec<&'static str>,
     /// The CA algorithms asked for.
     pub algorithms: Vec<String>,
@@ -73,9 +73,9 @@ pub struct NotAvailable {
 /// A failure.
 #[derive(Debug, Serialize)]
 pub struct FailureReport {
-    /// The CA algorithm, if the job reached one.
+    /// The CA algorithm. `None` if the module failed before the first algorithm.
     pub algorithm: Option<String>,
-    /// The batch size, if the job reached one.
+    /// The batch size. `None` if the module failed before the first batch.
     pub size: Option<u64>,
     /// The function, the name of its return code and the step, or another reason.
     pub message: String,
@@ -132,7 +132,7 @@ impl Report {
         self.modules.iter().any(|module| !module.failures.is_empty())
     }
 
-    /// Writes the report to `file` as JSON. `path` is its name for an error.
+    /// Writes the report to `file` as JSON. An error message names `path`.
     pub fn write_json(&self, mut file: &File, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::Failed(error.to_string()))?;
         writeln!(file, "{text}").map_err(Error::io(path))

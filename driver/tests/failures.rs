@@ -153,7 +153,8 @@ fn a_token_of_another_module_is_not_deleted() {
     assert!(code == 2 && text.contains("PKCS#11 has no call that deletes a token"), "{text}");
 }
 
-/// Flips the byte of certificate 3 at `offset`, from the end if negative.
+/// Checks that `verify-db` reports certificate 3 after one bit of its byte at `offset` was
+/// inverted. A negative `offset` counts from the end.
 fn flipped_byte_is_found(module: &str, offset: isize) {
     let scratch = Scratch::new();
     succeed(&mut stored(&scratch, "in-process"));

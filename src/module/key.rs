@@ -128,9 +128,8 @@ impl Module {
         token.provider().random.fill(out)
     }
 
-    /// `C_SeedRandom`. Writes the seed into the generator of the operating system, which seeds the
-    /// generators of the backends. The backends themselves accept no seed (`RAND_add` of AWS-LC
-    /// does nothing).
+    /// `C_SeedRandom`. Writes the seed into the generator of the operating system. The backends get
+    /// their randomness from it and accept no seed themselves (`RAND_add` of AWS-LC does nothing).
     pub fn seed_random(&self, session: SessionHandle, seed: &[u8]) -> Result<()> {
         self.access(session)?;
         let device = File::options().write(true).open(RANDOM_DEVICE);

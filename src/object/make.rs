@@ -1,8 +1,8 @@
 //! Builds the attributes of objects that are created from a template, generated, derived,
 //! unwrapped, copied or changed.
 //!
-//! PKCS#11 3.2, "Creating objects" and the sections of these functions. Every rule is a column of
-//! [`attribute::Rule`].
+//! PKCS#11 3.2, "Creating objects" and the sections of these functions. The table of
+//! [`attribute::Rule`] has the rules of each attribute.
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};
@@ -33,9 +33,9 @@ pub(crate) struct Origin<'a> {
     pub(crate) forced: Option<&'a Value>,
     /// The default of `CKA_EXTRACTABLE`. PKCS#11 3.2, C_UnwrapKey, C_EncapsulateKey: true.
     pub(crate) extractable: bool,
-    /// The default of `CKA_SENSITIVE` for a secret key. A derived key takes it from its base keys.
-    /// An unwrapped, encapsulated or decapsulated key takes it from the policy: true under
-    /// *strict*.
+    /// The default of `CKA_SENSITIVE` for a secret key. A derived key takes it from its base keys
+    /// if its mechanism inherits the flag, or under the policy *strict*; otherwise it is false. For
+    /// an unwrapped, encapsulated or decapsulated key it is true under *strict* only.
     pub(crate) sensitive: bool,
     /// `CKA_ALWAYS_SENSITIVE` and `CKA_NEVER_EXTRACTABLE` of the base key. Both are false if the
     /// new key's value was outside the token.
@@ -500,10 +500,10 @@ pub(super) fn complete(
     coherent(attributes)
 }
 
-/// If the template sets a usage to false, sets other usages to false too: those that the template
-/// omits and that compute the same. Unwrapping and decapsulating decrypt. A signature with recovery
-/// by `CKM_RSA_X_509` computes the same as a decryption. Otherwise a key could decrypt although its
-/// template has `CKA_DECRYPT` false.
+/// If the template sets `CKA_DECRYPT` or `CKA_SIGN` to false and omits a usage that can do the
+/// same, sets that usage to false too. Unwrapping and decapsulating decrypt. A signature with
+/// recovery by `CKM_RSA_X_509` is the same computation as a decryption. Otherwise a key could
+/// decrypt although its template has `CKA_DECRYPT` false.
 fn refuse_what_follows(attributes: &mut Attributes, defaults: Bits) {
     const FOLLOWS: [(Flag, &[Flag]); 2] = [
         (Flag::DECRYPT, &[Flag::UNWRAP, Flag::DECAPSULATE, Flag::SIGN_RECOVER]),

@@ -1,11 +1,11 @@
-//! The progress of an operation in its message, which `C_GetOperationState` saves.
+//! The state of an operation after a part of its message. `C_GetOperationState` saves it.
 
 use crate::backend::{Hasher, Mac, SavedCipher};
 use crate::id::ObjectHandle;
 use crate::mechanism::Mechanism;
 use crate::secret::Secret;
 
-/// The progress of an engine in its message.
+/// The state of a digest, a MAC or a cipher after a part of the message.
 pub enum Progress {
     /// The progress of a digest, or `None` if it has no data yet.
     Hasher(Option<Box<dyn Hasher>>),

@@ -1,8 +1,9 @@
 //! The persistent store of a token. Secrets are encrypted before they reach a store: a store sees
 //! no secret.
 //!
-//! Several processes share a store, so each process asks it for changes. A database server could be
-//! another store, because the interface has batches and a change counter.
+//! Several processes share a store, so each process asks the store whether another process has
+//! changed it. The interface has batches of writes and a number of the latest change, so a database
+//! server could implement it too.
 
 use std::path::Path;
 
@@ -40,7 +41,7 @@ pub trait Store: Send + Sync {
     /// Returns whether the file of the store is open. A closed one is opened when it is needed.
     fn is_open(&self) -> bool;
 
-    /// Replaces the token's content by this header and no objects.
+    /// Deletes all objects and replaces the header.
     fn initialize(&self, header: &Header) -> Result<()>;
 
     /// Replaces the PIN record `old` (any record if `old` is `None`) and resets the failures of
@@ -103,8 +104,8 @@ pub trait Store: Send + Sync {
     fn changed_since(&self, seen: Change) -> Result<bool>;
 
     /// Returns whether another process wrote since the rows were loaded, and left the state as it
-    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `false` if the
-    /// last load ended too recently, so that loading takes only a small part of the time.
+    /// was. The cause is a wrong PIN in another process, or altered rows. Returns `false` for
+    /// some time after a load, so that a process does not load all the time.
     fn suspicious_since(&self, seen: Change) -> Result<bool>;
 
     /// Copies one state into the empty file at `path`. Other processes may write meanwhile: the
@@ -222,9 +223,9 @@ pub struct Header {
     pub(crate) slot: u64,
     /// The label: UTF-8, padded with blanks.
     pub(crate) label: [u8; 32],
-    /// The SO PIN, with the token key wrapped under it.
+    /// The PIN record and the failures of the SO PIN.
     pub(crate) so: PinState,
-    /// The user PIN, with the token key wrapped under it. The record is empty before `C_InitPIN`.
+    /// The PIN record and the failures of the user PIN. The record is empty before `C_InitPIN`.
     pub(crate) user: PinState,
     /// The state of the store.
     pub(crate) change: Change,
@@ -243,7 +244,7 @@ pub(crate) struct PinState {
 }
 
 impl Header {
-    /// Returns the PIN of a role.
+    /// Returns the PIN record and the failures of a role.
     pub(crate) fn pin(&self, role: Role) -> &PinState {
         match role {
             Role::SecurityOfficer => &self.so,

@@ -48,7 +48,8 @@ fn a_session_object_that_is_made_without_a_login_is_public() {
         let received = module.decapsulate_key(session, &kem, private, &none().template(), &sealed);
         check(received.expect("a key"), "C_DecapsulateKey");
 
-        // A private key is still sensitive and not extractable. All other rules still hold.
+        // A private key is still sensitive and not extractable. A token object, a private object
+        // and a key with CKA_ALWAYS_AUTHENTICATE are still refused without a login.
         assert!(
             client.flag(session, private, A::SENSITIVE) && !client.flag(session, private, A::EXTRACTABLE)
         );
@@ -92,7 +93,8 @@ fn a_secret_key_derives_only_if_its_template_says_so() {
 
 /// PKCS#11 3.2, "SHA-256 key derivation", "Key derivation by data encryption", "HKDF derive",
 /// "Elliptic curve Diffie-Hellman key derivation": an omitted `CKA_SENSITIVE` or `CKA_EXTRACTABLE`
-/// takes a default. "Miscellaneous simple key derivation mechanisms" inherits instead.
+/// takes a default. With the "Miscellaneous simple key derivation mechanisms" it takes the value of
+/// the base key instead.
 #[test]
 fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
     each_backend(|provider| {
@@ -124,8 +126,8 @@ fn a_derived_key_is_readable_by_default_unless_its_mechanism_inherits() {
     });
 }
 
-/// `[policy] name = "strict"`: the default of a derived key is still the protection of its base
-/// key.
+/// `[policy] name = "strict"`: a derived key takes the protection of its base key by default,
+/// whatever its mechanism.
 #[test]
 fn a_key_that_is_derived_under_the_strict_policy_is_sensitive_by_default() {
     each_backend(|provider| {

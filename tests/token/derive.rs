@@ -38,7 +38,7 @@ const OTHERS: [M; 13] = [
     M::EXTRACT_KEY_FROM_KEY,
     M::AES_ECB_ENCRYPT_DATA,
     M::AES_CBC_ENCRYPT_DATA,
-    // These have their own files.
+    // The tests of these two mechanisms are in other files.
     M::DH_PKCS_DERIVE,
     M::PUB_KEY_FROM_PRIV_KEY,
 ];
@@ -54,7 +54,7 @@ const SHAKES: [(M, &str); 2] = [
     ),
 ];
 
-/// Every mechanism that has a case here.
+/// Returns the mechanisms that have a test here, and the two whose tests are in other files.
 pub fn covered() -> impl Iterator<Item = M> {
     HASHED.iter().map(|case| case.0).chain(OTHERS).chain(SHAKES.map(|case| case.0))
 }
@@ -149,8 +149,9 @@ fn x25519_and_its_kdfs_match_known_values() {
         let own = client.create(session, &template).expect("a key");
         assert_eq!(value(&client, session, ecdh(None, b"", &peer), own, &none()), Ok(secret));
         let long = none().number(A::VALUE_LEN, 40);
-        // PKCS#11 3.2, "EC: Key Derivation Functions": CKD_*_KDF and CKD_*_KDF_SP800. Python's
-        // hashlib gives these, with the counter after or before the secret.
+        // PKCS#11 3.2, "EC: Key Derivation Functions": `X963` is CKD_*_KDF and `OneStep` is
+        // CKD_*_KDF_SP800. The values are from Python's hashlib. The counter is after the secret
+        // in `X963`, and before it in `OneStep`.
         use AgreementKdf::{OneStep, X963};
         for (kdf, known) in [
             (
@@ -325,7 +326,8 @@ fn encrypt_data_derivation_makes_a_key() {
         for mechanism in [ecb, cbc] {
             assert_eq!(value(&client, session, mechanism, aes, &none()).as_ref(), Ok(&known));
         }
-        // PKCS#11 3.2, "Key derivation by data encryption": the data is shorter than the key.
+        // PKCS#11 3.2, "Key derivation by data encryption": data that is shorter than the key is
+        // an error.
         for mechanism in [
             (M::AES_ECB_ENCRYPT_DATA, Params::Data(data[..].into())),
             (M::AES_CBC_ENCRYPT_DATA, Params::CbcData { iv: [0; 16], data: data[..].into() }),

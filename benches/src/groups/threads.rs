@@ -1,4 +1,4 @@
-//! Many threads, each with its own session, sign with one key.
+//! Several threads, each with its own session, sign with one key or create token objects.
 
 use std::sync::Barrier;
 use std::thread;
@@ -51,7 +51,7 @@ fn sign(suite: &mut Suite, fixture: &Fixture, pair: &Pair, scheme: Scheme) {
     tokens.into_iter().for_each(|(token, keys, _)| destroy(token, keys));
 }
 
-/// The start and the end of a thread.
+/// The start and the end of the measured work of a thread.
 type Span = (Instant, Instant);
 
 /// Returns the time from the first start to the last end.

@@ -22,7 +22,7 @@ pub fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Generates a wrapping key of the attacker, who does not know its value.
+/// Generates an AES key of the attacker with these usages. The attacker does not know its value.
 fn generated(a: &Attacker<'_>, usages: &[CK_ATTRIBUTE_TYPE]) -> Result<ObjectHandle, Failure> {
     let mut template = vec![flag(CKA_TOKEN, false), Attribute::number(CKA_VALUE_LEN, 32)];
     template.extend(Guarded::Wrappable.attributes());
@@ -30,7 +30,8 @@ fn generated(a: &Attacker<'_>, usages: &[CK_ATTRIBUTE_TYPE]) -> Result<ObjectHan
     a.generate_key(&mechanism(CKM_AES_KEY_GEN), &template)
 }
 
-/// Attacks that open with C_Decrypt what C_WrapKey wrapped, for each victim and mechanism.
+/// Attacks with secret keys. Most of them wrap the victim and then decrypt or unwrap the result.
+/// The others wrap the victim with a key that the attacker knows.
 fn wrap_decrypt() -> Vec<Attack> {
     const MODES: [CK_MECHANISM_TYPE; 8] = [
         CKM_AES_ECB,
@@ -162,7 +163,7 @@ const fn usage_of(kind: CK_KEY_TYPE) -> CK_ATTRIBUTE_TYPE {
     }
 }
 
-/// The same attacks with an RSA pair, whose public key wraps.
+/// Attacks with an RSA pair. Its public key wraps the victim or encrypts a known wrapping key.
 fn asymmetric() -> Vec<Attack> {
     let mut all = Vec::new();
     for with in [CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_X_509] {
@@ -204,8 +205,8 @@ fn asymmetric() -> Vec<Attack> {
         &[CKM_RSA_PKCS_OAEP],
         |a| {
             let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
-            // The attacker generated the pair elsewhere. Here the attacker copies the numbers of
-            // the public key.
+            // A real attacker generates the pair outside the token. This test generates it in the
+            // token and imports a copy of the public key.
             let (public, private) = a.rsa(&[CKA_ENCRYPT], &[CKA_DECRYPT], &[]).setup()?;
             let template = [
                 Attribute::number(CKA_CLASS, CKO_PUBLIC_KEY),
@@ -223,7 +224,8 @@ fn asymmetric() -> Vec<Attack> {
     all
 }
 
-/// Attacks in which the role of a key changes.
+/// Attacks in which the role of a key changes, or in which its default attributes give it two
+/// roles.
 fn over_time() -> Vec<Attack> {
     let steal = |a: &Attacker<'_>,
                  turn: fn(&Attacker<'_>, ObjectHandle) -> Result<ObjectHandle, Failure>|
@@ -321,7 +323,8 @@ fn over_time() -> Vec<Attack> {
     ]
 }
 
-/// Attacks in which C_UnwrapKey accepts bytes that C_WrapKey did not produce.
+/// Attacks in which C_UnwrapKey accepts bytes that C_WrapKey did not produce, or bytes that it
+/// produced before the victim changed.
 fn imports() -> Vec<Attack> {
     let key = |a: &Attacker<'_>| -> Result<ObjectHandle, Stop> {
         a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP, CKA_UNWRAP], &[]).setup()

@@ -6,7 +6,8 @@
 //! - ```` ```sh ````: run by bash. One of the words `needs`, `jeton` and `soak` may follow (see
 //!   [`When`]).
 //! - ```` ```LANGUAGE file=NAME ````: written to the file;
-//! - any other block is only for the reader.
+//! - any other block with at most one word after the backquotes is only for the reader. Other words
+//!   are an error.
 //!
 //! The first block of the language `bash` exports the variables that the guide needs. Readers see
 //! the blocks outside HTML comments, and paste those in the languages `sh` and `bash` into a shell.

@@ -13,7 +13,7 @@ pub enum Error {
     /// The module could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The operating system refused access to a file.
+    /// An operation on a file or directory failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or directory.

@@ -35,8 +35,8 @@ impl Work<'_> {
         let mut keys = vec![self.read_request(template, &guard)?];
         for additional in more.iter_mut() {
             let requested = self.read_request(&additional.template, &guard);
-            // "Deriving Additional Keys": if the call fails because of a template, the handle of
-            // that key is set to 0.
+            // "Deriving Additional Keys": if the call fails because of the template of an
+            // additional key, the handle of this key is set to 0.
             keys.push(requested.inspect_err(|_| additional.key = Some(ObjectHandle(0)))?);
         }
         let scheme = prf_scheme(*prf)?;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 unsafe extern "C" {
-    /// From `curve25519/internal.h`, exported but not bound by aws-lc-sys. Returns 1 if the point
-    /// decodes.
+    /// From `curve25519/internal.h`. AWS-LC exports this function, but aws-lc-sys does not declare
+    /// it. Returns 1 if the public key is the encoding of a point.
     #[link_name = "aws_lc_0_47_0_ED25519_check_public_key"]
     fn ED25519_check_public_key(public: *const u8) -> c_int;
 }
@@ -36,13 +36,13 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
     let (out, private) = (out.as_mut_ptr(), private.as_ptr());
     match input {
         Input::Pure(message) => {
-            // SAFETY: the message is passed with its length. The others have the lengths that the
-            // function requires.
+            // SAFETY: the message is passed with its length. The other arrays have the
+            // lengths that the function requires.
             let code = unsafe { aws::ED25519_sign(out, message.as_ptr(), message.len(), private) };
             check("ED25519_sign", code)
         }
-        // SAFETY: message and context are passed with their lengths. The others have the lengths
-        // that the function requires.
+        // SAFETY: message and context are passed with their lengths. The other arrays have the
+        // lengths that the function requires.
         Input::Context(message, context) => check("ED25519ctx_sign", unsafe {
             aws::ED25519ctx_sign(
                 out,
@@ -53,8 +53,8 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
                 context.len(),
             )
         }),
-        // SAFETY: the context is passed with its length. The others have the lengths that the
-        // function requires.
+        // SAFETY: the context is passed with its length. The other arrays have the lengths
+        // that the function requires.
         Input::Digest(digest, context) => check("ED25519ph_sign_digest", unsafe {
             aws::ED25519ph_sign_digest(out, digest.as_ptr(), private, context.as_ptr(), context.len())
         }),
@@ -64,13 +64,13 @@ pub(crate) fn ed25519_sign(private: &[u8], input: Input<'_>, out: &mut [u8; 64])
 pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u8; 64]) -> bool {
     let (public, signature) = (public.as_ptr(), signature.as_ptr());
     let code = match input {
-        // SAFETY: the message is passed with its length. The others have the lengths that the
-        // function requires.
+        // SAFETY: the message is passed with its length. The other arrays have the lengths
+        // that the function requires.
         Input::Pure(message) => unsafe {
             aws::ED25519_verify(message.as_ptr(), message.len(), signature, public)
         },
-        // SAFETY: message and context are passed with their lengths. The others have the lengths
-        // that the function requires.
+        // SAFETY: message and context are passed with their lengths. The other arrays have the
+        // lengths that the function requires.
         Input::Context(message, context) => unsafe {
             aws::ED25519ctx_verify(
                 message.as_ptr(),
@@ -81,8 +81,8 @@ pub(crate) fn ed25519_verify(public: &[u8; 32], input: Input<'_>, signature: &[u
                 context.len(),
             )
         },
-        // SAFETY: the context is passed with its length. The others have the lengths that the
-        // function requires.
+        // SAFETY: the context is passed with its length. The other arrays have the lengths
+        // that the function requires.
         Input::Digest(digest, context) => unsafe {
             aws::ED25519ph_verify_digest(digest.as_ptr(), signature, public, context.as_ptr(), context.len())
         },
@@ -100,6 +100,6 @@ pub(crate) enum Input<'a> {
     Pure(&'a [u8]),
     /// The message and the context, for Ed25519ctx.
     Context(&'a [u8], &'a [u8]),
-    /// The SHA-512 digest of the message and the context, for Ed25519ph.
+    /// The SHA-512 digest of the message, and the context, for Ed25519ph.
     Digest(&'a [u8; 64], &'a [u8]),
 }

@@ -1,4 +1,5 @@
-//! RSA keys and their operations. Each operation works on buffers with the length of the modulus.
+//! RSA keys and their operations. The output buffer of each operation has the length of the
+//! modulus.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -12,9 +13,9 @@ use crate::secret::Secret;
 /// An owned RSA key, public or private. It never changes after its creation.
 pub(crate) struct Rsa(NonNull<aws::RSA>);
 
-// SAFETY: rsa.h: several threads may use a key at once through functions that do not mutate it.
-// Signing, verifying and reading are such functions (they lock what they cache). We call no other
-// function on a key after its creation.
+// SAFETY: rsa.h: several threads may use a key at once through functions that do not mutate it. The
+// functions that sign, verify, encrypt, decrypt and read are such functions (they lock what they
+// cache). We call no other function on a key after its creation.
 unsafe impl Send for Rsa {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Rsa {}
