@@ -64,7 +64,7 @@ pub(super) fn public(prime: &[u8], base: &[u8], value: &[u8]) -> Result<Arc<dyn 
     Ok(Arc::new(PeerKey))
 }
 
-/// Checks that prime and base can form a group, as in a domain parameter object.
+/// Checks that the prime and the base of a domain parameter object can form a group.
 pub(super) fn check_group(prime: &[u8], base: &[u8]) -> Result<()> {
     Group::new(prime, base).map(drop)
 }

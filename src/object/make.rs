@@ -1,8 +1,8 @@
 //! Builds the attributes of objects that are created from a template, generated, derived,
 //! unwrapped, copied or changed.
 //!
-//! PKCS#11 3.2, "Creating objects" and the sections of these functions. The table of
-//! [`attribute::Rule`] has the rules of each attribute.
+//! PKCS#11 3.2, "Creating objects" and the sections of the functions that create and change
+//! objects. The table of [`attribute::Rule`] has the rules of each attribute.
 
 use super::attribute::{self, Change, Default, Need, ObjectRules, ObjectTypes, Rule};
 use super::bits::{Bits, Flag};

@@ -18,7 +18,7 @@ fn session(client: &Client) -> SessionHandle {
     session
 }
 
-/// Starts the generation of a key pair, which returns `Pending`.
+/// Starts the generation of a key pair. The call returns `Pending`.
 fn begin(client: &Client, session: SessionHandle, kind: Kind) -> Result<()> {
     client.generate(session, kind.generator(), &kind.request(), &none().stored()).map(drop)
 }

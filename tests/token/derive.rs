@@ -78,7 +78,7 @@ pub fn derive(
     client.module.derive_key(session, &Mechanism { params, ..plain(id) }, base, &template.template())
 }
 
-/// The value of a derived key, which the template makes readable.
+/// Derives a readable key and returns its value.
 pub fn value(
     client: &Client,
     session: SessionHandle,

@@ -182,8 +182,8 @@ impl Operation for Crowd<'_> {
     }
 }
 
-/// Measures how fast many threads create token objects. A module that syncs has each object on disk
-/// before the call returns.
+/// Measures how fast many threads create token objects. A module that syncs its files has each
+/// object on disk before the call returns.
 fn create(suite: &mut Suite, fixture: &Fixture) {
     let counts: &[usize] = if suite.settings.short { &[1, 8] } else { &[1, 8, 64] };
     for count in counts.iter().copied() {

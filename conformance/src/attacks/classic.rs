@@ -224,8 +224,8 @@ fn asymmetric() -> Vec<Attack> {
     all
 }
 
-/// Attacks in which the role of a key changes, or in which its default attributes give it two
-/// roles.
+/// Attacks in which the role of a key changes, or in which the default attributes of a key permit
+/// the attack.
 fn over_time() -> Vec<Attack> {
     let steal = |a: &Attacker<'_>,
                  turn: fn(&Attacker<'_>, ObjectHandle) -> Result<ObjectHandle, Failure>|

@@ -41,8 +41,9 @@ pub enum Keys {
 impl Protection {
     /// Encrypts what `content` writes. Returns the keys that decrypt it.
     ///
-    /// The tool does not have the private keys of the recipients. So the file has one recipient
-    /// more: a key that exists only in the memory of this process, and that decrypts the new file.
+    /// The tool decrypts the new file to check it, but it does not have the private keys of the
+    /// recipients. So the file has one more recipient: a key that exists only in the memory of this
+    /// process.
     pub(super) fn encrypt(
         &self,
         output: &mut dyn Write,

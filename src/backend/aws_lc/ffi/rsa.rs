@@ -273,7 +273,7 @@ impl Rsa {
         (code, len)
     }
 
-    /// Checks that `out` has the length of a signature.
+    /// Checks that `out` has the length of the modulus.
     fn fits(&self, out: &[u8]) -> Result<()> {
         let needed = self.size();
         if out.len() == needed { Ok(()) } else { Err(Error::BufferTooSmall { needed }) }
