@@ -1,5 +1,5 @@
-//! The cases, with a file for each chapter of the specification. A case is a function, a situation
-//! and the allowed return codes.
+//! The cases. Most files have the cases of one chapter of the specification. A case is a function,
+//! a situation and the allowed return codes.
 
 use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, Structure};
@@ -82,8 +82,8 @@ fn task(function: &str, name: String, work: Work) -> Task {
     Task { section: Section::Cases, subject: function.to_owned(), name, work }
 }
 
-/// Returns whether the return code is expected. `CKR_FUNCTION_NOT_SUPPORTED` is wrong for a
-/// function that the module implements.
+/// Returns a verdict on the return code. `CKR_FUNCTION_NOT_SUPPORTED` is wrong if the function
+/// takes a session and the module implements it.
 fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let refused = outcome.as_ref().err().filter(|failure| failure.code == CKR_FUNCTION_NOT_SUPPORTED);
     if refused.is_some_and(|failure| functions::is_there(fixture, failure.function)) {
@@ -94,7 +94,7 @@ fn judge_at(fixture: &Fixture<'_>, expected: &[CK_RV], outcome: Result<(), Failu
     judge(expected, outcome)
 }
 
-/// Returns whether the return code is expected.
+/// Returns a verdict on the return code.
 fn judge(expected: &[CK_RV], outcome: Result<(), Failure>) -> Verdict {
     let got = outcome.err().map_or(CKR_OK, |failure| failure.code);
     let fits = expected.contains(&got);

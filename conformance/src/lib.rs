@@ -1,8 +1,7 @@
 //! Checks the conformance of any PKCS#11 module through its C interface only.
 //!
-//! Each check of functions, cases, mechanisms and vectors leaves a record with the expected and the
-//! actual result. The tool shows the deviations of other modules. A deviation of Jeton ends the run
-//! with an error.
+//! Each check of functions, cases, mechanisms, vectors and attacks leaves a record of its result.
+//! The tool shows the deviations of every module. If Jeton deviates, the tool exits with an error.
 //!
 //! The program `conformance` of this package and the verb `jeton conformance` of the tool have the
 //! same options ([`Conformance`]). The published vectors make a program 70 MB larger, so the tool

@@ -1,5 +1,5 @@
 //! The standard mechanisms of SoftHSMv2, NSS, Kryoptic and Craton HSM. Each has a proof that it
-//! works: a known answer, or a round trip that must also detect a change.
+//! works: a known answer, a round trip, or a comparison with other mechanisms.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle, names};
@@ -89,7 +89,7 @@ fn import(
     fixture.session.create_object(&with(template, Attribute::bytes(CKA_VALUE, value)))
 }
 
-/// Derives a key from a generic secret. Returns its value.
+/// Derives a key from a generic secret. Returns the value of the derived key.
 fn derived(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,
@@ -100,7 +100,7 @@ fn derived(
     derived_from(fixture, mechanism, base, length)
 }
 
-/// Derives a key from that key. Returns its value.
+/// Derives a key from `base`. Returns the value of the derived key.
 fn derived_from(
     fixture: &Fixture<'_>,
     mechanism: &Mechanism,

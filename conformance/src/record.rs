@@ -23,9 +23,10 @@ pub enum Section {
 pub struct Record {
     /// The chapter of the scorecard.
     pub section: Section,
-    /// The function, the family of mechanisms, or the source of the vectors.
+    /// The function of a case, the family of the mechanism, or the source of the vectors or the
+    /// attack.
     pub subject: String,
-    /// The case, the mechanism, or the set.
+    /// The case, the mechanism, the set, the attack, or the function.
     pub name: String,
     /// The result.
     pub verdict: Verdict,
@@ -49,11 +50,12 @@ pub enum Verdict {
     Works,
     /// The module has the mechanism, but it does not work.
     Fails(String),
-    /// The module does not have the mechanism or function.
+    /// The module does not have the mechanism or function, or the set-up of an attack failed.
     Absent(String),
     /// The results of a set of vectors.
     Vectors(Tally),
-    /// An attack did not reach its aim. The text names the function that refused and its code.
+    /// An attack did not reach its aim. The text names the function that refused and its code, if
+    /// one refused.
     Resisted(String),
     /// An attack reached its aim.
     Succeeded,
@@ -68,7 +70,8 @@ pub enum Verdict {
 pub struct Tally {
     /// The number of vectors that were run.
     pub executed: usize,
-    /// The number of vectors that the interface or the module cannot express.
+    /// The number of vectors that the interface or the module cannot express, or that a quick run
+    /// omits.
     pub skipped: usize,
     /// The vectors whose result differs from the set.
     pub deviations: Vec<Deviation>,
@@ -111,7 +114,7 @@ pub enum Line {
     Begin(usize, Section, String, String),
     /// The task with this number is done.
     Done(usize, Record),
-    /// The task with this number is done, but ended the login or the token. The next tasks need a
-    /// new token.
+    /// The task with this number is done, but the user cannot log in any more. The next tasks need
+    /// a new token.
     Lost(usize),
 }

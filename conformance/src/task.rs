@@ -9,9 +9,10 @@ use crate::record::{Section, Verdict};
 pub struct Task {
     /// The chapter of the scorecard.
     pub section: Section,
-    /// The function, the family of mechanisms, or the source of the vectors.
+    /// The function of a case, the family of the mechanism, or the source of the vectors or the
+    /// attack.
     pub subject: String,
-    /// The case, the mechanism, or the set.
+    /// The case, the mechanism, the set, the attack, or the function.
     pub name: String,
     /// Does the check.
     pub work: Work,

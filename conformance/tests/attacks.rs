@@ -1,6 +1,5 @@
-//! Jeton resists every published attack, with each backend and policy. Attacks that the defaults of
-//! PKCS#11 allow may succeed under *compatible* (`src/attacks/allowed.rs`). No attack succeeds
-//! under *strict*.
+//! Jeton resists the attacks with each backend and policy. Only attacks that the standard allows
+//! may succeed under *compatible* (`src/attacks/allowed.rs`). No attack succeeds under *strict*.
 
 use std::process::Command;
 

@@ -13,7 +13,7 @@ use super::{Attack, Attacker, Attempt, Setup, attack, flag, mechanism};
 const BARDOU: &str = "Bardou et al. 2012";
 const CLULOW: &str = "Clulow 2003";
 const M5: &str = "Review, M5";
-/// The number of ciphertexts of each kind that are tried.
+/// The number of valid ciphertexts that an attack tries, and the number of invalid ones.
 const TRIES: usize = 24;
 
 pub fn attacks() -> Vec<Attack> {
@@ -73,8 +73,8 @@ pub fn attacks() -> Vec<Attack> {
         "AES_CBC_PAD, C_UnwrapKey distinguishes bad padding from a bad key",
         &[CKM_AES_CBC_PAD],
         |a| {
-            // The plaintext is an AES key of 32 bytes. Another length and wrong padding must have
-            // the same return code.
+            // The plaintext is an AES key of 32 bytes. A plaintext of another length and wrong
+            // padding must have the same return code.
             let key = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP, CKA_UNWRAP], &[]).setup()?;
             let victim = a.victim(CKK_AES, Guarded::Wrappable, &[CKA_ENCRYPT])?;
             let wrapped = a.wrapped(&cbc(CKM_AES_CBC_PAD), key, victim)?;
@@ -108,8 +108,8 @@ fn code(outcome: Result<(), Failure>) -> CK_RV {
     outcome.err().map_or(CKR_OK, |failure| failure.code)
 }
 
-/// Returns whether a function distinguishes random blocks from padded ones. The messages have many
-/// lengths, like the messages that an attacker intercepts.
+/// Returns whether the return code of `ask` distinguishes random ciphertexts from encrypted
+/// messages. The messages have many lengths, like the messages that an attacker intercepts.
 fn distinguishes(
     a: &Attacker<'_>,
     public: ObjectHandle,
@@ -121,12 +121,12 @@ fn distinguishes(
         let padded = a.encrypted(&mechanism(CKM_RSA_PKCS), public, &message).setup()?;
         good.insert(code(ask(&padded)));
         let mut block = padded;
-        // The block must be smaller than the modulus.
+        // The ciphertext must be smaller than the modulus.
         a.random(&mut block).setup()?;
         block[0] = 0;
         bad.insert(code(ask(&block)));
     }
-    // A policy that disables the mechanism returns the same code for every block.
+    // A policy that disables the mechanism returns the same code for every ciphertext.
     let refused = good.len() == 1 && good == bad && !good.contains(&CKR_OK);
     Ok(!refused && (!bad.is_subset(&good) || !bad.contains(&CKR_OK) && good.contains(&CKR_OK)))
 }
@@ -148,8 +148,8 @@ fn refusals(a: &Attacker<'_>, key: ObjectHandle, kind: CK_KEY_TYPE, wrapped: &[u
     codes.filter(|code| *code != CKR_OK).collect()
 }
 
-/// Vaudenay's attack: finds the last byte of a block, because the module accepts only valid
-/// padding. The key can only unwrap.
+/// Vaudenay's attack: finds the last byte of a block, because the return code shows which padding
+/// is valid. The key can only unwrap.
 fn finds_last_byte(a: &Attacker<'_>, kind: CK_KEY_TYPE) -> Attempt {
     let with = cbc(CKM_AES_CBC_PAD);
     let wrapping = a.secret(CKK_AES, &[0x42; 32], Guarded::Kept, &[CKA_WRAP], &[]).setup()?;

@@ -1,5 +1,5 @@
 //! Public values that reveal the private key: points off the curve (Biehl, Meyer, Müller 2000;
-//! Jager, Schwenk, Somorovsky 2015), points and numbers of small order (Lim, Lee 1997).
+//! Jager, Schwenk, Somorovsky 2015), and points and numbers of small order (Lim, Lee 1997).
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, ObjectHandle};
@@ -25,7 +25,6 @@ const CURVES: [(&str, &[u8], usize); 8] = [
 pub fn attacks() -> Vec<Attack> {
     let mut all = Vec::new();
     for (name, oid, size) in CURVES {
-        // Off the curve, (0, 0), infinity, hybrid form, truncated, coordinates that are too large.
         let points: [(&str, Vec<u8>); 6] = [
             ("a point off the curve", [&[4][..], &vec![1; 2 * size]].concat()),
             ("the point (0, 0)", [&[4][..], &vec![0; 2 * size]].concat()),
@@ -60,7 +59,7 @@ fn pair(a: &Attacker<'_>, generate: CK_MECHANISM_TYPE, oid: &[u8]) -> Result<Obj
     a.generate_key_pair(&mechanism(generate), &public, &private).map(|(_, key)| key).setup()
 }
 
-/// Attacks with points of small order, which give a shared secret of zeros (RFC 7748, 6.1).
+/// Attacks with points of small order, which give a shared secret of zeros (RFC 7748, 6.1 and 6.2).
 fn montgomery() -> Vec<Attack> {
     const X448: [u8; 5] = [6, 3, 0x2b, 0x65, 0x6f];
     let hex = |text: &str| -> Vec<u8> {
@@ -103,7 +102,8 @@ fn montgomery() -> Vec<Attack> {
     points.into_iter().enumerate().map(make).collect()
 }
 
-/// Attacks on Diffie-Hellman with public values of small order, in group 14 of RFC 3526.
+/// Attacks on Diffie-Hellman with the public values 0, 1, p - 1, p and p + 1, in group 14 of RFC
+/// 3526.
 fn numbers() -> Vec<Attack> {
     let group = || {
         let text = "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD\

@@ -1,5 +1,5 @@
 //! Finding C1 of docs/security.md: a key is used without a login, or is on the disk as plaintext.
-//! Also the limits of logins and sessions.
+//! Also attacks on the rules of logins, read-only sessions and destroyed objects.
 
 use std::path::Path;
 
@@ -228,7 +228,8 @@ fn contains(directory: &Path, value: &[u8]) -> bool {
     })
 }
 
-/// Attacks on private objects without a login as the user.
+/// Attacks on private objects without a login as the user, on token objects through a read-only
+/// session, and with the handle of a destroyed key.
 fn logins() -> Vec<Attack> {
     let find_private = |session: &Session| Ok(!session.find(&named(CKO_SECRET_KEY))?.is_empty());
     vec![

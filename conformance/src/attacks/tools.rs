@@ -135,7 +135,7 @@ pub fn attribute_name(kind: CK_ATTRIBUTE_TYPE) -> String {
 }
 
 impl Attacker<'_> {
-    /// Imports a secret key with a known value. It has only these usages.
+    /// Imports a secret key with this value and only these usages.
     pub fn secret(
         &self,
         kind: CK_KEY_TYPE,
@@ -151,7 +151,7 @@ impl Attacker<'_> {
         self.create_object(&replaced(template, more))
     }
 
-    /// Imports a victim for its owner.
+    /// Imports a key of the owner with the value [`VICTIM`].
     pub fn victim(
         &self,
         kind: CK_KEY_TYPE,
@@ -350,8 +350,8 @@ impl Attacker<'_> {
     }
 
     /// Returns whether this ciphertext under [`KNOWN`] contains the victim. If the module refuses
-    /// to unwrap it, every ciphertext counts, because the attacker can decrypt it outside the
-    /// token.
+    /// to unwrap it, returns true for any ciphertext that is not empty: the attacker can decrypt it
+    /// outside the token.
     pub fn is_victim_under_known(&self, with: &Mechanism, wrapped: &[u8]) -> Result<bool, Failure> {
         match self.opened(with, wrapped) {
             Ok(value) => Ok(value == VICTIM),

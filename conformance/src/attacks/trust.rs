@@ -1,5 +1,6 @@
 //! Finding H1 of docs/security.md: the user creates a trusted key, or changes one that the SO
-//! trusts. Then they wrap keys with `CKA_WRAP_WITH_TRUSTED`.
+//! trusts. Then the user wraps keys that have `CKA_WRAP_WITH_TRUSTED`. Also attacks with untrusted
+//! keys.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Failure, Mechanism, ObjectHandle};
@@ -45,7 +46,8 @@ fn untrusted() -> Vec<Attack> {
     all
 }
 
-/// Wraps a victim that only trusted keys may wrap. `trusted` has the value [`KNOWN`].
+/// Returns whether `trusted`, whose value is [`KNOWN`], wraps a victim that only trusted keys may
+/// wrap.
 fn takes(a: &Attacker<'_>, trusted: ObjectHandle) -> Attempt {
     let victim = a.victim(CKK_AES, Guarded::ForTrusted, &[CKA_ENCRYPT])?;
     let with = mechanism(KW);
@@ -184,7 +186,7 @@ fn kem(
 }
 
 /// Attacks with `CKA_TRUSTED` in a template attribute of a key, for every function that applies
-/// such a template.
+/// such a template. Three more attacks have another read-only flag in `CKA_UNWRAP_TEMPLATE`.
 fn nested_templates() -> Vec<Attack> {
     let inner = || nested(&[flag(CKA_TRUSTED, true)]);
     let mut all = vec![
@@ -284,7 +286,7 @@ fn with_trusted(a: &Attacker<'_>, run: impl FnOnce(ObjectHandle) -> Attempt) -> 
     outcome
 }
 
-/// Attacks in which the user changes a key that the SO trusts.
+/// Attacks in which the user changes or copies a key that the SO trusts.
 fn edited() -> Vec<Attack> {
     let wrap = |a: &Attacker<'_>, with: &Mechanism, key| -> Result<Vec<u8>, Stop> {
         let victim = a.victim(CKK_AES, Guarded::ForTrusted, &[CKA_ENCRYPT])?;

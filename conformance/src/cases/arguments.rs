@@ -1,5 +1,6 @@
 //! Errors of the caller that are possible in many functions: a call before `C_Initialize`, an
-//! invalid session handle, and `NULL` for every pointer. Each is tried with every such function.
+//! invalid session handle, and `NULL` for every pointer. The suite makes each error in every
+//! function in which it is possible.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, FUNCTIONS, Failure, Function, Kind, Module};
@@ -98,8 +99,8 @@ fn with_null(output: &Fixture<'_>, function: &'static Function) -> Verdict {
         CKR_MECHANISM_PARAM_INVALID,
         CKR_FUNCTION_NOT_SUPPORTED,
     ];
-    // PKCS#11 3.0, C_EncryptInit and similar functions: NULL ends the operation, but no operation
-    // is active.
+    // PKCS#11 3.0, C_EncryptInit and similar functions: a NULL mechanism ends the active operation.
+    // Here no operation is active.
     const CANCEL: &[CK_RV] = &[
         CKR_ARGUMENTS_BAD,
         CKR_OK,

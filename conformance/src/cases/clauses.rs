@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, Key, SECRET, able, ensure, open_key, with};
 const NO_PARTS: &[CK_RV] =
     &[CKR_OPERATION_NOT_INITIALIZED, CKR_MECHANISM_INVALID, CKR_FUNCTION_NOT_SUPPORTED];
 /// PKCS#11 3.2, "Common key attributes", `CKA_ALLOWED_MECHANISMS`: "A list of mechanisms allowed to
-/// be used with this key". A module may lack the attribute.
+/// be used with this key".
 const NOT_ALLOWED: &[CK_RV] = &[CKR_MECHANISM_INVALID, CKR_KEY_FUNCTION_NOT_PERMITTED];
 /// PKCS#11 3.2, "Common key attributes": the default depends on the mechanism or the token.
 const SENSITIVE_OR_NOT: &[CK_RV] = &[CKR_OK, CKR_ATTRIBUTE_SENSITIVE, CKR_MECHANISM_INVALID];
@@ -31,7 +31,8 @@ fn sign_part(fixture: &Fixture<'_>, mechanism: &Mechanism, key: Key, part: &[u8]
     over(session.sign_update(part), || session.sign_final(&mut [0; 20_000]).map(drop))
 }
 
-/// Checks that the operation is over after a refused part.
+/// Returns the result of a part. If the code is `CKR_OPERATION_NOT_INITIALIZED`, checks that the
+/// operation is over.
 fn over(refused: Result<(), Failure>, end: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let Err(failure) = &refused else { return refused };
     if failure.code == CKR_OPERATION_NOT_INITIALIZED {

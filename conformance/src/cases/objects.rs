@@ -21,7 +21,7 @@ fn secret() -> Vec<Attribute> {
     with(open_key(CKO_SECRET_KEY, CKK_GENERIC_SECRET), Attribute::bytes(CKA_VALUE, SECRET))
 }
 
-/// The codes for a read-only attribute, or one that cannot change.
+/// The code for an attribute that cannot change.
 const FIXED: &[CK_RV] = &[CKR_ATTRIBUTE_READ_ONLY];
 /// The codes for a template with an error in one attribute or in their combination.
 const WRONG: &[CK_RV] = &[CKR_ATTRIBUTE_VALUE_INVALID, CKR_TEMPLATE_INCONSISTENT];

@@ -13,7 +13,7 @@ use jeton_vectors::hex;
 /// The codes for a session key that is made without a login and without `CKA_PRIVATE`.
 const PUBLIC_OR_REFUSED: &[CK_RV] = &[CKR_OK, CKR_USER_NOT_LOGGED_IN];
 
-/// The codes for a part of a message where the mechanism has single-part operations only.
+/// The code for a part of a message if the mechanism has single-part operations only.
 const NO_PARTS: &[CK_RV] = &[CKR_OPERATION_NOT_INITIALIZED];
 /// The codes for a saved state that is restored without its key. A token with
 /// `CKF_RESTORE_KEY_NOT_NEEDED` returns `CKR_OK`.

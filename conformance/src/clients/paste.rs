@@ -87,9 +87,9 @@ fn shell(
     Ok((ended != Some(true) || !complete).then(|| last_words(&said)))
 }
 
-/// Returns bash that reads commands from standard input and ends at the first that fails. The shell
-/// runs as an ordinary user. For a guide that needs root it runs as root, in mount and network
-/// namespaces of its own, which vanish at the end.
+/// Returns bash that reads commands from standard input and ends at the first that fails. If this
+/// program runs as root, the shell runs as an ordinary user, except for a guide that needs root:
+/// then the shell has mount and network namespaces of its own.
 fn bash(root: bool) -> Command {
     if !rustix::process::geteuid().is_root() {
         let mut command = Command::new("bash");

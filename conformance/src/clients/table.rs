@@ -39,7 +39,8 @@ impl Reasons {
     }
 }
 
-/// Returns the table in Markdown, followed by the failures whose reason is not known.
+/// Returns the table in Markdown, followed by the failures without a known reason and the guides
+/// that did not run.
 pub fn markdown(modules: &[&str], rows: &[Row], reasons: &Reasons) -> String {
     let mut text = format!("| client | version | what is done | {} |\n", modules.join(" | "));
     text += &format!("|---|---|---|{}\n", "---|".repeat(modules.len()));

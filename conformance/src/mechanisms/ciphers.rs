@@ -1,5 +1,5 @@
-//! Round trips of symmetric ciphers and key wraps. Wycheproof has the known answers, and FIPS 197
-//! the answer for the block cipher.
+//! Round trips of symmetric ciphers and key wraps. AES-ECB has the known answer of FIPS 197. For
+//! some of the others, the sets of Wycheproof have known answers.
 
 use cryptoki_sys::*;
 use jeton_client::{Arg, Failure, Mechanism, Structure};

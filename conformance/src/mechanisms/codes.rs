@@ -1,4 +1,5 @@
-//! Round trips of MACs, which must detect a change. A shorter MAC is the start of the full MAC.
+//! Round trips of MACs, which must detect a change. A MAC of 8 bytes must be the start of the MAC
+//! of 12 bytes.
 
 use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, names};

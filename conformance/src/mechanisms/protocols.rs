@@ -149,7 +149,7 @@ fn finished(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failur
     signs(fixture, &mechanism, Pair { public: key, private: key }, &[4; 32])
 }
 
-/// Checks that two derivations with different labels differ.
+/// Checks that derivations with the same label agree, and that those with different labels differ.
 fn exported(fixture: &Fixture<'_>, kind: CK_MECHANISM_TYPE) -> Result<(), Failure> {
     let made = |label: &[u8]| {
         let parameter = Structure::new().number(CKM_SHA256).bytes(label).members(randoms()).bytes(b"context");

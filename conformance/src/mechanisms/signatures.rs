@@ -1,5 +1,5 @@
 //! Round trips of signatures with key pairs, and of RSA encryption. A changed signature or message
-//! must not verify. Wycheproof has the known answers.
+//! must not verify. For many of these mechanisms, the sets of Wycheproof have known answers.
 
 use cryptoki_sys::*;
 use jeton_client::{Failure, Mechanism, Structure, names};

@@ -1,5 +1,5 @@
-//! The ACVP vectors of NIST, if they are on this machine: keys from seeds, and decapsulation with
-//! implicit rejection.
+//! The ACVP vectors of NIST, if they are on this machine: keys from seeds, SLH-DSA key pairs, and
+//! decapsulation.
 
 use cryptoki_sys::*;
 use jeton_client::{Attribute, Mechanism};
@@ -12,7 +12,7 @@ use super::{Bench, Outcome, Set, same, value_of, with_key};
 use crate::cases::decapsulate;
 use crate::fixture::Fixture;
 
-/// Returns the sets whose files exist.
+/// Returns the four sets. A set whose file is missing has no vectors.
 pub fn sets() -> Vec<Set> {
     vec![
         set(ML_DSA_KEYS, CKM_ML_DSA, |fixture, parameters, test| {
