@@ -22,7 +22,8 @@ pub use stack::Stacks;
 use pages::{Guarded, wipe};
 
 /// Secret bytes: a key, a PIN or a decrypted record. It has no `Debug` and no `Clone`. Its memory
-/// is locked if the system allows it, and wiped when it is freed.
+/// is wiped when it is freed. A secret of at most 16 KiB is locked in memory if the system allows
+/// it.
 pub struct Secret(GuardedVec<u8, Guarded>);
 
 impl Secret {
@@ -61,8 +62,8 @@ impl Secret {
         Self::from(&self.0[..])
     }
 
-    /// Appends bytes. If they have to move, the old memory is wiped. Fails with `HostMemory` and
-    /// then leaves the bytes unchanged.
+    /// Appends bytes. If the secret has to move, the old memory is wiped. Fails with `HostMemory`
+    /// if there is not enough memory, and then leaves the secret unchanged.
     pub fn extend(&mut self, more: &[u8]) -> Result<()> {
         let len = self.0.len();
         // `extend_from_slice` would be slower: it copies byte by byte.

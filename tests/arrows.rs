@@ -1,6 +1,6 @@
 //! The modules of the core import in one direction (docs/design.md). So do the files beside each
-//! other in every folder, and the packages of the workspace. This test reads the sources and
-//! lists every import against these rules.
+//! other in every folder, and the packages of the workspace. This test reads the sources and lists
+//! every import that breaks these rules.
 //!
 //! It does not parse Rust. It finds paths from `crate` and `super`, with groups, in code that
 //! rustfmt has formatted.

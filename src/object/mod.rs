@@ -140,8 +140,8 @@ impl Object {
 
     /// Returns the value of a computed attribute, or `None` if a value is stored. PKCS#11 3.2,
     /// "Secret key objects": an empty `CKA_CHECK_VALUE` is a destroyed one, so it counts as stored.
-    /// Older versions stored an empty `CKA_PUBLIC_KEY_INFO` if the template had none, so that one
-    /// does not count.
+    /// An empty `CKA_PUBLIC_KEY_INFO` does not count: older versions stored it if the template had
+    /// none.
     fn computed(&self, id: A) -> Option<Value> {
         if !computed::is(id, self.object_type) {
             return None;
@@ -154,8 +154,9 @@ impl Object {
     }
 
     /// Returns whether the object refuses to show the attribute: a secret part of a key that is
-    /// sensitive or not extractable. A locked key shows no secret part, and no check value, which
-    /// is computed from one. (PKCS#11 3.2, C_GetAttributeValue, has no `CKR_USER_NOT_LOGGED_IN`.)
+    /// sensitive or not extractable. A locked key shows no secret part. It shows no check value
+    /// either, because that is computed from the secret parts. (PKCS#11 3.2, C_GetAttributeValue,
+    /// has no `CKR_USER_NOT_LOGGED_IN`.)
     pub(crate) fn hides(&self, id: A) -> bool {
         if self.locked && id == A::CHECK_VALUE {
             return true;

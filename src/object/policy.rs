@@ -52,8 +52,8 @@ impl Rights {
     }
 
     /// Checks that a session may create an object with these attributes. Only the SO creates
-    /// trusted objects. Each function checks this in its template; this check covers them all, with
-    /// the current rights. The SO may log out between `C_GenerateKey` and `C_AsyncComplete`.
+    /// trusted objects. The template was checked for this too, but the SO may log out between
+    /// `C_GenerateKey` and `C_AsyncComplete`.
     pub(crate) fn make(self, attributes: &Attributes) -> Result<()> {
         if attributes.flag(A::TRUSTED) == Some(true) && !self.is_so() {
             return Err(Error::AttributeReadOnly);
@@ -68,9 +68,9 @@ impl Rights {
 }
 
 /// Checks that an object may be changed: `CKA_MODIFIABLE`. PKCS#11 3.2, "Certificate objects":
-/// "Trusted certificates cannot be modified". The SO can still withdraw the trust. The same holds
-/// for keys. A user who gave `CKA_DECRYPT` to a trusted wrapping key would read every key that has
-/// `CKA_WRAP_WITH_TRUSTED`.
+/// "Trusted certificates cannot be modified". Here this holds for every trusted object, but the SO
+/// can modify it, for example to withdraw the trust. A user who gave `CKA_DECRYPT` to a trusted
+/// wrapping key could read every key that has `CKA_WRAP_WITH_TRUSTED`.
 pub(crate) fn modifiable(object: &Object, rights: Rights) -> Result<()> {
     if object.flag(Flag::TRUSTED) && !rights.is_so() {
         return Err(Error::ActionProhibited);

@@ -21,7 +21,7 @@ pub enum Raw<'a> {
     /// Bytes in the caller's representation: a `CK_ULONG` in native order, a `CK_BBOOL` as one
     /// byte.
     Bytes(&'a [u8]),
-    /// The value of an attribute that contains a template. Its number has `CKF_ARRAY_ATTRIBUTE`.
+    /// The value of an attribute that contains a template, such as `CKA_WRAP_TEMPLATE`.
     Template(Template<'a>),
 }
 

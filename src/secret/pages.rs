@@ -4,7 +4,7 @@
 //!
 //! Blocks have sizes that are powers of two. They are cut from chunks, which are never unmapped. A
 //! free block is wiped and waits in the list of its size. A block longer than `LARGEST`, which is
-//! longer than any key, comes from the heap.
+//! longer than any key that the token generates, comes from the heap.
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
@@ -20,7 +20,7 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use tracing::error;
 
-/// The size of one mapping in bytes. The smallest usual limit on locked memory allows this.
+/// The size of one mapping in bytes.
 const CHUNK: usize = 64 << 10;
 /// The greatest number of bytes that are locked, even if the limit of the process is higher.
 const MOST_LOCKED: usize = 4 << 20;
@@ -83,7 +83,8 @@ fn class(layout: Layout) -> Option<usize> {
 }
 
 /// Makes the child of a fork stop using the parent's pages. The child does not inherit the locks on
-/// memory, and another thread of the parent may have held our mutex. Only loads and stores atomics.
+/// memory, and another thread of the parent may have held our mutex. Async-signal-safe: only loads
+/// and stores atomics.
 pub fn forget_parent() {
     let parents = CURRENT.load(Ordering::Acquire);
     if !parents.is_null() {
@@ -266,7 +267,7 @@ unsafe fn empty_in_children(_: *mut c_void) -> rustix::io::Result<()> {
 }
 
 /// Checks that the memory of a secret has the flags of protected memory (`VmFlags` in proc(5)). If
-/// the limit of this process allows no locking, it skips the lock flag and prints that.
+/// the limit of this process on locked memory is below 8 MiB, skips the lock flag and prints that.
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) fn assert_protected(bytes: &[u8]) {
     let flags = flags_of(bytes);

@@ -21,8 +21,8 @@ const LEAST_RANDOM_BITS: usize = 64;
 pub(crate) struct Nonces {
     counted: Counting,
     /// The state of `CKG_GENERATE`, which counts from a random start. Two messages of an operation
-    /// never get the same nonce. Messages of two operations get the same nonce only as rarely as
-    /// with random nonces (SP 800-38D, 8.2.2).
+    /// never get the same nonce while the number of fixed bits stays the same. Messages of two
+    /// operations get the same nonce only as rarely as with random nonces (SP 800-38D, 8.2.2).
     any: Counting,
 }
 

@@ -94,8 +94,8 @@ enum Stage {
 }
 
 /// The engine of an operation, with the mechanism and the key that it was started with. It stays
-/// after the operation, until another engine replaces it. It has its own cache lines, as the
-/// session has, because the neighbouring memory may belong to another thread.
+/// after the operation, until another engine replaces it or a logout drops it. It has its own cache
+/// lines, as the session has, because the neighbouring memory may belong to another thread.
 #[repr(align(128))]
 struct Kept<E> {
     mechanism: Mechanism,

@@ -187,7 +187,7 @@ pub(crate) struct SavedStates(Mutex<VecDeque<Entry>>);
 struct Entry {
     ticket: Ticket,
     token: Arc<Token>,
-    /// True if a user was logged in when the state was saved.
+    /// True if the user or the SO was logged in when the state was saved.
     of_login: bool,
     collected: usize,
     /// Locked while it is restored, because only one thread at a time may use the objects of the
@@ -227,7 +227,7 @@ impl SavedStates {
         found.map(|entry| Arc::clone(&entry.snapshot)).ok_or(Error::SavedStateInvalid)
     }
 
-    /// Removes the states of this token that were saved while a user was logged in.
+    /// Removes the states of this token that were saved while the user or the SO was logged in.
     pub(crate) fn end_login(&self, token: &Arc<Token>) {
         self.entries().retain(|entry| !entry.of_login || !Arc::ptr_eq(&entry.token, token));
     }

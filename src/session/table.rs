@@ -20,8 +20,8 @@ const SEGMENTS: usize = 256;
 /// Number of bits of a handle that hold the slot's number plus one.
 const INDEX_BITS: u32 = 17;
 const _: () = assert!(MAX_SESSIONS < 1 << INDEX_BITS);
-/// Generations wrap before a handle exceeds 48 bits, which the handle type of every client can
-/// hold.
+/// Generations count from 1 to this number and then start again at 1. So a handle has at most 49
+/// bits.
 const GENERATIONS: u64 = 1 << 31;
 
 /// The table of all open sessions.

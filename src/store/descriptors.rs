@@ -17,7 +17,7 @@ pub(super) fn is_shortage(reason: &Error) -> bool {
     matches!(reason.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Notes the result of an open(2) of SQLite.
+/// Notes the error of an open(2) of SQLite if no descriptors are left.
 #[cfg(target_os = "linux")]
 pub(super) fn note(reason: &Error) {
     if is_shortage(reason) {

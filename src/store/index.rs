@@ -21,7 +21,7 @@ const INDEXED: [A; 8] =
 /// The length in bytes of the key with which index keys are computed.
 pub(crate) const INDEXER_KEY: usize = 16;
 
-/// The index keys of an object; a cryptographic key has three or four. They are stored inline: with
+/// The index keys of an object; a cryptographic key has three to six. They are stored inline: with
 /// a million objects, each pointer would cause a cache miss.
 pub(crate) type IndexKeys = SmallVec<[u64; 6]>;
 

@@ -40,8 +40,8 @@ pub(super) const SCHEMA: &str = "
     CREATE TABLE record(id INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 ";
 
-/// The size of the page cache in KiB. Otherwise a file can set the size for every process that
-/// reads it.
+/// The size of the page cache in KiB. Without this setting, a file could set the size for every
+/// process that reads it.
 const CACHE: i64 = 2000;
 
 /// Disables the features that a file could misuse. Called before anything is read.

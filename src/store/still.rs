@@ -26,7 +26,8 @@ pub(super) struct Still {
 
 impl Still {
     /// Opens the file read-only if SQLite had no permission or no disk space to open it. Returns
-    /// `None` if `reason` is another error.
+    /// `None` if `reason` is another error, if the file has a write-ahead log with content, or if
+    /// it cannot be read.
     pub(super) fn open(path: &Path, reason: &rusqlite::Error) -> Option<(Connection, Self)> {
         let reason = if is_out_of_room(reason) {
             Error::DeviceMemory

@@ -1,6 +1,7 @@
 //! The epoch of a token: one word with the login and a counter. The counter changes when something
-//! that a session remembers may be invalid. This happens at a login, at a logout, and when an
-//! object is changed or destroyed. The low two bits are the login.
+//! that a session remembers may be invalid. This happens at a login, at a logout, when an object is
+//! changed or destroyed, and when changes of other processes are loaded. The low two bits are the
+//! login.
 
 use crate::object::policy::Login;
 use crate::sync::{AtomicU64, Ordering};

@@ -96,7 +96,7 @@ impl Token {
     }
 
     /// Loads all rows again if another process changed the file but not the change number. So the
-    /// log names a row that was removed or renamed while this process runs.
+    /// log has an error if a row was removed or altered while this process runs.
     pub(super) fn notice_altered_rows(&self, change: &ChangeGuard<'_>) -> Result<()> {
         let seen = self.state().seen;
         match seen {

@@ -55,7 +55,7 @@ pub struct Token {
     store: Box<dyn Store>,
     objects: Objects,
     unique_ids: UniqueIds,
-    /// The built-in objects. The first search for one creates them.
+    /// The built-in objects. Their first use creates them.
     built_in: OnceLock<Vec<Arc<Object>>>,
     /// Computes the index keys of public objects. Its key is public: anyone who can read the file
     /// can also read these objects.
@@ -86,7 +86,7 @@ struct State {
     key: Option<Arc<TokenKey>>,
     /// The incarnation of the token that the key belongs to: see [`Change::incarnation`].
     incarnation: i64,
-    /// The state of the store that the rows in memory belong to; `None` before the first search.
+    /// The state of the store that the rows in memory belong to; `None` if no rows were loaded.
     seen: Option<Change>,
     /// The latest state of the store that this process has seen. An earlier one means that the file
     /// was rolled back.

@@ -213,7 +213,7 @@ impl Objects {
     }
 
     /// Adds or updates a row of the store; its handle stays. Forgets an object that was read if the
-    /// row is different.
+    /// row is different or `cached` is `Forget`.
     pub(super) fn load_row(&self, row: Row, cached: Cached) {
         let known = self.rows().get(&row.id).copied();
         let Some(handle) = known else {

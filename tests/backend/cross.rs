@@ -72,7 +72,7 @@ pub fn public_half_is_computed(from: &Provider, to: &Provider, (public, private)
     assert!(computed == *public, "{} to {}", from.name, to.name);
 }
 
-/// Expects that signer and verifier refuse an input of the wrong length.
+/// Expects that the signer refuses this input, and for `DataLenRange` also the verifier.
 fn refuses_input(from: &Provider, to: &Provider, key: &Pair, scheme: &Scheme, input: &[u8], error: Error) {
     let what = format!("{} to {}: {} bytes", from.name, to.name, input.len());
     assert_eq!(sign(to, &key.1, scheme, input), Err(error), "{what}");

@@ -12,7 +12,7 @@ struct Case {
     /// Takes the length of the message, because CCM needs it.
     scheme: fn(usize) -> CipherScheme,
     keys: &'static [usize],
-    /// The message lengths that it accepts.
+    /// Message lengths that it accepts.
     takes: &'static [usize],
     /// Lengths that encryption refuses.
     refuses: &'static [usize],

@@ -1,5 +1,5 @@
-//! Diffie-Hellman: published key pairs, agreement between the backends, and primes that the other
-//! backend checks.
+//! Diffie-Hellman in a published group: agreement between the backends, powers that are known, and
+//! primes of one backend that the other checks.
 
 use jeton::backend::{PairSpec, PrivateParts, Provider, PublicParts};
 use jeton::error::Error;

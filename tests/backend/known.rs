@@ -141,8 +141,8 @@ fn digests_in_parts_equal_those_of_one_part() {
     for provider in Provider::ALL {
         for (hash, _) in DIGESTS {
             let mut hasher = provider.digest.start(hash).unwrap();
-            // Lengths around the block sizes, and empty parts. A second round shows that `finish`
-            // resets the digest.
+            // Lengths around the block sizes, and empty parts. The second and later rounds show
+            // that `finish` resets the digest.
             for part in [1, 3, 63, 64, 65, 127, 128, 129, 999] {
                 for chunk in data.chunks(part) {
                     hasher.update(chunk).unwrap();
@@ -306,7 +306,7 @@ fn ecdsa_verifies_shorter_halves_of_equal_length() {
         assert_eq!(verify(provider, &key, &Scheme::Ecdsa, &digest, &short), Ok(()), "{}", provider.name);
         let full = [&[0], r, &[0], s].concat();
         assert_eq!(verify(provider, &key, &Scheme::Ecdsa, &digest, &full), Ok(()), "{}", provider.name);
-        // If only one half is shorter, the signature splits at the wrong byte.
+        // If only one half is shorter, the signature has an odd length.
         let uneven = [&[0], r, s].concat();
         let outcome = verify(provider, &key, &Scheme::Ecdsa, &digest, &uneven);
         assert_eq!(outcome, Err(Error::SignatureLenRange), "{}", provider.name);

@@ -127,8 +127,8 @@ fn ecdsa_signatures() {
     ] {
         ecdsa_set(name, |signature| Some(signature.to_vec()));
     }
-    // The same vectors with DER around the integers. A backend does not read DER, so a strict
-    // parser here does.
+    // Vectors with DER around the integers. A backend does not read DER, so a strict parser here
+    // does.
     for name in [
         T::EcdsaSecp224r1Sha3_224,
         T::EcdsaSecp256k1Sha3_256,
@@ -277,7 +277,8 @@ fn rsa_pkcs1_signatures() {
 #[test]
 fn rsa_pss_signatures() {
     use pss::TestName as T;
-    // The sets `WithParams` have the same signatures, and the parameters in the key's DER.
+    // The omitted sets `WithParams` have the signatures of other sets, and the parameters in the
+    // key's DER.
     for name in [
         T::RsaPss2048Sha1Mgf1SaltLen20,
         T::RsaPss2048Sha256Mgf1SaltLen0,

@@ -62,7 +62,7 @@ fn chacha20_poly1305() {
     });
 }
 
-/// Checks the same with a separate tag, and once more with the context that the cipher keeps.
+/// Checks decryption and encryption with a separate tag, twice with one cipher.
 fn beside(provider: &Provider, scheme: AeadScheme, test: &aead::Test) -> Result<()> {
     let mut cipher = provider.ciphers.aead(scheme, &test.key)?;
     for _ in 0..2 {

@@ -1,6 +1,7 @@
-//! Each write, sync, truncation, deletion and opening of a file fails in turn, with ENOSPC, EIO and
-//! EROFS, once or permanently. Afterwards acknowledged changes exist, a failed call has its full
-//! effect or no effect, and the correct PIN opens the token.
+//! A write, sync, truncation, deletion or opening of a file fails, with ENOSPC, EIO or EROFS, once
+//! or permanently. The test tries such faults in random order until its time is over. Afterwards
+//! acknowledged changes exist, a failed call has its full effect or no effect, and the correct PIN
+//! opens the token.
 
 use std::fmt::Debug;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! A token on a full disk, on a read-only disk, in a directory that the process cannot write, and
-//! in a process without memory. Listing, login and use succeed, and only a wrong PIN costs an
-//! attempt.
+//! A token on a full disk, on a read-only disk, and in a directory that the process cannot write:
+//! listing, login and use succeed. In a process without memory, a login fails. Only a wrong PIN
+//! costs an attempt.
 //!
 //! The disks are file systems in memory, in a mount namespace of the child. This needs root. A test
 //! that cannot run prints the reason.
@@ -29,10 +29,10 @@ const DELAY: u64 = 1;
 /// An unprivileged user.
 const STRANGER: u32 = 65534;
 
-/// The disk of these tests.
+/// The mount options of the disk.
 const DISK: &str = "size=2m,mode=0700";
 
-/// Starts a child in its own mount namespace. Returns `None` without the permission.
+/// Runs a child in its own mount namespace. Without the permission, prints a line instead.
 fn with_mounts(role: &str) {
     let allowed = Command::new("unshare").args(["--mount", "true"]).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
@@ -97,7 +97,7 @@ fn stored(client: &Client, session: SessionHandle, count: usize) -> Vec<ObjectHa
     (0..count).map(|_| client.create(session, &data("doomed").stored()).expect("an object")).collect()
 }
 
-/// A token with a pair and some objects, on that disk.
+/// Creates a token with a key pair and some objects in this directory.
 fn made(directory: &Arc<Directory>) {
     let client = client(directory, LIMIT);
     client.module.init_token(client.slot, SO_PIN, LABEL).expect("a token");

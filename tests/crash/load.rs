@@ -11,7 +11,7 @@ use crate::support::{Client, PIN, data, none, plain};
 
 const PROCESSES: usize = 8;
 const THREADS: usize = 8;
-/// In each group of this number of objects, one is not destroyed.
+/// In each group of this number of rounds, one round leaves its object.
 const LEFT: usize = 8;
 
 /// Runs eight threads. Prints the labels of the remaining objects, and the number of rounds.

@@ -130,7 +130,7 @@ fn verify(directory: &Arc<Directory>, lines: &[&str], name: &str) -> Result<(u64
     Ok((acknowledged, objects))
 }
 
-/// `kill -9` of a process that works on all tokens while another one does too.
+/// `kill -9` of two processes that both work on all tokens.
 pub fn kill_case() {
     let directory = tokens(&pin(0));
     let mut random = Random::new();

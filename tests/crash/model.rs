@@ -1,4 +1,4 @@
-//! A model of the changes of one process. The process prints each call before it starts, and again
+//! A model of the changes of one process. The process prints each call before it starts, and "ok"
 //! when it returns.
 
 use std::collections::BTreeMap;

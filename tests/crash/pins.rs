@@ -27,7 +27,8 @@ pub fn login_child() {
     }
 }
 
-/// Counts the errors for wrong PINs and for locked PINs.
+/// Starts processes that each try a wrong PIN this number of times. Returns the numbers of errors
+/// for a wrong PIN and for a locked PIN.
 fn try_wrong(directory: &Arc<Directory>, processes: usize, tries: u32) -> (usize, usize) {
     let start = |_| Process::start("login", directory, &[("JETON_CRASH_TRIES", tries.to_string())]);
     let said = together(processes, start).concat();

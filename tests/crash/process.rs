@@ -48,8 +48,8 @@ impl Process {
         Self::spawn(&mut Command::new(own), role, directory, more)
     }
 
-    /// Starts a child through a program that becomes the child. Its arguments precede those of the
-    /// child.
+    /// Starts a child through a program that becomes the child. The arguments of the program
+    /// precede the path of this binary.
     pub fn start_by(
         program: &str,
         arguments: &[&str],

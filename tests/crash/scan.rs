@@ -49,7 +49,7 @@ impl Sought {
         self
     }
 
-    /// Returns the secret in every form that computations use.
+    /// Returns the secret in the forms that the scan looks for, with all bits inverted.
     fn forms(&self) -> Vec<(&'static str, Vec<u8>)> {
         let plain = &self.turned.0;
         let swapped = |len: usize| plain.chunks_exact(len).flat_map(|word| word.iter().rev().copied());

@@ -32,7 +32,7 @@ struct Plan {
     /// The SO PIN, the user PIN, the next user PIN, and a wrong PIN.
     pins: [Turned; 4],
     samples: Vec<Sample>,
-    /// For each sample, by name: the public key of another pair of the same kind.
+    /// For each key pair, by name: its public value, which the uses also take as the peer's.
     peers: BTreeMap<String, Turned>,
 }
 
@@ -260,7 +260,7 @@ impl Run {
         }
     }
 
-    /// Tries a wrong PIN, the right PIN and a changed PIN, as the user and as the SO.
+    /// Tries a wrong PIN, logs in as the user and as the SO, and lets both change the user's PIN.
     fn pins(&mut self) {
         let session = self.client.open();
         let wrong = self.plan.pins[3].bytes();

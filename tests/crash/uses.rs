@@ -29,7 +29,7 @@ pub struct Fixture<'a> {
     pub public: ObjectHandle,
     /// Another secret key. It is wrapped, and derivations use it as their second key.
     pub other: ObjectHandle,
-    /// The public key of another pair, for key agreements.
+    /// The public value that key agreements take as the peer's.
     pub peer: Vec<u8>,
     /// Secrets that the uses produced.
     pub made: Vec<Sought>,

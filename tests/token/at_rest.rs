@@ -120,8 +120,8 @@ fn a_stored_public_key_is_used_only_after_a_login() {
     });
 }
 
-/// A directory with a token of format 2, which stores public keys in clear. The version before
-/// format 3 created it.
+/// A directory with a token of format 2, which stores keys with `CKA_PRIVATE` false in clear. The
+/// version before format 3 created it.
 fn format_2() -> Arc<Directory> {
     const NAME: &str = "8d17499fca84648f.jeton";
     let directory = Directory::new();

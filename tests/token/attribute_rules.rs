@@ -11,7 +11,8 @@ use crate::keys::{Kind, key_object, pair};
 use crate::samples::{Sample, shown, with_samples, wrapping_key};
 use crate::support::{Attributes, Client, none, plain};
 
-/// Returns values of all attributes that the template may have and does not have yet.
+/// Returns values of all attributes that the template may have and does not have yet, except secret
+/// ones.
 fn allowed(sample: &Sample, given: &Attributes, need: impl Fn(&Rule) -> Need) -> Attributes {
     attribute::rules(sample.object_type)
         .filter(|rule| matches!(need(rule), Need::May) && !rule.secret && !given.has(rule.id))

@@ -1,5 +1,5 @@
 //! Every mechanism that encrypts with a secret key: in one part and in several, with short buffers,
-//! with invalid ciphertexts, re-armed, and with keys that lack the usage.
+//! with invalid ciphertexts, in a second operation, and with keys that lack the usage.
 
 use jeton::backend::{AeadScheme, CipherScheme, des3};
 use jeton::error::Error;
@@ -16,13 +16,13 @@ pub struct Case {
     pub key_type: KeyType,
     /// Length of the key in bytes.
     pub key: usize,
-    /// The message lengths that it accepts.
+    /// Message lengths that it accepts.
     pub messages: Vec<usize>,
     /// The number of bytes by which the ciphertext is longer than a message of the first length.
     pub growth: usize,
     /// The error for a ciphertext with one flipped bit.
     pub flipped: Option<Error>,
-    /// The message lengths that it refuses.
+    /// Message lengths that it refuses.
     pub refused: Vec<usize>,
 }
 

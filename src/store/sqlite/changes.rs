@@ -23,10 +23,10 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Returns whether another connection committed since the rows were loaded, and it is time to
-    /// look at the rows. These checks take a small part of the time, also in large tokens.
+    /// Returns whether another connection committed since the rows were loaded, and the last load
+    /// was long enough ago. So loads take a small part of the time, also in large tokens.
     pub(super) fn is_look_due(&self) -> bool {
-        // Otherwise the thread that holds the writer's connection notes it.
+        // If another thread holds the writer's connection, that thread notes the commits.
         if let Ok(writer) = self.writer.try_lock()
             && self.note_others(&writer).is_err()
         {

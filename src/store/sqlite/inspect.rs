@@ -8,7 +8,7 @@ use crate::store::seal::{self, Kind, TokenKey};
 use crate::store::summary::Summary;
 use crate::store::{Change, Header, Inspection, Row};
 
-/// At most this number of findings is kept; the others are only counted.
+/// After this number of findings, further damaged objects are only counted.
 const MOST: usize = 100;
 
 /// Reads all rows and records. The connection must see one state, as in a transaction.

@@ -119,8 +119,8 @@ impl Pool {
     }
 }
 
-/// Closes the least recently used file that no call is using. Releases the lock of the pool before.
-/// Returns the lock if there is no such file.
+/// Closes the least recently used file that no call is using. Releases the lock of the pool before
+/// it closes the file. Returns the lock if there is no such file.
 fn close_one(mut places: MutexGuard<'_, Places>) -> std::result::Result<(), MutexGuard<'_, Places>> {
     let mut order = places.open.clone();
     order.sort_by_key(|handle| handle.last_use());

@@ -1,5 +1,5 @@
-//! The store of a token in an SQLite file. The [`Pool`] closes the file when it needs its place,
-//! and the next use opens the file again.
+//! The store of a token in an SQLite file. The [`Pool`] closes the file when another file needs its
+//! place, and the next use opens the file again.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
