@@ -7,7 +7,7 @@
 //! hash elsewhere. Several processes can share one file; each takes a lock to write (flock(2)).
 //!
 //! A separate thread writes, unless the application forbids threads. Calls queue their records for
-//! it, and wait only if `QUEUE` records are not written yet.
+//! it, and wait only while the queue is full.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,11 +25,11 @@ use crate::backend::{Hash, Provider};
 use crate::error::{Error, Result};
 use crate::file_lock::{self, Mode};
 
-/// The largest number of records that wait to be written.
+/// The largest number of records in the queue, and in one batch.
 const QUEUE: usize = 4096;
 /// How long to wait for the lock of the file after an earlier wait of `file_lock::LIMIT` failed.
 const IMPATIENT: Duration = Duration::from_millis(100);
-/// The length of the end of the file in which a new writer looks for the last line. No line is
+/// The number of bytes at the end of the file in which a writer looks for the last line. No line is
 /// longer.
 const LONGEST: u64 = 16 * 1024;
 /// The value that the first line uses as the hash of the line before.
@@ -55,13 +55,15 @@ enum Message {
 /// One event.
 #[derive(Serialize)]
 pub struct Record {
-    /// The serial number of the token; `None` if the token could not be created.
+    /// The serial number of the token; `None` if the token could not be created, and in a report of
+    /// lost records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// The session; `None` for functions without a session, such as `C_InitToken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// The PKCS#11 function, or the command of the tool `jeton`.
+    /// The PKCS#11 function, the command of the tool `jeton`, or `audit` in a report of lost
+    /// records.
     pub function: &'static str,
     /// The role that logs in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +73,7 @@ pub struct Record {
     pub mechanism: Option<String>,
     /// `CKA_UNIQUE_ID` of the objects: first those that the caller named, then the new ones.
     pub objects: Vec<String>,
-    /// `Ok`, or the [`Error`].
+    /// `Ok`, the [`Error`], or the number of lost records.
     pub result: String,
 }
 

@@ -7,8 +7,8 @@
 //!
 //! 1. [`module::Module`] is the state of PKCS#11 in a process, from `C_Initialize` to `C_Finalize`:
 //!    the slots and the sessions. Start here.
-//! 2. [`session::Session`] is an open session. It has one operation of each kind: sign, verify,
-//!    encrypt, decrypt, digest, search.
+//! 2. [`session::Session`] is an open session. It has at most one active operation of each kind,
+//!    such as sign, decrypt and search.
 //! 3. [`token::Token`] is an initialised token: PINs, login, and its objects in memory.
 //! 4. [`store::Store`] keeps the objects on disk. [`store::sqlite`] is the implementation, and
 //!    [`store::seal`] the format of the sealed records.

@@ -251,7 +251,7 @@ fn a_restored_token_has_a_later_state_than_its_original_and_the_counter() {
     setup.ok(&restore);
     assert_eq!(setup.labels("tokens"), ["first", "second"].map(str::to_owned).into());
     setup.ok(&["key", "generate", "--type", "aes:256", "--label", "fourth"]);
-    // The original is now the older one, even before a login to the restored token.
+    // The original is now older than the counter.
     let text = fails(&mut setup.command_in("old", &["object", "list"]));
     assert!(text.contains("older copy"), "{text}");
 }

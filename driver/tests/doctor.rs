@@ -182,7 +182,7 @@ fn wrong_and_locked_pins_are_found() {
     let all = setup.finds(&["locked-pin"]);
     let remedies: Vec<_> = all.iter().filter_map(|row| row["remedy"].as_str()).collect();
     assert!(remedies.len() == 2 && remedies[0].contains("pin reset") && remedies[1].contains("pin unblock"));
-    // Each remedy works.
+    // The remedy for the user's PIN works.
     setup.sql("UPDATE token SET so_failures = 0");
     let serial =
         setup.token.rsplit('/').next().and_then(|name| name.strip_suffix(".jeton")).expect("a serial");

@@ -141,7 +141,7 @@ fn the_installer_removes_all_installed_files_except_the_configuration() {
     assert!(root.join("usr/share/man/man1/jeton-token.1").exists());
     install(&["--uninstall", "--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"]);
     assert_eq!(installed(), expected[..1]);
-    // The configuration that an administrator changed stays, and is valid.
+    // The configuration that an administrator changed stays.
     fs::write(root.join("etc/jeton/jeton.toml"), "[pin]\nretries = 3\n").expect("a file");
     install(&["--prefix", "/usr/local"]);
     for file in ["etc/pkcs11/modules/jeton.module 644", "usr/local/lib/libjeton_pkcs11.so 644"] {

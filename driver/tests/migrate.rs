@@ -227,7 +227,7 @@ fn a_truncated_object_is_named_and_nothing_is_written() {
 #[test]
 fn an_altered_private_key_is_refused() {
     let Some(migration) = migration() else { return };
-    // CKA_PRIVATE_EXPONENT (0x123) of an RSA key: a flipped bit in its ciphertext.
+    // CKA_PRIME_1 (0x124) of an RSA key: a flipped bit in its ciphertext.
     let mut altered = 0;
     for entry in fs::read_dir(migration.old_token()).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -424,7 +424,8 @@ fn a_full_disk_leaves_no_half_token() {
     migration.leaves_no_half_token_on_a_full_disk("400k");
 }
 
-/// Reads every truncation of an object file, and many with flipped bits: a panic fails the test.
+/// Reads every truncation of an object file and of `token.object`, and both with flipped bits: a
+/// panic fails the test.
 #[test]
 fn readers_survive_damaged_files() {
     let Some(migration) = migration() else { return };

@@ -179,11 +179,10 @@ pub trait PrivateKey: Send + Sync {
         Err(Error::KeyTypeInconsistent)
     }
     /// Decrypts RSAES-PKCS1-v1_5 and returns a message of a length that `fits` accepts. If the
-    /// padding is wrong or `fits` refuses the length, the result is a synthetic message. The time
-    /// is the same in both cases. Errors depend only on public facts. Fails with
-    /// `EncryptedDataLenRange` if the input is not as long as the modulus. Fails with
-    /// `EncryptedDataInvalid` if the input is not below the modulus, and with `KeySizeRange` if
-    /// `fits` accepts no possible length.
+    /// padding is wrong or `fits` refuses the length, the result is a synthetic message, which
+    /// takes the same time. Errors depend only on public facts. Fails with `EncryptedDataLenRange`
+    /// if the input is not as long as the modulus. Fails with `EncryptedDataInvalid` if the input
+    /// is not below the modulus, and with `KeySizeRange` if `fits` accepts no possible length.
     fn decrypt_pkcs1(&self, _input: &[u8], _fits: &dyn Fn(usize) -> bool) -> Result<Secret> {
         Err(Error::KeyTypeInconsistent)
     }
@@ -249,8 +248,7 @@ pub trait Signer: Send {
     fn signature_len(&self) -> usize;
     /// Signs `input` into `out[..signature_len]`. The [`Scheme`] says whether the input is a digest
     /// or a message. Fails with `DataLenRange` if the length of the input does not fit, and with
-    /// `BufferTooSmall` if `out` is shorter than the signature. Our own code allocates nothing
-    /// here.
+    /// `BufferTooSmall` if `out` is shorter than the signature.
     fn sign(&mut self, input: &[u8], out: &mut [u8]) -> Result<()>;
 }
 

@@ -73,8 +73,8 @@ pub struct DsaGroup {
     pub base: Vec<u8>,
 }
 
-/// The numbers of a public key: unsigned big-endian integers without leading zeros, and
-/// uncompressed points.
+/// The numbers of a public key. Integers are unsigned, big-endian and without leading zeros. The
+/// other values have the encoding of their standard.
 #[derive(Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the algorithms' own")]
 pub enum PublicParts {
@@ -123,7 +123,7 @@ pub enum PublicParts {
     },
 }
 
-/// The numbers of a private key, in the same forms as [`PublicParts`].
+/// The numbers of a private key. Integers are unsigned and big-endian.
 #[allow(missing_docs, reason = "the names are the algorithms' own")]
 pub enum PrivateParts {
     Rsa(RsaPrivate),

@@ -122,7 +122,7 @@ pub trait Cipher: Send {
         in_parts(self, input, out)
     }
     /// Starts a new message with another parameter of the same type and the same key. Returns false
-    /// if that needs a new cipher. Then, and after an error, this cipher is unchanged.
+    /// if that needs a new cipher. Then, and after an error, this cipher keeps its parameter.
     fn renew(&mut self, _scheme: &CipherScheme) -> Result<bool> {
         Ok(false)
     }
@@ -320,7 +320,7 @@ pub enum CipherScheme {
         /// The length of the tag in bytes. [`AeadScheme::takes`] checks it.
         tag_len: usize,
         /// The announced length of the message without the tag. A message of another length fails
-        /// with `DataLenRange`. Only CCM uses it.
+        /// with `DataLenRange`, or at decryption with `EncryptedDataLenRange`. Only CCM uses it.
         data_len: usize,
     },
     /// SP 800-38F KW. The length of the message is a multiple of 8 bytes and at least 16.

@@ -39,7 +39,7 @@ const LARGEST_MIN_RSA_BITS: u64 = 8192;
 
 /// The default number of token files that are open at the same time.
 const OPEN_TOKENS: usize = 64;
-/// The largest number that the configuration may set.
+/// The largest number of open token files that the configuration may set.
 const MOST_OPEN_TOKENS: usize = 1 << 16;
 /// The number of descriptors of an open token file, with its log, index and locks. The tokens use
 /// at most half of the descriptors of the process.

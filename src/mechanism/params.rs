@@ -154,8 +154,8 @@ pub enum Params {
         /// The hash of the handshake messages so far.
         session_hash: Box<[u8]>,
     },
-    /// The keys of a TLS connection. The lengths are in bytes; the client and the server each get
-    /// one of each.
+    /// The keys of a TLS connection, with these lengths in bytes. The client and the server each
+    /// get their own.
     TlsKeys {
         /// The pseudo-random function.
         prf: TlsPrf,
@@ -250,8 +250,8 @@ impl Params {
         matches!((self, other), (Self::None, Self::None)) || self == other
     }
 
-    /// Becomes a copy of `other`. This is faster than a clone if both are of one cipher and differ
-    /// only in the nonce.
+    /// Becomes a copy of `other`. This is faster than a clone if both belong to an authenticated
+    /// cipher.
     pub(crate) fn assign(&mut self, other: &Self) {
         if let (Self::Cipher(scheme), Self::Cipher(other)) = (&mut *self, other) {
             scheme.assign(other);
@@ -295,7 +295,7 @@ pub enum HkdfSalt {
     Key(ObjectHandle),
 }
 
-/// A mechanism and its parameter: the `CK_MECHANISM` of an `Init` function or a key generation.
+/// A mechanism and its parameter: a parsed `CK_MECHANISM`.
 #[derive(Clone)]
 pub struct Mechanism {
     /// The row of the mechanism table.

@@ -13,8 +13,8 @@ pub struct MechanismRow {
     /// The smallest and largest key size. The unit is the one that the specification names: bits
     /// for RSA and EC, bytes for AES, 0 for digests.
     pub sizes: (u64, u64),
-    /// The type of the keys that it uses or generates. `None` if it uses secret keys or private
-    /// keys of every type, or generates keys of several types.
+    /// The type of the keys that it uses or generates. `None` if it uses no key, or if it uses or
+    /// generates keys of several types.
     pub key_type: Option<KeyType>,
     /// A second type of keys that it uses.
     pub other_key_type: Option<KeyType>,
@@ -154,8 +154,8 @@ pub enum MacFunction {
     TlsPrf,
 }
 
-/// The asymmetric encryption of a mechanism that cannot sign. `CKM_RSA_PKCS` and `CKM_RSA_X_509`
-/// are [`Action::Sign`], and encrypt with the same padding.
+/// The asymmetric encryption of a mechanism that cannot sign. `CKM_RSA_PKCS` and `CKM_RSA_X_509`,
+/// which also encrypt, are [`Action::Sign`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asymmetric {
     /// RSAES-OAEP.

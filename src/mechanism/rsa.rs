@@ -66,7 +66,7 @@ const fn signs(id: MechanismType, primitive: Primitive, hash: Option<Hash>) -> M
     }
 }
 
-/// Builds the row of a mechanism that signs and encrypts with the same padding.
+/// Builds the row of a mechanism that signs and encrypts.
 const fn both(id: MechanismType, primitive: Primitive, wraps: Wraps) -> MechanismRow {
     let row = signs(id, primitive, None);
     let more = ENCRYPT | DECRYPT | WRAP | UNWRAP | SIGN_RECOVER | VERIFY_RECOVER;

@@ -1,7 +1,7 @@
 //! Converts a mechanism and its parameter into the scheme that a backend computes.
 //!
-//! Each method serves one [`Action`]. It fails with `MechanismInvalid` if the row has another
-//! action, and with `MechanismParamInvalid` if the parameter does not fit the row.
+//! Each method fails with `MechanismInvalid` if it does not serve the row's [`Action`]. It fails
+//! with `MechanismParamInvalid` if the parameter does not fit the row.
 
 use super::{Action, Asymmetric, MacFunction, Mechanism, Params, Primitive};
 use crate::backend::{CipherScheme, Encryption, Hash, MacScheme, Scheme};

@@ -1,6 +1,6 @@
-//! The contents of the audit log. A call that creates, changes or destroys objects, or that uses a
-//! private or secret key, is recorded when it ends. An operation is recorded at its Init function,
-//! because an application can abandon it without a further call.
+//! The contents of the audit log. A call that logs in or out, sets a PIN, creates, changes or
+//! destroys objects, or uses a private or secret key is recorded when it ends. An operation is
+//! recorded at its Init function, because an application can abandon it without a further call.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Module {
         // The work itself fails if the session handle is invalid.
         let Ok(Some((token, rights))) = self.sessions.with(session, audited) else { return work() };
         // The names are read before the work, because a destroyed object has no name afterwards.
-        // They are read again after it, because a login gives more rights.
+        // The rights are read again after it, because a login gives more.
         let mut objects = names(&token, rights, &call.list_objects());
         let outcome = work();
         let rights = token.rights(rights.access);

@@ -17,7 +17,8 @@ impl Module {
         self.sessions.with(session, work)
     }
 
-    /// Runs the `Init` function of an operation with a key, and records it in the audit log.
+    /// Runs the `Init` function of an operation with a key. Records it in the audit log if the key
+    /// is private or secret.
     pub fn start(
         &self,
         session: SessionHandle,

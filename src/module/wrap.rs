@@ -332,7 +332,7 @@ fn unwrap(
     let modulus = key::modulus_len(unwrapping.attributes())?;
     let Params::RsaAesWrap { aes_bits, .. } = mechanism.params else {
         if encryption == Encryption::Pkcs1 {
-            // A wrong padding or length gives a random key of the right length.
+            // A wrong padding or length gives a synthetic key of the right length.
             return private.decrypt_pkcs1(wrapped, &fits).map(Unwrapped::from);
         }
         let mut plain = Secret::zeroed(modulus);

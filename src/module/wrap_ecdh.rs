@@ -111,7 +111,7 @@ impl<'a> Agreement<'a> {
     }
 
     /// Encodes the fresh public key: the bare point or u-coordinate, or a DER octet string around
-    /// it for the mechanisms with cofactor.
+    /// it for `CKM_ECDH_COF_AES_KEY_WRAP`.
     fn encode(&self, point: &[u8]) -> Result<Vec<u8>> {
         match self.form {
             PointForm::Bare => Ok(point.to_vec()),

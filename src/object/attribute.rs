@@ -133,8 +133,7 @@ impl Rule {
         self
     }
 
-    /// Returns whether the template of a function that makes a key from another key may or must
-    /// contain it.
+    /// Returns whether the template of a function that makes a key from another key may contain it.
     pub fn receive(&self) -> Need {
         match self.generate {
             // For example, `C_GenerateKey` needs `CKA_VALUE_LEN`. The template of an unwrapped key
@@ -156,8 +155,8 @@ pub fn rule(id: A, object_type: ObjectTypes) -> Option<&'static Rule> {
 }
 
 /// Returns the error for an attribute in a template whose object cannot have it. PKCS#11 3.2,
-/// "Objects": `AttributeTypeInvalid` if the specification has no such attribute, and
-/// `TemplateInconsistent` if other objects have it.
+/// "Objects": `AttributeTypeInvalid` if no object can have it, and `TemplateInconsistent` if other
+/// objects can.
 pub(crate) fn misplaced(id: A) -> Error {
     match kind(id) {
         Some(_) => Error::TemplateInconsistent,

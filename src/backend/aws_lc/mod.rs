@@ -1,8 +1,8 @@
 //! The default backend: AWS-LC, called through its C interface.
 //!
-//! Only `ffi/` calls C. It converts pointers to owned values and return codes to errors, and knows
-//! no schemes. The files beside it are safe Rust. They enforce the rules of `backend/`: lengths,
-//! ranges and the choice of the error.
+//! Only `ffi/` calls C. It converts pointers to owned values and return codes to errors. The files
+//! beside it are safe Rust. They enforce the rules of `backend/`: lengths, ranges and the choice of
+//! the error.
 
 mod cipher;
 mod dh;

@@ -17,9 +17,10 @@ use crate::backend::{
 use crate::error::Result;
 use crate::secret::{CIPHER_DEPTH, Secret, Stacks, wipe_stack};
 
-/// The stacks of elliptic curves, RSA and Diffie-Hellman. These computations need less than half of
-/// this size. This is also true without optimisation, and if the optimiser puts all code and curve
-/// tables into one function. The test `stacks` in `tests/crash/limits.rs` uses every type of key.
+/// The stacks of elliptic curves, RSA, DSA and Diffie-Hellman. These computations need less than
+/// half of this size. This is also true without optimisation, and if the optimiser puts all code
+/// and curve tables into one function. The test `stacks` in `tests/crash/limits.rs` uses every type
+/// of key.
 pub(super) static SMALL: Stacks = Stacks::new(512 << 10);
 /// The stacks of the other algorithms: the matrices of ML-DSA and ML-KEM are on the stack.
 pub(super) static LARGE: Stacks = Stacks::new(2 << 20);

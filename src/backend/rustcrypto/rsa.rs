@@ -156,7 +156,7 @@ fn without_primes(parts: &RsaPrivate, e: BoxedUint) -> Result<RsaPrivateKey> {
 /// Finds the primes of a modulus (SP 800-56B, C.1) from a square root of 1 that is not 1 or -1. The
 /// crate's own search needs exponents above 2^16.
 fn factor(public: &RsaPublicKey, d: &BoxedUint) -> Option<(BoxedUint, BoxedUint)> {
-    /// Each base fails with a probability of 1/2.
+    /// Each base fails with a probability of at most 1/2.
     const BASES: u32 = 100;
     let (n, params) = (public.n(), public.n_params());
     let one = BoxedMontyForm::one(params);

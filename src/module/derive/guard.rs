@@ -14,7 +14,8 @@ use crate::object::{Attributes, Object, key};
 
 /// Minimum length in bytes of an unreadable key that is derived from another key.
 const SHORTEST: usize = 16;
-/// The value of `CKA_JETON_COPIED` for the result of a concatenation.
+/// The value of `CKA_JETON_COPIED` for the result of a concatenation, and for copies of that
+/// result.
 const JOINED: u64 = 1;
 /// The value of `CKA_JETON_COPIED` for the result of another derivation that copies.
 const COPIED: u64 = 2;

@@ -459,7 +459,7 @@ fn ccm_accepts_only_the_announced_length() {
     }
 }
 
-/// RFC 3394, 4.1 to 4.6.
+/// RFC 3394, 4.1, 4.2, 4.3 and 4.6.
 #[test]
 fn rfc_3394_kw() {
     let plain = hex("00112233445566778899aabbccddeeff000102030405060708090a0b0c0d0e0f");

@@ -12,7 +12,7 @@ use crate::secret::{Secret, wipe_stack};
 /// nonce.
 const DEPTH: usize = 16 << 10;
 
-/// The numbers of a group, or of a key in it.
+/// The numbers of a group: p, q and g.
 pub(crate) struct DsaNumbers<'a> {
     pub(crate) prime: &'a [u8],
     pub(crate) subprime: &'a [u8],

@@ -33,7 +33,7 @@ pub(crate) fn pbkdf2(
     })
 }
 
-/// Returns the hash if it has a fixed length, as HMAC requires.
+/// Returns the hash for HMAC. Fails with `MechanismInvalid` for SHAKE and BLAKE2b.
 fn fixed(hash: Hash) -> Result<*const aws::EVP_MD> {
     match hash {
         Hash::Shake128 | Hash::Shake256 => Err(Error::MechanismInvalid),
@@ -53,7 +53,7 @@ pub(crate) struct Hmac {
 unsafe impl Send for Hmac {}
 
 impl Hmac {
-    /// Creates a context. AWS-LC's HMAC supports every hash of a fixed length.
+    /// Creates a context. Fails with `MechanismInvalid` for SHAKE and BLAKE2b.
     pub(crate) fn new(hash: Hash, key: &[u8]) -> Result<Self> {
         Self::with(fixed(hash)?, hash.len(), key)
     }
